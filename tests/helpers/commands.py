@@ -20,7 +20,8 @@ from embedbench.engines import local_pool
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
-        *("embedbench.cli.app", "embedbench.runs.run_one", "embedbench.models.mlp"),
+        *("embedbench.cli.app", "embedbench.runs.run_one", "embedbench.runs.grid_scheduler"),
+        *("embedbench.models.mlp", "embedbench.models.ncm", "embedbench.reports.html_report"),
         *("torch._dynamo", "embedbench.extract.pipeline"),
     ]
 )
@@ -33,19 +34,21 @@ def quick_workers() -> AbstractContextManager[object]:
 
 def start(words: list[str], told: Path) -> ForkServerProcess:
     """Begin `embedbench WORDS` and go on; what it prints goes to the file `told`."""
-    process = CONTEXT.Process(target=_command, args=(words, told))
+    process = CONTEXT.Process(target=command, args=(words, told))
     process.start()
     return process
 
 
-def _command(words: list[str], told: Path) -> None:
+def command(words: list[str], told: Path | None = None) -> None:
+    """Be `embedbench WORDS`, in a process of its own."""
     from embedbench.cli.app import main
 
-    with told.open("w") as file:
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(file.fileno(), stream.fileno())
-        sys.argv = ["embedbench", *words]
-        main()
+    if told is not None:
+        with told.open("w") as file:
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(file.fileno(), stream.fileno())
+    sys.argv = ["embedbench", *words]
+    main()
 
 
 def stored(place: Path) -> dict[str, NDArray[Any]]:

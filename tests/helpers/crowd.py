@@ -4,14 +4,13 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import h5py
-from commands import CONTEXT
+from commands import CONTEXT, command
 
 
 class Member:
@@ -51,12 +50,8 @@ class Member:
 
 
 def _command(words: list[str], log: Path, printed: Path) -> None:
-    from embedbench.cli.app import main
     from embedbench.runs import run_one
 
-    with printed.open("w") as file:
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(file.fileno(), stream.fileno())
     note = log.open("a", buffering=1)
     taught, fsync = run_one.train_and_predict, os.fsync
 
@@ -70,8 +65,7 @@ def _command(words: list[str], log: Path, printed: Path) -> None:
         print(json.dumps(["synced", state.st_ino, state.st_size]), file=note)
 
     run_one.train_and_predict, os.fsync = teach, sync  # type: ignore[assignment]
-    sys.argv = ["embedbench", *words]
-    main()
+    command(words, printed)
 
 
 def events(log: Path, kind: str) -> list[list[Any]]:

@@ -1,44 +1,37 @@
 """Hostile cases: each runs in a process of its own, with a bound on its time and memory.
 
-A server process imports what the commands need, and forks once a case. So a crash, a hang or a
+A server process has imported what the commands need, and forks once a case. So a crash, a hang or a
 memory bomb ends its own case only.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
+from commands import CONTEXT, command
+
+from embedbench.errors import UserError
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.storage import leases
 
 SECONDS = 10  # of the processor, or six times as many by the clock, count as a hang
-MEMORY = 1 << 30  # bytes over the normal that count as too much
+MEMORY = 1 << 20  # KiB over the normal that count as too much
 CEILING = 12 << 30  # bytes of address space; a process that asks for more gets a MemoryError
-PRELOADED = (
-    "embedbench.cli.app",
-    "embedbench.extract.pipeline",
-    "embedbench.models.mlp",
-    "embedbench.models.ncm",
-    "embedbench.reports.html_report",
-    "embedbench.runs.run_one",
-    "embedbench.runs.grid_scheduler",
-    "torch._dynamo",
-)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one command.
+    """What came of one case.
 
     Parameters
     ----------
@@ -49,7 +42,7 @@ class Outcome:
     hung : bool
         Whether it was stopped after its time.
     memory : int
-        Peak of resident memory over that of the server, bytes.
+        How much its peak of resident memory rose, KiB; 0 if a signal ended it.
     """
 
     code: int
@@ -68,7 +61,7 @@ class Outcome:
         if self.code not in (0, 1, 2):
             return f"exit code {self.code}"
         if self.memory > MEMORY:
-            return f"memory: {self.memory >> 20} MB"
+            return f"memory: {self.memory >> 10} MB"
         if self.code == 2 and not self.err.strip():
             return "exit code 2 without a sentence"
         if any(c in self.out + self.err for c in "\x1b\x07\x9b"):
@@ -76,145 +69,74 @@ class Outcome:
         return ""
 
 
-class Server:
-    """Runs commands one after the other; `with` starts and ends it."""
-
-    def __init__(self, *, threads: int = 1) -> None:
-        self._environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": str(threads),
-            "PYTHONPATH": os.pathsep.join([*sys.path]),
-            "COLUMNS": "100",
-        }
-
-    def __enter__(self) -> "Server":
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", "import victim; victim.serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=self._environment,
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-    def run(self, *words: object, cwd: Path | None = None, seconds: int = SECONDS) -> Outcome:
-        """Run `embedbench WORDS`."""
-        return self._ask({"words": [str(w) for w in words]}, cwd, seconds)
-
-    def call(self, function: str, *args: object, seconds: int = SECONDS) -> Outcome:
-        """Call `module:function` of the tests' helpers with texts; print what it returns."""
-        return self._ask({"call": function, "args": [str(a) for a in args]}, None, seconds)
-
-    def _ask(self, what: dict[str, Any], cwd: Path | None, seconds: int) -> Outcome:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        asked = {**what, "cwd": None if cwd is None else str(cwd), "seconds": seconds}
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        return Outcome(**json.loads(self._process.stdout.readline()))
+def run(*words: object, cwd: Path | None = None, seconds: int = SECONDS) -> Outcome:
+    """Run `embedbench WORDS`."""
+    return _end_of(command, [str(w) for w in words], cwd, seconds)
 
 
-def serve() -> None:
-    """Answer each line of stdin with one line of JSON."""
-    for name in PRELOADED:
-        with contextlib.suppress(ImportError):
-            __import__(name)
-    leases.PATIENCE = 2.0  # a minute is too long for thousands of cases
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    normal = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for line in sys.stdin:
-        asked = json.loads(line)
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            child = os.fork()
-            if child == 0:
-                _become(asked, out.fileno(), err.fileno())
-            code, hung, peak = _wait(child, 6 * asked["seconds"])
-            texts = []
-            for file in (out, err):
-                file.seek(0)
-                texts.append(file.read().decode(errors="replace"))
-        memory = max(0, peak - normal) * 1024
-        answers.write(json.dumps(vars(Outcome(code, *texts, hung, memory))) + "\n")
-        answers.flush()
+def call(function: Callable[[Path], str], path: Path, seconds: int = SECONDS) -> Outcome:
+    """Print what a function returns; a `UserError` is a sentence and exit code 2."""
+    return _end_of(_called, (function, path), None, seconds)
 
 
-def _become(asked: dict[str, Any], out: int, err: int) -> None:
-    """In the child: run the command and end."""
-    code = 70
+def _end_of(function: Callable[..., None], of: object, cwd: Path | None, seconds: int) -> Outcome:
+    with tempfile.TemporaryDirectory() as name:
+        files = [Path(name) / part for part in ("out", "err", "memory")]
+        process = CONTEXT.Process(target=_become, args=(function, of, cwd, seconds, files))
+        process.start()
+        process.join(6 * seconds)
+        hung = process.is_alive()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid or 0, signal.SIGKILL)  # and what it left behind
+        process.join()
+        out, err, memory = (f.read_text(errors="replace") if f.exists() else "" for f in files)
+    code = process.exitcode or 0
+    return Outcome(code, out, err, hung or code == -signal.SIGXCPU, int(memory or 0))
+
+
+def _become(
+    function: Callable[..., None], of: object, cwd: Path | None, seconds: int, files: list[Path]
+) -> None:
+    """In the child: run the case and end."""
+    code: object = 70
+    os.setsid()
+    for number, file in enumerate([Path(os.devnull), *files[:2]]):
+        os.dup2(os.open(file, os.O_RDWR | os.O_CREAT), number)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        os.setsid()
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        with open(os.devnull) as nothing:
-            os.dup2(nothing.fileno(), 0)
+        leases.PATIENCE = 2.0  # a minute is too long for thousands of cases
+        os.environ["COLUMNS"] = "100"
         resource.setrlimit(resource.RLIMIT_AS, (CEILING, CEILING))
-        resource.setrlimit(resource.RLIMIT_CPU, (asked["seconds"], asked["seconds"] + 5))
-        if asked["cwd"]:
-            os.chdir(asked["cwd"])
-        code = _command(asked["words"]) if "words" in asked else _called(asked)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+        if cwd:
+            os.chdir(cwd)
+        function(of)
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
     except BaseException:
         traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(code)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        files[2].write_text(str(after - before))
+        os._exit(code if isinstance(code, int) else 1)
 
 
-def _command(words: Sequence[str]) -> int:
-    from embedbench.cli.app import main
-
-    sys.argv = ["embedbench", *words]
+def _called(of: tuple[Callable[[Path], str], Path]) -> None:
+    function, path = of
     try:
-        main()
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    return 0
-
-
-def _called(asked: dict[str, Any]) -> int:
-    from embedbench.errors import UserError
-
-    module, _, name = asked["call"].partition(":")
-    try:
-        print(getattr(__import__(module), name)(*asked["args"]))
+        print(function(path))
     except UserError as error:
         print(error, file=sys.stderr)
-        return 2
-    return 0
+        sys.exit(2)
 
 
-def _wait(child: int, seconds: float) -> tuple[int, bool, int]:
-    """Exit code, whether it hung, and its peak memory in KiB."""
-    end, pause = time.monotonic() + seconds, 0.001
-    hung = False
-    while True:
-        pid, status, used = os.wait4(child, os.WNOHANG)
-        if pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)  # what it left behind
-            code = os.waitstatus_to_exitcode(status)
-            return code, hung or code == -signal.SIGXCPU, used.ru_maxrss
-        if time.monotonic() > end:
-            hung, end = True, float("inf")
-            os.killpg(child, signal.SIGKILL)
-        time.sleep(pause)
-        pause = min(0.02, pause * 1.5)
-
-
-def said(file: str) -> str:
+def said(path: Path) -> str:
     """SHA-256 of all that an embedding file says, read through the package."""
-    import hashlib
-
-    from embedbench.files.embedding_file import EmbeddingFile
-
-    opened = EmbeddingFile.open(Path(file))
+    opened = EmbeddingFile.open(path)
     layers = sorted(opened.layers)
     sha = hashlib.sha256(json.dumps(opened.provenance, sort_keys=True).encode())
     s = opened.samples
@@ -227,14 +149,9 @@ def said(file: str) -> str:
     return sha.hexdigest()
 
 
-def answered(file: str) -> str:
+def answered(path: Path) -> str:
     """SHA-256 of all arrays of a predictions file, read through the package."""
-    import hashlib
-    from dataclasses import fields
-
-    from embedbench.scores.label_set_predictions import load_any
-
-    loaded = load_any(Path(file))
+    loaded = load_any(path)
     sha = hashlib.sha256()
     for field in fields(loaded):
         array = getattr(loaded, field.name)

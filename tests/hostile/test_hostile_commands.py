@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import victim
 from file_helpers import PROVENANCE, make_features, make_samples
 from hostile import cases, drawn, judge
-from victim import Outcome, Server
+from victim import Outcome
 
 from embedbench.files.write_file import write_file
 
@@ -75,7 +76,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("numbers", cases(300, 14))
-def test_command_lines(numbers: list[int], server: Server, tmp_path: Path) -> None:
+def test_command_lines(numbers: list[int], tmp_path: Path) -> None:
     write_file(tmp_path / "a.h5", make_samples(60), make_features(60), PROVENANCE)
     (tmp_path / "src" / "one").mkdir(parents=True)
 
@@ -99,6 +100,6 @@ def test_command_lines(numbers: list[int], server: Server, tmp_path: Path) -> No
                 words.insert(at, word)
             elif at < len(words):
                 words[at] = word
-        yield server.run(*words, cwd=tmp_path, seconds=20)
+        yield victim.run(*words, cwd=tmp_path, seconds=20)
 
     judge("command lines", numbers, trial)

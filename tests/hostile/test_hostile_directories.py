@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import victim
 from file_helpers import PROVENANCE, make_features, make_samples
 from hostile import cases, drawn, judge
 from hostile_json import TEXTS, hostile
 from pickled import Hostile
-from victim import Outcome, Server
+from victim import Outcome
 
 from embedbench.files.write_file import write_file
 from embedbench.storage.leases import Lease
@@ -24,11 +25,11 @@ LEARNERS = ("--learner", "ncm,mlp", "--set", "mlp.units=8", "--checkpoint", "0",
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory of four runs and their references, beside the file they learned."""
     folder = tmp_path_factory.mktemp("runs")
     write_file(folder / "a.h5", make_samples(90), make_features(90), PROVENANCE)
-    ran = server.run("run", folder / "a.h5", *RUN, *LEARNERS, "--out", folder / "runs", seconds=90)
+    ran = victim.run("run", folder / "a.h5", *RUN, *LEARNERS, "--out", folder / "runs", seconds=90)
     assert ran.code == 0, ran.err
     return folder
 
@@ -108,7 +109,7 @@ SPOILS: tuple[Spoil, ...] = (
 
 
 @pytest.mark.parametrize("numbers", cases(250, 4, batch=25))
-def test_directories(numbers: list[int], runs: Path, server: Server, tmp_path: Path) -> None:
+def test_directories(numbers: list[int], runs: Path, tmp_path: Path) -> None:
     def trial(number: int) -> Iterable[Outcome]:
         draw = drawn("directory", number)
         root, trap = tmp_path / "runs", tmp_path / "trap"
@@ -128,10 +129,10 @@ def test_directories(numbers: list[int], runs: Path, server: Server, tmp_path: P
             ("runs", "status", root, "--json"),
             ("runs", "merge", root, "--out", tmp_path / f"{number}-merged"),
         ]
-        yield server.run(*commands[number % len(commands)])
+        yield victim.run(*commands[number % len(commands)])
         if number % 3 == 0:  # goes on; a lease that nobody moves is waited for
             words = ("run", runs / "a.h5", *RUN, *LEARNERS, "--out", root)
-            outcome = server.run(*words, seconds=100)
+            outcome = victim.run(*words, seconds=100)
             yield replace(outcome, code=99) if trap.exists() else outcome
 
     judge("directories", numbers, trial)

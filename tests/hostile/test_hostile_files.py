@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import victim
 from file_helpers import PROVENANCE, make_features, make_samples
 from hostile import cases, drawn, judge
 from hostile_hdf5 import mutate
-from victim import Outcome, Server
+from victim import Outcome
 
 from embedbench.files.write_file import write_file
 
@@ -30,7 +31,7 @@ class Sound:
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Sound:
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
     folder = tmp_path_factory.mktemp("sound")
     samples = make_samples(90)
     write_file(folder / "a.h5", samples, make_features(90), PROVENANCE)
@@ -38,21 +39,21 @@ def sound(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Sound:
     shutil.copy(ROOT / "golden" / "v1.1.h5", folder / "columns.h5")
     shutil.copy(ROOT / "golden" / "v1.0-pixels.h5", folder / "pixels.h5")
     words = ["--protocol", "incremental-class", "--set", "protocol.base=2", "--learner", "ncm"]
-    ran = server.run("run", folder / "a.h5", *words, "--out", folder / "runs", seconds=60)
+    ran = victim.run("run", folder / "a.h5", *words, "--out", folder / "runs", seconds=60)
     assert ran.code == 0, ran.err
     runs = sorted(p.parent for p in (folder / "runs").rglob("record.json"))
     names = ("a.h5", "golden.h5", "columns.h5", "pixels.h5")
     embeddings = [folder / name for name in names]
     contents = {}
     for path in embeddings:
-        contents[path] = _content(server, "victim:said", path)
+        contents[path] = _content(victim.said, path)
     for run in runs:
-        contents[run] = _content(server, "victim:answered", run / "predictions.h5")
+        contents[run] = _content(victim.answered, run / "predictions.h5")
     return Sound(folder, embeddings, runs, contents)
 
 
-def _content(server: Server, function: str, path: Path) -> str:
-    outcome = server.call(function, path, seconds=60)
+def _content(function: str, path: Path) -> str:
+    outcome = victim.call(function, path, seconds=60)
     assert outcome.code == 0, outcome.err
     return outcome.out
 
@@ -81,7 +82,6 @@ def _flipped(path: Path, draw: np.random.Generator) -> None:
 def test_embedding_files_with_flipped_bytes(
     numbers: list[int],
     sound: Sound,
-    server: Server,
     tmp_path: Path,
 ) -> None:
     def trial(number: int) -> Iterable[Outcome]:
@@ -90,7 +90,7 @@ def test_embedding_files_with_flipped_bytes(
         path = tmp_path / "f.h5"
         shutil.copy(before, path)
         _flipped(path, draw)
-        yield _as_before(server.call("victim:said", path), sound.contents[before])
+        yield _as_before(victim.call(victim.said, path), sound.contents[before])
 
     judge("flipped embedding files", numbers, trial)
 
@@ -101,7 +101,6 @@ def test_predictions_with_flipped_bytes(
     numbers: list[int],
     pinned: bool,
     sound: Sound,
-    server: Server,
     tmp_path: Path,
 ) -> None:
     def trial(number: int) -> Iterable[Outcome]:
@@ -117,10 +116,10 @@ def test_predictions_with_flipped_bytes(
         if not pinned:
             _unpin(place)
             path = place / "predictions.h5"
-            yield _as_before(server.call("victim:answered", path), sound.contents[before])
+            yield _as_before(victim.call(victim.answered, path), sound.contents[before])
             return
         kept = (place / "record.json").read_bytes()
-        outcome = server.run("score", place)
+        outcome = victim.run("score", place)
         if (changed and outcome.code != 1) or (place / "record.json").read_bytes() != kept:
             outcome = replace(outcome, code=99)
         yield outcome
@@ -139,7 +138,6 @@ def _unpin(place: Path) -> None:
 def test_structures(
     numbers: list[int],
     sound: Sound,
-    server: Server,
     tmp_path: Path,
 ) -> None:
     def trial(number: int) -> Iterable[Outcome]:
@@ -151,14 +149,14 @@ def test_structures(
             shutil.copytree(before, place)
             mutate(place / "predictions.h5", draw)
             _unpin(place)
-            yield server.run("score", place)
+            yield victim.run("score", place)
             return
         before = sound.embeddings[draw.integers(len(sound.embeddings))]
         path = tmp_path / "f.h5"
         shutil.copy(before, path)
         signed = mutate(path, draw)
-        outcome = server.call("victim:said", path)
+        outcome = victim.call(victim.said, path)
         yield outcome if signed else _as_before(outcome, sound.contents[before])
-        yield server.run(*(("inspect", path), ("verify", path), ("diff", before, path))[number % 3])
+        yield victim.run(*(("inspect", path), ("verify", path), ("diff", before, path))[number % 3])
 
     judge("structures", numbers, trial)

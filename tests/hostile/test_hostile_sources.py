@@ -11,8 +11,9 @@ from typing import Any
 import hostile_sources
 import numpy as np
 import pytest
+import victim
 from hostile import cases, drawn, judge
-from victim import Outcome, Server
+from victim import Outcome
 
 
 def _one_of(table: dict[str, Any], draw: np.random.Generator) -> tuple[str, Any]:
@@ -68,15 +69,15 @@ SPOILS = (_bytes, _place, _member, _whole, _flipped, _flipped_archive, _circles_
 
 
 @pytest.mark.parametrize("numbers", cases(80, 7, batch=20))
-def test_sources(numbers: list[int], server: Server, tmp_path: Path) -> None:
+def test_sources(numbers: list[int], tmp_path: Path) -> None:
     def trial(number: int) -> Iterable[Outcome]:
         root = tmp_path / f"s{number}"
         SPOILS[number % len(SPOILS)](root, drawn("source", number))
         sounds = root.is_dir() and any(root.rglob("*.wav"))
         how = ("log-mel",) if sounds else ("pixels", "--size", "8")
         words = ("extract", root, "--quiet", "--backbone", *how)
-        yield server.run(*words, "--out", tmp_path / f"{number}.h5")
-        yield server.run(*words, "--out", tmp_path / f"{number}s.h5", "--skip-bad")
+        yield victim.run(*words, "--out", tmp_path / f"{number}.h5")
+        yield victim.run(*words, "--out", tmp_path / f"{number}s.h5", "--skip-bad")
         shutil.rmtree(root, ignore_errors=True)
 
     judge("sources", numbers, trial)
