@@ -17,7 +17,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.config.setting_ranges import above, at_least, within
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
-from embedbench.runs import learner_and_protocol_names
+from embedbench.runs import learner_and_protocol_names as names
 
 
 def by_name(kind: str, name: str) -> dict[str, dict[str, str]]:
@@ -52,14 +52,14 @@ def test_settings_that_share_a_line_of_the_docstring_have_each_their_own_type() 
     assert c_fscil["c-fscil.optimiser"]["values"].startswith("str, one of ")
 
 
-@pytest.mark.parametrize("name", learner_and_protocol_names.our_learners())
+@pytest.mark.parametrize("name", names.our_learners())
 def test_a_memory_is_listed_with_what_the_learner_accepts(name: str) -> None:
     row = by_name("learners", name).get(f"{name}.memory.select")
     for choice in get_args(get_type_hints(Memory)["select"]) if row else ():
         assert row is not None
         memory = Memory(total=5, select=choice)
         try:
-            make(learner_and_protocol_names.learner_class(name), {"memory": memory}, name=name)
+            make(names.learner_class(name), {"memory": memory}, name=name)
             accepted = True
         except UserError as e:
             accepted = "memory.select" not in str(e)
@@ -72,20 +72,13 @@ def test_a_preset_with_what_it_sets(call: Call) -> None:
     assert {"setting": "protocol.validation", "value": "test"} in data["settings"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*learner_and_protocol_names.our_learners(), *learner_and_protocol_names.our_protocols()],
-)
+@pytest.mark.parametrize("name", [*names.our_learners(), *names.our_protocols()])
 def test_set_takes_every_setting_that_is_listed(name: str) -> None:
     """With its default nothing changes, and each has a meaning."""
-    kind = "learners" if name in learner_and_protocol_names.our_learners() else "protocols"
-    cls = (
-        learner_and_protocol_names.learner_class(name)
-        if kind == "learners"
-        else learner_and_protocol_names.protocol_class(name)
-    )
-    start = make(cls, learner_and_protocol_names.alias_settings(name), name=name)
-    rows = by_name(kind, name)
+    is_learner = name in names.our_learners()
+    cls = (names.learner_class if is_learner else names.protocol_class)(name)
+    start = make(cls, names.alias_settings(name), name=name)
+    rows = by_name("learners" if is_learner else "protocols", name)
     given = {key.partition(".")[2]: row["default"] for key, row in rows.items()}
     written = {k: v for k, v in given.items() if "," not in v}
     assert make(cls, written, name=name) == start
@@ -190,6 +183,7 @@ def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_names_are_completed() -> None:
+    assert [name for name, _ in shared_options.complete_names("learners")("ncm,sl")] == ["ncm,slda"]
     assert shared_options.complete_kinds("pr") == ["protocols", "presets", "prototype"]
     assert "incremental-class" in shared_options.complete_kinds("inc")
     assert [name for name, _ in shared_options.complete_figures("cu")] == ["curves"]

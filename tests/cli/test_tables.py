@@ -14,7 +14,6 @@ from report_records import keep, make
 from typer.testing import CliRunner
 
 from embedbench.checks import conformance_suite
-from embedbench.cli import shared_options
 from embedbench.cli.app import app
 from embedbench.cli.list_entries import entries
 from embedbench.errors import UserError, unknown
@@ -51,10 +50,8 @@ def test_csv_of_a_report_has_exact_means_and_intervals(runs: Path) -> None:
         for name in ("final_accuracy", "omega_all", METRIC):
             stat = row.metrics[name]
             cells = rows[row.label]
-            assert float(cells[name] or "nan") == pytest.approx(stat.mean, rel=0, nan_ok=True)
-            assert float(cells[f"{name}.half_95"] or "nan") == pytest.approx(
-                stat.half, rel=0, nan_ok=True
-            )
+            read_back = [float(cells[n] or "nan") for n in (name, f"{name}.half_95")]
+            assert read_back == pytest.approx([stat.mean, stat.half], rel=0, nan_ok=True)
         assert float(cells["bytes.total"]) == row.footprint["total"]
 
 
@@ -71,21 +68,13 @@ def test_stdout_is_the_table_alone(runs: Path, form: str, first: str) -> None:
 
 
 def test_every_command_with_tables_has_the_three_forms(runs: Path) -> None:
-    one = runs / "stream-1" / "mlp" / "seed-0"
-    commands: list[list[object]] = [
-        ["report", runs, "--compare"],
-        ["runs", "status", runs],
-        ["list", "presets"],
-    ]
-    assert one.is_dir()
-    for command in commands:
-        for form in ("markdown", "latex", "csv"):
+    for command in (["report", runs, "--compare"], ["list", "presets"]):
+        for form, start in (("markdown", "| "), ("latex", "% \\usepackage"), ("csv", "")):
             done = asked(*command, f"--{form}")
             assert done.exit_code == 0, (command, form, done.exception)
-            if "status" not in command:  # no cell is at work
-                start = {"markdown": "| ", "latex": "% \\usepackage", "csv": ""}[form]
-                assert done.stdout.startswith(start)
-                assert len(done.stdout.splitlines()) > 2
+            assert done.stdout.startswith(start)
+            assert len(done.stdout.splitlines()) > 2
+    assert asked("runs", "status", runs, "--csv").exit_code == 0  # no cell is at work
     pair = read(asked("report", runs, "--compare", "--csv").stdout)[1]
     assert {"learner", "mean", "rank", "behind", "behind_by", "behind_by_least"} <= set(pair)
     first = read(asked("report", runs, "--pairs", "--csv").stdout)[0]
@@ -96,11 +85,7 @@ def test_two_forms_are_refused(runs: Path) -> None:
     for words in (["--latex", "--csv"], ["--json", "--csv"]):
         done = asked("report", runs, *words)
         assert isinstance(done.exception, UserError)
-        assert str(done.exception) == f"{words[0]} and {words[1]}: give one of them"
-    assert (
-        asked("report", runs).stdout.startswith("permut")
-        or "learner" in asked("report", runs).stdout
-    )  # the form of one call is forgotten
+        assert str(done.exception).startswith(f"{words[0]} and {words[1]}: ")
 
 
 def test_a_further_metric_is_in_percent_in_both_tables(runs: Path) -> None:
@@ -122,26 +107,14 @@ def test_every_order_with_a_name_is_listed() -> None:
     }
 
 
-def test_names_are_completed() -> None:
-    names = [name for name, _ in shared_options.complete_names("learners")("ncm,sld")]
-    assert names == ["ncm,slda"]
-    assert "kemker" in [name for name, _ in shared_options.complete_names("presets")("ke")]
-    assert shared_options.complete_kinds("pro") == ["protocols", "prototype"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_names_without_torch(shell: str) -> None:
+def test_a_shell_gets_names_without_torch() -> None:
     code = (
         "import sys; from embedbench.cli.app import app\n"
         "try: app(prog_name='embedbench')\n"
         "finally: print('torch' in sys.modules, file=sys.stderr)"
     )
     words = "embedbench run --learner ncm,sld"
-    given = {"COMP_WORDS": words, "COMP_CWORD": "3", "_TYPER_COMPLETE_ARGS": words}
-    given |= {
-        "_EMBEDBENCH_COMPLETE": f"complete_{shell}",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }
+    given = {"COMP_WORDS": words, "COMP_CWORD": "3", "_EMBEDBENCH_COMPLETE": "complete_bash"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | given, capture_output=True, text=True
     )

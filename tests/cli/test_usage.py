@@ -54,7 +54,7 @@ def _commands() -> Iterator[Any]:
             yield command
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("width", [60, 200])
 def test_help_fits_has_headings_and_no_types(
     call: Call, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
