@@ -11,6 +11,7 @@ import repository
 import typer
 
 from embedbench.cli import app
+from embedbench.config.describe_settings import parameters, parts
 from embedbench.runs import learner_and_protocol_names
 from embedbench.scores.metrics import all_metrics
 from embedbench.studies import presets
@@ -125,12 +126,12 @@ class Example:
 
 
 def test_a_docstring_becomes_markdown() -> None:
-    assert docstrings.parameters(Example) == {
+    assert parameters(Example) == {
         "low": ("float", "The bounds, both."),
         "high": ("float", "The bounds, both."),
         "kind": ("str", '"a" or "b".'),
     }
-    text = docstrings.markdown(docstrings.parts(Example)[""])
+    text = docstrings.markdown(parts(Example)[""])
     assert text.startswith("A sum: x \\* y\\_i | z.\n\nSource\n: A (2020), Eq. 1.\n")
     assert "\nDeparts\n: `a * b` is\n  ours.\n\n  More of it.\n" in text
     assert docstrings.cell("a | b\nc") == "a \\| b c"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
+from textwrap import indent
 
-from embedbench.config.describe_settings import NOTED, parameters, parts
-from embedbench.text.markdown import table
+from embedbench.config.describe_settings import NOTED
 
-__all__ = ["cell", "escaped", "literal", "markdown", "parameters", "parts", "table"]
 CODE = re.compile(r"(`[^`]*`|\*\*\w+\*\*)")
 
 
@@ -17,14 +16,9 @@ def markdown(text: str) -> str:
     result = escaped(pieces[0])
     for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
         first, *more = _capital(body.strip()).split("\n\n")
-        result += f"\n\n{title}\n: {indented(escaped(first))}\n"
-        result += "".join(f"\n  {indented(escaped(p))}\n" for p in more)
+        result += f"\n\n{title}\n: " + escaped(first).replace("\n", "\n  ") + "\n"
+        result += "".join(f"\n{indent(escaped(p), '  ')}\n" for p in more)
     return result
-
-
-def indented(text: str) -> str:
-    """Lines after the first moved to the right by two."""
-    return text.replace("\n", "\n  ")
 
 
 def escaped(text: str) -> str:

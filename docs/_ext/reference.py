@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import json_keys
 import typer
-from docstrings import cell, literal, markdown, parameters, parts, table
+from docstrings import cell, literal, markdown
 from repository import DOCS, SOURCE
 from typer.cli import get_docs_for_click
 
 import embedbench
 from embedbench.cli import app as commands
 from embedbench.cli.list_entries import entries
-from embedbench.config.describe_settings import format_setting, get_default, list_settings
+from embedbench.config.describe_settings import (
+    format_setting,
+    get_default,
+    inherited_parameters,
+    list_settings,
+    parameters,
+    parts,
+)
 from embedbench.config.fields_added_later import later_fields
-from embedbench.runs import learner_and_protocol_names
+from embedbench.reports import comparison_tables, frozen_vs_full, tables_from_runs
+from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.scores import (
     against_chance,
     few_shot_scores,
     label_set_scores,
     metrics,
+    run_record,
     unrecorded_metrics,
+    verified_records,
 )
 from embedbench.streams import class_order, make_class_order
 from embedbench.studies import presets
+from embedbench.text.markdown import table
 
 FOLDER = DOCS / "reference"
 # What the public names return and take: name → module.
@@ -93,13 +105,13 @@ def write(folder: Path = FOLDER) -> None:
 def pages() -> Iterator[tuple[str, str]]:
     """Every page: file name, Markdown."""
     groups: dict[str, type] = {}  # dataclasses that are the value of a setting
-    yield from kind("learners", learner_and_protocol_names.learner_class, groups)
-    yield from kind("protocols", learner_and_protocol_names.protocol_class, groups)
+    yield from kind("learners", by_name.learner_class, groups)
+    yield from kind("protocols", by_name.protocol_class, groups)
     yield "settings.md", settings_page(groups)
     yield "metrics.md", metrics_page()
     yield "presets.md", presets_page()
     yield "orders.md", orders_page()
-    yield "json.md", json_keys.page()
+    yield "json.md", json_page()
     yield "commands.md", commands_page()
     yield "python.md", python_page()
 
@@ -116,7 +128,7 @@ def kind(
         name = row["name"]
         if "package" in row:
             continue  # of another package that is installed here
-        aliases = learner_and_protocol_names.ALIASES if room == "learners" else {}
+        aliases = by_name.ALIASES if room == "learners" else {}
         same, _ = aliases.get(name, (None, {}))
         cls = class_of(same or name)
         listed.append(
@@ -179,7 +191,7 @@ def learner_notes(name: str, cls: type) -> str:
     facts += [] if held.deterministic else ["not deterministic"]
     lines = [f"It {'; it '.join(facts)}."] if facts else []
     lines = [line.replace("it not ", "it is not ") for line in lines]
-    for alias, (same, given) in learner_and_protocol_names.ALIASES.items():
+    for alias, (same, given) in by_name.ALIASES.items():
         if same == name:
             listed = ", ".join(f"`{k}={v}`" for k, v in given.items())
             with_ = f" with {listed}" if given else ""
@@ -278,6 +290,96 @@ def orders_page() -> str:
         f"`embedbench order FILE --kind KIND --out ORDER.json` writes an order file. "
         f"The kinds: {kinds}.\n\n{markdown(made)}\n"
     )
+
+
+# ------------------------------------------------------------------ the JSON that commands write
+
+TITLES = {
+    "`record.json`": run_record.RunRecord,
+    "`score --json`": verified_records.RescoredRun,
+    "`report --json`": tables_from_runs.to_json,
+    "`report --json` with `--compare`, `--pairs` or `--by`": comparison_tables.comparison_json,
+    "With `--compare`": comparison_tables.rank_learners,
+    "With `--pairs`": comparison_tables.list_pairs,
+    "With `--by order`": comparison_tables.spread_over_orders,
+    "With `--by seeds`": comparison_tables.spread_over_seeds,
+    "`report --bridge --json`": frozen_vs_full.bridge,
+}
+JSON = {
+    "tuple": "list",
+    "tuples": "lists",
+    "dict": "object",
+    "str": "text",
+    "float": "number",
+    "None": "null",
+    "NaN": "null",
+}
+
+
+def json_page() -> str:
+    """Every file and output, with a row for each key."""
+    text = (
+        "# JSON, key by key\n\nThese tables are made from the code; what the keys are for says "
+        "[the record](../record.md). NaN is `null`, an infinity the text `inf` or `-inf`; scores "
+        "are fractions, times seconds, sizes bytes. A key whose type ends with *or absent* is left "
+        "out where there is nothing to say, and in records made before there was such a key."
+    )
+    for title, thing in TITLES.items():
+        text += f"\n\n## {title}\n\n{markdown(parts(thing)[''])}"
+        if isinstance(thing, type):
+            text += f"\n\n{table(('key', 'type', 'meaning'), keys(thing))}"
+    return text + "\n"
+
+
+def keys(
+    cls: type, path: str = "", seen: dict[type, str] | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """The keys of a dataclass and of those inside it: paths, type, meaning.
+
+    Keys that the docstring describes together have one row. `seen` is where a dataclass inside had
+    its rows, so that it has them once.
+    """
+    seen = {} if seen is None else seen
+    known = inherited_parameters(cls)
+    hints = typing.get_type_hints(cls)
+    rows: dict[tuple[str, str], list[str]] = {}
+    inner: list[tuple[type, str]] = []
+    for field in dataclasses.fields(cls):
+        if field.metadata.get("unwritten"):
+            continue
+        name = path + field.metadata.get("key", field.name)
+        kind, meaning = known[field.name]
+        if field.metadata.get("absent"):
+            kind = kind.replace("or None", "or absent")
+        part, many = inside(hints[field.name])
+        if part is not None and part not in TITLES.values():
+            kind = kind.replace(part.__name__, "object")
+            if part in seen:
+                meaning += f" Keys as of `{seen[part]}`."
+            else:
+                seen[part] = name + many
+                inner.append((part, f"{name}{many}."))
+        rows.setdefault((kind, meaning), []).append(f"`{name}`")
+    for (kind, meaning), names in rows.items():
+        kind, meaning = (
+            re.sub(r"\w+", lambda word: JSON.get(word[0], word[0]), text)
+            for text in (kind, meaning)
+        )
+        yield ", ".join(names), kind, cell(markdown(meaning))
+    for part, above in inner:
+        yield from keys(part, above, seen)
+
+
+def inside(hint: Any) -> tuple[type | None, str]:
+    """The dataclass in a type, and how a path names one of several: `[i]`, `.NAME`."""
+    if dataclasses.is_dataclass(hint):
+        return typing.cast(type, hint), ""
+    many = {tuple: "[i]", dict: ".NAME"}.get(typing.get_origin(hint) or hint, "")
+    for part in typing.get_args(hint):
+        found, deeper = inside(part)
+        if found is not None:
+            return found, many + deeper
+    return None, ""
 
 
 # ------------------------------------------------------------------- the command line and Python

@@ -16,11 +16,12 @@ from pathlib import Path
 from tomllib import loads
 from typing import Any
 
-from docstrings import cell, escaped, table
+from docstrings import cell, escaped
 
 from embedbench.papers.paper_folders import names, paper
 from embedbench.papers.printed_beside_ours import write_page
 from embedbench.reports.toml_report import read_selections, select
+from embedbench.text.markdown import table
 from embedbench.text.table_export import export_tables
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -119,16 +119,14 @@ def test_an_imported_run_stands_beside_ours(call: Call) -> None:
     answered()
     code, _, err = call(*IMPORT, *TOOL, "--set", "lr=0.1,prompts=10,head=cosine")
     assert (code, "Ω is open" in err) == (0, False)
-    code, out, _ = call("report", "runs", "--json")
-    rows = {row["learner"]: row for row in json.loads(out)["tables"][0]["rows"]}
-    theirs = rows["theirs"]
+    rows = json.loads(call("report", "runs", "--json").out)["tables"][0]["rows"]
+    theirs = next(row for row in rows if row["learner"] == "theirs")
     assert theirs["params"] == {"lr": 0.1, "prompts": 10, "head": "cosine"}
     assert list(theirs["flags"]) == ["imported"]
     assert theirs["metrics"]["final_accuracy"]["mean"] == 1.0
     assert theirs["seconds"]["learn"]["mean"] is None
     assert theirs["footprint"] == {}
     _, out, _ = call("report", "runs", "--html", "r.html")
-    assert "I  imported: another tool gave the answers" in out
     assert " I" in next(line for line in out.splitlines() if line.startswith("theirs"))
     assert "imported" in Path("r.html").read_text()
     assert call("report", "runs", "--compare")[0] == 0
@@ -139,9 +137,7 @@ def test_an_imported_run_stands_beside_ours(call: Call) -> None:
     assert np.isnan(by_name["theirs"].row()["bytes.total"])
     pack(Path("runs"), Path("p.zip"))
     submission, checked = verify(Path("p.zip"), Rebuilder([Path("file.h5")]))
-    assert [(run.learner, run.reason[:11]) for run in submission.unranked] == [
-        ("theirs", "its learner")
-    ]
+    assert [run.learner for run in submission.unranked] == ["theirs"]
     assert {run.record.learner for run in checked} == {"ncm", "chance"}
 
 
@@ -162,38 +158,23 @@ def test_omega_is_open_until_the_references_are_there(call: Call) -> None:
     assert next(line for line in out.splitlines() if line.startswith("theirs")).split()[1] == "1"
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--tool", "PILOT"), "name the tool and its version"),
-        (("--tool", "PILOT==1", "--name", "er"), "no name of a learner"),
-        (("--tool", "PILOT==1", "--stream", "."), "holds no stream.json"),
-        (("--tool", "PILOT==1", "--set", "lr"), "--set takes name=value"),
-    ],
-)
-def test_what_is_wrong_is_one_sentence(call: Call, words: tuple[str, ...], sentence: str) -> None:
-    assert call(*SHOW, "--export", "s")[0] == 0
+def test_what_is_wrong_is_one_sentence(call: Call) -> None:
+    assert call(*SHOW, "--export", "s").code == 0
     answered()
-    options = dict(zip(IMPORT[3::2], IMPORT[4::2], strict=True))
-    options |= dict(zip(words[::2], words[1::2], strict=True))
-    given = (word for pair in options.items() for word in pair)
-    code, out, err = call(*IMPORT[:3], *given)
-    assert (code, out) == (2, "")
-    assert sentence in err
-    assert err.count("\n") == 1
+    os.mkfifo("fifo.npz")
+    Path("text.npz").write_text("no zip")
+    usual = {"--stream": "s", "--name": "theirs", "--out": "runs", "--tool": "PILOT==1"}
+    for answers, option, value, sentence in (
+        ("a.npz", "--tool", "PILOT", "name the tool and its version"),
+        ("a.npz", "--name", "er", "no name of a learner"),
+        ("a.npz", "--stream", ".", "holds no stream.json"),
+        ("a.npz", "--set", "lr", "--set takes name=value"),
+        ("missing.npz", "--set", "lr=1", "cannot be read"),
+        ("fifo.npz", "--set", "lr=1", "cannot be read"),
+        ("text.npz", "--set", "lr=1", "cannot be read"),
+        (".", "--set", "lr=1", "cannot be read"),
+    ):
+        options = (word for pair in {**usual, option: value}.items() for word in pair)
+        code, out, err = call("runs", "import", answers, *options)
+        assert (code, out, sentence in err, err.count("\n")) == (2, "", True, 1), err
     assert not Path("runs").exists()
-
-
-@pytest.mark.parametrize("kind", ["missing", "fifo", "text", "folder"])
-def test_what_is_no_npz_is_refused(call: Call, kind: str) -> None:
-    call(*SHOW, "--export", "s")
-    path = Path("a.npz")
-    make = {
-        "missing": lambda: None,
-        "fifo": lambda: os.mkfifo(path),
-        "text": lambda: path.write_text("no zip"),
-        "folder": path.mkdir,
-    }
-    make[kind]()
-    code, _, err = call(*IMPORT, *TOOL)
-    assert (code, "cannot be read" in err, err.count("\n")) == (2, True, 1)

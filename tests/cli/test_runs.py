@@ -77,9 +77,7 @@ def test_merge_and_status_from_the_command_line(call: Call) -> None:
     assert (code, json.loads(out)["copied"]) == (1, 2)
     assert err.startswith(f"left out: {run}/predictions.h5 is not the file")
     for command in (["status", "none"], ["merge", "none", "--out", "x"]):
-        code, _, err = call("runs", *command)
-        assert code == 2
-        assert "there is no directory none" in err
+        assert "there is no directory none" in call("runs", *command).err
 
 
 def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
@@ -89,12 +87,8 @@ def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
     given += ["--set", "protocol.sessions=2", "--tune", "slda.shrinkage=0.1,0.2"]
     assert call(*given, "--save-config", "study.toml") == (0, "", "")
     assert not Path("runs").exists()
-    code, _, err = call(*given, "--save-config", "study.toml")
-    assert (code, err.partition(" is there already")[0]) == (2, "embedbench: study.toml")
-    assert call("run", "--config", "study.toml")[::2] == (
-        2,
-        "embedbench: name a directory for the runs: --out RUNS\n",
-    )
+    assert "study.toml is there already" in call(*given, "--save-config", "study.toml").err
+    assert "--out RUNS" in call("run", "--config", "study.toml").err
     assert call(*given, "--out", "by-words", "--quiet")[0] == 0
     assert call("run", "--config", "study.toml", "--out", "by-file", "--quiet")[0] == 0
     names = [
@@ -102,15 +96,10 @@ def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
     ]
     assert names[0] == names[1]
     assert len(names[0]) == 6  # with the chance runs
-    code, out, _ = call("list", "presets")
-    assert code == 0
-    assert "kemker" in out
     code_of_a_user = "class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"
     code_of_a_user += "    def __init__(self, target): pass\n"
     Path("silent_tracker.py").write_text(code_of_a_user)
     track = ["runs", "track", "by-file", "--to", "silent_tracker:Mine"]
     assert call(*track)[::2] == (0, "runs replayed: 6\n")  # nothing of the search
     assert call(*track)[::2] == (0, "runs replayed: 0\n")
-    code, _, err = call("runs", "track", "by-file", "--to", "tensorbord:x")
-    assert code == 2
-    assert "Did you mean 'tensorboard'" in err
+    assert "Did you mean 'tensorboard'" in call(*track[:4], "tensorbord:x").err

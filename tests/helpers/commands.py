@@ -70,17 +70,21 @@ Call = Callable[..., Done]
 
 def caller(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
     """A function that runs one command in this process; the fixture `call` is one."""
+
+    def ended(*words: object) -> Done:
+        capfd.readouterr()
+        return Done(run(monkeypatch, *words), *capfd.readouterr())
+
+    return ended
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    """Run a command in this process; return its exit code."""
     from embedbench.cli.app import main
 
-    def run(*words: object) -> Done:
-        capfd.readouterr()
-        monkeypatch.setattr(sys, "argv", ["embedbench", *map(str, words)])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        assert code is None or isinstance(code, int)
-        return Done(code or 0, *capfd.readouterr())
-
-    return run
+    monkeypatch.setattr(sys, "argv", ["embedbench", *map(str, words)])
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0

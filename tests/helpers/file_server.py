@@ -5,7 +5,6 @@ import os
 import re
 import socket
 import struct
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import commands
 import pytest
 
 COMMIT = "0123456789" * 4
@@ -168,11 +168,4 @@ class _Handler(BaseHTTPRequestHandler):
 
 def run_main(monkeypatch: pytest.MonkeyPatch, words: Sequence[str]) -> int:
     """Run a command in this process; return its exit code."""
-    from embedbench.cli import app
-
-    monkeypatch.setattr(sys, "argv", ["embedbench", *words])
-    try:
-        app.main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
+    return commands.run(monkeypatch, *words)

@@ -1,12 +1,8 @@
 """Learners with a trunk on small images."""
 
-import sys
-
-import pytest
 import torch
+from commands import run as run
 from torch import Tensor, nn
-
-from embedbench.cli import app
 
 
 def x_of(n: int, seed: int = 0, shape: tuple[int, ...] = (3, 8, 8)) -> Tensor:
@@ -23,10 +19,3 @@ def lively(net: nn.Module, seed: int = 0) -> nn.Module:
             module.weight.data = torch.rand(module.num_features, generator=draw) + 0.5
             module.bias.data = torch.randn(module.num_features, generator=draw) / 4
     return net.eval()
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["embedbench", *words])
-    with pytest.raises(SystemExit) as end:
-        app.main()
-    return int(end.value.code or 0)

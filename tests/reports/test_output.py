@@ -24,7 +24,6 @@ from embedbench.reports.terminal_tables import print_tables, table_text
 from embedbench.scores import record_files
 from embedbench.scores.number_text import amount, format_signed
 
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -423,9 +422,7 @@ def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
 # --- records as the grid writes them -------------------------------------------------------------
 
 
-def test_real_records_are_reported_and_documented(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     from embedbench.files.sample_metadata import TEST, TRAIN, Samples
     from embedbench.files.write_file import write_file
     from embedbench.runs.grid_scheduler import run_grid
@@ -446,10 +443,9 @@ def test_real_records_are_reported_and_documented(
     assert (ncm.n, ncm.metrics["final_accuracy"].mean) == ("2", 1.0)
     assert chance.learner == "chance"
     write_html(collect(tmp_path / "runs"), tmp_path / "page.html", "runs")
-    monkeypatch.syspath_prepend(DOCS / "_ext")
-    from json_keys import page
+    from reference import json_page  # of docs/_ext
 
-    documented = set(re.findall(r"`([\w.\[\]]+)`", page()))
+    documented = set(re.findall(r"`([\w.\[\]]+)`", json_page()))
     made = record_files.load(next((tmp_path / "runs").glob("incremental*/ncm*/seed-0")))
     data = made.to_json()
     inner = {f"{key}.{k}" for key in ("seeds", "digests", "reference") for k in data[key]}

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import make_faces
@@ -63,19 +64,10 @@ def test_a_face_is_drawn_in_one_size_on_one_baseline(folder: Path) -> None:
 
 
 def test_superclasses_and_the_split_by_family() -> None:
-    given = {
-        "A": "upper",
-        "z": "lower",
-        "7": "digit",
-        "~": "mark",
-        "ß": "accented",
-        "ø": "accented",
-    }
-    assert {c: make_faces.superclass(c) for c in given} == given
-    counts = [
-        sum(make_faces.superclass(c) == s for c in make_faces.CHARACTERS) for s in given.values()
-    ]
-    assert counts == [26, 26, 10, 32, 6, 6]
+    of = [make_faces.superclass(c) for c in "Az7~ßø"]
+    assert of == ["upper", "lower", "digit", "mark", "accented", "accented"]
+    counts = Counter(map(make_faces.superclass, make_faces.CHARACTERS))
+    assert [counts[s] for s in of[:5]] == [26, 26, 10, 32, 6]
     none = np.zeros((0, 32, 32), np.uint8)
     test = [make_faces.Face("", f"family {k}", none).test for k in range(600)]
     assert 70 < sum(test) < 130  # a sixth
