@@ -24,8 +24,6 @@ from embedbench.reports.terminal_tables import print_tables, table_text
 from embedbench.scores import record_files
 from embedbench.scores.number_text import amount, format_signed
 
-
-
 # --- text ----------------------------------------------------------------------------------------
 
 
