@@ -42,7 +42,7 @@ from embedbench.streams import class_order, make_class_order
 from embedbench.studies import presets
 from embedbench.text.markdown import table
 
-FOLDER = DOCS / "reference"
+GROUPS: dict[str, type] = {}  # dataclasses that are the value of a setting
 # What the public names return and take: name → module.
 BEHIND = {
     "View": "streams.view",
@@ -89,14 +89,12 @@ def _plain(app: Any, what: str, name: str, thing: Any, options: Any, lines: list
     lines[:] = [literal(line) for line in lines]
 
 
-def write(folder: Path = FOLDER) -> None:
+def write(folder: Path = DOCS / "reference") -> None:
     """Write all pages; a page that did not change keeps its date, so that it is not built again."""
-    made = dict(pages())
-    for old in folder.rglob("*.md"):
-        if str(old.relative_to(folder)) not in made:
-            old.unlink()
-    for name, text in made.items():
-        path = folder / name
+    made = {folder / name: text for name, text in pages()}
+    for old in {*folder.rglob("*.md")} - made.keys():
+        old.unlink()
+    for path, text in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
@@ -104,10 +102,9 @@ def write(folder: Path = FOLDER) -> None:
 
 def pages() -> Iterator[tuple[str, str]]:
     """Every page: file name, Markdown."""
-    groups: dict[str, type] = {}  # dataclasses that are the value of a setting
-    yield from kind("learners", by_name.learner_class, groups)
-    yield from kind("protocols", by_name.protocol_class, groups)
-    yield "settings.md", settings_page(groups)
+    yield from kind("learners", by_name.learner_class)
+    yield from kind("protocols", by_name.protocol_class)
+    yield "settings.md", settings_page()  # after those, which fill GROUPS
     yield "metrics.md", metrics_page()
     yield "presets.md", presets_page()
     yield "orders.md", orders_page()
@@ -119,32 +116,23 @@ def pages() -> Iterator[tuple[str, str]]:
 # ------------------------------------------------------------------------ learners and protocols
 
 
-def kind(
-    room: str, class_of: Callable[[str], type], groups: dict[str, type]
-) -> Iterator[tuple[str, str]]:
+def kind(room: str, class_of: Callable[[str], type]) -> Iterator[tuple[str, str]]:
     """The index of a room, and one page for each of its names."""
-    listed = []
+    is_learner, listed = room == "learners", []
     for row in entries(room):
         name = row["name"]
         if "package" in row:
             continue  # of another package that is installed here
-        aliases = by_name.ALIASES if room == "learners" else {}
-        same, _ = aliases.get(name, (None, {}))
-        cls = class_of(same or name)
-        listed.append(
-            (
-                f"[`{name}`]({room}/{same or name}.md)",
-                cell(markdown(row["summary"])),
-                *([", ".join(tags(cls))] if room == "learners" else []),
-            )
-        )
-        if same is None:
-            yield f"{room}/{name}.md", class_page(name, cls, room, groups)
-    one = room.removesuffix("s")
+        same, _ = by_name.ALIASES.get(name, (name, {})) if is_learner else (name, {})
+        cls = class_of(same)
+        link, tagged = f"[`{name}`]({room}/{same}.md)", [", ".join(tags(cls))] if is_learner else []
+        listed.append((link, cell(markdown(row["summary"])), *tagged))
+        if same == name:
+            yield f"{room}/{name}.md", class_page(name, cls, room)
     toctree = f"```{{toctree}}\n:hidden:\n:glob:\n\n{room}/*\n```"
     text = f"# {room.capitalize()}\n\n`embedbench list {room}` prints them. Each has a page."
-    head = [one, "what it is"]
-    if room == "learners":
+    head = [room.removesuffix("s"), "what it is"]
+    if is_learner:
         said = "; ".join(f"`{tag}`: {words}" for tag, words in TAGS.items())
         text += f" A learner that is not `online` has a session at a time. Tags: {said}."
         head.append("tags")
@@ -157,7 +145,7 @@ def tags(cls: type) -> list[str]:
     return [tag for tag in TAGS if getattr(held, tag)]
 
 
-def class_page(name: str, cls: type, room: str, groups: dict[str, type]) -> str:
+def class_page(name: str, cls: type, room: str) -> str:
     """The page of a learner or a protocol: what it is, its settings, where its code is."""
     path = f"{cls.__module__.removeprefix('embedbench.').replace('.', '/')}.py"
     key = "protocol" if room == "protocols" else name
@@ -170,7 +158,7 @@ def class_page(name: str, cls: type, room: str, groups: dict[str, type]) -> str:
             *([learner_notes(name, cls)] if room == "learners" else []),
             "## Settings",
             f"`--set {key}.SETTING=VALUE` changes one.",
-            settings(cls, groups, "../"),
+            settings(cls, "../"),
             f"## Example\n\n{example(cls)}",
             f"The code: [{path}]({SOURCE}/{path}). Its contract is checked by "
             f"`embedbench check {name}`.\n",
@@ -188,9 +176,8 @@ def learner_notes(name: str, cls: type) -> str:
     held = cls.tags  # type: ignore[attr-defined]  # learners have them
     facts = [TAGS[tag] for tag in tags(cls)]
     facts += [] if held.learns else ["ignores the data: a reference"]
-    facts += [] if held.deterministic else ["not deterministic"]
+    facts += [] if held.deterministic else ["is not deterministic"]
     lines = [f"It {'; it '.join(facts)}."] if facts else []
-    lines = [line.replace("it not ", "it is not ") for line in lines]
     for alias, (same, given) in by_name.ALIASES.items():
         if same == name:
             listed = ", ".join(f"`{k}={v}`" for k, v in given.items())
@@ -199,57 +186,49 @@ def learner_notes(name: str, cls: type) -> str:
     return "\n\n".join(lines)
 
 
-def settings(cls: type, groups: dict[str, type], above: str) -> str:
+def settings(cls: type, above: str) -> str:
     """The fields of a dataclass as a table, those that its docstring describes first.
 
-    `groups` gets the dataclasses that are values of a setting; `above` is the path from the page to
-    reference/.
+    `above` is the path from the page to reference/.
     """
     earlier, rows = later_fields(cls), []
     for setting in list_settings(cls):
         name, default, text = setting.name, setting.default, setting.meaning
         if dataclasses.is_dataclass(default):
-            kind_, value = group_of(default, groups, above)
+            kind_, value = group_of(default, above)
         else:
             kind_ = f"*{', '.join(filter(None, (setting.type, setting.range)))}.*"
             value = f"`{format_setting(default)}`" if format_setting(default) else ""
         if name in earlier and earlier[name] != default:
-            text += (
-                f" Runs made before this setting was added had `{format_setting(earlier[name])}`."
-            )
+            before = format_setting(earlier[name])
+            text += f" Runs made before this setting was added had `{before}`."
         rows.append((f"`{name}`", value, f"{kind_} {cell(markdown(text))}"))
     return table(("setting", "default", "what it means"), rows) if rows else "None."
 
 
-def group_of(default: Any, groups: dict[str, type], above: str) -> tuple[str, str]:
+def group_of(default: Any, above: str) -> tuple[str, str]:
     """A dataclass that is the value of a setting: a link to its page, and what it changes."""
     group = type(default)
     name = group.__name__
     home, _, module = group.__module__.rpartition(".")
-    if (
-        home == "embedbench.models" and module[0] != "_"
-    ):  # the reference learner has another learner as a setting
+    if home == "embedbench.models" and module[0] != "_":  # `offline` has a learner as a setting
         link = f"[`{module}`]({above}learners/{module}.md)"
     else:
-        groups[name] = group
+        GROUPS[name] = group
         link = f"[{name}]({above}settings.md#{name.lower()})"
     changed = [f for f in dataclasses.fields(group) if get_default(f) != getattr(default, f.name)]
     values = ", ".join(f"`{f.name}={format_setting(getattr(default, f.name))}`" for f in changed)
     return f"{link}.", values
 
 
-def settings_page(groups: dict[str, type]) -> str:
-    """The settings that many learners and protocols share."""
+def settings_page() -> str:
+    """The settings that many learners and protocols share, and those inside them."""
     text = "# Settings that learners share\n\nEach is a group: `--set mlp.stop.epochs=5`."
-    waiting = dict(groups)
-    while waiting:
-        name = min(waiting)
-        cls = waiting.pop(name)
-        inner: dict[str, type] = {}
-        body = settings(cls, inner, "")
-        waiting |= {k: v for k, v in inner.items() if k not in groups}
-        groups |= inner
-        text += f"\n\n## {name}\n\n{markdown(parts(cls)[''])}\n\n{body}"
+    done: set[str] = set()
+    while waiting := GROUPS.keys() - done:
+        done.add(name := min(waiting))
+        cls = GROUPS[name]
+        text += f"\n\n## {name}\n\n{markdown(parts(cls)[''])}\n\n{settings(cls, '')}"
     return text + "\n"
 
 
