@@ -10,8 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize(("option", "code"), [([], 0), (["--known-skips"], 1)])
-@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+@pytest.mark.parametrize(
+    ("option", "code", "workers"), [([], 0, ()), (["--known-skips"], 1, ("-n", "1"))]
+)
 def test_an_unknown_skip_fails(
     tmp_path: Path, option: list[str], code: int, workers: tuple[str, ...]
 ) -> None:

@@ -20,7 +20,7 @@ from embedbench import plugins
 from embedbench.cli import app
 from embedbench.config.make_from_settings import make
 from embedbench.files.import_features import import_file
-from embedbench.runs import learner_and_protocol_names
+from embedbench.runs import learner_and_protocol_names as names
 from embedbench.studies.resolve import sort_settings
 from embedbench.studies.study import parse_settings
 
@@ -82,18 +82,14 @@ def test_commands_parse(line: str) -> None:
 def test_settings_are_accepted(item: str) -> None:
     """By the learner that they name, or by one of the protocols."""
     name = item.partition(".")[0]
-    if name in learner_and_protocol_names.learner_names():
+    if name in names.learner_names():
         trunk = [f"{name}.trunk=resnet8"] if ".images." in item else []
         values = sort_settings(parse_settings([item, *trunk]), [name]).learners[name]
-        make(learner_and_protocol_names.learner_class(name), values, name=name)
+        make(names.learner_class(name), values, name=name)
     elif name == "protocol":
         values = sort_settings(parse_settings([item]), []).protocol
-        fields = {
-            field.name
-            for protocol in learner_and_protocol_names.protocol_names()
-            for field in dataclasses.fields(learner_and_protocol_names.protocol_class(protocol))
-        }
-        assert {*values} <= fields
+        known = map(dataclasses.fields, map(names.protocol_class, names.protocol_names()))
+        assert {*values} <= {field.name for fields in known for field in fields}
 
 
 def test_the_readme_is_short_and_begins_with_three_commands() -> None:
@@ -179,6 +175,6 @@ def test_every_page_of_docs_is_in_a_toctree() -> None:
     """The build of the site says so, too; this says it without Sphinx."""
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     trees = "\n".join(re.findall(r"^```{toctree}\n(.*?)^```", index, re.MULTILINE | re.DOTALL))
-    names = re.findall(r"^(?:.* <)?([\w/*]+)>?$", trees, re.MULTILINE)
+    listed = re.findall(r"^(?:.* <)?([\w/*]+)>?$", trees, re.MULTILINE)
     pages = {page.removeprefix("docs/").removesuffix(".md") for page in CHECK["pages"]()[1:]}
-    assert not [p for p in pages - {"index"} if not any(fnmatch(p, name) for name in names)]
+    assert not [p for p in pages - {"index"} if not any(fnmatch(p, name) for name in listed)]
