@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crowd import alive
 from gpu_parts.step import Bench
 from gpu_parts.worker import Worker
 
@@ -87,7 +88,7 @@ if __name__ == "__main__":
     assert _soon(lambda: pid.exists() and pid.read_text())
     parent.kill()
     parent.wait()
-    assert _soon(lambda: not _runs(int(pid.read_text())))
+    assert not alive([int(pid.read_text())])
 
 
 def _soon(what: Callable[[], object]) -> bool:
@@ -97,15 +98,6 @@ def _soon(what: Callable[[], object]) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def _runs(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    try:
-        os.kill(pid, 0)
-        return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
 
 
 def call(out: Path, *words: str, path: Path | None = None) -> subprocess.Popen[str]:

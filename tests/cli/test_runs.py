@@ -1,10 +1,10 @@
-"""`run --shard`, `runs status`, `runs merge`."""
+"""`run --shard` and `--save-config`, `runs status`, `merge` and `track`."""
 
 import json
 from pathlib import Path
 
 import pytest
-from commands import Call, start
+from commands import Call
 from image_files import embedding_file
 
 from embedbench.scores import record_files
@@ -24,26 +24,6 @@ def words(out: str, *more: str, learner: str = "ncm,slda") -> list[str]:
     given = ["run", "e.h5", "--protocol", "incremental-class", "--learner", learner, "--out", out]
     given += ["--device", "cpu", "--jobs", "1"]
     return [*given, *(w for item in SMALL for w in ("--set", item)), *more]
-
-
-@pytest.mark.long
-def test_three_shards_in_three_processes_fill_one_directory(call: Call, tmp_path: Path) -> None:
-    shards = [words("runs", "--seeds", "0-1", "--shard", f"{i}/3") for i in (1, 2, 3)]
-    processes = [start(given, tmp_path / f"printed-{i}") for i, given in enumerate(shards)]
-    for process in processes:
-        process.join()
-    printed = [(tmp_path / f"printed-{i}").read_text() for i in range(3)]
-    assert [p.exitcode for p in processes] == [0, 0, 0], printed
-    assert call(*words("whole", "--seeds", "0-1"))[0] == 0
-
-    def names(root: str) -> list[Path]:
-        return [p.relative_to(root) for p in record_files.find(Path(root), references=True)]
-
-    assert names("runs") == names("whole")
-    assert {record_files.load(p).reference.source for p in record_files.find(Path("runs"))} == {
-        "runs"
-    }
-    assert not list(Path("runs").rglob(".*"))
 
 
 def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:
