@@ -353,7 +353,11 @@ def test_no_function_is_long() -> None:
 def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Lines from `def` to the end, without those of the docstring."""
     first = node.body[0]
-    apart = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+    apart = (
+        first.end_lineno - first.lineno + 1
+        if ast.get_docstring(node, clean=False) is not None
+        else 0
+    )
     return node.end_lineno - node.lineno + 1 - apart
 
 

@@ -55,7 +55,8 @@ def used(tree: ast.AST) -> Iterator[tuple[int, str]]:
     safe = {
         id(node.func)
         for node in nodes
-        if isinstance(node, ast.Call) and "weights_only=True" in map(ast.unparse, node.keywords)
+        if isinstance(node, ast.Call)
+        and any(k.arg == "weights_only" and ast.unparse(k.value) == "True" for k in node.keywords)
     }
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -65,7 +66,7 @@ def used(tree: ast.AST) -> Iterator[tuple[int, str]]:
             first, dot, rest = dotted(node).partition(".")
             whole = names.get(first, first) + dot + rest
             yield node.lineno, whole + "(weights_only=True)" * (id(node) in safe)
-        elif isinstance(node, ast.keyword):
+        elif isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "weights_only"):
             yield node.value.lineno, ast.unparse(node)
 
 

@@ -74,7 +74,8 @@ def test_every_command_with_tables_has_the_three_forms(runs: Path) -> None:
             assert done.exit_code == 0, (command, form, done.exception)
             assert done.stdout.startswith(start)
             assert len(done.stdout.splitlines()) > 2
-    assert asked("runs", "status", runs, "--csv").exit_code == 0  # no cell is at work
+    for form in ("markdown", "csv"):
+        assert asked("runs", "status", runs, f"--{form}").exit_code == 0  # no cell is at work
     pair = read(asked("report", runs, "--compare", "--csv").stdout)[1]
     assert {"learner", "mean", "rank", "behind", "behind_by", "behind_by_least"} <= set(pair)
     first = read(asked("report", runs, "--pairs", "--csv").stdout)[0]

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 import typer
 from commands import Call
 
 from embedbench.cli.app import app
 from embedbench.cli.command_output import note
 from embedbench.cli.help_and_usage_errors import GROUPS, HEADINGS
+from embedbench.cli.shared_options import chosen_device
 
 
 @pytest.mark.parametrize(
@@ -89,3 +91,7 @@ def test_remarks_and_errors_end_lines_at_words(
         monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
         assert call(*words)[2] == f"{plain}\n"
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+
+def test_the_device_that_is_here() -> None:
+    assert chosen_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")
