@@ -1,12 +1,14 @@
 """States as bytes: what they hold comes back exactly, and nothing else goes in or comes out."""
 
+import io
 import json
 import math
 import pickle
+import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import make_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +90,7 @@ def random_state(draw: np.random.Generator, depth: int = 0) -> Any:
     return (dict if kind == 6 else OrderedDict)(zip(keys, parts, strict=False))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_everything_comes_back(seed: int) -> None:
     draw = np.random.default_rng(seed)
     state = {str(i): random_state(draw) for i in range(20)}
@@ -119,13 +121,15 @@ def test_one_tensor_in_two_places_stays_one_and_shared_memory_is_copied() -> Non
 
 
 @pytest.mark.parametrize("kind", ["PCG64", "MT19937", "Philox", "SFC64"])
-def test_generators_go_on(kind: str) -> None:
-    for seed in range(3):
-        ours = np.random.Generator(getattr(np.random, kind)(seed))
-        theirs = np.random.Generator(getattr(np.random, kind)())
-        ours.random(7), ours.integers(9, dtype=np.int32)
-        put_state(theirs, back({"g": take_state(ours)})["g"])
-        assert ours.random(9).tolist() == theirs.random(9).tolist()
+def test_generators_of_numpy_go_on(kind: str) -> None:
+    ours = np.random.Generator(getattr(np.random, kind)(3))
+    theirs = np.random.Generator(getattr(np.random, kind)())
+    ours.random(7), ours.integers(9, dtype=np.int32)
+    put_state(theirs, back({"g": take_state(ours)})["g"])
+    assert ours.random(9).tolist() == theirs.random(9).tolist()
+
+
+def test_a_generator_of_torch_goes_on() -> None:
     one, two = torch.Generator().manual_seed(3), torch.Generator()
     torch.rand(5, generator=one)
     put_state(two, back({"g": take_state(one)})["g"])
@@ -164,17 +168,17 @@ def test_optimisers_go_on(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(OPTIMISERS) - {"plain-sgd"}))  # which has none
-def test_moments_that_a_step_would_overrun_are_refused(name: str) -> None:
+@pytest.mark.parametrize("shape", [(), (0,), (4, 3, 3, 4)])
+def test_moments_that_a_step_would_overrun_are_refused(name: str, shape: tuple[int, ...]) -> None:
     """Fused steps of torch write beyond moments that are too small."""
     _, optimiser = trained(name)
     moment = "momentum_buffer" if name == "sgd" else "exp_avg"
-    for wrong in (torch.zeros(()), torch.zeros(0), torch.zeros(1), torch.zeros(4, 3, 3, 4)):
-        state = back({"o": take_state(optimiser)})["o"]
-        state["state"][0][moment] = wrong
-        for group in state["param_groups"]:
-            group["fused"] = None if name == "nadam" else True
-        with pytest.raises(ValueError, match=f"{moment} is of shape"):
-            put_state(trained(name)[1], state)
+    state = back({"o": take_state(optimiser)})["o"]
+    state["state"][0][moment] = torch.zeros(shape)
+    for group in state["param_groups"]:
+        group["fused"] = None if name == "nadam" else True
+    with pytest.raises(ValueError, match=f"{moment} is of shape"):
+        put_state(trained(name)[1], state)
 
 
 def test_what_lay_on_a_card_goes_to_the_device() -> None:
@@ -187,7 +191,7 @@ def test_what_lay_on_a_card_goes_to_the_device() -> None:
     assert [moved[name].device.type for name in ("here", "there")] == ["cpu", "meta"]
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- what is refused ---
 
 
 class Odd(dict[str, Any]):
@@ -198,45 +202,33 @@ class Odd(dict[str, Any]):
     ("value", "kind"),
     [
         ({1, 2}, "'net.a[1]' of the state is of type set"),
-        (make_dataclass("Point", ["x"])(1), "'net.a[1]' of the state is of type Point"),
-        (lambda: 0, "'net.a[1]' of the state is of type function"),
-        (Odd(), "'net.a[1]' of the state is of type Odd"),
-        (b"bytes", "'net.a[1]' of the state is of type bytes"),
-        (1j, "'net.a[1]' of the state is of type complex"),
-        (Path("a"), "'net.a[1]' of the state is of type PosixPath"),
-        (torch.float32, "'net.a[1]' of the state is of type dtype"),
-        (
-            nn.Parameter(torch.zeros(1)),
-            "of type Parameter (torch.float32), which requires a gradient",
-        ),
-        (
-            torch.zeros(1, requires_grad=True),
-            "of type Tensor (torch.float32), which requires a gradient",
-        ),
-        (torch.zeros(1, dtype=torch.complex64), "of type Tensor (torch.complex64)"),
-        (torch.eye(2).to_sparse(), "of type Tensor (torch.float32)"),
-        (np.array([None]), "of type ndarray (object)"),
-        (np.array(["a"]), "of type ndarray (<U1)"),
-        (np.zeros(1, ">f4"), "of type ndarray (>f4)"),
-        (np.zeros(1, np.longdouble), "of type ndarray (float128)"),
-        (np.ma.masked_array([1]), "of type MaskedArray (int64)"),
-        (np.str_("a"), "of type str_ (<U1)"),
+        (lambda: 0, "function"),
+        (Odd(), "Odd"),
+        (b"bytes", "bytes"),
+        (1j, "complex"),
+        (nn.Parameter(torch.zeros(1)), "Parameter (torch.float32), which requires a gradient"),
+        (torch.zeros(1, requires_grad=True), "Tensor (torch.float32), which requires a gradient"),
+        (torch.zeros(1, dtype=torch.complex64), "Tensor (torch.complex64)"),
+        (torch.eye(2).to_sparse(), "Tensor (torch.float32)"),
+        (np.array([None]), "ndarray (object)"),
+        (np.array(["a"]), "ndarray (<U1)"),
+        (np.zeros(1, ">f4"), "ndarray (>f4)"),
+        (np.ma.masked_array([1]), "MaskedArray (int64)"),
+        (np.str_("a"), "str_ (<U1)"),
         ({(1, 2): 3}, "'a key of net.a[1]' of the state is of type tuple"),
         ({True: 3}, "'a key of net.a[1]' of the state is of type bool"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_anything_else_is_refused_by_its_name(value: Any, kind: str) -> None:
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=re.escape(kind)):
         pack_state({"net": {"a": [1, value]}})
-    assert kind in str(error.value)
-    assert "tensors, NumPy arrays, numbers, strings, bool, None" in str(error.value)
 
 
 def test_a_state_without_end_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(UserError, match="30 levels of lists and dicts"):
+    with pytest.raises(UserError, match="30 levels"):
         pack_state({"a": endless})
     deep: Any = 1
     for _ in range(29):
@@ -244,7 +236,7 @@ def test_a_state_without_end_is_refused() -> None:
     assert back({"a": deep}) == {"a": deep}
 
 
-# --- hostile bytes --------------------------------------------------------------------------------
+# --- hostile bytes ---
 
 
 def parts_of(data: bytes) -> tuple[dict[str, torch.Tensor], Any]:
@@ -258,31 +250,32 @@ def parts_of(data: bytes) -> tuple[dict[str, torch.Tensor], Any]:
 def sealed(tensors: dict[str, torch.Tensor], text: Any) -> bytes:
     """Bytes as `pack_state` would make them, of any tensors and any JSON."""
     line = text if isinstance(text, bytes) else json.dumps(text).encode()
-    data = save({**tensors, "json": torch.frombuffer(bytearray(line), dtype=torch.uint8)})
-    return _checksum(data, b"") + data
+    return with_checksum(
+        save({**tensors, "json": torch.frombuffer(bytearray(line), dtype=torch.uint8)})
+    )
 
 
 def with_checksum(content: bytes) -> bytes:
     return _checksum(content, b"") + content
 
 
-@pytest.mark.parametrize("write", [pickle.dumps, "torch"])
-def test_a_pickle_is_not_run(write: Callable[[Any], bytes] | str, tmp_path: Path) -> None:
-    hostile, path = Hostile(tmp_path / "ran"), tmp_path / "state"
-    if callable(write):
-        data = write({"logs": hostile})
-        pickle.loads(data)
-    else:
-        torch.save({"logs": hostile}, path)
-        data = path.read_bytes()
-        torch.load(path, weights_only=False)
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [(pickle.dump, pickle.load), (torch.save, partial(torch.load, weights_only=False))],
+)
+def test_a_pickle_is_not_run(
+    write: Callable[[Any, Any], None], read: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    hostile, file = Hostile(tmp_path / "ran"), io.BytesIO()
+    write({"logs": hostile}, file)
+    file.seek(0)
+    read(file)
     assert hostile.path.exists()  # the test would see it
     hostile.path.unlink()
-    for content in (data, with_checksum(data)):
+    data = file.getvalue()
+    for content in (data, with_checksum(data), sealed({}, data)):
         with pytest.raises(DamagedStateError):
             unpack_state(content, "cpu")
-    with pytest.raises(DamagedStateError):
-        unpack_state(sealed({}, data), "cpu")
     assert not hostile.path.exists()
 
 

@@ -10,7 +10,6 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from image_files import pixel_file
@@ -18,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from trunk_runs import lively, run, x_of
 
-from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
+from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.checks.learner_check_tools import going_on
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
@@ -26,7 +25,7 @@ from embedbench.errors import UserError
 from embedbench.learning import image_augmentation
 from embedbench.learning import trunk as _trunk
 from embedbench.learning.image_training import ImageTraining
-from embedbench.learning.learner import Learner, Tags
+from embedbench.learning.learner import Learner
 from embedbench.learning.network import eval_features, trunk_and_head
 from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.stopping import Stop
@@ -35,7 +34,6 @@ from embedbench.models.mlp import MLP
 from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study
@@ -79,22 +77,23 @@ def saved(path: Path, body: nn.Module, **more: Tensor) -> str:
 # --- weights ---
 
 
-@pytest.mark.parametrize("name", ["resnet8", "test_resnet"])
-@pytest.mark.parametrize("kind", ["safetensors", "pth", "pth.tar"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("resnet8", "safetensors"), ("test_resnet", "pth"), ("test_resnet", "pth.tar")],
+)
 def test_weights_come_back(tmp_path: Path, name: str, kind: str) -> None:
     spec = StreamSpec((3, 32, 32), 4)
     first = trunk_and_head(MLP(trunk=name), spec, 1)
     lively(first)
     body = first[0].get_submodule("body")
     file = tmp_path / f"w.{kind}"
-    classifier = {"resnet8": "head", "test_resnet": "fc"}[name]
     if kind == "pth":
         torch.save(body.state_dict(), file)
     elif kind == "pth.tar":  # a training checkpoint of timm
         more = {"state_dict": {}, "epoch": 3, "args": argparse.Namespace(lr=0.1)}
         torch.save({"state_dict_ema": body.state_dict(), **more}, file)
     else:
-        saved(file, body, **{f"{classifier}.weight": torch.zeros(7, 64)})
+        saved(file, body, **{"head.weight": torch.zeros(7, 64)})
     learner = MLP(trunk=name, images=ImageTraining(weights=str(file)))
     second = trunk_and_head(learner, spec, 2)
     x = x_of(5, shape=spec.input_shape)
@@ -104,22 +103,17 @@ def test_weights_come_back(tmp_path: Path, name: str, kind: str) -> None:
     assert make(MLP, json.loads(json.dumps(asdict(learner))), name="mlp") == learner
 
 
-@pytest.mark.parametrize("channels", [1, 2, 4])
-def test_weights_for_colours_serve_images_of_other_channels(tmp_path: Path, channels: int) -> None:
+def test_weights_for_colours_serve_images_of_other_channels(tmp_path: Path) -> None:
     """Grey images have the features of the same ones in colour; of several channels the share."""
-    file = saved(tmp_path / "w.safetensors", lively(ResNet(3, 1)))
-    images = ImageTraining(weights=file)
-    trunk, _ = image_trunk("resnet8", (channels, 8, 8), images)
-    kernels = trunk.get_parameter("body.conv.weight")
-    colours = image_trunk("resnet8", (3, 8, 8), images)[0]
+    images = ImageTraining(weights=saved(tmp_path / "w.safetensors", lively(ResNet(3, 1))))
+    one, two, colours, four = (image_trunk("resnet8", (c, 8, 8), images)[0] for c in (1, 2, 3, 4))
     old = colours.get_parameter("body.conv.weight")
-    if channels > 1:
+    for channels, trunk in ((2, two), (4, four)):
         expected = torch.cat([old, old], dim=1)[:, :channels] * 3 / channels
-        torch.testing.assert_close(kernels, expected)
-        return
+        torch.testing.assert_close(trunk.get_parameter("body.conv.weight"), expected)
     grey = x_of(4, shape=(1, 8, 8))
     with torch.no_grad():
-        torch.testing.assert_close(trunk.eval()(grey), colours.eval()(grey.expand(-1, 3, -1, -1)))
+        torch.testing.assert_close(one.eval()(grey), colours.eval()(grey.expand(-1, 3, -1, -1)))
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -133,14 +127,14 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=match):
             trunk_and_head(MLP(trunk=trunk, images=images), spec, 0)
 
-    refused(r"long\.safetensors does not fit resnet8: .* 72 unknown", longer)
-    refused(r"long\.safetensors does not fit resnet32: .* 60 missing", longer, "resnet32")
-    refused(r"grey\.safetensors does not fit resnet8: .* 1 of another shape", grey)
-    refused(r"images of 2 channels: .* timm adapts those of 3 channels only", five, c=2)
-    refused("there is no file of weights none", "none")
-    refused("there are no published weights of resnet8; give a file", "hub")
-    refused(r"has the SHA-256 .*, and mlp\.images\.sha256 says abc…; give", longer, sha256="abc")
-    with pytest.raises(UserError, match=r"images\.sha256 is the digest of a file"):
+    refused("does not fit resnet8: .* 72 unknown", longer)
+    refused("does not fit resnet32: .* 60 missing", longer, "resnet32")
+    refused("does not fit resnet8: .* 1 of another shape", grey)
+    refused("images of 2 channels", five, c=2)
+    refused("no file of weights none", "none")
+    refused("no published weights of resnet8", "hub")
+    refused("mlp.images.sha256 says abc…", longer, sha256="abc")
+    with pytest.raises(UserError, match=r"images.weights names none"):
         ImageTraining(sha256="abc")
 
 
@@ -190,7 +184,7 @@ def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
 # --- stages that stand still ---
 
 
-@pytest.mark.parametrize("name", [*ONLINE, *TEACHERS, *OTHERS])
+@pytest.mark.parametrize("name", ["er", "agem", "lucir", "joint", "ewc", "si", "mas"])
 def test_what_stands_still_is_as_it_was(name: str) -> None:
     """Parameters and statistics of the first stage; all others are learned, and all are counted."""
     learner: Any = learner_of(name, frozen=1)
@@ -209,37 +203,33 @@ def test_what_stands_still_is_as_it_was(name: str) -> None:
     assert held["parameters"] == sum(p.nbytes for p in learner.net.parameters())
     kind = {"ewc": "fisher", "si": "importance", "mas": "importance"}.get(name)
     if kind:
-        assert (
-            held[kind]
-            == sum(p.nbytes for p in trainable_parameters(learner.net))
-            < held["parameters"]
-        )
+        trained = sum(p.nbytes for p in trainable_parameters(learner.net))
+        assert held[kind] == trained < held["parameters"]
 
 
-@pytest.mark.parametrize("trunk", ["resnet8", "test_resnet", "test_vit"])
-def test_stages_are_counted_from_the_input(trunk: str) -> None:
-    shape = (3, 32, 32)
-    images = ImageTraining()
-    body = image_trunk(trunk, shape, images)[0].get_submodule("body")
-    names = [name for name, _ in body.named_parameters()]
-    groups = list_stages(body)
-    assert sorted(key for group in groups for key in group) == sorted(names)
-    assert len(groups) == {"resnet8": 3, "test_resnet": 4, "test_vit": 6}[trunk]
-    stem = {"resnet8": "conv.weight", "test_resnet": "bn1.weight", "test_vit": "pos_embed"}[trunk]
+@pytest.mark.parametrize(
+    ("trunk", "n", "stem"),
+    [
+        ("resnet8", 3, "conv.weight"),
+        ("test_resnet", 4, "bn1.weight"),
+        ("test_vit", 6, "pos_embed"),
+    ],
+)
+def test_stages_are_counted_from_the_input(trunk: str, n: int, stem: str) -> None:
+    def made(frozen: int) -> nn.Module:
+        images = ImageTraining(frozen=frozen)
+        return image_trunk(trunk, (3, 32, 32), images)[0].get_submodule("body")
+
+    groups = list_stages(made(0))
+    assert sorted(k for group in groups for k in group) == sorted(dict(made(0).named_parameters()))
+    assert len(groups) == n
     assert stem in groups[0]
-    for frozen in (*range(len(groups) + 1), -1):
-        made, _ = image_trunk(trunk, shape, replace(images, frozen=frozen))
-        still = {n for n, p in made.get_submodule("body").named_parameters() if not p.requires_grad}
-        assert still == {
-            key for group in groups[: frozen if frozen >= 0 else None] for key in group
-        }
-    with pytest.raises(
-        UserError, match=rf"images\.frozen must be -1 or at most {len(groups)}, .*9"
-    ):
-        image_trunk(trunk, shape, replace(images, frozen=9))
-    with pytest.raises(
-        UserError, match=r"images\.frozen must be at least 0, or -1 for all, got -2"
-    ):
+    for frozen in (*range(n + 1), -1):
+        still = {key for key, p in made(frozen).named_parameters() if not p.requires_grad}
+        assert still == {k for group in groups[: frozen if frozen >= 0 else None] for k in group}
+    with pytest.raises(UserError, match=rf"images\.frozen must be -1 or at most {n}, .*9"):
+        made(9)
+    with pytest.raises(UserError, match=r"images.frozen must be at least 0, or -1"):
         ImageTraining(frozen=-2)
 
 
@@ -319,7 +309,7 @@ def test_what_is_trained_on_is_augmented_and_nothing_else(
         assert (learner.exemplars.x < 50).all()
 
 
-@pytest.mark.parametrize("name", ["mlp", "er", "derpp", "agem", "gdumb", "lwf"])
+@pytest.mark.parametrize("name", ["mlp", "derpp", "agem", "lwf"])
 def test_augmentation_has_draws_of_its_own(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Views that are the images themselves change nothing, however much is drawn for them."""
     drawn: list[Tensor] = []
@@ -367,17 +357,13 @@ def test_bfloat16_is_the_arithmetic_of_training_alone() -> None:
     assert torch.equal(plain.eval()(x), half.eval()(x))
 
 
-def test_bfloat16_learns() -> None:
-    stop, images = Stop(rule="epochs", epochs=4), ImageTraining(amp="bf16", channels_last=True)
-    learner = MLP(trunk="resnet8", stop=stop, batch_size=16, lr=0.003, images=images)
-    stream = as_images(blobs(Tags(), EVERY_CLASS, 128, n_val=0))
-    answers, _ = run_stream(stream, learner, Seeds.of(0))
-    assert isinstance(answers, Predictions)
-    assert float(np.mean(answers.answer[-1] == answers.y)) >= 0.9
-    assert learner.scores(stream.eval_sets[0].x.tensor()).dtype == torch.float32
+def test_learners_train_by_the_arithmetic_that_is_asked_for() -> None:
+    plain, half = scores(taught("mlp")), scores(taught("mlp", amp="bf16"))
+    assert half.dtype == torch.float32
+    assert not torch.equal(plain, half)
 
 
-@pytest.mark.parametrize("name", ["mlp", "agem", "ewc", "si", "joint"])
+@pytest.mark.parametrize("name", ["mlp", "agem", "ewc"])
 def test_the_layout_in_memory_decides_nothing(name: str) -> None:
     """But for the order in which convolutions of either layout sum: float32, some ten steps."""
     plain, other = taught(name), taught(name, channels_last=True)
@@ -434,8 +420,7 @@ def test_what_cannot_be_compiled_is_told_in_a_sentence(monkeypatch: pytest.Monke
 
     compiled = functools.partialmethod(nn.Module.compile, backend=failing)
     monkeypatch.setattr(nn.Module, "compile", compiled)
-    sentence = "torch.compile cannot compile the trunk here .*leave images.compile out"
-    with pytest.raises(UserError, match=sentence):
+    with pytest.raises(UserError, match=r"torch.compile cannot compile the trunk"):
         taught("mlp", compile=True)
     torch.compiler.reset()
 
@@ -443,7 +428,6 @@ def test_what_cannot_be_compiled_is_told_in_a_sentence(monkeypatch: pytest.Monke
 # --- settings ---
 
 
-@pytest.mark.parametrize("trunk", ["mlp", "linear"])
 @pytest.mark.parametrize(
     "settings",
     [
@@ -455,17 +439,16 @@ def test_what_cannot_be_compiled_is_told_in_a_sentence(monkeypatch: pytest.Monke
         {"compile": True},
     ],
 )
-def test_trunks_of_vectors_have_no_such_settings(trunk: str, settings: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=rf"er\.images is for trunks of images, .* is '{trunk}'"):
-        learner_class("er")(trunk=trunk, images=ImageTraining(**settings))
+def test_trunks_of_vectors_have_no_such_settings(settings: dict[str, Any]) -> None:
+    for trunk in ("mlp", "linear"):
+        with pytest.raises(UserError, match=f"er.images is for trunks of images, .* '{trunk}'"):
+            learner_class("er")(trunk=trunk, images=ImageTraining(**settings))
 
 
 def test_misspelt_settings_are_refused() -> None:
-    with pytest.raises(
-        UserError, match=r"unknown images\.augment 'crop'\. Did you mean 'crop-flip'"
-    ):
+    with pytest.raises(UserError, match=r"images.augment 'crop'. Did you mean 'crop-flip'"):
         ImageTraining(augment="crop")
-    with pytest.raises(UserError, match=r"unknown images\.amp 'fp16'"):
+    with pytest.raises(UserError, match=r"unknown images.amp 'fp16'"):
         ImageTraining(amp="fp16")
 
 
@@ -489,17 +472,23 @@ def test_the_command_gives_them_to_all_learners_and_the_reference(
     both = ["--learner", "finetune,er", "--set", "finetune.images.frozen=2"]
     assert run(monkeypatch, *given, *both, "--trunk", "resnet8") == 0
     records = [json.loads(path.read_text()) for path in Path("runs").rglob("record.json")]
-    found = {r["learner"]: r["learner_params"] for r in records}
-    images = {
-        n: p["images"]
-        for n, p in (*found.items(), ("mlp", found["offline"]["mlp"]))
-        if "images" in p
-    }
+    params = {r["learner"]: r["learner_params"] for r in records}
+    assert set(params) == {"finetune", "er", "offline", "chance"}
+    nets = {"finetune": params["finetune"], "er": params["er"], "mlp": params["offline"]["mlp"]}
+    assert {p["trunk"] for p in nets.values()} == {"resnet8"}
+    images = {name: p["images"] for name, p in nets.items()}
     assert {name: i["frozen"] for name, i in images.items()} == {"finetune": 2, "er": 0, "mlp": 0}
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     assert {(i["weights"], i["sha256"], i["augment"]) for i in images.values()} == {
         ("w.safetensors", digest, "crop-flip")
     }
-    capsys.readouterr()
-    assert run(monkeypatch, *given, "--learner", "er") == 2
-    assert "er.images is for trunks of images" in capsys.readouterr().err
+    command = next(r["command"] for r in records if r["learner"] == "er")
+    assert "er.trunk=resnet8" in command
+    assert "mlp.trunk=resnet8" in command  # the reference's
+    for learner, trunk, words in (
+        ("er", [], "er.images is for trunks of images"),
+        ("er,ncm", ["--trunk", "resnet8"], "ncm has no trunk"),
+    ):
+        capsys.readouterr()
+        assert run(monkeypatch, *given, "--learner", learner, *trunk) == 2
+        assert words in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Label sets in the training loop: the loss over the classes seen, pw-JS, decay on a plateau."""
 
-import copy
 import math
 from dataclasses import replace
 from typing import Any
@@ -11,14 +10,12 @@ import torch
 from multilabel_streams import WIDTH, hierarchy_stream, plain_pw_js, teach
 from toy import class_stream, context
 
-from embedbench.config.run_seeds import Seeds, generator
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.loss import set_loss
 from embedbench.learning.network import mlp_net
-from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop, pw_js
-from embedbench.learning.training_loop import Training
 from embedbench.models.chance import Chance
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
@@ -105,90 +102,6 @@ def test_a_monitor_for_other_labels_is_refused() -> None:
     single = class_stream([[0, 1]])
     with pytest.raises(UserError, match=r"stop.monitor must be .* got pw_js"):
         teach(MLP(stop=Stop(monitor="pw_js", min_steps=0)), single.sessions, single.spec)
-
-
-# --- plateau ---
-
-
-def plateau(values: list[float], **settings: Any) -> tuple[dict[str, Any], list[float], Any]:
-    """The log, the learning rate of every epoch, and the optimiser, of scripted values."""
-    net = mlp_net(WIDTH, 4, 1, 8, seed=0)
-    optimiser = make_optimiser("sgd", net, lr=1.0, weight_decay=0.0)
-    rates: list[float] = []
-    left = iter(values)
-    stop = Stop(rule="plateau", epochs=len(values), min_steps=0, **settings)
-    training = Training(
-        *(net, optimiser, STREAM.sessions[0], 1000, stop, generator(0, 0), "cpu"),
-        regularise=lambda: rates.append(optimiser.param_groups[0]["lr"]),
-        validate=lambda: next(left),
-    )
-    return training.run(), rates, optimiser
-
-
-def test_the_learning_rate_falls_on_a_plateau_and_training_goes_on_to_the_cap() -> None:
-    """Patience 2: the third epoch in a row without a gain of .1 lowers it and ends the count."""
-    values = [-0.2, -0.25, -0.29, -0.28, -0.5, -0.5, -0.5, -0.5, -0.5, -0.5, -0.5]
-    log, rates, optimiser = plateau(values, patience=2, min_delta=0.1)
-    assert rates == pytest.approx([1.0] * 4 + [0.1] * 4 + [0.01] * 3)
-    assert log["epochs"] == 11
-    assert log["stopped"] == "epochs"
-    assert log["lr"] == pytest.approx(0.001)  # after the last epoch once more
-    assert optimiser.param_groups[0]["lr"] == 1.0  # the next session begins where this one did
-
-
-def test_a_plateau_ends_training_once_the_rate_is_low_enough() -> None:
-    """A third at every second epoch without a gain: 1, 1/3, 1/9, and 1/27 is below 0.05."""
-    log, rates, _ = plateau([-0.5] * 20, patience=1, factor=1 / 3, lr_min=0.05)
-    assert rates == pytest.approx([1.0] * 3 + [1 / 3] * 2 + [1 / 9] * 2)
-    assert (log["epochs"], log["stopped"]) == (7, "lr_min")
-    assert log["lr"] == pytest.approx(1 / 27)
-    log, _, _ = plateau([-0.5] * 8, patience=1, factor=1 / 3, lr_min=1 / 28)
-    assert (log["epochs"], log["stopped"]) == (8, "epochs")
-    with pytest.raises(UserError, match=r"stop.factor must be in \(0, 1\), got 1"):
-        Stop(factor=1.0)
-    with pytest.raises(UserError, match=r"stop.rewind goes to .* needs stop.restore=true"):
-        Stop(rewind=True, restore=False)
-
-
-@pytest.mark.parametrize("rewind", [False, True])
-def test_training_goes_on_from_the_best_epoch_or_the_last(rewind: bool) -> None:
-    """Epoch 2 is the best; the rate falls after epoch 4, and epoch 5 begins where it is said."""
-    net = mlp_net(WIDTH, 4, 1, 8, seed=0)
-    ends: list[Any] = []
-    starts: list[Any] = []
-    left = iter([-0.1, -0.9, -0.2, -0.3, -0.4])
-
-    def looked() -> float:
-        ends.append(copy.deepcopy(net.state_dict()))
-        return next(left)
-
-    stop = Stop(rule="plateau", epochs=5, min_steps=0, patience=1, rewind=rewind)
-    optimiser = make_optimiser("sgd", net, lr=0.5, weight_decay=0.0)
-    Training(
-        *(net, optimiser, STREAM.sessions[0], 1000, stop, generator(0, 0), "cpu"),
-        regularise=lambda: starts.append(copy.deepcopy(net.state_dict())),
-        validate=looked,
-    ).run()
-    same = [all(torch.equal(starts[4][k], end[k]) for k in end) for end in ends]
-    assert same == [False, rewind, False, not rewind, False]
-
-
-def test_the_best_epoch_is_kept_or_the_last() -> None:
-    kept, _, _ = plateau([-0.1, -0.9, -0.2, -0.3], patience=9, min_delta=0.0)
-    assert kept["kept_epoch"] == 2
-    assert kept["best"] == -0.9
-    last, _, _ = plateau([-0.1, -0.9, -0.2, -0.3], patience=9, min_delta=0.0, restore=False)
-    assert last["kept_epoch"] == 4
-
-
-def test_the_first_session_has_a_cap_of_its_own() -> None:
-    stop = Stop(rule="plateau", monitor="pw_js", epochs=3, first_epochs=7, min_steps=0)
-    logs = teach(MLP(units=4, stop=stop), STREAM.sessions, STREAM.spec)
-    assert [log["epochs"] for log in logs] == [7, 3, 3, 3]
-    plain = teach(MLP(units=4, stop=Stop(rule="epochs", epochs=3)), STREAM.sessions, STREAM.spec)
-    assert [log["epochs"] for log in plain] == [3, 3, 3, 3]
-    with pytest.raises(UserError, match=r"stop.first_epochs must be at least 1, got 0"):
-        Stop(first_epochs=0)
 
 
 # --- learners that are this loop alone ---

@@ -1,6 +1,5 @@
 """Trunks: residual networks by hand, gradients of single samples, learners of images."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from image_files import pixel_file
 from image_streams import STREAMS
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, conv2d
-from trunk_runs import lively, run, x_of
+from trunk_runs import lively, x_of
 
 from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import state_bytes
@@ -86,9 +85,7 @@ def plainly(net: ResNet, x: Tensor, relu: bool) -> Tensor:
     return h.flatten(2).mean(2)
 
 
-@pytest.mark.parametrize("blocks", [1, 2])
-@pytest.mark.parametrize("relu", [True, False])
-@pytest.mark.parametrize("side", [8, 7])
+@pytest.mark.parametrize(("blocks", "relu", "side"), [(1, True, 8), (2, False, 8), (2, True, 7)])
 def test_residual_networks_are_the_definition(blocks: int, relu: bool, side: int) -> None:
     net = lively(ResNet(3, blocks, relu=relu))
     assert isinstance(net, ResNet)
@@ -146,10 +143,9 @@ def test_flat_trunks_take_the_values_of_an_image_in_a_row(trunk: str, head: str)
         assert torch.equal(predict(plain, x.flatten(1)), predict(net(SPEC), x))
 
 
-@pytest.mark.parametrize(("name", "side"), [("timm:test_resnet", 32), ("test_vit", 32)])
-@pytest.mark.parametrize("channels", [1, 3])
-def test_trunks_of_timm(name: str, side: int, channels: int) -> None:
-    spec = StreamSpec((channels, side, side), 4)
+@pytest.mark.parametrize(("name", "channels"), [("timm:test_resnet", 3), ("test_vit", 1)])
+def test_trunks_of_timm(name: str, channels: int) -> None:
+    spec = StreamSpec((channels, 32, 32), 4)
     net = trunk_and_head(MLP(trunk=name), spec, 0)
     x = x_of(3, shape=spec.input_shape)
     phi = eval_features(net, x)
@@ -185,11 +181,10 @@ def test_many_images_go_through_a_net_in_parts(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("trunk", "shape", "sentence"),
     [
-        ("resnet33", (3, 8, 8), r"unknown mlp\.trunk 'resnet33'\. Did you mean 'resnet"),
+        ("resnet33", (3, 8, 8), "unknown mlp.trunk 'resnet33'. Did you mean 'resnet"),
         ("timm:resnet5O", (3, 8, 8), "unknown mlp.trunk"),
-        ("resnet32", (12,), "trunk 'resnet32' takes images, .* width 12: .*--backbone none"),
-        ("test_resnet", (12,), "takes images"),
-        ("test_vit", (3, 8, 8), "trunk 'test_vit' cannot be built for images of shape"),
+        ("resnet32", (12,), "width 12: .*--backbone none"),
+        ("test_vit", (3, 8, 8), "'test_vit' cannot be built"),
     ],
 )
 def test_trunks_that_do_not_fit_are_refused(
@@ -202,43 +197,33 @@ def test_trunks_that_do_not_fit_are_refused(
 # --- gradients of single samples ---
 
 
-def one_by_one(net: nn.Module, x: Tensor, *beside: Tensor) -> list[list[Tensor]]:
-    """∂ logits[label]/∂θ of each sample, by the ordinary way."""
-    found = []
-    for i in range(len(x)):
-        out = net(x[i : i + 1])[0, beside[0][i]]
-        found.append([g.clone() for g in torch.autograd.grad(out, list(net.parameters()))])
-    return found
-
-
 def test_gradients_of_single_samples() -> None:
+    """∂ logits[label]/∂θ of each sample, as by the ordinary way; nothing else changes."""
     net = lively(trunk_and_head(MLP(trunk="resnet8"), SPEC, 0))
     x, y = x_of(3), torch.tensor([2, 0, 3])
     before = {k: v.clone() for k, v in net.state_dict().items()}
     found = gradients(net, lambda z, c: z.gather(0, c[None])[0], x, y)
-    for i, expected in enumerate(one_by_one(net, x, y)):
-        for g, e in zip(found, expected, strict=True):
+    for i, c in enumerate(y):
+        one = torch.autograd.grad(net(x[i : i + 1])[0, c], list(net.parameters()))
+        for g, e in zip(found, one, strict=True):
             torch.testing.assert_close(g[i], e, rtol=1e-3, atol=1e-5)
     assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
 
 
-def masked(blocked: int) -> Tensor:
-    mask = torch.zeros(4)
-    mask[blocked] = -torch.inf
-    return mask
-
-
-@pytest.mark.parametrize("kind", ["exact", "sampled", "empirical"])
-@pytest.mark.parametrize("mask", [None, masked(1)], ids=["all classes", "one is masked"])
-def test_both_ways_to_the_fisher_information_agree(kind: str, mask: Tensor | None) -> None:
+@pytest.mark.parametrize(
+    ("kind", "mask"), [("exact", None), ("exact", 1), ("sampled", 1), ("empirical", 1)]
+)
+def test_both_ways_to_the_fisher_information_agree(kind: str, mask: int | None) -> None:
     """On an MLP that is not recognised as one, the general way gives what the short one gives."""
     net = mlp_net(6, 5, 2, 4, 0)
     disguised = Net(nn.Identity(), *net)
     assert is_mlp(net)
     assert not is_mlp(disguised)
     x, y = torch.randn(40, 6), torch.tensor([0, 2, 3, 0]).repeat(10)
+    blocked = None if mask is None else torch.zeros(4).index_fill(0, torch.tensor(mask), -torch.inf)
     short, general = (
-        fisher_diagonal(n, Rows(x), y, kind, generator(0, 0), mask=mask) for n in (net, disguised)
+        fisher_diagonal(n, Rows(x), y, kind, generator(0, 0), mask=blocked)
+        for n in (net, disguised)
     )
     for a, b in zip(short, general, strict=True):
         assert bool(a.isfinite().all())
@@ -256,10 +241,7 @@ def test_both_ways_to_the_sensitivity_agree() -> None:
 # --- learners ---
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["mlp", "er", "er-ace", "mir", "gss", "lwf", "icarl", "lucir", "bic", "si", "mas", "ewc"],
-)
+@pytest.mark.parametrize("name", ["er", "gss", "lucir", "bic", "ewc"])
 def test_the_footprint_is_the_state_with_the_statistics(name: str) -> None:
     learner = learner_class(name)(**BRIEF, **({"lam": 1.0} if name == "ewc" else {}))
     run_stream(as_images(blobs(Tags(), ((0, 1), (2,)), 8, n_val=0)), learner, Seeds.of(0))
@@ -298,30 +280,3 @@ def test_other_protocols_run_with_an_image_trunk(tmp_path: Path, name: str) -> N
     answers, logs = run_stream(stream, learner_class("mlp")(**BRIEF), Seeds.of(0))
     assert len(logs) == len(stream.sessions)
     assert answers.answer.shape[0] == len(stream.sessions)
-
-
-# --- the command ---
-
-
-def test_the_trunk_is_that_of_all_learners_and_of_the_reference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pixel_file(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    given = ["run", "p.h5", "--protocol", "incremental-class", "--set", "protocol.sessions=2"]
-    given += ["--set", "stop.epochs=1", "--set", "offline.mlp.stop.epochs=1", "--out", "runs"]
-    given += ["--jobs", "1", "--quiet", "--trunk", "resnet8"]
-    assert run(monkeypatch, *given, "--learner", "mlp,lwf") == 0
-    records = [json.loads(path.read_text()) for path in Path("runs").rglob("record.json")]
-    found = {r["learner"]: r["learner_params"] for r in records}
-    assert found["mlp"]["trunk"] == found["lwf"]["trunk"] == "resnet8"
-    assert found["offline"]["mlp"]["trunk"] == "resnet8"
-    assert set(found) == {"mlp", "lwf", "offline", "chance"}
-    command = next(r["command"] for r in records if r["learner"] == "lwf")
-    assert "lwf.trunk=resnet8" in command
-    assert "mlp.trunk=resnet8" in command  # the reference's
-    capsys.readouterr()
-    assert run(monkeypatch, *given, "--learner", "mlp,ncm") == 2
-    assert "ncm has no trunk: it takes embeddings" in capsys.readouterr().err
-    assert run(monkeypatch, *given[:4], "--learner", "ncm", "--out", "other") == 2
-    assert "NCM takes vectors, and this stream shows images" in capsys.readouterr().err

@@ -25,7 +25,6 @@ from embedbench.streams import make_class_order, simulated_annealing
 from embedbench.streams.class_order import published_orders
 from embedbench.streams.make_class_order import (
     CONFUSION,
-    KINDS,
     PUBLISHED,
     confusion_matrix,
     make_order,
@@ -83,33 +82,15 @@ def counts(n: int, seed: int) -> Array:
 
 # Six classes in three sessions of two. Across sessions every error costs n - 0.1.
 X = 5.9
+INSIDE = {  # cost of an error within each session
+    "equal-task-confusion": [0, 0, 0],
+    "increasing-task-confusion": [4, 2, 0],  # n - end
+    "decreasing-task-confusion": [0, 2, 4],  # start
+}
 BY_HAND = {
     "max-confusion": [[abs(i - j) for j in range(6)] for i in range(6)],
     "min-confusion": [[-abs(i - j) for j in range(6)] for i in range(6)],
-    "equal-task-confusion": [
-        [0, 0, X, X, X, X],
-        [0, 0, X, X, X, X],
-        [X, X, 0, 0, X, X],
-        [X, X, 0, 0, X, X],
-        [X, X, X, X, 0, 0],
-        [X, X, X, X, 0, 0],
-    ],
-    "increasing-task-confusion": [  # n - end: 4, 2, 0
-        [4, 4, X, X, X, X],
-        [4, 4, X, X, X, X],
-        [X, X, 2, 2, X, X],
-        [X, X, 2, 2, X, X],
-        [X, X, X, X, 0, 0],
-        [X, X, X, X, 0, 0],
-    ],
-    "decreasing-task-confusion": [  # start: 0, 2, 4
-        [0, 0, X, X, X, X],
-        [0, 0, X, X, X, X],
-        [X, X, 2, 2, X, X],
-        [X, X, 2, 2, X, X],
-        [X, X, X, X, 4, 4],
-        [X, X, X, X, 4, 4],
-    ],
+    **{k: np.kron(np.where(np.eye(3), v, X), np.ones((2, 2))) for k, v in INSIDE.items()},
 }
 
 
@@ -118,27 +99,16 @@ def test_weights_by_hand(kind: str) -> None:
     np.testing.assert_allclose(objective(kind, [2, 2, 2]), BY_HAND[kind])
 
 
-def test_weights_are_the_notebook_s_for_100_classes() -> None:
-    for kind, inside in (
-        ("increasing-task-confusion", range(90, -1, -10)),
-        ("decreasing-task-confusion", range(0, 100, 10)),
-    ):
-        W = objective(kind, [10] * 10)
-        assert [W[i, i] for i in range(0, 100, 10)] == list(inside)
-        assert W[0, 99] == W[9, 10] == 99.9
-
-
 def test_weights_of_unequal_sessions() -> None:
     W = objective("decreasing-task-confusion", [3, 1, 2])
     assert [W[i, i] for i in range(6)] == [0, 0, 0, 3, 4, 4]
     assert W[2, 3] == 5.9
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", CONFUSION)
-def test_score_is_the_plain_sum(kind: str, seed: int) -> None:
-    M, W = counts(9, seed), objective(kind, [4, 3, 2])
-    order = np.random.default_rng(seed).permutation(9)
+def test_score_is_the_plain_sum(kind: str) -> None:
+    M, W = counts(9, 0), objective(kind, [4, 3, 2])
+    order = np.random.default_rng(0).permutation(9)
     assert order_score(W, M, order) == pytest.approx(naive_score(W, M, order))
     np.fill_diagonal(M, 7)  # right answers do not count
     assert order_score(W, M, order) == pytest.approx(naive_score(W, M, order))
@@ -147,14 +117,12 @@ def test_score_is_the_plain_sum(kind: str, seed: int) -> None:
 # --- the annealer ---
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_changes_of_single_moves(seed: int) -> None:
+def test_changes_of_single_moves() -> None:
     """Of any symmetric weights, also with something on the diagonal."""
-    rng = np.random.default_rng(seed)
     n = 12
-    W = rng.normal(size=(n, n))
+    W = np.random.default_rng(0).normal(size=(n, n))
     W += W.T
-    M = counts(n, seed)
+    M = counts(n, 0)
     B = (M + M.T).astype(np.float64)
     start = naive_score(W, M, np.arange(n))
     for p, q in itertools.permutations(range(n), 2):
@@ -169,7 +137,7 @@ def test_changes_of_single_moves(seed: int) -> None:
         assert change == pytest.approx(naive_score(W, M, order) - start)
 
 
-@pytest.mark.parametrize("n", [2, 3, 7, 40, 150])
+@pytest.mark.parametrize("n", [2, 7, 150])
 @pytest.mark.parametrize("kind", CONFUSION)
 def test_incremental_score_is_the_naive_one(kind: str, n: int) -> None:
     """The changes summed up over thousands of moves; 150 is more than a window of blocks."""
@@ -180,17 +148,8 @@ def test_incremental_score_is_the_naive_one(kind: str, n: int) -> None:
     assert sorted(best.tolist()) == list(range(n))
     found, start = naive_score(W, M, best), naive_score(W, M, np.arange(n))
     assert found - start == pytest.approx(lowest, abs=1e-6)
-    if n >= 40:
+    if n == 150:
         assert found < start
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("kind", CONFUSION)
-def test_small_orders_are_the_best_of_all(kind: str, seed: int) -> None:
-    M, W = counts(6, seed), objective(kind, [2, 2, 2])
-    best = min(naive_score(W, M, np.array(p)) for p in itertools.permutations(range(6)))
-    found = make_class_order.anneal(W, M, seed, steps=5000)
-    assert naive_score(W, M, found) == pytest.approx(best)
 
 
 PERMUTED = np.array(list(itertools.permutations(range(8))))
@@ -199,7 +158,7 @@ PERMUTED = np.array(list(itertools.permutations(range(8))))
 @pytest.mark.parametrize("kind", CONFUSION)
 def test_with_restarts_the_best_of_all_orders_is_always_reached(kind: str) -> None:
     W = objective(kind, [3, 3, 2])
-    for seed in range(9):
+    for seed in range(4):
         M = counts(8, seed)
         every = (W * M[PERMUTED[:, :, None], PERMUTED[:, None]]).sum((1, 2))
         result = make_class_order.anneal(W, M, seed, steps=3000, restarts=5)
@@ -227,16 +186,11 @@ def test_restarts_gain_nine_tenths_of_what_a_qap_solver_gains(kind: str) -> None
     assert gains[0] > 0.9 * gains[1] > 30_000
 
 
-@pytest.mark.parametrize("kind", CONFUSION)
-def test_annealing_beats_identity_and_random_and_repeats(kind: str) -> None:
-    M, W = counts(60, 0), objective(kind, [6] * 10)
-    found = make_class_order.anneal(W, M, seed=1, steps=20_000)
-    score = order_score(W, M, found)
-    assert score < order_score(W, M, np.arange(60))
-    for seed in range(20):
-        assert score < order_score(W, M, np.random.default_rng(seed).permutation(60))
-    assert found.tolist() == make_class_order.anneal(W, M, seed=1, steps=20_000).tolist()
-    assert found.tolist() != make_class_order.anneal(W, M, seed=2, steps=20_000).tolist()
+def test_annealing_repeats_and_follows_its_seed() -> None:
+    M, W = counts(60, 0), objective("equal-task-confusion", [6] * 10)
+    one, again, other = (make_class_order.anneal(W, M, seed, steps=5000) for seed in (1, 1, 2))
+    assert one.tolist() == again.tolist() != other.tolist()
+    assert order_score(W, M, one) < order_score(W, M, np.arange(60))
 
 
 def planted(groups: int, size: int) -> Array:
@@ -247,16 +201,13 @@ def planted(groups: int, size: int) -> Array:
     return matrix
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_first_session_is_easiest_when_increasing_and_hardest_when_decreasing(
-    seed: int,
-) -> None:
+def test_the_first_session_is_easiest_when_increasing_and_hardest_when_decreasing() -> None:
     M = planted(4, 5)
     for kind, wanted in (
         ("increasing-task-confusion", [0, 1, 2, 3]),
         ("decreasing-task-confusion", [3, 2, 1, 0]),
     ):
-        found = make_class_order.anneal(objective(kind, [5] * 4), M, seed, steps=20_000)
+        found = make_class_order.anneal(objective(kind, [5] * 4), M, 0, steps=20_000)
         assert [set(part % 4) for part in np.split(found, 4)] == [{g} for g in wanted]
 
 
@@ -320,7 +271,7 @@ def test_natural_random_coarse(tmp_path: Path) -> None:
         make_order(flat, "coarse", sessions=2)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_coarse_sorts_by_the_names_of_the_groups_from_the_root_down(
     tmp_path: Path, seed: int
 ) -> None:
@@ -341,16 +292,26 @@ def test_coarse_sorts_by_the_names_of_the_groups_from_the_root_down(
     assert make_order(file, "coarse", sessions=2)["order"] == expected
 
 
-def test_session_sizes() -> None:
-    for n, sessions, base in ((100, 10, 0), (88, 11, 0), (10, 4, 0), (100, 11, 50), (7, 1, 0)):
-        sizes = make_class_order.session_sizes(n, sessions, base)
-        assert sum(sizes) == n
-        assert len(sizes) == sessions
-        later = sizes[1:] if base else sizes
-        assert max(later, default=1) - min(later, default=1) <= 1
-    for n, sessions, base in ((5, 6, 0), (10, 3, 9), (10, 1, 4), (5, 0, 0)):
-        with pytest.raises(UserError, match=f"{n} classes cannot make {sessions} sessions"):
-            make_class_order.session_sizes(n, sessions, base)
+@pytest.mark.parametrize(
+    ("n", "sessions", "base", "sizes"),
+    [
+        (100, 10, 0, [10] * 10),
+        (10, 4, 0, [3, 3, 2, 2]),
+        (100, 11, 50, [50, *[5] * 10]),
+        (7, 1, 0, [7]),
+        (7, 1, 7, [7]),
+        (5, 6, 0, None),
+        (10, 3, 9, None),
+        (10, 1, 4, None),
+        (5, 0, 0, None),
+    ],
+)
+def test_session_sizes(n: int, sessions: int, base: int, sizes: list[int] | None) -> None:
+    if sizes:
+        assert make_class_order.session_sizes(n, sessions, base) == sizes
+        return
+    with pytest.raises(UserError, match=f"{n} classes cannot make {sessions} sessions"):
+        make_class_order.session_sizes(n, sessions, base)
 
 
 # --- confusion ---
@@ -384,8 +345,6 @@ def test_confusion_reads_no_test_sample(tmp_path: Path) -> None:
 def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from embedbench.streams import make_class_order
-
     file = confused_file(tmp_path / "a.h5")
     asked_for: list[Array] = []
 
@@ -414,10 +373,11 @@ def test_an_order_file_runs_and_its_digest_is_kept(tmp_path: Path) -> None:
     path, out = tmp_path / "a.h5", tmp_path / "order.json"
     file = confused_file(path)
     made = ("order", path, "--kind", "equal-task-confusion", "--sessions", 3, "--out", out)
+    made += ("--restarts", 3)
     done = embedbench(*made)
     assert done.exit_code == 0, done.output
     told = json.loads(out.read_text())
-    assert told["kind"] == "equal-task-confusion"
+    assert told == make_order(file, "equal-task-confusion", sessions=3, restarts=3)
     assert told["file"]["digests"] == file.digests
     W, M = objective(told["kind"], told["sizes"]), np.array(told["matrix"])
     number = [file.classes.index(c) for c in told["order"]]
@@ -441,22 +401,18 @@ def test_an_order_file_runs_and_its_digest_is_kept(tmp_path: Path) -> None:
 
 
 def test_restarts_are_recorded_and_without_them_an_order_is_the_same(tmp_path: Path) -> None:
-    path, out = tmp_path / "a.h5", tmp_path / "order.json"
-    file = confused_file(path)
-    made = ("order", path, "--kind", "max-confusion", "--sessions", 3, "--out", out, "--overwrite")
-    texts = []
-    for words in ((), ("--restarts", 1), ("--restarts", 3)):
-        assert embedbench(*made, *words).exit_code == 0
-        texts.append(out.read_text())
-    assert texts[0] == texts[1]
-    assert "restarts" not in json.loads(texts[0])
-    again = json.loads(texts[2])
-    assert again["restarts"] == 3
-    assert again["score"] <= json.loads(texts[0])["score"]
-    assert again == make_order(file, "max-confusion", sessions=3, restarts=3)
-    with pytest.raises(UserError, match="--restarts must be at least 1, got 0"):
+    file = confused_file(tmp_path / "a.h5")
+    plain, one, more = (
+        make_order(file, "max-confusion", sessions=3, steps=2000, **given)
+        for given in ({}, {"restarts": 1}, {"restarts": 3})
+    )
+    assert plain == one
+    assert more["restarts"] == 3
+    assert more["score"] <= plain["score"]
+    assert more.keys() - plain.keys() == {"restarts"}
+    with pytest.raises(UserError, match="restarts must be at least 1, got 0"):
         make_order(file, "max-confusion", sessions=3, restarts=0)
-    with pytest.raises(UserError, match="order 'random' is not annealed; drop --restarts 2"):
+    with pytest.raises(UserError, match="drop --restarts 2"):
         make_order(file, "random", sessions=3, restarts=2)
 
 
@@ -497,4 +453,3 @@ def test_unknown_kinds_are_told_the_nearest(tmp_path: Path) -> None:
         make_order(file, "maxconfusion")
     with pytest.raises(UserError, match="unknown confusion 'test'"):
         make_order(file, "max-confusion", sessions=2, confusion="test")
-    assert len(set(KINDS)) == len(KINDS)
