@@ -370,7 +370,7 @@ def test_flipped_and_cut_bytes_are_damage() -> None:
                 unpack_state(damaged, "cpu", b"run 1")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_flips_under_a_valid_checksum_raise_nothing_else(seed: int) -> None:
     """Whoever makes the checksum anew gets a state of plain values, or damage."""
     draw = np.random.default_rng(seed)

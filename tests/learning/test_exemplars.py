@@ -3,7 +3,7 @@
 import itertools
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +11,9 @@ import torch
 from torch import Tensor
 from toy import blobs, class_stream, session
 
-from embedbench.checks.learner_contract import (
-    footprint_counts_the_state,
-    no_sample_is_kept_in_secret,
-)
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory, herding
-from embedbench.learning.learner import Learner, Tags
 from embedbench.streams.stream import Session, StreamSpec
 
 SPEC = StreamSpec((3,), 5)
@@ -75,19 +69,10 @@ def plain_herding(features: Tensor, k: int) -> list[int]:
     return chosen
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_herding_is_its_definition(seed: int) -> None:
     features = torch.randn(40, 6, generator=torch.Generator().manual_seed(seed))
     assert herding(features, 25).tolist() == plain_herding(features, 25)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_herded_mean_is_nearer_than_a_random_one(seed: int) -> None:
-    features = torch.randn(200, 8, generator=torch.Generator().manual_seed(seed))
-    phi = torch.nn.functional.normalize(features)
-    off = (phi[herding(features, 10)].mean(0) - phi.mean(0)).norm()
-    random = [(phi[torch.randperm(200)[:10]].mean(0) - phi.mean(0)).norm() for _ in range(100)]
-    assert off < min(random)
 
 
 # --- after a session ---
@@ -120,7 +105,7 @@ def test_a_fixed_memory_drops_the_tail_of_every_list(select: str) -> None:
 def test_herded_exemplars_are_in_herding_order() -> None:
     x = blobs([2] * 30, 3, seed=1)
     held = exemplars(per_class=7)
-    held.choose(session(x, [2] * 30), lambda x: x.square())
+    held.choose(session(x, [2] * 30), torch.square)
     expected = plain_herding(torch.from_numpy(x).square(), 7)
     assert torch.equal(held.x, torch.from_numpy(x[expected]))
 
@@ -130,10 +115,10 @@ def test_a_class_that_comes_again_is_chosen_from_old_and_new() -> None:
     held.choose(numbered([0] * 6 + [1] * 6), identity)
     held.choose(numbered([0] * 6, start=100), identity)
     assert held.y.tolist() == [0] * 6 + [1] * 6
-    mixed = numbers(held)[:6]
-    assert len(set(mixed)) == 6
-    assert {n < 6 for n in mixed} == {True, False}
-    assert set(mixed) <= {*range(6), *range(100, 106)}
+    mixed = {*numbers(held)[:6]}
+    assert len(mixed) == 6
+    assert mixed & {*range(6)}
+    assert mixed & {*range(100, 106)}
 
 
 def test_a_random_memory_is_uniform_and_follows_its_seed() -> None:
@@ -151,8 +136,7 @@ def test_a_random_memory_is_uniform_and_follows_its_seed() -> None:
 
 @pytest.mark.parametrize("settings", [{"total": 0}, {"per_class": 0}])
 def test_no_exemplars_at_all(settings: dict[str, int]) -> None:
-    held = exemplars(**settings)
-    data = numbered([0, 1])
+    held, data = exemplars(**settings), numbered([0, 1])
     held.choose(data, identity)
     assert len(held) == 0
     assert held.join(data) is data
@@ -161,22 +145,19 @@ def test_no_exemplars_at_all(settings: dict[str, int]) -> None:
 def test_exemplars_join_a_session_as_data() -> None:
     held = exemplars(per_class=2, select="random")
     held.choose(numbered([0] * 5, start=50), identity)
-    stream = class_stream([[3, 1]], width=3)
-    plain = replace(stream.sessions[0], loss_classes=np.array([False, True, False, True, False]))
-    joined = held.join(plain)
-    n = len(plain.x)
-    assert len(joined.x) == len(joined.y) == len(joined.ids) == n + 2
+    mask = np.array([False, True, False, True, False])
+    plain = replace(class_stream([[3, 1]], width=3).sessions[0], loss_classes=mask)
+    joined, n = held.join(plain), len(plain.x)
     everything = torch.cat([plain.x.tensor(), held.x])
+    assert len(everything) == n + 2
     assert torch.equal(joined.x.tensor(), everything)
     assert np.array_equal(joined.x.numpy(), everything.numpy())
     index = torch.tensor([n + 1, 0, n, n - 1, 0])
     assert torch.equal(joined.x.batch(index), everything[index])
     assert joined.y.tolist() == [*plain.y.tolist(), 0, 0]
-    assert joined.ids.tolist()[-3:] == [int(plain.ids[-1]), -1, -1]
-    assert joined.loss_classes is not None
-    assert joined.loss_classes.tolist() == [True, True, False, True, False]
-    assert plain.loss_classes is not None
-    assert not plain.loss_classes[0]  # the session itself stays as it was
+    assert joined.ids.tolist() == [*plain.ids.tolist(), -1, -1]
+    assert np.array_equal(joined.loss_classes, [True, True, False, True, False])
+    assert not mask[0]  # the session itself stays as it was
     assert joined.x.view is plain.x  # nothing was copied
 
 
@@ -192,29 +173,16 @@ def offered(held: Exemplars, labels: list[int], batch: int) -> Exemplars:
     return held
 
 
-@pytest.mark.parametrize("batch", [1, 7, 40])
-def test_a_reservoir_is_uniform(batch: int) -> None:
-    runs, size, n = 150, 10, 40
-    counts: Counter[int] = Counter()
-    for seed in range(runs):
-        held = offered(exemplars(seed, total=size, select="reservoir"), [0] * n, batch)
-        assert len(set(numbers(held))) == size
-        counts.update(numbers(held))
-    p = size / n
-    z = np.array([counts[i] - runs * p for i in range(n)]) / np.sqrt(runs * p * (1 - p))
-    assert abs(z).max() < 4.2
-    assert (z**2).mean() < 2
-
-
-def test_pairs_in_a_reservoir_are_uniform_too() -> None:
+@pytest.mark.parametrize("batch", [1, 3])
+def test_pairs_in_a_reservoir_are_uniform(batch: int) -> None:
     """Algorithm R keeps every subset with equal probability, not only every sample."""
     counts: Counter[tuple[int, ...]] = Counter()
-    for seed in range(2000):
-        held = offered(exemplars(seed, total=2, select="reservoir"), [0] * 5, 3)
+    for seed in range(1000):
+        held = offered(exemplars(seed, total=2, select="reservoir"), [0] * 5, batch)
         counts[tuple(sorted(numbers(held)))] += 1
     every = list(itertools.combinations(range(5), 2))
     assert set(counts) == set(every)
-    assert max(abs(counts[pair] - 200) for pair in every) < 4.2 * np.sqrt(2000 * 0.1 * 0.9)
+    assert max(abs(counts[pair] - 100) for pair in every) < 4.2 * np.sqrt(1000 * 0.1 * 0.9)
 
 
 @pytest.mark.parametrize("batch", [1, 4, 64])
@@ -224,7 +192,7 @@ def test_until_it_is_full_a_reservoir_keeps_everything_in_order(batch: int) -> N
 
 
 @pytest.mark.parametrize("batch", [1, 7, 100])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_balanced_memory_is_balanced(seed: int, batch: int) -> None:
     labels = [0] * 40 + [1] * 30 + [2] * 3 + [3] * 27
     held = offered(exemplars(seed, total=20, select="balanced"), labels, batch)
@@ -321,41 +289,26 @@ def test_a_loaded_memory_goes_on_the_same_way(select: str) -> None:
     two.load_state_dict(one.state_dict())
     for held in (one, two):
         offered(held, [1, 2, 3] * 9, 5)
-    a, b = one.state_dict(), two.state_dict()
-    assert a["seen"] == b["seen"]
-    assert a["classes"] == b["classes"]
-    assert all(torch.equal(a[k], b[k]) for k in ("x", "lists", "logits"))
-
-
-@pytest.mark.parametrize("select", ["herding", "random", "all"])
-def test_a_loaded_memory_keeps_the_same_of_later_sessions(select: str) -> None:
-    one, two = (exemplars(total=10, select=select) for _ in range(2))
-    first, second = class_stream([[0, 1], [2, 1]], width=3).sessions
-    one.choose(first, identity)
-    two.load_state_dict(one.state_dict())
-    for held in (one, two):
-        held.choose(second, identity)
-    assert torch.equal(one.x, two.x)
-    assert torch.equal(one.y, two.y)
+    for name, value in one.state_dict().items():
+        assert torch.equal(torch.as_tensor(value), torch.as_tensor(two.state_dict()[name])), name
 
 
 # --- settings ---
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "words"),
     [
-        ({"select": "herdin"}, "unknown memory.select 'herdin'. Did you mean 'herding'?"),
-        ({"total": -1}, "memory.total must be at least 0, got -1"),
-        ({"per_class": -2}, "memory.per_class must be at least 0, got -2"),
-        ({"select": "reservoir"}, "a reservoir has a fixed size: give it one with memory.total"),
-        ({"total": 4}, "memory.total must be at least 5, an exemplar of each"),
+        ({"select": "herdin"}, "memory.select 'herdin'. Did you mean 'herding'"),
+        ({"total": -1}, "memory.total must be at least 0"),
+        ({"per_class": -2}, "memory.per_class must be at least 0"),
+        ({"select": "reservoir"}, "one with memory.total"),
+        ({"total": 4}, "memory.total must be at least 5"),
     ],
 )
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as caught:
+def test_bad_settings_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
         exemplars(**settings)
-    assert message in str(caught.value)
 
 
 @dataclass
@@ -369,29 +322,6 @@ def test_a_learners_own_default_stays_where_one_setting_is_given() -> None:
     )
     given = {"memory": {"select": "all"}}
     assert make(Outer, given, name="outer").memory == Memory(total=200, select="all")
-
-
-# --- room ---
-
-
-@pytest.mark.parametrize("memory", [Memory(per_class=50, select="balanced"), Memory(select="all")])
-def test_a_small_learner_with_exemplars_holds_what_it_counts(memory: Memory) -> None:
-    @dataclass
-    class Kept(Learner):
-        tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
-        state: ClassVar[dict[str, str]] = {"exemplars": "samples"}
-
-        def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-            self.exemplars = Exemplars(memory, spec, seeds.memory, device)
-
-        def observe(self, x: Tensor, y: Tensor) -> None:
-            self.exemplars.add(x, y)
-
-        def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-            return x.new_zeros(len(x), 4)
-
-    no_sample_is_kept_in_secret(Kept)
-    footprint_counts_the_state(Kept)
 
 
 def test_trimming_changes_no_bytes_counted_and_no_later_choice() -> None:

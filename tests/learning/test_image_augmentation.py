@@ -39,24 +39,22 @@ def images(n: int, size: tuple[int, int] = SIZE) -> Tensor:
     return torch.randn(n, 3, *size, generator=seeded(9))
 
 
-@pytest.mark.parametrize("size", [SIZE, (9, 6), (1, 1), (2, 7)])
-@pytest.mark.parametrize("seed", range(3))
-def test_crops_are_the_definition(seed: int, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [SIZE, (1, 1), (2, 7)])
+def test_crops_are_the_definition(size: tuple[int, int]) -> None:
     x = images(20, size)
-    corners, flips = crops(len(x), seeded(seed))
+    corners, flips = crops(len(x), seeded())
     for i, one in enumerate(crop_and_flip(x, corners, flips)):
         big = np.zeros((3, size[0] + 2 * PAD, size[1] + 2 * PAD), np.float32)
         big[:, PAD:-PAD, PAD:-PAD] = x[i]
         top, left = corners[i].tolist()
         crop = big[:, top : top + size[0], left : left + size[1]]
         np.testing.assert_array_equal(one, crop[..., ::-1] if flips[i] else crop)
-    assert torch.equal(crop_and_flip(x, corners, flips), augment("crop-flip", x, seeded(seed)))
+    assert torch.equal(crop_and_flip(x, corners, flips), augment("crop-flip", x, seeded()))
 
 
 @pytest.mark.parametrize("size", [SIZE, (9, 6), (32, 32), (3, 20)])
-@pytest.mark.parametrize("seed", range(3))
-def test_resized_crops_are_the_definition(seed: int, size: tuple[int, int]) -> None:
-    x, draw = images(20, size), seeded(seed)
+def test_resized_crops_are_the_definition(size: tuple[int, int]) -> None:
+    x, draw = images(20, size), seeded()
     boxes, fits = drawn_boxes(len(x), size, CROP_AREA, CROP_RATIO, draw)
     boxes[~fits] = torch.tensor(centre_box(size))
     boxes[0] = torch.tensor([0, 0, *size])  # the whole image
@@ -91,10 +89,7 @@ def test_boxes_are_drawn_as_they_are_said_to_be() -> None:
     boxes = boxes[fits]
     assert len(boxes) > 0.95 * n
     top, left, h, w = boxes.T.double()
-    assert (top >= 0).all()
-    assert (left >= 0).all()
-    assert (top + h <= size[0]).all()
-    assert (left + w <= size[1]).all()
+    assert ((top >= 0) & (left >= 0) & (top + h <= size[0]) & (left + w <= size[1])).all()
     share = h * w / math.prod(size)
     assert 0.07 < share.min() < 0.1
     assert share.max() > 0.6
@@ -144,24 +139,16 @@ def test_half_of_the_images_are_flipped_by_timm_too() -> None:
 
 
 @pytest.mark.parametrize("name", AUGMENTS)
-def test_the_generator_decides_and_the_batch_is_left_alone(name: str) -> None:
-    x = images(16)
+def test_the_generator_decides_and_the_batch_is_left_alone(name: AugmentName) -> None:
+    x, draw = images(16), seeded(6)
     before = x.clone()
     torch.manual_seed(1)
-    a = augment(name, x, seeded(6))
+    a = augment(name, x, draw)
     torch.manual_seed(2)
-    b, other = (augment(name, x, seeded(seed)) for seed in (6, 7))
-    assert torch.equal(a, b)
+    again, other, later = (augment(name, x, d) for d in (seeded(6), seeded(7), draw))
+    assert torch.equal(a, again)
     assert torch.equal(x, before)
-    assert a.shape == x.shape
-    assert a.dtype == torch.float32
-    assert torch.equal(a, other) == (name == "none")
-    draw = seeded(6)
-    again = [augment(name, x, draw) for _ in range(2)]  # the generator moves on
-    assert torch.equal(*again) == (name == "none")
-
-
-def test_none_is_the_identity_and_draws_nothing() -> None:
-    x, draw = images(4), seeded(8)
-    assert augment("none", x, draw) is x
-    assert torch.equal(draw.get_state(), seeded(8).get_state())
+    assert (a.shape, a.dtype) == (x.shape, torch.float32)
+    plain = name == "none"
+    assert (a is x, torch.equal(a, other), torch.equal(a, later)) == (plain, plain, plain)
+    assert torch.equal(draw.get_state(), seeded(6).get_state()) is plain

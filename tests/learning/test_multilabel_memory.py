@@ -20,8 +20,8 @@ def identity(x: Tensor) -> Tensor:
     return x
 
 
-def exemplars(stream: Stream = STREAM, seed: int = 0, **settings: Any) -> Exemplars:
-    return Exemplars(Memory(**settings), stream.spec, seed, "cpu")
+def exemplars(stream: Stream = STREAM, **settings: Any) -> Exemplars:
+    return Exemplars(Memory(**settings), stream.spec, 0, "cpu")
 
 
 def places_of(x: Tensor, stream: Stream = STREAM) -> list[int]:
@@ -35,10 +35,9 @@ def labels_given(session: Session) -> dict[int, list[bool]]:
 
 
 @pytest.mark.parametrize("select", ["herding", "random"])
-@pytest.mark.parametrize("seed", range(3))
-def test_exemplars_keep_the_labels_of_their_session(select: str, seed: int) -> None:
-    stream = hierarchy_stream(n_train=30, seed=seed)
-    held = exemplars(stream, seed, per_class=6, select=select)
+def test_exemplars_keep_the_labels_of_their_session(select: str) -> None:
+    stream = hierarchy_stream(n_train=30)
+    held = exemplars(stream, per_class=6, select=select)
     for session in stream.sessions:
         held.choose(session, identity)
     assert held.lists.tolist() == sorted(list(range(N_CLASSES)) * 6)
@@ -132,5 +131,5 @@ def test_bytes_and_state(select: str) -> None:
 
 def test_a_random_memory_is_refused_for_samples_one_by_one() -> None:
     held = exemplars(select="random")
-    with pytest.raises(UserError, match=r'memory.select "random" chooses when a session has ended'):
+    with pytest.raises(UserError, match=r'memory\.select "random"'):
         held.add(torch.zeros(1, WIDTH), torch.ones(1, N_CLASSES, dtype=torch.bool))

@@ -41,20 +41,16 @@ INK, OIL, PEN = [0, 3], [1, 4, 9, 11, 13], [2, 5, 10, 12, 14]
 
 
 def test_a_session_a_domain(file: EmbeddingFile) -> None:
+    """All classes are known from the start: ink has no b, and a learner may answer b after it."""
     stream = build(file)
     assert rows(stream) == [INK, OIL, PEN]
     assert asked(stream) == [[6], [7, 15, 17], [8, 16]]
     assert [s.y.tolist() for s in stream.sessions] == [[0, 0], [0, 0, 1, 1, 1], [0, 0, 1, 1, 1]]
     assert [s.session_id for s in stream.sessions] == [None] * 3
-    assert stream.can_reveal
-    assert stream.normalise_new
-
-
-def test_all_classes_are_known_from_the_start(file: EmbeddingFile) -> None:
-    """Ink has no b, and a learner may answer b after it all the same."""
-    stream = build(file)
     assert [s.classes.tolist() for s in stream.sessions] == [[0, 1], [], []]
     assert [e.classes.tolist() for e in stream.eval_sets] == [[True, True]] * 3
+    assert stream.can_reveal
+    assert stream.normalise_new
 
 
 @pytest.mark.parametrize(
@@ -72,8 +68,9 @@ def test_order_and_number(
 
 
 def test_domains_that_are_not_named_are_not_taught(file: EmbeddingFile) -> None:
-    assert build(file, domains="oil,pen").notes == ("domains that are not taught: 1",)
-    assert asked(build(file, domains="oil,pen")) == [[7, 15, 17], [8, 16]]
+    stream = build(file, domains="oil,pen")
+    assert stream.notes[0].endswith(": 1")
+    assert asked(stream) == [[7, 15, 17], [8, 16]]
     everything = build(file, domains="oil,pen", test="all")
     assert asked(everything) == [[6, 7, 8, 15, 16, 17], []]
 
@@ -93,25 +90,19 @@ def test_test_domains_need_not_be_taught(tmp_path: Path) -> None:
     stream = build(file, test="all")
     assert rows(stream) == [[0, 1], [2, 3]]
     assert asked(stream) == [[4, 5], []]
-    with pytest.raises(UserError, match=r"no training samples for the session of four"):
+    with pytest.raises(UserError, match=r"no training samples .* four"):
         build(file)
-    with pytest.raises(UserError, match=r"no test samples for .* one; use --set protocol.test=all"):
+    with pytest.raises(UserError, match=r"no test samples .* one; .*protocol.test=all"):
         build(file, domains="one,two")
 
 
 def test_a_random_order_is_the_seeds(file: EmbeddingFile) -> None:
-    orders = set()
-    for seed in range(8):
-        stream = build(file, seed, domains="random")
-        assert sorted(rows(stream)) == sorted([INK, OIL, PEN])
-        assert stream.digests == build(file, seed, domains="random").digests
-        orders.add(str(rows(stream)))
-    assert len(orders) > 3
-    alike = {
-        build(file, seed, domains="random", scale="none").merged().digests["train"]
-        for seed in range(4)
-    }
-    assert len(alike) == 1  # the offline reference does not depend on the order
+    streams = [build(file, seed, domains="random", scale="none") for seed in range(8)]
+    assert {str(sorted(rows(s))) for s in streams} == {str(sorted([INK, OIL, PEN]))}
+    assert len({str(rows(s)) for s in streams}) > 3
+    assert build(file, 7, domains="random", scale="none").digests == streams[7].digests
+    # the offline reference does not depend on the order
+    assert len({s.merged().digests["train"] for s in streams}) == 1
 
 
 def test_the_columns_are_part_of_the_digests(file: EmbeddingFile, tmp_path: Path) -> None:
@@ -122,25 +113,24 @@ def test_the_columns_are_part_of_the_digests(file: EmbeddingFile, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "words"),
     [
         ({"test": "every"}, "unknown test 'every'"),
-        ({"domains": "ink,oli"}, "Did you mean 'oil'?"),
-        ({"domains": "ink"}, "two domains or more, each once, got 'ink'"),
-        ({"domains": "ink,ink"}, "two domains or more, each once, got 'ink,ink'"),
-        ({"sessions": 4}, "sessions must be 2 to 3 for 3 domains, or 0, got 4"),
-        ({"sessions": 1}, "sessions must be 2 to 3 for 3 domains, or 0, got 1"),
+        ({"domains": "ink,oli"}, "Did you mean 'oil'"),
+        ({"domains": "ink"}, "each once, got 'ink'"),
+        ({"domains": "ink,ink"}, "each once, got 'ink,ink'"),
+        ({"sessions": 4}, "sessions must be 2 to 3 for 3 domains"),
+        ({"sessions": 1}, "sessions must be 2 to 3 for 3 domains"),
     ],
 )
-def test_refused(settings: dict[str, Any], sentence: str, file: EmbeddingFile) -> None:
-    with pytest.raises(UserError) as error:
+def test_refused(settings: dict[str, Any], words: str, file: EmbeddingFile) -> None:
+    with pytest.raises(UserError, match=words):
         build(file, **settings)
-    assert sentence in str(error.value)
 
 
 def test_a_file_without_domains_or_with_one(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="domain"):
         build(make_file(tmp_path))
     one = {"domain": np.array(["ink"] * 3)}
-    with pytest.raises(UserError, match=r"all samples of one\.h5 are of one domain"):
+    with pytest.raises(UserError, match=r"one\.h5 are of one domain"):
         build(make_file(tmp_path, (2,), (0,), (1,), name="one.h5", columns=one))

@@ -77,7 +77,7 @@ def test_way_follows_the_number_of_classes(n: int, cuts: list[int], earlier: lis
     assert FSCIL(novel=1)._cuts(n, early=0, untested=0) == earlier
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_who_gets_which_samples(seed: int, file: EmbeddingFile) -> None:
     stream = FSCIL(base=3, way=2, shot=4, order="random").build([file], seed=seed)
     base, *novel = stream.sessions
@@ -102,20 +102,15 @@ def test_who_gets_which_samples(seed: int, file: EmbeddingFile) -> None:
 
 def test_shots_are_the_seeds(file: EmbeddingFile) -> None:
     protocol = FSCIL(base=2, way=3, shot=5)
-    drawn = [protocol.build([file], seed=seed) for seed in range(6)]
-    again = [protocol.build([file], seed=seed) for seed in range(6)]
-    assert [shots(s) for s in drawn] == [shots(s) for s in again]
-    assert [s.digests for s in drawn] == [s.digests for s in again]
-    assert len({str(shots(s)) for s in drawn}) == 6
-    assert len({s.digests["train"] for s in drawn}) == 6
+    drawn = [protocol.build([file], seed=seed) for seed in range(4)]
+    assert protocol.build([file], seed=3).digests == drawn[3].digests
+    assert len({str(shots(s)) for s in drawn}) == len({s.digests["train"] for s in drawn}) == 4
     for key in ("recipe", "eval", "features"):
         assert len({s.digests[key] for s in drawn}) == 1
-    base = drawn[0].sessions[0]
-    for other in drawn[1:]:
-        assert np.array_equal(rows_of(base.x), rows_of(other.sessions[0].x))
+    assert len({rows_of(s.sessions[0].x).tobytes() for s in drawn}) == 1
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_shots_do_not_depend_on_the_session_and_fewer_are_among_more(
     seed: int, file: EmbeddingFile
 ) -> None:
@@ -142,55 +137,47 @@ def test_every_sample_may_be_a_shot(file: EmbeddingFile) -> None:
 
 def test_classes_of_fewer_samples_than_shots_join_the_base_session(tmp_path: Path) -> None:
     file = make_file(tmp_path, (9, 8, 8, 3, 7, 4), [0] * 6, [1] * 6)
-    stream = FSCIL(base=3, way=1).build([file], seed=0)
-    assert classes(stream) == [[3, 5, 0], [1], [2], [4]]
-    assert stream.notes == ("classes of fewer than 5 training samples, in the base session: d, f",)
-    assert classes(FSCIL(base=3, way=1, shot=4).build([file], seed=0)) == [[3, 0, 1], [2], [4], [5]]
-    plain = FSCIL(base=3, way=1, shot=3).build([file], seed=0)
-    assert classes(plain) == [[0, 1, 2], [3], [4], [5]]
-    assert plain.notes == ()
-    with pytest.raises(UserError, match="3 of the 6 classes have no test samples or fewer than 8 "):
-        FSCIL(base=2, shot=8).build([file], seed=0)
+    for shot, expected, named in (
+        (5, [[3, 5, 0], [1], [2], [4]], ["d, f"]),
+        (4, [[3, 0, 1], [2], [4], [5]], ["d"]),
+        (3, [[0, 1, 2], [3], [4], [5]], []),
+    ):
+        stream = FSCIL(base=3, way=1, shot=shot).build([file], seed=0)
+        assert classes(stream) == expected
+        assert [note.rpartition(": ")[2] for note in stream.notes] == named
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "words"),
     [
-        ({"shot": 9}, "3 of the 8 classes have no test samples or fewer than 9 training samples"),
-        (
-            {"shot": 9},
-            "which would hold 2; take --set protocol.base=3 --set protocol.way=1, or lower "
-            "protocol.shot",
-        ),
-        ({"shot": 31}, "which would hold 2; lower protocol.shot"),
-        ({"novel": 0}, "novel must be at least 1, got 0"),
-        ({"base": 8}, "base must be between 1 and 7 of the 8 classes, got 8"),
-        ({"base": 6, "way": 3}, "way must be at most 2, the classes after a base of 6, got 3"),
-        ({"base": 2, "way": 2, "sessions": 5}, "sessions must be 2 to 4 for 8 classes, a base of"),
+        ({"shot": 9}, "3 of the 8 classes have no test samples or fewer than 9"),
+        ({"shot": 9}, "would hold 2; take .*base=3 .*way=1, or lower protocol.shot"),
+        ({"shot": 31}, "would hold 2; lower protocol.shot"),
+        ({"novel": 0}, "novel must be at least 1"),
+        ({"base": 8}, "base must be between 1 and 7 of the 8"),
+        ({"base": 6, "way": 3}, "way must be at most 2, .* got 3"),
+        ({"base": 2, "way": 2, "sessions": 5}, "sessions must be 2 to 4"),
         ({"sessions": 1}, "sessions must be 2 to 4"),
-        ({"layers": "block-7"}, "unknown layer of"),
-        ({"lists": "cifar10"}, "unknown lists 'cifar10'. Did you mean 'cifar100'?"),
-        ({"lists": "cifar100", "way": 5}, "have a base, way, shot and order of their own; drop"),
-        ({"lists": "cifar100", "shot": 1}, "drop protocol.shot, or protocol.lists"),
-        ({"lists": "cifar100", "order": "size"}, "drop protocol.order, or protocol.lists"),
-        ({"shot": 0}, "shot must be at least 1, got 0"),
-        ({"order": "alphabetic"}, "order is 'natural', 'random', 'size', 'icarl1993' or a file"),
+        ({"lists": "cifar10"}, "lists 'cifar10'. Did you mean 'cifar100'"),
+        ({"lists": "cifar100", "way": 5}, "drop protocol.way"),
+        ({"lists": "cifar100", "shot": 1}, "drop protocol.shot"),
+        ({"lists": "cifar100", "order": "size"}, "drop protocol.order"),
+        ({"shot": 0}, "shot must be at least 1"),
+        ({"order": "alphabetic"}, "'natural', 'random', 'size', 'icarl1993'"),
     ],
 )
-def test_refusals(settings: dict[str, Any], sentence: str, file: EmbeddingFile) -> None:
-    with pytest.raises(UserError) as error:
-        FSCIL(**({"base": 2, "way": 2} | settings if "lists" not in settings else settings)).build(
-            [file], seed=0
-        )
-    assert sentence in str(error.value)
+def test_refusals(settings: dict[str, Any], words: str, file: EmbeddingFile) -> None:
+    usual = {} if "lists" in settings else {"base": 2, "way": 2}
+    with pytest.raises(UserError, match=words):
+        FSCIL(**{**usual, **settings}).build([file], seed=0)
 
 
 def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
     file = make_file(tmp_path, (6, 6, 6, 6), test=(1, 2, 0, 2))
     stream = FSCIL(base=2, way=1).build([file], seed=0)
     assert classes(stream) == [[2, 0], [1], [3]]
-    assert stream.notes == ("classes without test samples, in the base session: c",)
-    with pytest.raises(UserError, match="1 of the 4 classes have no test samples"):
+    assert stream.notes[0].endswith("without test samples, in the base session: c")
+    with pytest.raises(UserError, match="1 of the 4 classes"):
         FSCIL(base=1).build([file], seed=0)
 
 
@@ -204,38 +191,3 @@ def test_a_file_that_brings_its_validation_data(tmp_path: Path) -> None:
     assert [rows_of(s.val_x).tolist() for s in test.sessions] == [
         rows_of(e.x).tolist() for e in test.eval_sets
     ]
-
-
-def test_an_order_file_counts_by_its_content(tmp_path: Path, file: EmbeddingFile) -> None:
-    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
-    for path in (one, two):
-        path.write_text("h\ng\nf\ne\nd\nc\nb\na\n", encoding="utf-8")
-    streams = [FSCIL(order=str(p)).build([file], seed=0) for p in (one, two)]
-    assert classes(streams[0]) == [[7, 6, 5, 4, 3], [2], [1], [0]]
-    assert streams[0].digests == streams[1].digests
-    assert FSCIL(order="size").order_record() == {"kind": "size", "name": None, "digest": None}
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_any_file_in_any_order(seed: int, tmp_path: Path) -> None:
-    """Random sizes: sessions are disjoint, whole, of the announced size, and disjoint from test."""
-    draw = np.random.default_rng(seed)
-    n = int(draw.integers(4, 9))
-    file = make_file(
-        tmp_path, draw.integers(3, 15, n).tolist(), [0] * n, draw.integers(1, 4, n).tolist()
-    )
-    base, way, shot = int(draw.integers(1, n)), int(draw.integers(1, 3)), int(draw.integers(1, 4))
-    way = min(way, n - base)
-    stream = FSCIL(base=base, way=way, shot=shot, order="random").build([file], seed=seed)
-    assert len(stream.sessions) == 1 + (n - base) // way
-    assert [len(c) for c in classes(stream)] == [base] + [way] * ((n - base) // way)
-    met = [c for own in classes(stream) for c in own]
-    assert len(set(met)) == len(met)
-    taught = np.concatenate([rows_of(s.x) for s in stream.sessions])
-    held = np.concatenate([rows_of(s.val_x) for s in stream.sessions])
-    tested = np.concatenate([rows_of(e.x) for e in stream.eval_sets])
-    everything = np.concatenate([taught, held, tested])
-    assert len(np.unique(everything)) == len(everything)
-    assert set(np.flatnonzero((file.split == TEST) & np.isin(file.labels, met))) == set(tested)
-    for session in stream.sessions[1:]:
-        assert len(session.x) == way * shot

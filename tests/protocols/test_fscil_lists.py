@@ -23,24 +23,18 @@ def lines(name: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "session", "sha"),
+    ("name", "shas"),
     [
-        ("cifar100", 1, "5f402fb2c526"),
-        ("cifar100", 2, "654db7b72e38"),
-        ("cifar100", 9, "242fd41330db"),
-        ("mini-imagenet", 1, "af28c169b628"),
-        ("mini-imagenet", 2, "0ca2664ee5be"),
-        ("mini-imagenet", 9, "e808c65f6e08"),
-        ("cub200", 1, "51ac011fc2cf"),
-        ("cub200", 2, "24d1ebea2ff9"),
-        ("cub200", 9, "69e3c194ea2d"),
-        ("cub200", 11, "fd3ceecd3e52"),
+        ("cifar100", {1: "5f402fb2c526", 2: "654db7b72e38", 9: "242fd41330db"}),
+        ("mini-imagenet", {1: "af28c169b628", 2: "0ca2664ee5be", 9: "e808c65f6e08"}),
+        ("cub200", {1: "51ac011fc2cf", 2: "24d1ebea2ff9", 11: "fd3ceecd3e52"}),
     ],
 )
-def test_the_bytes_of_the_published_files(name: str, session: int, sha: str) -> None:
+def test_the_bytes_of_the_published_files(name: str, shas: dict[int, str]) -> None:
     """Sessions count from 1 there."""
-    text = "\n".join(lines(name)[session - 1]) + "\n"
-    assert hashlib.sha256(text.encode()).hexdigest().startswith(sha)
+    for session, sha in shas.items():
+        text = "\n".join(lines(name)[session - 1]) + "\n"
+        assert hashlib.sha256(text.encode()).hexdigest().startswith(sha)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +61,7 @@ def test_the_bytes_of_all_sessions_one_after_another(name: str, sha: str) -> Non
 def test_counts(name: str, base: int, later: list[int]) -> None:
     assert [len(session) for session in lines(name)] == [base, *later]
     every = [line for session in lines(name) for line in session]
-    assert len(set(every)) == len(every)  # no image twice
-    assert all(line == line.strip() != "" for line in every)
-    assert len({line.rpartition("/")[2] for line in every}) == len(every)
+    assert len({line.rpartition("/")[2] for line in every}) == len(every)  # no image twice
     assert LISTS[name] == ((100 if name == "cub200" else 60), later[0] // SHOT)
 
 
@@ -167,26 +159,26 @@ def test_cifar_in_another_order_needs_its_numbers(tmp_path: Path) -> None:
     assert sorted(second) == sorted(f"train/{int(n):05d}" for n in lines("cifar100")[1])
     (tmp_path / "file.h5").unlink()
     hidden = cifar_file(tmp_path, "picture {}", order)
-    with pytest.raises(
-        UserError, match=r"session 0 of cifar100 should have 60 new classes, .* ord"
-    ):
+    with pytest.raises(UserError, match="session 0 of cifar100 should have 60 new"):
         FSCIL(lists="cifar100").build([hidden], seed=0)
 
 
 def test_another_number_of_samples_is_refused(tmp_path: Path) -> None:
     split = np.array([TRAIN, TRAIN, TEST, TEST], dtype=np.uint8)
     file = write(tmp_path, ["a", "b", "c", "d"], np.array([0, 1, 0, 1]), split, 2)
-    with pytest.raises(UserError, match=r"count its 50000 training samples, and file.h5 has 2; ex"):
-        FSCIL(lists="cifar100").build([file], seed=0)
-    with pytest.raises(UserError, match="3500 of them are not among the training samples of file"):
-        FSCIL(lists="cub200").build([file], seed=0)
+    for name, words in (
+        ("cifar100", "50000 training .* has 2"),
+        ("cub200", "3500 of them are not"),
+    ):
+        with pytest.raises(UserError, match=words):
+            FSCIL(lists=name).build([file], seed=0)
 
 
-def birds(folder: Path, skip: int = 0, prefix: str = "images") -> EmbeddingFile:
+def birds(folder: Path, skip: int = 0) -> EmbeddingFile:
     """CUB-200 by its lists, each class with a test image; `skip` listed images are missing."""
     paths = [line.partition("/images/")[2] for session in lines("cub200") for line in session]
     names = sorted({path.partition("/")[0] for path in paths})
-    ids = sorted(f"{prefix}/{p}" for p in paths[skip:]) + [f"{prefix}/{c}/test.jpg" for c in names]
+    ids = sorted(f"images/{p}" for p in paths[skip:]) + [f"images/{c}/test.jpg" for c in names]
     labels = np.array([names.index(i.split("/")[-2]) for i in ids])
     split = np.array([TRAIN] * (len(ids) - 200) + [TEST] * 200, dtype=np.uint8)
     return write(folder, ids, labels, split, 200)
@@ -202,26 +194,19 @@ def test_cub_by_the_names_of_its_images(tmp_path: Path) -> None:
     for session, listed in zip(stream.sessions[1:], lines("cub200")[1:], strict=True):
         found = {i.rpartition("/")[2] for i in file.sample_ids[rows_of(session.x)].tolist()}
         assert found == {line.rpartition("/")[2] for line in listed}
-    with pytest.raises(
-        UserError, match="sessions must be 2 to 11 with the lists of cub200, got 12"
-    ):
+    with pytest.raises(UserError, match="sessions must be 2 to 11"):
         FSCIL(lists="cub200", sessions=12).build([file], seed=0)
 
 
-def test_a_listed_image_that_is_tested_is_refused(tmp_path: Path) -> None:
-    file = birds(tmp_path)
-    row = file.sample_ids.tolist().index(f"images/{lines('cub200')[3][7].partition('/images/')[2]}")
+def test_a_listed_image_that_is_tested_or_missing_is_refused(tmp_path: Path) -> None:
+    file, line = birds(tmp_path), lines("cub200")[3][7]
     split = file.split.copy()
-    split[row] = TEST
-    ids, labels = file.sample_ids.tolist(), file.labels.copy()
-    (tmp_path / "file.h5").unlink()
-    with pytest.raises(UserError, match="1 of them are not among the training") as error:
-        FSCIL(lists="cub200").build([write(tmp_path, ids, labels, split, 200)], seed=0)
-    assert lines("cub200")[3][7] in str(error.value)
-
-
-def test_a_missing_image_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError) as error:
-        FSCIL(lists="cub200").build([birds(tmp_path, skip=2)], seed=0)
-    assert "name 3500 training images, and 2 of them are not among" in str(error.value)
-    assert lines("cub200")[0][0] in str(error.value)
+    split[file.sample_ids.tolist().index(f"images/{line.partition('/images/')[2]}")] = TEST
+    file.path.unlink()
+    tested = write(tmp_path, file.sample_ids.tolist(), file.labels, split, 200)
+    with pytest.raises(UserError, match=f"1 of them are not among .*{line}"):
+        FSCIL(lists="cub200").build([tested], seed=0)
+    tested.path.unlink()
+    missing = birds(tmp_path, skip=2)
+    with pytest.raises(UserError, match=f"2 of them are not among .*{lines('cub200')[0][0]}"):
+        FSCIL(lists="cub200").build([missing], seed=0)

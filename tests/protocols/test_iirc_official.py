@@ -64,7 +64,6 @@ def asked_of(session: Session, test: EvalSet) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_sessions(name: str, configuration: int) -> None:
-    """Samples and labels of every session, train, validation and test, are the package's."""
     stream = build(name, configuration)
     official = FIXTURES[name][configuration]
     number = numbers(name, stream)
@@ -80,10 +79,21 @@ def check_sessions(name: str, configuration: int) -> None:
     assert found == {part: official[part] for part in found}
 
 
-@pytest.mark.parametrize("configuration", range(10))
-@pytest.mark.parametrize("name", ["iirc-cifar", "incremental-cifar"])
-def test_sessions_of_cifar(name: str, configuration: int) -> None:
-    check_sessions(name, configuration)
+@pytest.mark.parametrize(
+    ("name", "configurations"),
+    [
+        ("iirc-cifar", 10),
+        ("incremental-cifar", 10),
+        ("incremental-imagenet-full", 5),
+        ("incremental-imagenet-lite", 5),
+        ("iirc-imagenet-lite", 5),
+        pytest.param("iirc-imagenet-full", 5, marks=pytest.mark.long),
+    ],
+)
+def test_sessions(name: str, configurations: int) -> None:
+    """Samples and labels of every session, train, validation and test, are the package's."""
+    for configuration in range(configurations):
+        check_sessions(name, configuration)
 
 
 @pytest.mark.parametrize("configuration", range(10))
@@ -93,23 +103,6 @@ def test_more_information_as_in_the_package(information: str, configuration: int
     number = numbers("iirc-cifar", stream)
     found = [hashed(rows_of(s.x), s.y, number) for s in stream.sessions]
     assert found == FIXTURES["iirc-cifar"][configuration][information]
-
-
-@pytest.mark.parametrize("configuration", range(5))
-@pytest.mark.parametrize("name", ["incremental-imagenet-full", "incremental-imagenet-lite"])
-def test_sessions_of_incremental_imagenet(name: str, configuration: int) -> None:
-    check_sessions(name, configuration)
-
-
-@pytest.mark.parametrize("configuration", range(5))
-def test_sessions_of_imagenet_lite(configuration: int) -> None:
-    check_sessions("iirc-imagenet-lite", configuration)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("configuration", range(5))
-def test_sessions_of_imagenet_full(configuration: int) -> None:
-    check_sessions("iirc-imagenet-full", configuration)
 
 
 # --- the paper's counts ---

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from iirc_files import ABOVE, BEARS, bears, label_file, listed, random_file, shown
+from iirc_files import ABOVE, BEARS, bears, label_file, label_list, listed, random_file, shown
 
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.protocols.iirc import IIRC
@@ -110,16 +110,12 @@ def test_the_cap_counts_leaves() -> None:
     """16 leaves in pairs under nodes under one root: the root gets 8 / 16 · 0.4 of each."""
     names = [*(f"leaf {i}" for i in range(16)), "root", *(f"pair {i}" for i in range(8))]
     parents = [*(17 + i // 2 for i in range(16)), -1, *[16] * 8]
-    labels = np.arange(16 * 26) % 16
-    split = np.where(np.arange(len(labels)) < 16 * 25, TRAIN, TEST)
-    file = label_file(labels, split, names, parents)
-    stream = IIRC(base=1).build([file], seed=0)
+    labels, split = np.arange(16 * 26) % 16, np.repeat([TRAIN, TEST], [16 * 25, 16])
+    stream = IIRC(base=1).build([label_file(labels, split, names, parents)], seed=0)
     size = np.sum([s.y.sum(axis=0) for s in stream.sessions], axis=0)
-    train = 25 - 2 - 2
-    assert size[16] == 16 * int(8 / 16 * 0.4 * train)
-    reached = int(0.8 * train)
-    assert set(size[17:].tolist()) == {2 * int(0.4 * reached)}
-    assert set(size[:16].tolist()) == {int(0.8 * reached)}
+    assert size[16] == 16 * 4  # ⌊8/16 · .4 · 21⌋ of 25 less 4 for validation
+    assert set(size[17:].tolist()) == {2 * 6}  # ⌊.4 · 16⌋, of ⌊.8 · 21⌋
+    assert set(size[:16].tolist()) == {12}  # ⌊.8 · 16⌋
 
 
 @pytest.mark.parametrize(
@@ -140,25 +136,20 @@ def test_validation_that_the_file_brings() -> None:
     assert rows_of(whole.x).tolist() == list(range(12))
     assert rows_of(whole.val_x).tolist() == list(range(12, 21))
     assert rows_of(stream.eval_sets[1].x).tolist() == list(range(21, 27))
-    assert "the file's validation samples: half in-task, half post-task validation" in stream.notes
+    assert any("file's validation samples" in note for note in stream.notes)
 
 
-def test_a_file_without_a_hierarchy_is_said_in_one_sentence() -> None:
-    labels, split = np.arange(40) % 4, np.where(np.arange(40) < 30, TRAIN, TEST)
-    flat = IIRC().build([label_file(labels, split, list("abcd"))], seed=0)
-    said = [n for n in flat.notes if "no hierarchy" in n]
-    assert said == [
-        "labels.h5 has no hierarchy, so that every sample has one label, as in incremental-class; "
-        "--set protocol.hierarchy=… names one"
-    ]
-    assert not any("no hierarchy" in note for note in IIRC().build([bears()], seed=0).notes)
+def test_a_file_without_a_hierarchy_is_said() -> None:
+    for file, said in ((label_list(list("abcd"), 8, 2), 1), (bears(), 0)):
+        notes = IIRC().build([file], seed=0).notes
+        assert sum("protocol.hierarchy" in note for note in notes) == said
 
 
 # --- random hierarchies ---
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("depth", [1, 2, 4])
 def test_no_label_of_the_future_reaches_a_learner(depth: int, seed: int) -> None:
     rng = np.random.default_rng([depth, seed])
     file = random_file(rng, depth)
@@ -196,26 +187,7 @@ def truth(file: Any, row: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("depth", [1, 2, 3, 4])
-def test_samples_keep_their_role(depth: int, seed: int) -> None:
-    """Roles share no sample, every class is taught, and eval sets have all labels."""
-    file = random_file(np.random.default_rng([depth, seed]), depth)
-    stream = IIRC().build([file], seed=seed)
-    (whole,) = stream.whole
-    test, posttask = stream.eval_sets
-    roles = [set(rows_of(v).tolist()) for v in (whole.x, whole.val_x, posttask.x, test.x)]
-    assert len(set().union(*roles)) == sum(map(len, roles))
-    assert roles[3] == set(np.flatnonzero(file.split == TEST).tolist())
-    assert roles[0] == set().union(*(rows_of(s.x).tolist() for s in stream.sessions))
-    taught = np.any([s.y.any(axis=0) for s in stream.sessions], axis=0)
-    assert taught.all()
-    for rows, y in ((test.ids, test.y), (posttask.ids, posttask.y), (whole.ids, whole.y)):
-        for row, labels in zip(rows, y, strict=True):
-            assert np.flatnonzero(labels).tolist() == sorted(truth(file, row))
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_sessions_are_as_many_as_asked(depth: int, seed: int) -> None:
     """Also where every session must take its part of the deepest branch; sizes in the way asked."""

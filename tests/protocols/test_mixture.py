@@ -16,7 +16,7 @@ from embedbench.streams.make_sessions import deal_validation_rows
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 
-SEEDS = range(6)
+SEEDS = range(3)
 
 
 def table(session_of: list[np.ndarray], labels: np.ndarray, n: int) -> np.ndarray:
@@ -231,12 +231,8 @@ def test_validation_rows_are_dealt_evenly() -> None:
     """Class 0 is taught by one row in session 0 and by three in session 1, class 1 by none."""
     labels = np.array([0, 0, 0, 0, 0, 0, 0, 0, 1])
     parts, held = [np.array([2]), np.array([0, 1, 3])], np.array([4, 5, 6, 7, 8])
-    assert [r.tolist() for r in deal_validation_rows(labels, parts, held)] == [[4], [5, 6, 7]]
-    assert [r.tolist() for r in deal_validation_rows(labels, parts, held[:1])] == [
-        [],
-        [4],
-    ]  # the larger one
-    assert [r.tolist() for r in deal_validation_rows(labels, parts, held[4:])] == [[], []]
+    for rows, dealt in ((held, [[4], [5, 6, 7]]), (held[:1], [[], [4]]), (held[4:], [[], []])):
+        assert [r.tolist() for r in deal_validation_rows(labels, parts, rows)] == dealt
 
 
 def test_untested_and_untaught_classes(tmp_path: Path) -> None:
@@ -245,29 +241,22 @@ def test_untested_and_untaught_classes(tmp_path: Path) -> None:
         stream = build(file, seed, disjoint=1.0, sessions=3)
         assert stream.sessions[-1].classes.tolist() == [0]
         assert [len(e.x) for e in stream.eval_sets] == [1, 1, 0]
-        assert stream.notes == ("classes without training samples, left out: c",)
+        assert stream.notes[0].endswith("left out: c")
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "words"),
     [
         ({"setting": "blurry"}, "unknown setting 'blurry'"),
-        ({"sessions": 1}, "sessions must be at least 2, got 1"),
-        ({"disjoint": 1.5}, "disjoint must be in [0, 1], got 1.5"),
-        ({"slots": 2}, "protocol.slots is no parameter of the setting 'i-blurry'"),
-        (
-            {"setting": "long-tailed", "blurry": 0.3},
-            "protocol.blurry is no parameter of the setting 'long-tailed'",
-        ),
-        ({"task_free": True, "observe_batch": 0}, "protocol.observe_batch is 0; use 10"),
-        (
-            {"setting": "repetition", "slots": 1},
-            "slots must be 2 to 6 for 6 classes in 5 sessions, got 1",
-        ),
-        ({"disjoint": 1.0, "sessions": 7}, "no training samples for session 6; use fewer"),
+        ({"sessions": 1}, "sessions must be at least 2"),
+        ({"disjoint": 1.5}, r"disjoint must be in \[0, 1\]"),
+        ({"slots": 2}, "protocol.slots is no parameter"),
+        ({"setting": "long-tailed", "blurry": 0.3}, "protocol.blurry is no parameter"),
+        ({"task_free": True, "observe_batch": 0}, "protocol.observe_batch is 0"),
+        ({"setting": "repetition", "slots": 1}, "slots must be 2 to 6 for 6 classes"),
+        ({"disjoint": 1.0, "sessions": 7}, "no training samples for session 6"),
     ],
 )
-def test_refused(settings: dict[str, Any], sentence: str, file: EmbeddingFile) -> None:
-    with pytest.raises(UserError) as error:
+def test_refused(settings: dict[str, Any], words: str, file: EmbeddingFile) -> None:
+    with pytest.raises(UserError, match=words):
         build(file, **settings)
-    assert sentence in str(error.value)

@@ -342,7 +342,7 @@ def test_the_standalone_script_reproduces_them(
 def test_a_table_shows_every_alpha_ideal(runs: tuple[Path, list[str]]) -> None:
     kept = [record_files.load(p) for p in record_files.find(runs[0]) if "mlp" in str(p)][:1]
     text = ", ".join(f"{100 * v:.1f} %" for v in kept[0].reference.ideal["class_accuracy"])
-    assert text in Group("place", tuple(kept)).describe()
+    assert text in " ".join(Group("place", tuple(kept)).describe())
 
 
 def test_the_offline_learner_asked_for_runs_on_every_file(

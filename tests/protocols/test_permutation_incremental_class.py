@@ -52,30 +52,34 @@ def test_rows_of_the_sessions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "words"),
     [
-        ({"base": 4}, "base must be between 1 and 3 of the 4 classes, got 4"),
-        ({"base": -1}, "base must be at least 0, got -1"),
-        ({"step": 0}, "step must be at least 1, got 0"),
-        ({"order": "alphabetic"}, "there is no file 'alphabetic'"),
+        ({"base": 8}, "base must be between 1 and 7 of the 8"),
+        ({"base": -1}, "base must be at least 0"),
+        ({"step": 0}, "step must be at least 1"),
+        ({"order": "alphabetic"}, "no file 'alphabetic'"),
+        ({"sessions": 9}, "sessions must be 2 to 8 for 8 classes"),
+        ({"sessions": 1}, "sessions must be 2 to 8"),
+        ({"sessions": 4, "base": 6}, "sessions must be 2 to 3 for 8 classes and a base of 6"),
+        ({"sessions": 4, "step": 2}, "not both; got 2 and 4"),
     ],
 )
-def test_parameters_out_of_range(settings: dict[str, Any], sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError) as error:
-        IncrementalClass(**settings).build([make_file(tmp_path)], seed=0)
-    assert sentence in str(error.value)
+def test_parameters_out_of_range(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+    file = make_file(tmp_path, [3] * 8, [0] * 8, [1] * 8)
+    with pytest.raises(UserError, match=words):
+        IncrementalClass(**settings).build([file], seed=0)
 
 
 def test_a_random_order_is_the_seeds(tmp_path: Path) -> None:
     file = make_file(tmp_path, train=[3] * 8, val=[0] * 8, test=[1] * 8)
-    protocol = IncrementalClass(order="random")
-    orders = []
-    for seed in range(8):
-        sessions = protocol.build([file], seed=seed).sessions
-        orders.append(tuple(np.concatenate([s.classes for s in sessions]).tolist()))
-        again = protocol.build([file], seed=seed).sessions
-        assert tuple(np.concatenate([s.classes for s in again]).tolist()) == orders[-1]
-        assert sorted(orders[-1]) == list(range(8))
+
+    def order(seed: int) -> tuple[int, ...]:
+        sessions = IncrementalClass(order="random").build([file], seed=seed).sessions
+        return tuple(np.concatenate([s.classes for s in sessions]).tolist())
+
+    orders = [order(seed) for seed in range(8)]
+    assert order(7) == orders[7]
+    assert {tuple(sorted(o)) for o in orders} == {tuple(range(8))}
     assert len(set(orders)) == 8
 
 
@@ -97,29 +101,28 @@ def test_an_order_file(name: str, text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "words"),
     [
-        ('["d", "b", "a"]', "must hold each of the 4 classes once; it holds 3"),
-        ('["d", "b", "a", "a"]', "must hold each of the 4 classes once; it holds 3 of them in 4"),
-        ('["d", "b", "a", "x"]', "entry 4 of 4 is not one of the file's 4 classes"),
-        ("[3, 1, 0, 4]", "entry 4 of 4 is not one of the file's 4 classes"),
-        ("", "must hold each of the 4 classes once; it holds 0"),
-        ('"dbac"', "must hold a JSON list of classes, or one class a line"),
-        ("²\n--5\na\nb", "entry 1 of 4 is not one of the file's 4 classes"),
-        ('{"order": 3}', "order must be a list, got 3"),
-        ('{"order": [[0], 1.5]}', "order[0] must be a text or an integer, got a list"),
-        ('{"order": [0, 1, 2, 3], "file": []}', "file must be an object, got a list"),
-        ('{"order": [0, 1, 2, 3], "kind": 1}', "kind must be a text, got 1"),
-        ("root:x:0:0:secret\nb", "entry 1 of 2 is not one of the file's 4 classes"),
-        ("[" * 100_000, "is not one of the file's 4 classes"),
+        ('["d", "b", "a"]', "4 classes once; it holds 3"),
+        ('["d", "b", "a", "a"]', "it holds 3 of them in 4"),
+        ('["d", "b", "a", "x"]', "entry 4 of 4 is not one"),
+        ("[3, 1, 0, 4]", "entry 4 of 4 is not one"),
+        ("", "it holds 0"),
+        ('"dbac"', "JSON list"),
+        ("²\n--5\na\nb", "entry 1 of 4 is not one"),
+        ('{"order": 3}', "order must be a list"),
+        ('{"order": [[0], 1.5]}', r"order\[0\] must be a text or an integer"),
+        ('{"order": [0, 1, 2, 3], "file": []}', "file must be an object"),
+        ('{"order": [0, 1, 2, 3], "kind": 1}', "kind must be a text"),
+        ("root:x:0:0:secret\nb", "entry 1 of 2 is not one"),
+        ("[" * 100_000, "is not one"),
     ],
 )
-def test_a_bad_order_file(text: str, sentence: str, tmp_path: Path) -> None:
+def test_a_bad_order_file(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "order.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=words) as error:
         IncrementalClass(order=str(path)).build([make_file(tmp_path)], seed=0)
-    assert sentence in str(error.value)
     assert "secret" not in str(error.value)
 
 
@@ -132,13 +135,11 @@ def test_an_order_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_an_order_file_counts_by_its_content(tmp_path: Path) -> None:
-    one, two, other = (tmp_path / f"{n}.txt" for n in ("one", "two", "other"))
-    one.write_text("d\nb\na\nc\n", encoding="utf-8")
-    two.write_text("d\nb\na\nc\n", encoding="utf-8")
-    other.write_text("a\nb\nd\nc\n", encoding="utf-8")
-    recipes = [IncrementalClass(order=str(p)).recipe() for p in (one, two, other)]
-    assert recipes[0] == recipes[1]
-    assert recipes[0] != recipes[2]
+    recipes = []
+    for name, text in (("one", "d\nb\na\nc\n"), ("two", "d\nb\na\nc\n"), ("other", "a\nb\nd\nc\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        recipes.append(IncrementalClass(order=str(tmp_path / name)).recipe())
+    assert recipes[0] == recipes[1] != recipes[2]
     assert str(tmp_path) not in recipes[0]
 
 
@@ -146,7 +147,7 @@ def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
     file = make_file(tmp_path, test=(1, 2, 0, 2))
     stream = IncrementalClass().build([file], seed=0)
     assert [s.classes.tolist() for s in stream.sessions] == [[2, 0], [1], [3]]
-    assert stream.notes == ("classes without test samples, in the base session: c",)
+    assert stream.notes[0].endswith("without test samples, in the base session: c")
     assert IncrementalClass().build([make_file(tmp_path, name="all.h5")], seed=0).notes == ()
 
 
@@ -185,13 +186,10 @@ def test_every_session_shows_everything(tmp_path: Path) -> None:
         assert test.classes.all()
     assert [s.classes.tolist() for s in stream.sessions] == [[0, 1, 2, 3], [], []]
     assert stream.normalise_new
-
-
-def test_the_session_id_is_hidden_and_can_be_revealed(tmp_path: Path) -> None:
-    stream = Permutation(sessions=3).build([make_file(tmp_path)], seed=0)
     assert [s.session_id for s in stream.sessions] == [None] * 3
-    assert not stream.spec.reveals_session_id
     assert stream.can_reveal  # to a learner that cannot answer without
+    with pytest.raises(UserError, match="sessions must be at least 2"):
+        Permutation(sessions=1)
 
 
 def test_permutations_are_the_seeds_and_do_not_depend_on_their_number(tmp_path: Path) -> None:
@@ -205,14 +203,9 @@ def test_permutations_are_the_seeds_and_do_not_depend_on_their_number(tmp_path: 
     assert len({str(columns(seed, 4)) for seed in range(6)}) == 6
 
 
-def test_one_session_is_no_permutation_experiment(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="sessions must be at least 2, got 1"):
-        Permutation(sessions=1).build([make_file(tmp_path)], seed=0)
-
-
 def test_more_untested_classes_than_the_base_holds_are_refused(tmp_path: Path) -> None:
     file = make_file(tmp_path, test=(1, 0, 0, 2))
-    with pytest.raises(UserError, match="2 of the 4 classes have no test samples"):
+    with pytest.raises(UserError, match="2 of the 4 classes"):
         IncrementalClass(base=2).build([file], seed=0)
     sizes = [len(e.x) for e in IncrementalClass(base=3).build([file], seed=0).eval_sets]
     assert sizes == [1, 2]
@@ -235,22 +228,6 @@ def test_sessions_share_the_classes(
     stream = IncrementalClass(**settings).build([file], seed=0)
     assert [len(s.classes) for s in stream.sessions] == sizes
     assert np.concatenate([s.classes for s in stream.sessions]).tolist() == list(range(8))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"sessions": 9}, "sessions must be 2 to 8 for 8 classes and a base of 0, got 9"),
-        ({"sessions": 1}, "sessions must be 2 to 8"),
-        ({"sessions": 4, "base": 6}, "sessions must be 2 to 3 for 8 classes and a base of 6"),
-        ({"sessions": 4, "step": 2}, "give step or sessions, not both; got 2 and 4"),
-    ],
-)
-def test_sessions_that_cannot_be(settings: dict[str, int], message: str, tmp_path: Path) -> None:
-    file = make_file(tmp_path, [3] * 8, [0] * 8, [1] * 8)
-    with pytest.raises(UserError) as caught:
-        IncrementalClass(**settings).build([file], seed=0)
-    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["observe_batch", "evaluate_every"])

@@ -266,9 +266,8 @@ def test_natural_random_coarse(tmp_path: Path) -> None:
     drawn = {tuple(make_order(file, "random", seed=s, sessions=2)["order"]) for s in range(8)}
     assert len(drawn) > 1
     assert {tuple(sorted(d)) for d in drawn} == {tuple(sorted(names[:4]))}
-    flat = small_file(tmp_path / "b.h5", names[:4])
     with pytest.raises(UserError, match="no class hierarchy"):
-        make_order(flat, "coarse", sessions=2)
+        make_order(small_file(tmp_path / "b.h5", names[:4]), "coarse", sessions=2)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -22,30 +22,28 @@ def test_a_revealed_stream_is_the_same_with_ids() -> None:
     assert [s.session_id for s in told.sessions] == [0, 1, 2]
     assert told.spec == dataclasses.replace(stream.spec, reveals_session_id=True)
     assert told.digests == stream.digests
+    assert repr(told) == "<Stream: 3 sessions, 4 classes>"
     assert [s.session_id for s in stream.sessions] == [None] * 3  # and leaves the other as it was
     for a, b in zip(stream.sessions, told.sessions, strict=True):
         assert dataclasses.replace(b, session_id=None) == a
-
-
-def test_a_stream_prints_as_one_line() -> None:
-    assert repr(class_stream([[0, 1], [2], [3]])) == "<Stream: 3 sessions, 4 classes>"
 
 
 # --- views ---
 
 
 def random_view(seed: int) -> View:
-    """A view with repeated, unsorted rows; permuted, padded or neither, by the seed."""
+    """A view with repeated, unsorted rows; permuted, padded, cut or neither, by the seed."""
     rng = np.random.default_rng(seed)
     n, d = (int(v) for v in rng.integers(3, 12, 2))
     table = Table(rng.normal(size=(n, d)).astype(np.float32))
     columns = rng.permutation(d) if seed % 2 else None
-    return View(table, rng.integers(0, n, 7), d + (3 if seed % 3 == 0 else 0), columns)
+    more = 3 if seed % 3 == 0 else -2 if seed % 4 == 2 else 0
+    return View(table, rng.integers(0, n, 7), d + more, columns)
 
 
 def by_elements(view: View) -> np.ndarray:
     """The view by its definition, an element at a time."""
-    d = table_of(view).values.shape[1]
+    d = min(table_of(view).values.shape[1], view.width)
     out = np.zeros((len(rows_of(view)), view.width), np.float32)
     for i, row in enumerate(rows_of(view)):
         for k in range(d):
@@ -54,22 +52,16 @@ def by_elements(view: View) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_numpy_and_tensor_are_the_definition(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_numpy_tensor_and_batch_are_the_definition(seed: int) -> None:
     view = random_view(seed)
     expected = by_elements(view)
     np.testing.assert_array_equal(view.numpy(), expected)
     np.testing.assert_array_equal(view.tensor().numpy(), expected)
-    assert view.numpy().dtype == np.float32
-    assert view.tensor().dtype == torch.float32
+    assert (view.numpy().dtype, view.tensor().dtype) == (np.float32, torch.float32)
     assert len(view) == len(expected)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_batch_is_those_rows(seed: int) -> None:
-    view = random_view(seed)
     index = torch.tensor([2, 0, 2, 6])
-    np.testing.assert_array_equal(view.batch(index).numpy(), by_elements(view)[index.numpy()])
+    np.testing.assert_array_equal(view.batch(index).numpy(), expected[index.numpy()])
     assert view.batch(index[:0]).shape == (0, view.width)
 
 
@@ -88,13 +80,6 @@ def test_nothing_is_copied_until_asked() -> None:
     assert table.tensor("cpu") is table.tensor("cpu")
     values[0, 0] = 7  # what the table holds is what every view shows
     assert a.numpy()[0, 0] == b.numpy()[0, 2] == a.tensor()[0, 0] == b.tensor()[0, 2] == 7
-
-
-def test_what_was_asked_for_is_a_copy() -> None:
-    view = View(Table(np.zeros((2, 2), np.float32)), np.arange(2), 2)
-    view.numpy()[:] = 1
-    view.tensor().fill_(1)
-    assert not table_of(view).values.any()
 
 
 # --- digests ---
@@ -143,6 +128,10 @@ def change_set(stream: Stream, **changes: object) -> Stream:
     return dataclasses.replace(stream, eval_sets=tuple(sets))
 
 
+def turned(view: View) -> View:
+    return dataclasses.replace(view, columns=np.arange(6)[::-1])
+
+
 CHANGES: list[tuple[str, Callable[[Stream], Stream], set[str]]] = [
     ("nothing", lambda s: dataclasses.replace(s), set()),
     ("order of sessions", lambda s: dataclasses.replace(s, sessions=s.sessions[::-1]), {"train"}),
@@ -152,24 +141,12 @@ CHANGES: list[tuple[str, Callable[[Stream], Stream], set[str]]] = [
     ("validation labels", lambda s: change_session(s, val_y=s.sessions[1].val_y * 0), {"train"}),
     ("validation data", lambda s: change_session(s, val_x=s.sessions[0].val_x), {"train"}),
     ("classes", lambda s: change_session(s, classes=np.array([0, 1])), {"train"}),
-    (
-        "training permutation",
-        lambda s: change_session(
-            s, x=dataclasses.replace(s.sessions[1].x, columns=np.arange(6)[::-1])
-        ),
-        {"train"},
-    ),
+    ("training permutation", lambda s: change_session(s, x=turned(s.sessions[1].x)), {"train"}),
     ("test ids", lambda s: change_set(s, ids=s.eval_sets[1].ids + 1), {"eval"}),
     ("test labels", lambda s: change_set(s, y=s.eval_sets[1].y * 0), {"eval"}),
     ("test classes", lambda s: change_set(s, classes=~s.eval_sets[1].classes), {"eval"}),
     ("split", lambda s: change_set(s, split="val"), {"eval"}),
-    (
-        "test permutation",
-        lambda s: change_set(
-            s, x=dataclasses.replace(s.eval_sets[1].x, columns=np.arange(6)[::-1])
-        ),
-        {"eval"},
-    ),
+    ("test permutation", lambda s: change_set(s, x=turned(s.eval_sets[1].x)), {"eval"}),
     ("samples", lambda s: dataclasses.replace(s, samples=("other",)), {"train", "eval"}),
     ("recipe", lambda s: dataclasses.replace(s, recipe="other"), {"recipe"}),
     ("features", lambda s: dataclasses.replace(s, features="other"), {"features"}),
@@ -189,9 +166,7 @@ def test_a_change_moves_exactly_its_digests(
 def test_train_and_eval_digests_do_not_look_at_features() -> None:
     a, b = class_stream([[0], [1]], seed=0), class_stream([[0], [1]], seed=1)
     assert not np.array_equal(a.sessions[0].x.numpy(), b.sessions[0].x.numpy())
-    assert a.digests["features"] != b.digests["features"]
-    for name in ("recipe", "train", "eval"):
-        assert a.digests[name] == b.digests[name]
+    assert {key for key in a.digests if a.digests[key] != b.digests[key]} == {"features"}
 
 
 # --- merged ---
@@ -225,11 +200,8 @@ def test_merged_depends_on_what_the_scaling_was_fitted_to() -> None:
     stream = class_stream([[0, 1], [2]])
     fitted = dataclasses.replace(stream, fitted="rows of session 0")
     assert stream.merged().digests["recipe"] != fitted.merged().digests["recipe"]
-
-
-def test_merged_of_one_session_is_itself() -> None:
-    stream = class_stream([[0, 1]])
-    assert stream.merged() is stream
+    one = class_stream([[0, 1]])
+    assert one.merged() is one
 
 
 def permuted(seed: int, *, shared: bool = True) -> Stream:
@@ -249,9 +221,8 @@ def permuted(seed: int, *, shared: bool = True) -> Stream:
     return Stream(StreamSpec((4,), 2), tuple(sessions), tuple(sets), "r", "f", ("s",))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_merged_permutations_are_the_unpermuted_data(seed: int) -> None:
-    stream = permuted(seed)
+def test_merged_permutations_are_the_unpermuted_data() -> None:
+    stream = permuted(0)
     merged = stream.merged()
     assert merged.sessions[0].x.columns is None
     assert len(merged.sessions[0].x) == len(merged.eval_sets[0].x) == 4
@@ -260,12 +231,9 @@ def test_merged_permutations_are_the_unpermuted_data(seed: int) -> None:
     )
 
 
-def test_merged_refuses_new_samples_under_another_permutation() -> None:
+def test_merged_refuses_new_samples_under_another_permutation_and_two_tables() -> None:
     with pytest.raises(ValueError, match="permutations"):
         permuted(0, shared=False).merged()
-
-
-def test_merged_refuses_two_tables() -> None:
     stream = class_stream([[0], [1]])
     other = View(Table(np.zeros((99, 6), np.float32)), rows_of(stream.sessions[1].x), 6)
     with pytest.raises(ValueError, match="one table"):
