@@ -19,6 +19,7 @@ from trunk_runs import lively, run, x_of
 
 from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.checks.learner_check_tools import going_on
+from embedbench.config.fields_added_later import identity
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
@@ -32,11 +33,8 @@ from embedbench.learning.stopping import Stop
 from embedbench.learning.trunk import ResNet, Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
 from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
-from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.studies.resolve import resolve
-from embedbench.studies.study import Study
 
 SPEC = StreamSpec((3, 8, 8), 4)
 BRIEF = Stop(rule="epochs", epochs=1)
@@ -156,27 +154,17 @@ def test_weights_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
-    pixels = pixel_file(tmp_path).path
-    file = tmp_path / "w.safetensors"
-    study = Study(
-        files=((str(pixels),),),
-        protocols=("incremental-class",),
-        learners=("finetune",),
-        trunk="resnet8",
-        weights=str(file),
-    )
+    """A place is made from the identity of the settings."""
 
-    def places() -> set[Path]:
-        (spec,) = resolve(study)
-        streams = StreamCache()
-        offline = streams.offline_runs(spec)[0][0]
-        return {streams.run_dir(c, tmp_path) for c in (spec, offline)}
+    def place() -> dict[str, Any]:
+        images = ImageTraining(weights=saved(tmp_path / "w.safetensors", body))
+        return identity(learner_class("finetune")(trunk="resnet8", images=images))
 
-    saved(file, ResNet(3, 1))
-    first = places()
-    assert places() == first
-    saved(file, ResNet(3, 1))
-    assert not places() & first
+    body = ResNet(3, 1)
+    first = place()
+    assert place() == first
+    body = ResNet(3, 1)
+    assert place() != first
 
 
 # --- stages that stand still ---

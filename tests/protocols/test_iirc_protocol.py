@@ -58,23 +58,6 @@ def test_sessions_by_hand(tmp_path: Path) -> None:
     assert test.classes.all()
 
 
-def test_more_information_by_hand(tmp_path: Path) -> None:
-    hierarchy = order(tmp_path, ["bear"], ["polar bear", "lamp"], ["brown bear"])
-    complete, cumulative = (
-        shown(IIRC(hierarchy=hierarchy, information=mode).build([bears()], seed=0))
-        for mode in MODES[1:]
-    )
-    assert all(labels == ["bear"] for _, labels in complete[0])
-    assert {tuple(labels) for _, labels in complete[1]} == {("polar bear", "bear"), ("lamp",)}
-    assert {tuple(labels) for _, labels in complete[2]} == {("brown bear", "bear")}
-    rows = [[row for row, _ in session] for session in complete]
-    assert [[r for r, _ in s] for s in cumulative] == [
-        sorted(set().union(*rows[: t + 1])) for t in range(3)
-    ]
-    brown = {tuple(labels) for row, labels in cumulative[1] if row % 3 == 1}
-    assert brown == {("bear",)}  # not yet told apart
-
-
 def test_information_changes_no_question() -> None:
     streams = [IIRC(information=mode).build([bears()], seed=3) for mode in MODES]
     for key, alike in (("eval", 1), ("features", 1), ("train", 3), ("recipe", 3)):

@@ -7,31 +7,21 @@ import numpy as np
 import pytest
 import torch
 from file_helpers import PROVENANCE, make_features
-from numpy.typing import NDArray
 from toy import class_stream
 
-from embedbench.config.run_seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning import sample_containers
 from embedbench.learning.exemplars import Exemplars, Memory
-from embedbench.learning.learner import NO_CHECKPOINT
 from embedbench.learning.loss import plain_loss
 from embedbench.learning.network import mlp_net
-from embedbench.learning.stopping import Stop, validation_value
-from embedbench.models.mlp import MLP
-from embedbench.models.slda import SLDA
-from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.protocols.multi_modal import MultiModal
-from embedbench.protocols.permutation import Permutation
-from embedbench.runs.stream_runner import run_stream
+from embedbench.learning.stopping import validation_value
 from embedbench.streams import feature_tables
 from embedbench.streams import load_table as loading
 from embedbench.streams.feature_tables import MappedTable, PixelTable, Table
 from embedbench.streams.scaling import statistics
-from embedbench.streams.stream import Stream
-from embedbench.streams.view import View, table_of
+from embedbench.streams.view import View
 
 N = 2300  # not a multiple of a block
 SCALES = ("none", "l2", "rms", "standard")
@@ -86,15 +76,6 @@ def test_the_bits_of_a_mapped_table_are_those_in_memory(
             assert View.nbytes([x]) == View.nbytes([y])
             (kept,) = View.from_state_dict(View.state_dict([y]))
             np.testing.assert_array_equal(kept.numpy(), x.numpy())
-
-
-def test_the_standard_scaling_is_that_of_one_sum_over_all_rows(tmp_path: Path) -> None:
-    file, base = made(tmp_path / "a.h5"), np.flatnonzero(np.arange(N) % 3)
-    x = file.read()
-    mean = x[base].mean(axis=0, dtype=np.float64).astype(np.float32)
-    deviation = np.maximum(x[base].std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
-    got = loading.load_table(file, "standard", base)[0].whole()
-    np.testing.assert_array_equal(got, np.clip((x - mean) / deviation, -5, 5))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -159,36 +140,6 @@ def test_a_device_with_room_gets_the_table_once(
     monkeypatch.setattr(b, "numpy", None)  # not asked again
     x, y = (View(t, np.arange(0, N, 3), 7) for t in (a, b))
     assert torch.equal(x.tensor(), y.tensor())
-
-
-def streams(tmp_path: Path) -> list[tuple[str, Any]]:
-    a, b = made(tmp_path / "a.h5"), made(tmp_path / "b.h5", seed=5, width=5)
-    return [
-        ("classes", lambda: IncrementalClass(scale="standard", step=2).build([a], seed=0)),
-        ("permuted", lambda: Permutation(sessions=2).build([a], seed=1)),
-        ("modalities", lambda: MultiModal(join="project", width=6).build([a, b], seed=0)),
-    ]
-
-
-def test_runs_on_mapped_tables_give_the_same_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def answers(stream: Stream) -> list[NDArray[Any]]:
-        learners = (SLDA(), MLP(units=8, layers=1, stop=Stop("epochs", epochs=2)))
-        runs = [run_stream(stream, x, Seeds.of(0), checkpoint=NO_CHECKPOINT)[0] for x in learners]
-        return [r.answer for r in runs]
-
-    for name, build in streams(tmp_path):
-        monkeypatch.undo()
-        stream = build()
-        expected = answers(stream)
-        monkeypatch.setattr(loading, "RESIDENT", 0)
-        mapped = build()
-        if name != "modalities":
-            assert isinstance(table_of(mapped.sessions[0].x), MappedTable)
-        assert mapped.digests == stream.digests
-        for one, other in zip(expected, answers(mapped), strict=True):
-            np.testing.assert_array_equal(one, other)
 
 
 def test_validation_by_blocks_is_that_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:

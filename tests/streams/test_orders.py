@@ -13,12 +13,13 @@ from scipy.optimize import quadratic_assignment
 from toy import blobs
 from typer.testing import CliRunner
 
-from embedbench import api
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record_files
 from embedbench.scores.run_record import ClassOrder
 from embedbench.streams import make_class_order, simulated_annealing
@@ -175,10 +176,9 @@ def test_one_annealing_may_miss_the_best_order() -> None:
     assert missed
 
 
-@pytest.mark.parametrize("kind", ["max-confusion", "increasing-task-confusion"])
-def test_restarts_gain_nine_tenths_of_what_a_qap_solver_gains(kind: str) -> None:
+def test_restarts_gain_nine_tenths_of_what_a_qap_solver_gains() -> None:
     """SciPy's FAQ on 100 classes, as the gain over the natural order."""
-    M, W = counts(100, 0), objective(kind, [10] * 10)
+    M, W = counts(100, 0), objective("increasing-task-confusion", [10] * 10)
     natural = order_score(W, M, np.arange(100))
     solved = quadratic_assignment(W - np.diag(np.diag(W)), (M + M.T).astype(float)).col_ind
     ours = make_class_order.anneal(W, M, seed=0, steps=20_000, restarts=5)
@@ -191,24 +191,6 @@ def test_annealing_repeats_and_follows_its_seed() -> None:
     one, again, other = (make_class_order.anneal(W, M, seed, steps=5000) for seed in (1, 1, 2))
     assert one.tolist() == again.tolist() != other.tolist()
     assert order_score(W, M, one) < order_score(W, M, np.arange(60))
-
-
-def planted(groups: int, size: int) -> Array:
-    """Classes in groups that are confused within; group g g times as much as the first."""
-    of = np.arange(groups * size) % groups  # scattered in the natural order
-    matrix = np.where(of[:, None] == of, 5 * (of + 1), 0)
-    np.fill_diagonal(matrix, 0)
-    return matrix
-
-
-def test_the_first_session_is_easiest_when_increasing_and_hardest_when_decreasing() -> None:
-    M = planted(4, 5)
-    for kind, wanted in (
-        ("increasing-task-confusion", [0, 1, 2, 3]),
-        ("decreasing-task-confusion", [3, 2, 1, 0]),
-    ):
-        found = make_class_order.anneal(objective(kind, [5] * 4), M, 0, steps=20_000)
-        assert [set(part % 4) for part in np.split(found, 4)] == [{g} for g in wanted]
 
 
 # --- orders without data ---
@@ -242,18 +224,13 @@ def test_published_orders_follow_the_names(tmp_path: Path) -> None:
         found = make_order(file, kind)["order"]
         assert found[0] == names[published_orders()[kind][0]]
         assert sorted(found) == names
-    found = make_order(file, "icarl1993")["order"]
-    assert found[:4] == [names[c] for c in (68, 56, 78, 8)]
-    other = small_file(tmp_path / "other.h5", tuple(f"class {i}" for i in range(100)))
-    with pytest.raises(UserError, match=r"of CIFAR-100's classes; other\.h5 has 100 others"):
+    assert make_order(file, "icarl1993")["order"][:4] == [names[c] for c in (68, 56, 78, 8)]
+    other = small_file(tmp_path / "other.h5", tuple(str(i) for i in range(100)))
+    with pytest.raises(UserError, match=r"other\.h5 has 100 others"):
         make_order(other, PUBLISHED[0])
     # the numbers of the two iCaRL orders are used on other data too
-    assert make_order(other, "icarl_87")["order"][:2] == ["class 87", "class 0"]
-
-
-def test_icarl_s_seed(tmp_path: Path) -> None:
-    file = small_file(tmp_path / "a.h5", tuple(f"{i}" for i in range(100)))
-    found = [int(c) for c in make_order(file, "icarl1993")["order"]]
+    assert make_order(other, "icarl_87")["order"][:2] == ["87", "0"]
+    found = [int(c) for c in make_order(other, "icarl1993")["order"]]
     assert found[:12] == [68, 56, 78, 8, 23, 84, 90, 65, 74, 76, 40, 89]
     assert found[-4:] == [29, 49, 57, 33]
 
@@ -416,17 +393,22 @@ def test_restarts_are_recorded_and_without_them_an_order_is_the_same(tmp_path: P
 
 
 def test_orders_as_text_still_work(tmp_path: Path) -> None:
-    file = confused_file(tmp_path / "a.h5")
     path = tmp_path / "order.txt"
     path.write_text("c5\nc4\n\n3\nc2\nc1\nc0\n")
-    stream = api.build_stream(file, "incremental-class", base=2, step=2, order=str(path))
+    file = confused_file(tmp_path / "a.h5")
+    stream = IncrementalClass(base=2, step=2, order=str(path)).build([file], seed=0)
     assert [s.classes.tolist() for s in stream.sessions] == [[5, 4], [3, 2], [1, 0]]
-    kept = api.make(api.protocol_class("incremental-class"), {"order": str(path)}, name="protocol")
-    assert kept.order_record()["kind"] == "file"
-    plain = api.make(api.protocol_class("incremental-class"), {}, name="protocol")
-    assert plain.order_record() == {"kind": "natural", "name": None, "digest": None}
-    other = api.make(api.protocol_class("permutation"), {}, name="protocol")
-    assert other.order_record() is None
+
+
+def test_what_a_record_keeps_of_an_order(tmp_path: Path) -> None:
+    path = tmp_path / "order.txt"
+    path.write_text("c0\n")
+    kept = IncrementalClass(order=str(path)).order_record()
+    assert kept is not None
+    assert (kept["kind"], kept["name"]) == ("file", "order.txt")
+    plain = {"kind": "natural", "name": None, "digest": None}
+    assert IncrementalClass().order_record() == plain
+    assert Permutation().order_record() is None
 
 
 def test_an_order_made_for_something_else_is_noted(tmp_path: Path) -> None:
@@ -435,14 +417,12 @@ def test_an_order_made_for_something_else_is_noted(tmp_path: Path) -> None:
     told = make_order(file, "increasing-task-confusion", sessions=3, steps=100)
 
     def notes(**params: int) -> str:
-        stream = api.build_stream(file, "incremental-class", order=str(path), **params)
-        return " ".join(stream.notes)
+        make_class_order.write_order(told, path)
+        return " ".join(IncrementalClass(order=str(path), **params).build([file], seed=0).notes)
 
-    make_class_order.write_order(told, path)
     assert notes(base=2, step=2) == ""
-    assert "sessions of other sizes" in notes(base=3)
+    assert "other sizes" in notes(base=3)
     told["file"]["digests"] = other.digests
-    make_class_order.write_order(told, path)
     assert "other samples" in notes(base=2, step=2)
 
 
