@@ -25,11 +25,13 @@ def make_file(
     apart: float = 0.0,
     columns: dict[str, Any] | None = None,
     classes: Sequence[str] = "abcdefgh",
+    parents: Sequence[int] | None = None,
 ) -> EmbeddingFile:
     """A file with these numbers of samples per class: class by class train, val, test.
 
     The class with label k has its mean `apart` further out along column k, if there is one.
-    `columns` are those of the format, one value a sample; `classes` are the names.
+    `columns` are those of the format, one value a sample; `classes` are the names, with `parents`
+    also those of inner nodes.
     """
     labels, split = [], []
     for c, counts in enumerate(zip(train, val, test, strict=True)):
@@ -40,8 +42,8 @@ def make_file(
         ids=np.array([f"{i}.png" for i in range(len(labels))]),
         labels=np.array(labels),
         split=np.array(split, dtype=np.uint8),
-        classes=tuple(classes[: len(train)]),
-        parents=np.full(len(train), -1),
+        classes=tuple(classes if parents else classes[: len(train)]),
+        parents=np.array(parents or [-1] * len(train)),
     )
     features = np.random.default_rng(0).normal(1, 2, (len(labels), width)).astype(np.float32)
     features += apart * np.eye(max(width, len(train)), width, dtype=np.float32)[labels]

@@ -1,6 +1,7 @@
 """The mixtures: each rule held against the paper's, and streams counted by hand."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,19 @@ SEEDS = range(3)
 def table(session_of: list[np.ndarray], labels: np.ndarray, n: int) -> np.ndarray:
     """(T, C) samples of each class in each session."""
     return np.stack([np.bincount(labels[rows], minlength=n) for rows in session_of])
+
+
+def deal(
+    rule: Callable[..., list[np.ndarray]],
+    labels: np.ndarray,
+    sessions: int,
+    *given: Any,
+    seed: int = 0,
+    **more: Any,
+) -> list[np.ndarray]:
+    """The parts that a rule makes of all rows, with the classes in order."""
+    rows, classes = np.arange(len(labels)), np.arange(labels.max() + 1)
+    return rule(rows, labels, classes, sessions, *given, np.random.default_rng(seed), **more)
 
 
 def clib(
@@ -75,9 +89,7 @@ def test_i_blurry_has_the_counts_of_the_published_splits() -> None:
     published files); about 100 of every blurry class are in each of the other tasks.
     """
     labels = np.repeat(np.arange(10), 5000)
-    parts = mixture.i_blurry(
-        np.arange(50_000), labels, np.arange(10), 5, (0.5, 0.1), np.random.default_rng(0)
-    )
+    parts = deal(mixture.i_blurry, labels, 5, (0.5, 0.1))
     counts = table(parts, labels, 10)
     assert counts.sum(axis=1).tolist() == [10_000] * 5
     assert (counts[:, :5] == 5000 * np.eye(5)).all()
@@ -90,24 +102,19 @@ def test_i_blurry_where_nothing_divides() -> None:
     """Seven classes, 3 disjoint and 4 blurry, in 4 sessions: no sample is lost, none empty."""
     labels = np.repeat(np.arange(7), 11)
     for seed in SEEDS:
-        parts = mixture.i_blurry(
-            np.arange(77), labels, np.arange(7), 4, (0.5, 0.3), np.random.default_rng(seed)
-        )
+        parts = deal(mixture.i_blurry, labels, 4, (0.5, 0.3), seed=seed)
         assert sorted(np.concatenate(parts).tolist()) == list(range(77))
         counts = table(parts, labels, 7)
         assert [np.flatnonzero(counts[:, c]).tolist() for c in range(3)] == [[0], [1], [2]]
         assert [int(counts[k, 3 + k]) >= 8 for k in range(4)] == [True] * 4  # 11 - ⌊3.3⌋
-    disjoint = mixture.i_blurry(
-        np.arange(77), labels, np.arange(7), 4, (1.0, 0.3), np.random.default_rng(0)
-    )
+    disjoint = deal(mixture.i_blurry, labels, 4, (1.0, 0.3))
     assert [sorted({*labels[p].tolist()}) for p in disjoint] == [[0, 1], [2, 3], [4, 5], [6]]
 
 
 def test_si_blurry_draws_how_much_is_shared() -> None:
     labels, sizes = np.repeat(np.arange(10), 40), set()
     for seed in SEEDS:
-        rng = np.random.default_rng(seed)
-        parts = mixture.si_blurry(np.arange(400), labels, np.arange(10), 4, (0.5, 0.1), rng)
+        parts = deal(mixture.si_blurry, labels, 4, (0.5, 0.1), seed=seed)
         assert sorted(np.concatenate(parts).tolist()) == list(range(400))
         counts = table(parts, labels, 10)
         sizes.add(tuple(counts.sum(axis=1).tolist()))
@@ -122,23 +129,20 @@ def test_si_blurry_draws_how_much_is_shared() -> None:
 
 def test_si_blurry_that_cannot_fill_its_sessions() -> None:
     with pytest.raises(UserError, match=r"use fewer protocol\.sessions"):
-        mixture.si_blurry(
-            np.arange(4), np.arange(4), np.arange(4), 9, (1.0, 0.0), np.random.default_rng(0)
-        )
+        deal(mixture.si_blurry, np.arange(4), 9, (1.0, 0.0))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_repetition_fills_slots(seed: int) -> None:
     """Six classes, 4 sessions of 3 slots: 12 slots, two a class, with 5 of its 10 samples each."""
     labels = np.repeat(np.arange(6), 10)
-    rng = np.random.default_rng(seed)
-    parts = mixture.repetition(np.arange(60), labels, np.arange(6), 4, 3, rng)
+    parts = deal(mixture.repetition, labels, 4, 3, seed=seed)
     assert sorted(np.concatenate(parts).tolist()) == list(range(60))
     counts = table(parts, labels, 6)
     assert counts.sum(axis=1).tolist() == [15] * 4
     assert {*counts.ravel().tolist()} <= {0, 5, 10}  # 10: both slots in one session
     assert (counts[-1] <= 5).all()  # filled first, with different classes
-    five = mixture.repetition(np.arange(60), labels, np.arange(6), 5, 4, rng)  # 20 slots
+    five = deal(mixture.repetition, labels, 5, 4, seed=seed)  # 20 slots
     by_class = [len({k for k in range(5) if c in labels[five[k]]}) for c in range(6)]
     assert all(n <= 4 for n in by_class)  # three slots, four for two classes
     assert table(five, labels, 6).sum(axis=0).tolist() == [10] * 6
@@ -146,10 +150,9 @@ def test_repetition_fills_slots(seed: int) -> None:
 
 def test_repetition_with_all_or_one_slot() -> None:
     """K = C is a stream of mixed sessions; T K = C is class-incremental."""
-    labels, rng = np.repeat(np.arange(4), 6), np.random.default_rng(0)
-    mixed = mixture.repetition(np.arange(24), labels, np.arange(4), 3, 4, rng)
+    labels = np.repeat(np.arange(4), 6)
+    mixed, single = (deal(mixture.repetition, labels, t, k) for t, k in ((3, 4), (4, 1)))
     assert table(mixed, labels, 4).tolist() == [[2] * 4] * 3
-    single = mixture.repetition(np.arange(24), labels, np.arange(4), 4, 1, rng)
     assert sorted(table(single, labels, 4).tolist()) == sorted((6 * np.eye(4)).tolist())
 
 
@@ -168,10 +171,9 @@ def test_long_tails_by_hand() -> None:
 
 def test_a_long_tail_takes_what_is_there() -> None:
     labels = np.array([0] * 8 + [1] * 3 + [2] * 2)
-    rng = np.random.default_rng(0)
-    parts = mixture.long_tailed(np.arange(13), labels, np.arange(3), 3, 0.01, rng, shuffled=False)
+    parts = deal(mixture.long_tailed, labels, 3, 0.01, shuffled=False)
     assert [len(p) for p in parts] == [8, 1, 1]  # 8, .8, .08; at least one
-    even = mixture.long_tailed(np.arange(13), labels, np.arange(3), 3, 1.0, rng, shuffled=False)
+    even = deal(mixture.long_tailed, labels, 3, 1.0, shuffled=False)
     assert [len(p) for p in even] == [8, 3, 2]
 
 

@@ -16,25 +16,30 @@ from embedbench.streams.view import rows_of
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("settings", "sizes"),
     [
-        ({}, [[0, 1], [2], [3]]),  # base half, then one at a time
-        ({"base": 1}, [[0], [1], [2], [3]]),
-        ({"base": 3}, [[0, 1, 2], [3]]),
-        ({"base": 1, "step": 2}, [[0], [1, 2], [3]]),  # the last takes what remains
-        ({"base": 2, "step": 5}, [[0, 1], [2, 3]]),
+        ({}, [4, 1, 1, 1, 1]),  # base half, then one at a time
+        ({"base": 7}, [7, 1]),
+        ({"base": 1, "step": 3}, [1, 3, 3, 1]),  # the last takes what remains
+        ({"base": 4, "step": 5}, [4, 4]),
+        ({"sessions": 4}, [2, 2, 2, 2]),
+        ({"sessions": 3}, [3, 3, 2]),
+        ({"sessions": 3, "base": 4}, [4, 2, 2]),
+        ({"sessions": 4, "base": 1}, [1, 3, 2, 2]),
+        ({"sessions": 8}, [1] * 8),
     ],
 )
 def test_classes_of_the_sessions(
-    settings: dict[str, Any], expected: list[list[int]], tmp_path: Path
+    settings: dict[str, Any], sizes: list[int], tmp_path: Path
 ) -> None:
-    stream = IncrementalClass(**settings).build([make_file(tmp_path)], seed=0)
+    file = make_file(tmp_path, [3] * 8, [0] * 8, [1] * 8)
+    stream = IncrementalClass(**settings).build([file], seed=0)
+    expected = [part.tolist() for part in np.split(np.arange(8), np.cumsum(sizes)[:-1])]
     assert [s.classes.tolist() for s in stream.sessions] == expected
     assert [np.flatnonzero(e.classes).tolist() for e in stream.eval_sets] == expected
     assert [sorted(set(s.y.tolist())) for s in stream.sessions] == expected
-    assert [s.session_id for s in stream.sessions] == [None] * len(expected)
+    assert {s.session_id for s in stream.sessions} == {None}
     assert stream.spec.input_shape == (WIDTH,)
-    assert stream.spec.n_classes == 4
     assert not stream.normalise_new
     assert not stream.can_reveal
 
@@ -209,25 +214,6 @@ def test_more_untested_classes_than_the_base_holds_are_refused(tmp_path: Path) -
         IncrementalClass(base=2).build([file], seed=0)
     sizes = [len(e.x) for e in IncrementalClass(base=3).build([file], seed=0).eval_sets]
     assert sizes == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("settings", "sizes"),
-    [
-        ({"sessions": 4}, [2, 2, 2, 2]),
-        ({"sessions": 3}, [3, 3, 2]),
-        ({"sessions": 3, "base": 4}, [4, 2, 2]),
-        ({"sessions": 4, "base": 1}, [1, 3, 2, 2]),
-        ({"sessions": 8}, [1] * 8),
-    ],
-)
-def test_sessions_share_the_classes(
-    settings: dict[str, int], sizes: list[int], tmp_path: Path
-) -> None:
-    file = make_file(tmp_path, [3] * 8, [0] * 8, [1] * 8)
-    stream = IncrementalClass(**settings).build([file], seed=0)
-    assert [len(s.classes) for s in stream.sessions] == sizes
-    assert np.concatenate([s.classes for s in stream.sessions]).tolist() == list(range(8))
 
 
 @pytest.mark.parametrize("name", ["observe_batch", "evaluate_every"])

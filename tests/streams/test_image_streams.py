@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.multi_modal import MultiModal
@@ -174,22 +172,6 @@ def test_flat_and_square_pixels_are_permuted_alike(tmp_path: Path) -> None:
     flat, square = (Permutation(sessions=3).build([file], seed=1) for file in files)
     assert recipe_train_eval(flat) == recipe_train_eval(square)
     check_one_stream(Digests(**flat.digests), Digests(**square.digests))
-
-
-def test_a_mismatched_pair_is_refused(tmp_path: Path) -> None:
-    def digests(file: EmbeddingFile, seed: int = 0, **settings: Any) -> Digests:
-        made = IncrementalClass(order="random", **{"base": 2, **settings})
-        return Digests(**made.build([file], seed=seed).digests)
-
-    frozen, shown = digests(embedding_file(tmp_path)), pixel_file(tmp_path)
-    for wrong, what in (
-        (digests(shown, seed=1), "training data, test data"),
-        (digests(shown, observe_batch=5), "protocol or its parameters differ"),
-        (digests(pixel_file(tmp_path, seed=1)), "training data, test data differ"),
-        (frozen, "the same features"),
-    ):
-        with pytest.raises(UserError, match=what):
-            check_one_stream(frozen, wrong)
 
 
 # --- learners ---

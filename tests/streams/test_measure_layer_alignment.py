@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.layer_alignment import alignment, alignment_words
-from embedbench.files.sample_metadata import VAL, Samples
+from embedbench.files.sample_metadata import TEST, VAL
 from embedbench.files.write_file import write_file
 from embedbench.protocols.fscil import FSCIL
 from embedbench.streams.measure_layer_alignment import file_alignment, stream_alignment
@@ -97,12 +98,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
     return blob_file(tmp_path_factory.mktemp("alignment") / "vit.h5", 10, 40, layers=LAYERS)
 
 
-def rewritten(file: EmbeddingFile, path: Path, split: Ints, changed: Ints) -> EmbeddingFile:
-    """The same samples with another split, and noise in the rows `changed`."""
-    s, x = file.samples, file.read(LAYERS)
-    x[changed] = np.random.default_rng(0).normal(0, 9, (len(changed), x.shape[1]))
+def rewritten(file: EmbeddingFile, path: Path, split: Ints) -> EmbeddingFile:
+    """The same samples with another split, and noise in the test rows."""
+    x, noisy = file.read(LAYERS), split == TEST
+    x[noisy] = np.random.default_rng(0).normal(0, 9, x[noisy].shape)
     final, *others = np.split(x, 3, axis=1)
-    samples = Samples(s.ids, s.labels, split.astype(np.uint8), s.classes, s.parents)
+    samples = replace(file.samples, split=split.astype(np.uint8))
     return write_file(path, samples, final, {}, layers=dict(zip(LAYERS, others, strict=True)))
 
 
@@ -110,14 +111,13 @@ def test_of_a_file_with_a_tenth_held_out(file: EmbeddingFile, tmp_path: Path) ->
     found = file_alignment(file)
     assert (found.validation, found.samples) == ("a tenth of each class's training samples", 20)
     assert list(found.own) == list(LAYERS)
-    noisy = rewritten(file, tmp_path / "noisy.h5", file.split, np.flatnonzero(file.split == 2))
-    assert file_alignment(noisy) == found
+    assert file_alignment(rewritten(file, tmp_path / "noisy.h5", file.split)) == found
 
 
 def test_of_a_file_with_validation_samples(file: EmbeddingFile, tmp_path: Path) -> None:
     split = file.split.copy()
     split[:: 2 * 5] = VAL  # every fifth training sample
-    held = rewritten(file, tmp_path / "held.h5", split, np.flatnonzero(split == 2))
+    held = rewritten(file, tmp_path / "held.h5", split)
     found = file_alignment(held)
     assert (found.validation, found.samples) == ("the file's", 40)
     x, y = held.read(LAYERS).astype(float), held.labels

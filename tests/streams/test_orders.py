@@ -3,12 +3,14 @@
 import hashlib
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from protocol_files import make_file
 from scipy.optimize import quadratic_assignment
 from toy import blobs
 from typer.testing import CliRunner
@@ -16,7 +18,7 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_metadata import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST
 from embedbench.files.write_file import write_file
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
@@ -36,34 +38,11 @@ from embedbench.streams.make_class_order import (
 Array = NDArray[Any]
 
 
-def write(
-    path: Path,
-    labels: Array,
-    split: Array,
-    features: Array,
-    classes: tuple[str, ...],
-    parents: list[int] | None = None,
-) -> EmbeddingFile:
-    samples = Samples(
-        ids=np.array([f"{i:05d}" for i in range(len(labels))]),
-        labels=labels,
-        split=split,
-        classes=classes,
-        parents=np.full(len(classes), -1) if parents is None else np.array(parents),
-    )
-    write_file(path, samples, features.astype(np.float32), {"backbone": {"name": "toy"}})
-    return EmbeddingFile.open(path)
-
-
-def small_file(
-    path: Path, names: tuple[str, ...], parents: list[int] | None = None, per_class: int = 3
-) -> EmbeddingFile:
-    """A file with little in it but its classes; the last sample of each is a test sample."""
-    leaves = len(names) if parents is None else len(names) - len(set(parents) - {-1})
-    labels = np.repeat(np.arange(leaves), per_class)
-    last = np.tile(np.arange(per_class), leaves) == per_class - 1
-    split = np.where(last, TEST, TRAIN)
-    return write(path, labels, split, blobs(labels, 4, seed=0), names, parents)
+def small_file(path: Path, names: Sequence[str], parents: list[int] | None = None) -> EmbeddingFile:
+    """A file with little in it but its classes."""
+    n = len(names) if parents is None else len(names) - len(set(parents) - {-1})
+    counts = [2] * n, [0] * n, [1] * n
+    return make_file(path.parent, *counts, name=path.name, classes=names, parents=parents)
 
 
 def naive_score(W: Array, M: Array, order: Array) -> float:
@@ -258,7 +237,7 @@ def test_coarse_sorts_by_the_names_of_the_groups_from_the_root_down(
     for i in range(1, inner):
         if rng.random() < 0.8:
             parents[n + i] = n + rng.integers(i)
-    file = small_file(tmp_path / "a.h5", names, parents.tolist(), per_class=2)
+    file = small_file(tmp_path / "a.h5", names, parents.tolist())
 
     def groups(leaf: int) -> list[str]:
         above = int(parents[leaf])
@@ -295,11 +274,12 @@ def test_session_sizes(n: int, sessions: int, base: int, sizes: list[int] | None
 
 def confused_file(path: Path, n_classes: int = 6, shift_tests: float = 0.0) -> EmbeddingFile:
     """Classes 2k and 2k + 1 lie on top of each other; the others apart."""
-    labels = np.repeat(np.arange(n_classes), 30)
-    split = np.where(np.tile(np.arange(30), n_classes) < 20, TRAIN, TEST)
-    features = 3 * blobs(labels // 2, 8, seed=1, spread=0.2)
-    features[split == TEST] += shift_tests
-    return write(path, labels, split, features, tuple(f"c{i}" for i in range(n_classes)))
+    n, name = n_classes, f"samples of {path.name}"
+    classes = [f"c{i}" for i in range(n)]
+    of = make_file(path.parent, [20] * n, [0] * n, [10] * n, name=name, classes=classes)
+    features = 3 * blobs(of.labels // 2, 8, seed=1, spread=0.2)
+    features[of.split == TEST] += shift_tests
+    return write_file(path, of.samples, features, {"backbone": {"name": "toy"}})
 
 
 def test_confusion_is_where_classes_overlap(tmp_path: Path) -> None:

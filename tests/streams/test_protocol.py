@@ -1,6 +1,5 @@
 """What protocols share: validation, scaling, errors."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -208,16 +207,3 @@ def test_files_that_make_no_stream(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=words):
             Permutation().build(files, seed=0)
-
-
-def test_the_recipe_is_readable(tmp_path: Path) -> None:
-    assert json.loads(Permutation(sessions=4).recipe()) == {
-        "protocol": "permutation",
-        "observe_batch": 10,
-        "evaluate_every": 0,
-        "sessions": 4,
-        "validation": "train",
-        "scale_least": 50,
-        "val_fraction": 0.1,
-        "scale": "auto",
-    }
