@@ -178,7 +178,7 @@ def test_a_new_class_of_few_samples_is_learned(n: int, n_val: int) -> None:
 def test_restoring_the_best_of_one_validation_sample_learns_nothing() -> None:
     """The trap that min_steps and later ties are there for."""
     trap = Stop(min_steps=0, patience=2, monitor="accuracy", ties="earlier")
-    log, answers = old_then_new(MLP(units=50, batch_size=16, stop=trap), 5, 1)
+    log, answers = old_then_new(MLP(units=50, batch_size=16, stop=trap), 4, 1)
     assert log["kept_steps"] == 1
     assert (answers != 2).all()
 

@@ -51,6 +51,7 @@ def both(monkeypatch: pytest.MonkeyPatch, *given: Any) -> tuple[Table, Table]:
         again, *_ = loading.load_table(*given)  # with statistics from the cache
     assert digests == others
     assert isinstance(mapped, MappedTable)
+    assert mapped.unfit_row() is None
     np.testing.assert_array_equal(mapped.whole(), again.whole())
     return resident, mapped
 
