@@ -36,12 +36,11 @@ from embedbench.papers.fscil.runs import (
     weights,
 )
 from embedbench.papers.paper import ReproduceRequest
-from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import table_text
 from embedbench.scores.few_shot_scores import CORNER_CASES, aacc, curves_from_accuracies
 from embedbench.studies.study import parse_settings
 
-MISPRINTS = facts("fscil")["printed"]["misprints"]
+MISPRINTS = FACTS["printed"]["misprints"]
 MARKED = {(m["table"], m["row"], m["cell"]) for m in MISPRINTS}
 ROWS = {
     "1": 19, "2": 16, "3": 11, "4": 4, "5": 4, "6": 7, "A1": 10, "A2": 10, "A3": 10, "A4": 5,
@@ -53,57 +52,54 @@ FAR = {"SAVC": 0.23, "Regularizer": -0.98, "Vit-Baseline": -0.07, "+YourSelf (Ou
 FAR_CIFAR = {"+YourSelf (Ours)": -0.14}
 
 
+# table, row, aAcc, gAcc
+PUBLISHED = """
+1 | YourSelf (Ours) | 68.80 | 62.20
+2 | YourSelf (Ours) | 69.85 | 65.50
+3 | Ours | 67.02 | 60.32
+5 | none | 68.74 | 57.87
+A8 | none | 70.16 | 62.37
+4 | none | 66.35 | 54.20
+1 | NC-FSCIL | 67.90 | 60.93
+2 | NC-FSCIL | 66.17 | 59.22
+3 | NC-FSCIL | 67.06 | 59.73
+1 | SAVC | 66.66 | 56.35
+2 | SAVC | 68.33 | 62.90
+3 | SAVC | 62.76 | 53.29
+6 | 8-Raw | 64.01 | 56.61
+6 | 8-Recti | 65.52 | 60.15
+6 | 9-Recti | 68.39 | 61.90
+6 | 10-Recti | 68.84 | 61.13
+6 | Ensemble | 68.80 | 62.20
+"""
+
+
 # --- the printed tables ---
 
 
 def test_every_cell_is_there() -> None:
-    assert {n: len(printed_rows(n)) for n in facts("fscil")["printed"]["tables"]} == ROWS
+    assert {n: len(printed_rows(n)) for n in FACTS["printed"]["tables"]} == ROWS
     for number in ROWS:
         for row in printed_rows(number):
-            if "sessions" in row:
-                assert len(row["sessions"]) == WIDTH[number]
-            if "novel" in row:
-                assert len(row["novel"]) == WIDTH[number] - 1
+            assert len(row.get("sessions", [0] * WIDTH[number])) == WIDTH[number]
+            assert len(row.get("novel", [0] * (WIDTH[number] - 1))) == WIDTH[number] - 1
             assert "aacc" in row or number == "A4"
     for number in ("1", "3", "A5", "6"):
         assert len({row_name(r) for r in printed_rows(number)}) == ROWS[number]
     for number in ("4", "5", "A8"):
         names = [row_name(r) for r in printed_rows(number)]
         assert (names[0], names[-1]) == ("none", "all losses")
-
-
-@pytest.mark.parametrize(
-    ("number", "row", "aacc", "gacc"),
-    [
-        ("1", "YourSelf (Ours)", 68.80, 62.20),
-        ("2", "YourSelf (Ours)", 69.85, 65.50),
-        ("3", "Ours", 67.02, 60.32),
-        ("5", "none", 68.74, 57.87),
-        ("A8", "none", 70.16, 62.37),
-        ("4", "none", 66.35, 54.20),
-        ("1", "NC-FSCIL", 67.90, 60.93),
-        ("2", "NC-FSCIL", 66.17, 59.22),
-        ("3", "NC-FSCIL", 67.06, 59.73),
-        ("1", "SAVC", 66.66, 56.35),
-        ("2", "SAVC", 68.33, 62.90),
-        ("3", "SAVC", 62.76, 53.29),
-        ("6", "8-Raw", 64.01, 56.61),
-        ("6", "8-Recti", 65.52, 60.15),
-        ("6", "9-Recti", 68.39, 61.90),
-        ("6", "10-Recti", 68.84, 61.13),
-        ("6", "Ensemble", 68.80, 62.20),
-    ],
-)
-def test_published_values(number: str, row: str, aacc: float, gacc: float) -> None:
-    (result,) = [r for r in printed_rows(number) if row_name(r) == row]
-    assert (result["aacc"], result["gacc"]) == (aacc, gacc)
-
-
-def test_table_a5_repeats_table_3() -> None:
-    again = {row_name(r): r for r in printed_rows("A5")}
+    again = {row_name(r): r for r in printed_rows("A5")}  # repeats Table 3
     for row in printed_rows("3"):
         name = {"SubNet": "SubNetwork"}.get(row_name(row), row_name(row))
         assert all(row[k] == again[name][k] for k in ("sessions", "aacc", "gacc"))
+
+
+def test_published_values() -> None:
+    for line in PUBLISHED.strip().splitlines():
+        number, row, *numbers = line.split(" | ")
+        (result,) = [r for r in printed_rows(number) if row_name(r) == row]
+        assert [result["aacc"], result["gacc"]] == list(map(float, numbers)), line
 
 
 def test_misprints_are_printed_so() -> None:
@@ -134,15 +130,9 @@ def test_the_printed_gacc_follows_from_the_printed_accuracies(
         gap = follows(number, row)["gacc"] - row["gacc"]
         expected = far.get(row_name(row), 0.0)
         assert gap == pytest.approx(expected, abs=0.05 if not expected else 0.006), row_name(row)
-        assert abs(gap) < 0.4 or row_name(row) == "Regularizer"
-        if row_name(row) == "NC-FSCIL":
-            assert abs(gap) < 0.05
-
-
-def test_savc_follows_with_one_digit_of_table_1_changed() -> None:
-    (row,) = [r for r in printed_rows("1") if row_name(r) == "SAVC"]
-    (novel,) = [r for r in printed_rows("A6") if row_name(r) == "SAVC"]
-    changed = {**row, "sessions": [68.4 if v == 71.4 else v for v in row["sessions"]]}
+    # SAVC follows with one digit of Table 1 changed
+    savc, novel = (next(r for r in printed_rows(n) if row_name(r) == "SAVC") for n in ("1", "A6"))
+    changed = {**savc, "sessions": [68.4 if v == 71.4 else v for v in savc["sessions"]]}
     assert follows("1", changed)["gacc"] == pytest.approx(novel["gacc"], abs=0.03)
 
 
@@ -166,33 +156,19 @@ def test_tables_show_what_follows_and_mark_misprints() -> None:
     assert rows["TOPIC †"][1]["gAcc"].texts() == ("–", "–", "")
     assert "71.4 *" in rows["SAVC"][0]
     assert any("printed 71.4, reads 68.4: " in note for note in one.notes)
-    assert any(
-        (place, remark.partition(": ")[0]) == ("Regularizer, aAcc", "printed 62.82, reads 60.83")
-        for place, remark in one.remarks
-    )
+    remarks = {place: remark.partition(": ")[0] for place, remark in one.remarks}
+    assert remarks["Regularizer, aAcc"] == "printed 62.82, reads 60.83"
     assert (rows["CEC"][0][3], rows["FCIL †"][0][2]) == ("67.0", "76.34")
     assert rows["Regularizer"][1]["aAcc"].texts()[0] == "62.82 *"
     case = table("A1")
     assert case.rows[1].labels[:3] == ("f_2", "85", "0")
     gaps = [v.difference for row in case.rows for v in row.values.values()]
-    assert all(g is not None and abs(g) <= 0.01 for g in gaps)
-    assert len(gaps) == 20
+    assert [g is not None and abs(g) <= 0.01 for g in gaps] == [True] * 20
     for number in ROWS:
         assert len(table_text(table(number)).splitlines()) > ROWS[number]
 
 
 # --- data and runs ---
-
-
-def test_stand_ins_have_the_papers_ratio() -> None:
-    for n in range(20, 300):
-        base, way = shape(n)
-        assert base == 12 * way
-        assert (n - base) // way >= 8
-    for n in range(3, 20):
-        base, way = shape(n)
-        assert base >= 1
-        assert n - base >= 2 * way
 
 
 def find_data(out: Path, *data: str) -> dict[str, FSCILData]:
@@ -202,27 +178,32 @@ def find_data(out: Path, *data: str) -> dict[str, FSCILData]:
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 40, 4).path)
     result = find_data(tmp_path, f"cifar100={toy}", toy)
-    assert [d.label for d in result.values()] == ["CIFAR-100", "toy, a stand-in"]
-    assert [d.settings() for d in result.values()] == [
-        {"lists": "cifar100"},
-        {"base": 24, "way": 2, "order": "size"},
+    assert [(d.label, d.settings()) for d in result.values()] == [
+        ("CIFAR-100", {"lists": "cifar100"}),
+        ("toy, a stand-in", {"base": 24, "way": 2, "order": "size"}),
     ]
     birds = str(blob_file(tmp_path / "cub200.h5", 4, 4).path)
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=rf"cub200=\S*{birds}"):
         find_data(tmp_path, birds)
-    assert str(error.value).startswith(f"{birds} stands in under the name of a data set")
-    assert f"; give --data cub200={birds} if it is that one" in str(error.value)
     with pytest.raises(UserError, match="mini-imagenet=FILE"):
         find_data(tmp_path, f"imagenet={toy}")
+    for n in range(3, 300):  # stand-ins have the paper's ratio
+        base, way = shape(n)
+        assert base == 12 * way if n >= 20 else base >= 1
+        assert n - base >= (8 if n >= 20 else 2) * way
 
 
 def test_what_needs_layers_is_left_out_without(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 40, 4)
     runs = FSCILRuns(ReproduceRequest(tmp_path, [0]), {"toy": FSCILData(file.path)})
-    assert runs.possible("toy", "ncm")
-    assert not runs.possible("toy", "fr")
-    assert not runs.possible("toy", "fr-paper-cr")
+    possible = [runs.possible("toy", name) for name in ("ncm", "fr", "fr-paper-cr")]
+    assert possible == [True, False, False]
     assert runs.specs("toy", "fr") == []
+    # by FR's own weights a row of losses is the same run as FR itself
+    file = blob_file(tmp_path / "layers.h5", 10, 4, layers=["block-8"])
+    runs = FSCILRuns(ReproduceRequest(tmp_path, [0]), {"toy": FSCILData(file.path)})
+    (named,), (default,) = (runs.specs("toy", v) for v in ("fr-paper-softmax", "fr"))
+    assert runs.streams.run_dir(named, tmp_path) == runs.streams.run_dir(default, tmp_path)
 
 
 def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,22 +223,13 @@ def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     asked = ReproduceRequest(tmp_path, [3, 4], learners=["ncm", "fr"])
     runs = FSCILRuns(asked, {"toy": FSCILData(tmp_path / "toy.h5")})
     result: list[Any] = runs.plan_tables(["learners"])
-    assert [(c.learner[0], c.seed) for c in result] == [
-        ("fr", 3),
-        ("ncm", 3),
-        ("fr", 4),
-        ("ncm", 4),
-    ]
+    order = [(c.learner[0], c.seed) for c in result]
+    assert order == [("fr", 3), ("ncm", 3), ("fr", 4), ("ncm", 4)]
     # FR, three weights of five values, one of each FR's own
     assert len(runs.plan_tables(["figa4"])) == 2 * (1 + 3 * 4)
     # the prototype, NCM, FR, which is the paper's row of all losses, and seven further rows
     assert len(runs.plan_tables(["losses", "learners"])) == 2 * (2 + len(of_losses()))
     assert runs.plan_tables(["1"]) == []
-
-
-def test_a_sweep_changes_the_weights_that_the_paper_calls_one() -> None:
-    assert SWEEPS["fr-β_cos-0.25"].fixed == parse_settings(["fr.w_cos=0.25", "fr.w_novel=0.25"])
-    assert SWEEPS["fr-β_IR-0"].fixed == parse_settings(["fr.w_same=0", "fr.w_different=0"])
 
 
 # As printed in A5.3, which has none for CUB-200, and in the three scripts of the authors:
@@ -266,16 +238,15 @@ def test_a_sweep_changes_the_weights_that_the_paper_calls_one() -> None:
     ("whose", "official", "expected"),
     [
         ("paper", None, (0.1, 0.1, 0.5, 1, 1)),
-        ("paper", "cifar100", (0.1, 0.1, 0.5, 1, 1)),
         ("paper", "mini-imagenet", (0.1, 0.1, 0.1, 0.5, 0.5)),
         ("code", None, (0.1, 2, 0.5, 1, 1)),
-        ("code", "cifar100", (0.1, 2, 0.5, 1, 1)),
         ("code", "mini-imagenet", (0.1, 0.5, 0.1, 1, 1)),
         ("code", "cub200", (0.1, 0.5, 1, 1, 1)),
     ],
 )
 def test_weights_by_data_set(whose: str, official: str | None, expected: tuple[float, ...]) -> None:
     assert tuple(weights(whose, official).values()) == expected
+    assert weights(whose, "cifar100") == weights(whose)
     every = of_losses(official)
     fixed = [f"fr.{k}={v:g}" for k, v in weights(whose, official).items()]
     none = ["fr.w_same=0", "fr.w_different=0"]
@@ -286,14 +257,9 @@ def test_weights_by_data_set(whose: str, official: str | None, expected: tuple[f
         "cos": [*fixed[:2], "fr.w_class=0", *none],
     }.items():
         assert every[f"fr-{whose}-{row}"].fixed == parse_settings(items)
-
-
-def test_rows_of_losses_are_the_runs_that_were_made_before(tmp_path: Path) -> None:
-    """By FR's own weights a row is the same run, whether its settings are named or defaults."""
-    file = blob_file(tmp_path / "toy.h5", 10, 4, layers=["block-8"])
-    runs = FSCILRuns(ReproduceRequest(tmp_path, [0]), {"toy": FSCILData(file.path)})
-    (named,), (default,) = (runs.specs("toy", v) for v in ("fr-paper-softmax", "fr"))
-    assert runs.streams.run_dir(named, tmp_path) == runs.streams.run_dir(default, tmp_path)
+    # a sweep changes the weights that the paper calls one
+    assert SWEEPS["fr-β_cos-0.25"].fixed == parse_settings(["fr.w_cos=0.25", "fr.w_novel=0.25"])
+    assert SWEEPS["fr-β_IR-0"].fixed == parse_settings(none)
 
 
 # --- runs that never were ---
@@ -302,16 +268,116 @@ def test_rows_of_losses_are_the_runs_that_were_made_before(tmp_path: Path) -> No
 SIZES = [24, 2, 2, 2]
 
 
-def runs_of(tmp_path: Path, **had: list[Floats]) -> Made:
+def runs_of(tmp_path: Path, official: str | None = None, **had: list[Floats]) -> Made:
+    """Runs on a data set of the paper, or on a stand-in."""
     records = {
         n.replace("_", "-"): [made(seed, f, SIZES) for seed, f in enumerate(each)]
         for n, each in had.items()
     }
     asked = ReproduceRequest(tmp_path, [0, 1], learners=["ncm", "teen"])
-    return Made(asked, {"toy": FSCILData(tmp_path / "toy.h5")}, had=records)
+    data = {official or "toy": FSCILData(tmp_path / "toy.h5", official)}
+    return Made(asked, data, had=records)
 
 
-def test_learners_stand_in_the_order_of_gacc(tmp_path: Path) -> None:
+def test_losses_are_added_under_both_weights_and_for_both_ensembles(tmp_path: Path) -> None:
+    had = {
+        "prototype": [flat(0.8, 0.2), flat(0.9, 0.2)],
+        "fr_paper_cr": [flat(0.781, 0.3), flat(0.9, 0.3)],  # 1.9 points under the prototype
+        "fr_paper_cosine": [flat(0.8, 0.3), flat(0.875, 0.3)],  # 2.5, in one of two runs
+        "fr_code_cr": [flat(0.78, 0.4), flat(0.88, 0.4)],  # two points
+    }
+    runs = runs_of(tmp_path, **had)
+    (added,) = losses(runs)
+    printed = ["66.84 / 60.89", "68.60 / 61.38", "68.80 / 62.20", "68.80 / 62.20"]
+    assert [row.labels[1] for row in added.rows] == ["68.74 / 57.87", *printed, *printed]
+    assert [k for k, row in enumerate(added.rows) if row.values] == [0, 2, 4, 6]
+    labels = [row.labels[0] for row in added.rows]
+    whose = ["paper"] * len(FACTS["losses"]) + ["code"] * len(FACTS["losses"])
+    assert all(f"the {w}'s weights" in label for w, label in zip(whose, labels[1:], strict=True))
+    cosine = labels[4]
+    assert "mean of cosines" in cosine
+    assert ours(added, cosine, "base, first").values == pytest.approx((80, 87.5))
+    ((place, remark),) = added.remarks
+    assert place == f"{cosine}, aAcc"
+    assert remark.startswith("trained too short")
+    assert "1 of 2 runs is more than 2 points under the prototype's, at most 2.5" in remark
+    text = table_text(added)
+    assert f"* {cosine}" in text
+    assert f"{ours(added, cosine, 'aAcc').mean:.2f} ±" in text
+    assert added.parts == [1]  # nothing is published, so there is no column of dashes
+    assert added.notes[-1] == "alignment of the layers: made"
+    runs.had["fr-β_CR-0.25"] = [made(0, flat(0.8, 0.3), SIZES)]
+    (swept,) = sweeps(runs)
+    ((labels_of_sweep, values),) = by_labels(swept).items()
+    assert labels_of_sweep == ("β_CR", "0.25")
+    assert values["aAcc"].ours is not None
+
+
+@pytest.mark.parametrize(("name", "number"), [("cifar100", "4"), ("cub200", "A8")])
+def test_rows_of_losses_stand_beside_the_tables_that_have_them(
+    tmp_path: Path, name: str, number: str
+) -> None:
+    had = {"prototype": [flat(0.8, 0.2)], "fr_paper_cr": [flat(0.7, 0.3)]}
+    of = {t.name: by_labels(t) for t in compare_rows(runs_of(tmp_path, name, **had))}
+    value, baseline = (
+        of[f"{number}, runs"][label,]["aAcc"] for label in ("… + L_CR", "ViT baseline")
+    )
+    assert value.published is not None
+    assert value.ours.mean < baseline.ours.mean  # type: ignore[union-attr]
+    of = {t.name: by_labels(t) for t in compare_rows(runs_of(tmp_path, "mini-imagenet", **had))}
+    assert ("… + L_CR",) not in of["5, runs"]  # there the row has other losses
+    (of_stand_in,) = compare_rows(runs_of(tmp_path, fr=[flat(0.8, 0.2)]))  # a run once
+    assert (of_stand_in.of, of_stand_in.name) == ("1, runs", "1, runs · toy")
+    (values,) = (row.values for row in of_stand_in.rows)
+    assert (values["gAcc"].published, values["gAcc"].difference) == (62.2, None)
+
+
+@pytest.mark.parametrize("layers", [("block-2", "block-3", "block-4"), ("block-3", "block-4")])
+def test_rows_of_layers_go_by_the_place_of_a_layer(
+    tmp_path: Path, layers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Made, "layers", lambda self, name: layers)
+    low, high = [flat(0.6, 0.2)], [flat(0.8, 0.3)]
+    had = {"fr": low, "block-2-raw": low, "block-2-recti": high, "block-4-raw": high}
+    tables = compare_rows(runs_of(tmp_path, "mini-imagenet", **had))
+    rows = by_labels({t.name: t for t in tables}["6, runs"])
+    if len(layers) < 3:  # which of them is the paper's eighth block is open
+        assert set(rows) == {("Ensemble",)}
+        return
+    assert set(rows) == {("8-Raw",), ("8-Recti",), ("10-Raw",), ("Ensemble",)}
+    expected = 100 * float(aacc(flat(0.8, 0.3), SIZES).mean())
+    for row, how in (("8-Recti", "drawn"), ("10-Raw", "fixed")):
+        value = rows[row,]["aAcc"]
+        assert (value.ours.mean, value.made) == (pytest.approx(expected), how)  # type: ignore[union-attr]
+
+
+def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    exact = ReproduceRequest(out, [0], names=["A1", "A2"], data=["none.h5"])  # needs no data
+    tables, failed = PAPER.reproduce(exact)
+    assert ([t.name for t in tables], failed, list(out.iterdir())) == (["A1", "A2"], [], [])
+    file = blob_file(tmp_path / "toy.h5", 24, 24)
+    data, few = [str(file.path)], ["prototype", "ncm"]
+    asked = ReproduceRequest(out, [0, 1], names=list(PAPER.tables), data=data, learners=few)
+    (table,), failed = PAPER.reproduce(asked)
+    assert (table.name, failed) == ("Learners · toy", [])
+    for label in (LEARNERS["prototype"].label, LEARNERS["ncm"].label):
+        stat = ours(table, label, "gAcc")
+        assert len(stat.values) == 2
+        assert 0 < stat.mean < 100
+
+
+def test_without_data_the_shipped_layers_stand_in(tmp_path: Path) -> None:
+    (result,) = find_data(tmp_path).values()
+    file = result.opened
+    assert result.settings() == {"base": 24, "way": 2, "order": "size"}
+    assert file.shape == (600, 384)
+    assert list(file.layers.values()) == [384] * 4
+    assert {file.samples.n_leaves, *np.bincount(file.labels)} == {40, 15}
+    assert not file.damaged_rows()
+
+
+def test_learners_stand_in_the_order_of_gacc_with_the_papers_rows(tmp_path: Path) -> None:
     runs = runs_of(
         tmp_path,
         ncm=[flat(0.8, 0.2), flat(0.82, 0.2)],
@@ -329,150 +395,15 @@ def test_learners_stand_in_the_order_of_gacc(tmp_path: Path) -> None:
     lazy = curves_from_accuracies(CORNER_CASES["Lazy"](4, 0.82), SIZES)
     assert ours(result, "Lazy", "gAcc").mean == pytest.approx(100 * lazy["gacc"].mean())
     assert any("TEEN" in n and "extract --layers" in n for n in result.notes)
-
-
-def test_no_mean_takes_the_papers_rows(tmp_path: Path) -> None:
-    (result,) = learners(runs_of(tmp_path, ncm=[flat(0.8, 0.2)]))
+    # no mean takes the paper's rows, nor they ours
     paper = {row.labels: row.values for row in result.rows if "the paper" in row.labels[0]}
     assert len(paper) == 9
-    for values in paper.values():
-        assert all(v.ours is None and v.difference is None for v in values.values())
+    assert not any(v.ours or v.difference for values in paper.values() for v in values.values())
+    of_ours = (row for row in result.rows if row.labels[0] == "toy, a stand-in")
+    assert all(v.published is None for row in of_ours for v in row.values.values())
     values = paper["miniImageNet, the paper", "YourSelf (Ours)"]
-    assert [values[h].published for h in ("aAcc", "gAcc", "lAcc", "novel")] == [
-        68.80, 62.20, 59.0, 42.99,
-    ]  # fmt: skip
+    heads = ("aAcc", "gAcc", "lAcc", "novel")
+    assert [values[h].published for h in heads] == [68.80, 62.20, 59.0, 42.99]
     assert paper["CIFAR-100, the paper", "ViT baseline"]["novel"].published == 15.81
     assert "novel" not in paper["CUB-200, the paper", "NC-FSCIL"]
     assert "reads 63.6: " in paper["CUB-200, the paper", "ViT baseline"]["lAcc"].remark
-    for labels, ours_of_row in by_labels(result).items():
-        if labels[0] == "toy, a stand-in":
-            assert all(v.published is None for v in ours_of_row.values())
-
-
-def test_a_sweep_has_a_row_a_weight(tmp_path: Path) -> None:
-    runs = runs_of(tmp_path, fr=[flat(0.8, 0.4)])
-    runs.had["fr-β_CR-0.25"] = [made(0, flat(0.8, 0.3), SIZES)]
-    (swept,) = sweeps(runs)
-    ((labels, values),) = by_labels(swept).items()
-    assert labels == ("β_CR", "0.25")
-    assert values["aAcc"].ours is not None
-
-
-def test_losses_are_added_under_both_weights_and_for_both_ensembles(tmp_path: Path) -> None:
-    had = {
-        "prototype": [flat(0.8, 0.2), flat(0.9, 0.2)],
-        "fr_paper_cr": [flat(0.781, 0.3), flat(0.9, 0.3)],  # 1.9 points under the prototype
-        "fr_paper_cosine": [flat(0.8, 0.3), flat(0.875, 0.3)],  # 2.5, in one of two runs
-        "fr_code_cr": [flat(0.78, 0.4), flat(0.88, 0.4)],  # two points
-    }
-    (added,) = losses(runs_of(tmp_path, **had))
-    printed = ["66.84 / 60.89", "68.60 / 61.38", "68.80 / 62.20", "68.80 / 62.20"]
-    assert [row.labels[1] for row in added.rows] == [
-        "68.74 / 57.87",
-        *printed,
-        *printed,
-    ]
-    made_rows = [k for k, row in enumerate(added.rows) if row.values]
-    assert made_rows == [0, 2, 4, 6]
-    labels = [row.labels[0] for row in added.rows]
-    whose = ["paper"] * len(FACTS["losses"]) + ["code"] * len(FACTS["losses"])
-    assert all(f"the {w}'s weights" in label for w, label in zip(whose, labels[1:], strict=True))
-    cosine = labels[4]
-    assert "mean of cosines" in cosine
-    assert ours(added, cosine, "base, first").values == pytest.approx((80, 87.5))
-    ((place, remark),) = added.remarks
-    assert place == f"{cosine}, aAcc"
-    assert remark.startswith("trained too short")
-    assert "1 of 2 runs is more than 2 points under the prototype's, at most 2.5" in remark
-    text = table_text(added)
-    assert f"* {cosine}" in text
-    assert f"{ours(added, cosine, 'aAcc').mean:.2f} ±" in text
-    assert added.parts == [1]  # nothing is published, so there is no column of dashes
-    assert added.notes[-1] == "alignment of the layers: made"
-    (learned,) = learners(runs_of(tmp_path, prototype=had["prototype"], fr=had["fr_paper_cosine"]))
-    assert [r for _, r in learned.remarks if "trained too short" in r]
-
-
-def official(tmp_path: Path, name: str, **had: list[Floats]) -> Made:
-    """Runs on a file that is a data set of the paper."""
-    runs = runs_of(tmp_path, **had)
-    runs.data = {name: FSCILData(tmp_path / "x.h5", name)}
-    return runs
-
-
-@pytest.mark.parametrize(("name", "number"), [("cifar100", "4"), ("cub200", "A8")])
-def test_rows_of_losses_stand_beside_the_tables_that_have_them(
-    tmp_path: Path, name: str, number: str
-) -> None:
-    had = {"prototype": [flat(0.8, 0.2)], "fr_paper_cr": [flat(0.7, 0.3)]}
-    of = {t.name: by_labels(t) for t in compare_rows(official(tmp_path, name, **had))}
-    value = of[f"{number}, runs"][("… + L_CR",)]["aAcc"]
-    assert value.ours is not None
-    assert value.published is not None
-    assert value.ours.mean < of[f"{number}, runs"][("ViT baseline",)]["aAcc"].ours.mean
-    of = {t.name: by_labels(t) for t in compare_rows(official(tmp_path, "mini-imagenet", **had))}
-    assert ("… + L_CR",) not in of["5, runs"]  # there the row has other losses
-    (of_stand_in,) = compare_rows(runs_of(tmp_path, fr=[flat(0.8, 0.2)]))  # a run once
-    assert (of_stand_in.of, of_stand_in.name) == ("1, runs", "1, runs · toy")
-    (values,) = (row.values for row in of_stand_in.rows)
-    assert values["gAcc"].published == 62.2
-    assert values["gAcc"].difference is None
-
-
-@pytest.mark.parametrize("layers", [("block-2", "block-3", "block-4"), ("block-3", "block-4")])
-def test_rows_of_layers_go_by_the_place_of_a_layer(
-    tmp_path: Path, layers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Made, "layers", lambda self, name: layers)
-    low, high = [flat(0.6, 0.2)], [flat(0.8, 0.3)]
-    of_layers = {"block-2-raw": low, "block-2-recti": high, "block-4-raw": high}
-    runs = official(tmp_path, "mini-imagenet", fr=low, **of_layers)
-    rows = by_labels({t.name: t for t in compare_rows(runs)}["6, runs"])
-    if len(layers) < 3:  # which of them is the paper's eighth block is open
-        assert set(rows) == {("Ensemble",)}
-        return
-    assert set(rows) == {("8-Raw",), ("8-Recti",), ("10-Raw",), ("Ensemble",)}
-    expected = 100 * float(aacc(flat(0.8, 0.3), SIZES).mean())
-    for row, how in (("8-Recti", "drawn"), ("10-Raw", "fixed")):
-        assert rows[row,]["aAcc"].ours.mean == pytest.approx(expected)
-        assert rows[row,]["aAcc"].made == how
-
-
-def test_exact_tables_need_no_data(tmp_path: Path) -> None:
-    asked = ReproduceRequest(tmp_path, [0], names=["A1", "A2"], data=["none.h5"])
-    tables, failed = PAPER.reproduce(asked)
-    assert [t.name for t in tables] == ["A1", "A2"]
-    assert failed == []
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(UserError, match="unknown table 'a9'"):
-        PAPER.reproduce(ReproduceRequest(tmp_path, [0], names=["a9"]))
-    assert not set(PAPER.costly) & {*PAPER.exact, *PAPER.tables}
-
-
-def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
-    file = blob_file(tmp_path / "toy.h5", 24, 24)
-    asked = ReproduceRequest(
-        tmp_path / "out",
-        [0, 1],
-        names=list(PAPER.tables),
-        data=[str(file.path)],
-        learners=["prototype", "ncm"],
-    )
-    tables, failed = PAPER.reproduce(asked)
-    assert failed == []
-    result = {t.name: t for t in tables}
-    assert list(result) == ["Learners · toy"]
-    for label in (LEARNERS["prototype"].label, LEARNERS["ncm"].label):
-        stat = ours(result["Learners · toy"], label, "gAcc")
-        assert len(stat.values) == 2
-        assert 0 < stat.mean < 100
-
-
-def test_without_data_the_shipped_layers_stand_in(tmp_path: Path) -> None:
-    (result,) = find_data(tmp_path).values()
-    file = result.opened
-    assert result.settings() == {"base": 24, "way": 2, "order": "size"}
-    assert file.shape == (600, 384)
-    assert list(file.layers.values()) == [384] * 4
-    assert {file.samples.n_leaves, *np.bincount(file.labels)} == {40, 15}
-    assert not file.damaged_rows()

@@ -30,55 +30,42 @@ from embedbench.papers.kemker2018.paper import (
 from embedbench.papers.kemker2018.runs import (
     CHOICES,
     FEL_UNITS,
-    LEARNERS,
-    PROTOCOLS,
     KemkerData,
     KemkerRuns,
     Size,
 )
 from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_table import Value, table_text
+from embedbench.papers.paper_table import table_text
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.view import rows_of
 
-MISPRINTS = facts("kemker2018")["printed"]["misprints"]
 TABLES = facts("kemker2018")["printed"]["tables"]
 
 
 def test_every_cell_of_the_paper_is_there() -> None:
     # six learners; MNIST has no modality pair and PathNet no incremental row
-    assert len(TABLES["2"]) == 3 * 6 + (3 * 6 - 3) + 2 * 6
-    assert len(TABLES["2 MB"]) == 18
-    assert len(TABLES["3"]) == 17
-    assert len(TABLES["4"]) == 11
-    assert len(TABLES["5"]) == 30
-    assert len(TABLES["S6"]) == 20
-    assert len(TABLES["S8"]) == 12
+    counts = {"2": 45, "2 MB": 18, "3": 17, "4": 11, "5": 30, "S6": 20, "S8": 12}
+    assert {number: len(TABLES[number]) for number in counts} == counts
     keys = [(r["protocol"], r["learner"], r["data"]) for r in TABLES["2"]]
     assert len(set(keys)) == len(keys)
+    for row in TABLES["S9"]:
+        share = 100 * row["kept"] / Size.of_paper(row["data"]).features
+        assert share == pytest.approx(row["percent"], abs=0.05), row
 
 
 def test_table_3_is_the_mean_of_table_2() -> None:
     # all are printed to three decimals: means of rounded values, rounded, differ by at most .001
-    off = []
-    for row in TABLES["3"]:
-        over = [
-            r["omega_all"]
-            for r in TABLES["2"]
-            if (r["learner"], r["protocol"]) == (row["learner"], row["protocol"])
-        ]
-        if abs(np.mean(over) - row["omega_all"]) > 0.00101:
-            off.append((row["learner"], row["protocol"]))
+    means: dict[tuple[str, str], list[float]] = {}
+    for row in TABLES["2"]:
+        means.setdefault((row["learner"], row["protocol"]), []).append(row["omega_all"])
+    keys = [(row["learner"], row["protocol"]) for row in TABLES["3"]]
+    gaps = [np.mean(means[k]) - r["omega_all"] for k, r in zip(keys, TABLES["3"], strict=True)]
+    off = [key for key, gap in zip(keys, gaps, strict=True) if abs(gap) > 0.00101]
     assert off == [("ewc", "multi-modal")]  # a misprint of the paper, marked
-    assert any(m["table"] == "3" and m["labels"][0] == "EWC" for m in MISPRINTS)
-
-
-def test_table_s9_percentages_follow_from_table_1() -> None:
-    for row in TABLES["S9"]:
-        share = 100 * row["kept"] / Size.of_paper(row["data"]).features
-        assert share == pytest.approx(row["percent"], abs=0.05), row
+    wrong = facts("kemker2018")["printed"]["misprints"]
+    assert any(m["table"] == "3" and m["labels"][0] == "EWC" for m in wrong)
 
 
 def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_reading() -> None:
@@ -91,6 +78,11 @@ def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_readi
             ten = megabytes(row["learner"], size, fel_units=1200, outputs=10)
             assert f"{ten:.2f}" == f"{row['mb']:.2f}"
     assert off == [("geppnet", "cub"), ("geppnet-stm", "cub")]
+    # sizes of Table S10 are those of a map of 32 by 32
+    printed = {(r["learner"], r["data"]): r["mb"] for r in TABLES["S10"] if "mb" in r}
+    for name in ("cub", "audioset"):
+        larger = megabytes("geppnet", Size.of_paper(name), side=32)
+        assert larger == pytest.approx(printed["geppnet", name], abs=0.0055)  # 58.335, and 58.33
 
 
 def test_sizes_of_a_small_case_by_hand() -> None:
@@ -128,35 +120,26 @@ def find_data(out: Path, *data: str) -> dict[str, KemkerData]:
     return KemkerRuns.find_data(ReproduceRequest(out, [0], data=data), ["2"])
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("cub=birds.h5", "6 features and 4 classes, and CUB-200 has 2048 and 200"),
+        ("cub", "NAME=FILE"),
+        ("audiosett=birds.h5", "Did you mean 'audioset'"),
+        ("cub-stand-in=birds.h5", ""),
+    ],
+)
 def test_a_file_is_held_to_the_data_set_that_it_is_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _file(Path("birds.h5"), 6, 4)
-    with pytest.raises(UserError, match="6 features and 4 classes, and CUB-200 has 2048 and 200"):
-        find_data(tmp_path, "cub=birds.h5")
-    with pytest.raises(UserError, match="NAME=FILE"):
-        find_data(tmp_path, "cub")
-    with pytest.raises(UserError, match="Did you mean 'audioset'"):
-        find_data(tmp_path, "audiosett=birds.h5")
-    result = find_data(tmp_path, "cub-stand-in=birds.h5")
-    assert list(result) == ["cub"]
-    assert result["cub"].label == "birds for CUB-200"
-    assert result["cub"].size == Size(6, 4, 8)
-
-
-def test_a_value_that_stands_in_has_no_difference() -> None:
-    ours = Stat.of([0.25, 0.35])
-    assert Value(0.2, ours).difference == pytest.approx(0.1)
-    assert Value(0.2, ours, stands_in=True).difference is None
-    assert Value(None, ours).difference is None
-    # t(0.975, 1) = 12.706, sd/√2 = .05
-    assert Value(0.2, ours).texts() == ("0.200", "0.300 ±0.635", "+0.100")
-    assert Value(0.2, Stat.of([0.1]), 1, remark="why").texts() == ("0.2 *", "0.1", "−0.1")
-    assert Value(None, Stat.of([0.1]), 1, remark="why").texts() == ("–", "0.1 *", "")
-    assert Value(None, None, 1, remark="why").texts() == ("– *", "–", "")
-    assert Value().texts() == ("–", "–", "")
-    assert Value(words=("✓", "✗")).texts() == ("✓", "✗", "")
+    if says:
+        with pytest.raises(UserError, match=says):
+            find_data(tmp_path, given)
+        return
+    ((name, data),) = find_data(tmp_path, given).items()
+    assert (name, data.label, data.size) == ("cub", "birds for CUB-200", Size(6, 4, 8))
 
 
 def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_path: Path) -> None:
@@ -176,8 +159,6 @@ def test_runs_of_table_2(tmp_path: Path) -> None:
     assert len(runs) == len(set(runs)) == 3 * 6 + 3 * 5 + 2 * 6
     assert ("pathnet", "incremental-class", ("mnist",)) not in runs
     assert ("mlp", "multi-modal", ("audioset", "cub")) in runs
-    assert {p for _, p, _ in runs} == set(PROTOCOLS)
-    assert {learner for learner, _, _ in runs} == set(LEARNERS)
 
 
 def test_stand_ins_are_run_labelled_and_saved(
@@ -187,46 +168,34 @@ def test_stand_ins_are_run_labelled_and_saved(
     _file(Path("birds.h5"), 6, 4, n=12)
     items = ["mlp.units=8", "offline.mlp.units=8"]
     items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
-    out = tmp_path / "out"
-    asked = ReproduceRequest(
-        out,
-        [0, 1],
-        names=["2", "2mb", "4", "5"],
-        data=["cub-stand-in=birds.h5"],
-        learners=["mlp"],
-        items=items,
-    )
+    out, names, data = tmp_path / "out", ["2", "2mb", "4", "5"], ["cub-stand-in=birds.h5"]
+    asked = ReproduceRequest(out, [0, 1], names=names, data=data, learners=["mlp"], items=items)
     tables, failed = PAPER.reproduce(asked)
     assert failed == []
-    rows = by_labels(tables[0])
-    mine = rows["permutation", "MLP", "birds for CUB-200"]["Ω_all"]
-    assert mine.ours is not None
-    assert len(mine.ours.values) == 2
-    assert mine.published == 0.635
-    assert mine.difference is None
-    assert rows["permutation", "MLP", "MNIST"]["Ω_all"].ours is None
     assert [t.name for t in tables] == ["2", "2 MB", "4", "5"]
     assert asked.used == [Path("birds.h5")]
+    omegas, sizes, minutes, ticks = map(by_labels, tables)
+    mine = omegas["permutation", "MLP", "birds for CUB-200"]["Ω_all"]
+    assert mine.ours is not None
+    assert len(mine.ours.values) == 2
+    assert (mine.published, mine.difference) == (0.635, None)
+    assert omegas["permutation", "MLP", "MNIST"]["Ω_all"].ours is None
     # held: a network of 6·8 + 8 + 8·8 + 8 + 8·4 + 4 numbers of four bytes
-    sizes = by_labels(tables[1])["MLP", "birds for CUB-200"]
-    held, counted = sizes["MB held here"], sizes["MB as the paper counts"]
+    of_data = sizes["MLP", "birds for CUB-200"]
+    held, counted = of_data["MB held here"], of_data["MB as the paper counts"]
     size = megabytes("mlp", Size(6, 4, 24))  # with the paper's 400 units
     assert (counted.published, counted.ours) == (None, Stat.of([size]))
     assert (held.published, held.ours) == (None, Stat.of([4 * 164 / 1e6] * 2))
     # Table 4 has the protocols of one modality, and minutes of learning and of evaluation
     costs: dict[str, list[float]] = {}
-    for place in record_files.find(out / "runs"):
-        made = record_files.load(place)
-        if made.learner == "mlp":
-            took = made.seconds.learn + made.seconds.evaluate
-            costs.setdefault(made.protocol, []).append(took / 60)
+    for made in map(record_files.load, record_files.find(out / "runs")):
+        took = made.seconds.learn + made.seconds.evaluate
+        costs.setdefault(made.protocol, []).extend([took / 60] * (made.learner == "mlp"))
     assert list(tables[2].columns) == ["permutation", "incremental-class"]
-    minutes = by_labels(tables[2])["MLP", "birds for CUB-200"]
     for protocol, each in costs.items():
-        mine = minutes[protocol].ours
-        assert mine is not None
-        assert sorted(mine.values) == pytest.approx(sorted(each))
-    ticks = by_labels(tables[3])
+        mine = minutes["MLP", "birds for CUB-200"][protocol]
+        assert mine.ours is not None
+        assert sorted(mine.ours.values) == pytest.approx(sorted(each))
     assert ticks["MLP",]["memory efficient"].words == ("✓", "✓")
     assert ticks["PathNet",]["similar data"].words == ("✓", "✗")  # was not run
 
@@ -249,18 +218,12 @@ def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -
     assert protocols("s6", "s1") == {}
 
 
-def test_unknown_tables_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Did you mean 's6'"):
-        PAPER.reproduce(ReproduceRequest(tmp_path, [0], names=["s66"]))
-
-
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
-    share: float, seed: int, tmp_path: Path
+    share: float, tmp_path: Path
 ) -> None:
     file = _file(tmp_path / "ten.h5", 5, 10, n=24)  # 120 training samples
-    stream = drifting(file.path, share, seed)
+    stream = drifting(file.path, share, 1)
     y = np.concatenate([s.y for s in stream.sessions])
     late = round(share * 120)
     assert len(y) == 120
@@ -271,13 +234,6 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     assert set(stream.eval_sets[-1].y) == set(range(10))
     train = set(np.flatnonzero(file.split == 0))
     assert all(set(rows_of(s.x)) <= train for s in stream.sessions)
-
-
-def test_sizes_of_table_s10_are_those_of_a_map_of_32_by_32() -> None:
-    printed = {(r["learner"], r["data"]): r["mb"] for r in TABLES["S10"] if "mb" in r}
-    for name in ("cub", "audioset"):
-        size = megabytes("geppnet", Size.of_paper(name), side=32)
-        assert size == pytest.approx(printed["geppnet", name], abs=0.0055)  # 58.335 stands as 58.33
 
 
 def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
@@ -299,13 +255,10 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     assert failed == []
     (log,) = (json.loads(p.read_text()) for p in (tmp_path / "runs" / "tuning").iterdir())
     assert [t["settings"] for t in log["tried"]] == [{"units": "3"}, {"units": "5"}]
-    units = log["chosen"]["units"]
-    rows = {row.labels: row.values for row in table.rows if row.labels[3]}
-    assert [labels[0] for labels in rows] == ["permutation", "incremental-class"]
-    for labels, values in rows.items():
-        assert labels[1:] == ("MLP", "birds for CUB-200", f"units {units}")
-        assert values["Ω_all"].ours is not None
-        assert len(values["Ω_all"].ours.values) == 1
+    chosen = ("MLP", "birds for CUB-200", f"units {log['chosen']['units']}")
+    rows = {row.labels: row.values["Ω_all"].ours for row in table.rows if row.labels[3]}
+    assert list(rows) == [("permutation", *chosen), ("incremental-class", *chosen)]
+    assert [len(stat.values) for stat in rows.values() if stat] == [1, 1]
     assert len(table.rows) == 22
 
 
@@ -313,9 +266,7 @@ def test_table_s9_counts_the_features_that_are_not_redundant(tmp_path: Path) -> 
     file = _file(tmp_path / "digits.h5", 6, 4, n=40)
     runs = KemkerRuns(ReproduceRequest(tmp_path, [0]), {"mnist": KemkerData(file.path, "mnist")})
     kept, share = (value.ours for value in by_labels(table_s9(runs))["MNIST",].values())
-    assert kept is not None
-    assert share is not None
-    assert share.mean == pytest.approx(100 * kept.mean / 6)
+    assert share.mean == pytest.approx(100 * kept.mean / 6)  # type: ignore[union-attr]
 
 
 def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:

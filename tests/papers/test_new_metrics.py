@@ -1,6 +1,7 @@
 """The reproduction of Michel et al. (2023): exact tables, coefficients, and a run of it."""
 
 import copy
+import itertools
 import math
 from dataclasses import asdict
 from fractions import Fraction
@@ -27,34 +28,27 @@ from embedbench.papers.new_metrics.paper import (
 )
 from embedbench.papers.paper import PaperData, ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_table import PaperTable
 from embedbench.streams.stream import StreamSpec
 
 TABLES = facts("new-metrics")["printed"]["tables"]
 
 
-def _digits(value: float) -> int:
-    return len(str(value).partition(".")[2]) if value % 1 else 0
-
-
 def _agrees(printed: float, exact: Fraction) -> bool:
     """Equal once rounded, or cut off, to the printed digits."""
-    scale = 10 ** _digits(printed)
+    scale = 10 ** len(f"{printed:g}".partition(".")[2])
     return round(printed * scale) in (round(exact * scale), math.floor(exact * scale))
 
 
 def test_the_printed_values_are_the_exact_ones() -> None:
     assert [row["after"] for row in TABLES["1"]] == [1, 2, 3, 4, 5]
+    assert [row["after"] for row in TABLES["2"]] == [2, 3, 4, 5]
     for row in TABLES["1"]:
         k = row["after"]
         assert len(row["on"]) == k
-        for value in (*row["on"], row["mean"]):
-            assert _agrees(value, Fraction(100, 2 * k))
-    assert [row["after"] for row in TABLES["2"]] == [2, 3, 4, 5]
+        assert all(_agrees(value, Fraction(100, 2 * k)) for value in (*row["on"], row["mean"]))
     for row in TABLES["2"]:
         k = row["after"]
         exact = [Fraction(100, 2 * j) - Fraction(100, 2 * k) for j in range(1, k)]
-        assert len(row["on"]) == k - 1
         assert all(_agrees(v, x) for v, x in zip(row["on"], exact, strict=True))
         assert _agrees(row["mean"], sum(exact, Fraction(0)) / (k - 1))
 
@@ -62,32 +56,26 @@ def test_the_printed_values_are_the_exact_ones() -> None:
 def test_ours_differ_in_the_two_values_alone_that_the_paper_cut_off() -> None:
     remarks = []
     for table, n in ((table1(), 20), (table2(), 14)):
-        cells = [v for row in table.rows for v in row.values.values()]
+        cells = [(*k, c, v) for k, row in by_labels(table).items() for c, v in row.items()]
         assert len(cells) == n
-        for (after,), values in by_labels(table).items():
-            for column, value in values.items():
-                assert value.ours is not None
-                assert value.published is not None
-                if value.remark:
-                    remarks.append((after, column))
-                else:
-                    texts = value.texts()
-                    assert texts[0] == texts[1]
+        for after, column, value in cells:
+            printed, ours, _ = value.texts()
+            assert "–" not in (printed, ours)
+            assert value.remark or printed == ours
+            remarks += [(after, column)] if value.remark else []
     assert remarks == [("T4", "T3"), ("T5", "T3")]
 
 
 def test_figure_2_begins_and_ends_where_the_formulas_do() -> None:
-    table = figure2()
     rows = {
         row.labels[0]: {h: v.ours.mean for h, v in row.values.items() if v.ours}
-        for row in table.rows
+        for row in figure2().rows
     }
     assert rows["20"]["β_2"] == pytest.approx(0.2734, abs=5e-5)
     assert rows["100"]["β_2"] == pytest.approx(0.0846, abs=5e-5)
     for sessions in (20, 100):
         row = rows[str(sessions)]
-        assert (row["γ_1"], row["γ_K/2"]) == (1 / sessions, 0.5)
-        assert (row["γ_K"], row["β_K"]) == (1, 1)
+        assert (row["γ_1"], row["γ_K/2"], row["γ_K"], row["β_K"]) == (1 / sessions, 0.5, 1, 1)
         half = sessions // 2
         harmonic = [sum(1 / i for i in range(2, k + 1)) for k in (half, sessions)]
         beta = harmonic[1] * (half - 1) / (harmonic[0] * (sessions - 1))
@@ -106,9 +94,8 @@ def test_sessions_are_equal_where_a_number_nearby_allows_it(asked: int) -> None:
 
 
 def test_near_highest_by_hand() -> None:
-    rising = np.array([[0.0, 0.1, 0.2, 0.3]])
     level = np.array([[0.0, 0.2, 0.3, 0.3, 0.29], [0.0, 0.2, 0.28, 0.3, 0.31]])
-    assert near_highest(rising) == 4
+    assert near_highest(np.array([[0.0, 0.1, 0.2, 0.3]])) == 4
     assert near_highest(level) == 3  # means 0, .2, .29, .3, .3
     assert near_highest(np.full((1, 5), 0.02)) == 1
 
@@ -133,20 +120,6 @@ def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
     assert learner.footprint().get("samples", 0) == 0
 
 
-def test_the_exact_tables_need_no_data(tmp_path: Path) -> None:
-    asked = ReproduceRequest(tmp_path, [0], names=["1", "fig2"], data=["none.h5"])
-    tables, failed = PAPER.reproduce(asked)
-    assert [t.name for t in tables] == ["1", "Figure 2"]
-    assert failed == []
-    assert list(tmp_path.iterdir()) == []
-
-
-def _values(table: PaperTable, labels: tuple[str, ...], column: str) -> tuple[float, ...]:
-    ours = by_labels(table)[labels][column].ours
-    assert ours is not None
-    return ours.values
-
-
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 10)
     items = ["er.units=8", "er.memory.total=30", "gdumb.units=8", "gdumb.stop.epochs=1"]
@@ -154,40 +127,32 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     tables, failed = PAPER.reproduce(asked)
     assert failed == []
     assert [t.name for t in tables] == ["1", "2", "Figure 2", "Figure 3", "Figure 4"]
-    accuracy, forgetting = tables[3:]
-    for sessions in ("8", "12"):
-        for variant in LEARNERS.values():
-            start = ("toy", sessions, variant.label)
-            # rescaling changes nothing after the last session, and multiplies before it
-            assert _values(accuracy, (*start, "RAA"), "at K") == pytest.approx(
-                _values(accuracy, (*start, "AA"), "at K")
+    rows = by_labels(tables[3]) | by_labels(tables[4])
+    assert len(rows) == 2 * 2 * 2 * len(LEARNERS)
+
+    def values(sessions: str, learner: str, metric: str, column: str) -> np.ndarray:
+        stat = rows["toy", sessions, LEARNERS[learner].label, metric][column].ours
+        return np.array(stat.values if stat else ())
+
+    for start in itertools.product(("8", "12"), LEARNERS):
+        # rescaling changes nothing after the last session, and multiplies before it
+        for plain, rescaled in (("AA", "RAA"), ("AF", "RAF")):
+            np.testing.assert_allclose(
+                values(*start, plain, "at K"), values(*start, rescaled, "at K")
             )
-            assert _values(accuracy, (*start, "RAA"), "at K/2") == pytest.approx(
-                [v / 2 for v in _values(accuracy, (*start, "AA"), "at K/2")]
-            )
-            assert _values(forgetting, (*start, "RAF"), "at K") == pytest.approx(
-                _values(forgetting, (*start, "AF"), "at K")
-            )
-    assert len(accuracy.rows) == len(forgetting.rows) == 2 * 2 * len(LEARNERS)
+        half = values(*start, "AA", "at K/2") / 2
+        np.testing.assert_allclose(values(*start, "RAA", "at K/2"), half)
     runs = MetricRuns(asked, {"toy": PaperData(file.path)})
     assert runs.sessions("toy") == [8, 12]
     assert runs.memory("toy") == 12  # a tenth of 24 · 5
     totals = {}
     for learner in LEARNERS:
-        (record, _) = runs.records(runs.specs("toy", 12, learner))
-        totals[learner] = record.learner_params["memory"]["total"]
-        assert record.protocol_params["order"] == "random"
-        assert len(record.pooled) == 12
-        half = [100 * r.curves["aa"][5] for r in runs.records(runs.specs("toy", 12, learner))]
-        values = _values(accuracy, ("toy", "12", LEARNERS[learner].label, "AA"), "at K/2")
-        assert values == pytest.approx(half)
+        records = runs.records(runs.specs("toy", 12, learner))
+        totals[learner] = records[0].learner_params["memory"]["total"]
+        assert records[0].protocol_params["order"] == "random"
+        half = [100 * r.curves["aa"][5] for r in records]  # type: ignore[index]
+        np.testing.assert_allclose(values("12", learner, "AA", "at K/2"), half)
     assert totals == {"er": 30, "gdumb": 12, "finetune": 0}
-
-
-def test_the_user_may_ask_for_one_stream(tmp_path: Path) -> None:
-    file = blob_file(tmp_path / "toy.h5", 24, 4)
-    asked = ReproduceRequest(tmp_path, [0], items=["protocol.sessions=5"])
-    runs = MetricRuns(asked, {"toy": PaperData(file.path)})
+    runs.asked.items = ["protocol.sessions=5"]
     assert runs.sessions("toy") == [5]
-    (cell,) = runs.specs("toy", 5, "finetune")
-    assert asdict(cell.protocol.settings)["sessions"] == 5
+    assert asdict(runs.specs("toy", 5, "finetune")[0].protocol.settings)["sessions"] == 5

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 import typer
@@ -19,7 +18,6 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.files.formats.mnist_idx import read_idx
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.papers import paper_folders
@@ -37,100 +35,31 @@ CIFAR = json.loads(
 )
 
 
-Plan = dict[str, Any]
-
-
-def plan_of(name: str, seeds: int = 3) -> Plan:
+def plan_of(name: str, seeds: int = 3) -> dict[str, Any]:
     return make_plan(name, "0-2", seeds)
 
 
-def lines(plan: Plan) -> list[str]:
-    return [line for step in plan["steps"] for line in step["commands"]]
-
-
-def embedbench_words(plan: Plan) -> list[list[str]]:
-    return [shlex.split(line)[1:] for line in lines(plan) if line.startswith("embedbench ")]
+def embedbench_words(name: str) -> list[list[str]]:
+    """The commands of a plan, word by word."""
+    lines = (line for step in plan_of(name)["steps"] for line in step["commands"])
+    return [shlex.split(line)[1:] for line in lines if line.startswith("embedbench ")]
 
 
 def cells_of(name: str, data: Sequence[str], out: Path, seeds: Sequence[int], *items: str) -> int:
     """How many runs the paper itself plans for its usual tables."""
     paper = paper_folders.paper(name)
-    asked = ReproduceRequest(
-        out=out, seeds=seeds, data=data, items=items, learners=list(paper.runs.every)
-    )
+    asked = ReproduceRequest(out, seeds, data=data, items=items, learners=list(paper.runs.every))
     asked.out.mkdir(parents=True, exist_ok=True)
     tables = list(paper.tables)
     return len(paper.runs(asked, paper.runs.find_data(asked, tables)).plan_tables(tables))
 
 
-def counted(name: str, seeds: int) -> int:
-    return int(plan_of(name, seeds)["runs"])
-
-
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
     """A pixel file with CIFAR-100's classes, two images each, in an order of its own."""
-    names = CIFAR["classes"][::-1]
-    samples = Samples(
-        ids=np.array([f"{i:03d}" for i in range(200)]),
-        labels=np.tile(np.arange(100), 2),
-        split=np.repeat([0, 2], 100),
-        classes=tuple(names),
-        parents=np.full(100, -1),
-    )
     pixels = np.random.default_rng(0).integers(0, 255, (200, 4, 4, 3)).astype(np.uint8)
+    samples = equal_samples(CIFAR["classes"][::-1])
     return write_file(tmp_path / "images.h5", samples, pixels, {}).path
-
-
-@pytest.mark.parametrize("name", PAPERS)
-def test_every_command_of_a_plan_is_one_of_ours(name: str) -> None:
-    group: Any = typer.main.get_command(app)
-    words = embedbench_words(plan_of(name))
-    assert {"verify", "inspect", "reproduce"} <= {command for command, *_ in words}
-    for command, *rest in words:
-        sub: click.Command = group.commands[command]
-        sub.make_context(command, list(rest))  # an unknown option or a missing argument raises
-    with pytest.raises(Exception, match="no-such"):
-        group.commands["verify"].make_context("verify", ["a.h5", "--no-such"])
-
-
-@pytest.mark.parametrize("name", PAPERS)
-def test_files_are_made_before_they_are_read(name: str) -> None:
-    made: set[str] = set()
-    for command, *rest in embedbench_words(plan_of(name)):
-        read = {part.rpartition("=")[2] for part in rest if part.endswith((".h5", ".safetensors"))}
-        if "--out" in rest and command != "reproduce":
-            out = rest[rest.index("--out") + 1]
-            read.discard(out)
-            made.add(out)
-        assert read <= made, (command, read - made)
-    reproduced = [w for w in embedbench_words(plan_of(name)) if w[0] == "reproduce"]
-    assert all(paper_folders.paper(w[1]).name == name for w in reproduced)
-    given = [w[w.index("--out") + 1] if "--out" in w else None for w in reproduced]
-    stem = paper_folders.paper(name).stem
-    sent = [f"{out or f'reproduce/{stem}'}/{stem}.json" for out in given]
-    assert plan_of(name)["send_back"] == sent
-
-
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_runs_of_masana_and_michel_and_tang(seeds: int, tmp_path: Path, images: Path) -> None:
-    each = list(range(seeds))
-    data = [f"cifar100={images}"]
-    assert cells_of("masana2020", data, tmp_path / "m", each) == counted("masana2020", seeds)
-    found = [
-        cells_of("michel2023", [str(images)], tmp_path / k, each, f"protocol.sessions={k}")
-        for k in ("10", "100")
-    ]
-    assert sum(found) == counted("michel2023", seeds)
-    layers = str(blob_file(tmp_path / "layers.h5", 20, 4, layers=("block-7",)).path)
-    given = [f"{name}={layers}" for name in LISTS]
-    assert cells_of("tang2024", given, tmp_path / "t", each) == counted("tang2024", seeds)
-
-
-def test_runs_of_iirc(tmp_path: Path, images: Path) -> None:
-    cifar = cells_of("abdelsalam2021", [f"cifar={images}"], tmp_path / "c", [0, 1, 2])
-    lite = cells_of("abdelsalam2021", [f"imagenet-lite={images}"], tmp_path / "l", [0])
-    assert cifar + lite == counted("abdelsalam2021", 3)
 
 
 def test_runs_of_kemker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,36 +70,27 @@ def test_runs_of_kemker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(KemkerRuns, "capacity", chosen)
     given = []
     for name, width, classes in (("mnist", 784, 10), ("cub", 2048, 200), ("audioset", 1280, 100)):
-        samples = Samples(
-            ids=np.array([str(i) for i in range(2 * classes)]),
-            labels=np.tile(np.arange(classes), 2),
-            split=np.repeat([0, 2], classes),
-            classes=tuple(str(c) for c in range(classes)),
-            parents=np.full(classes, -1),
-        )
-        path = tmp_path / f"{name}.h5"
-        write_file(path, samples, np.ones((2 * classes, width), np.float32), {})
+        path, x = tmp_path / f"{name}.h5", np.ones((2 * classes, width), np.float32)
+        write_file(path, equal_samples([str(c) for c in range(classes)]), x, {})
         given.append(f"{name}={path}")
-    assert cells_of("kemker2018", given, tmp_path / "k", [0, 1]) == counted("kemker2018", 2)
+    plan = plan_of("kemker2018", 2)
+    assert cells_of("kemker2018", given, tmp_path / "k", [0, 1]) == plan["runs"]
     trials = sum(len(values) for grid in CAPACITIES.values() for values in grid.values())
     data = {row["data"] for row in PRINTED["S10"] if "data" in row}
-    (search,) = [w for w in plan_of("kemker2018")["estimate"] if "search" in w["what"]]
+    (search,) = [w for w in plan["estimate"] if "search" in w["what"]]
     assert search["runs"] == trials * len(data)
 
 
 def test_counts_of_the_few_shot_lists() -> None:
     plan = plan_of("tang2024")
     names = {"cifar100": "CIFAR-100", "mini-imagenet": "miniImageNet", "cub200": "CUB-200"}
-    data = {
-        key: next(d for d in plan["data"] if d["name"].startswith(name))
-        for key, name in names.items()
-    }
     for key, (base, way) in LISTS.items():
+        data = next(d for d in plan["data"] if d["name"].startswith(names[key]))
         sessions = read_list(key)
-        assert base + way * (len(sessions) - 1) == data[key]["classes"]
+        assert base + way * (len(sessions) - 1) == data["classes"]
         listed = sum(map(len, sessions))
         assert any(f"{listed:,} " in remark for remark in plan["remarks"])
-        assert listed <= data[key]["samples"]["train"]
+        assert listed <= data["samples"]["train"]
     seen = [
         sum(LISTS[key][0] + LISTS[key][1] * i for i in range(len(read_list(key))))
         for key in ("cifar100", "cub200")  # miniImageNet is as CIFAR-100
@@ -198,27 +118,6 @@ def test_counts_of_iirc_follow_from_its_hierarchies() -> None:
     assert work == [taught, growing[0], of_lite, growing[1]]
 
 
-def test_the_samples_digest_of_mnist_is_of_ids_labels_and_split_alone(tmp_path: Path) -> None:
-    """What `import` computes, and so the plan's digest; here of three digits written out."""
-    for part, labels in (("train", [1, 0]), ("t10k", [1])):
-        head = bytes([0, 0, 8, 1]) + len(labels).to_bytes(4, "big")
-        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(head + bytes(labels))
-        head = bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in (len(labels), 1, 1))
-        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(head + bytes(len(labels)))
-    read, _ = read_idx(tmp_path)
-    assert read.digest() == idx_digest([1, 0], [1])
-    assert read.digest() != idx_digest([0, 1], [1])
-
-
-def idx_digest(train: Sequence[int], test: Sequence[int]) -> str:
-    """The digest of MNIST's samples from its labels."""
-    ids = [f"{p}/{i:05d}" for p, y in (("train", train), ("test", test)) for i in range(len(y))]
-    labels, split = [*train, *test], [0] * len(train) + [2] * len(test)
-    names = tuple(str(c) for c in range(max(labels) + 1))
-    none = np.full(len(names), -1)
-    return Samples(np.array(ids), np.array(labels), np.array(split), names, none).digest()
-
-
 def test_hours_and_bytes_follow_the_formulas() -> None:
     one, three = (plan_of("tang2024", seeds) for seeds in (1, 3))
     for work, again in zip(one["estimate"], three["estimate"], strict=True):
@@ -228,8 +127,9 @@ def test_hours_and_bytes_follow_the_formulas() -> None:
         assert again["runs"] == (3 if seeded else 1) * work["runs"]
     total = sum(w["gpu_hours_estimated"] for w in three["estimate"])
     assert three["gpu_hours_estimated"] == pytest.approx(total)
-    assert three["data"][0]["files"][0] == {"path": "cifar100-36.h5", "bytes": 60_000 * 36 * 36 * 3}
-    assert three["data"][0]["files"][1]["bytes"] == 60_000 * 4 * 256 * 4
+    files = three["data"][0]["files"]
+    assert files[0] == {"path": "cifar100-36.h5", "bytes": 60_000 * 36 * 36 * 3}
+    assert files[1]["bytes"] == 60_000 * 4 * 256 * 4
     assert three["bytes"] == sum(f["bytes"] for d in three["data"] for f in d["files"])
     assert three["data"][2]["samples_digest"] is None
     text = plan_text(three)
@@ -237,68 +137,108 @@ def test_hours_and_bytes_follow_the_formulas() -> None:
     assert "samples digest: not computed here" in text
 
 
-@pytest.mark.parametrize("name", [*PAPERS, "iirc"])
-def test_a_plan_is_printed_without_torch_files_or_network(name: str, tmp_path: Path) -> None:
-    code = (
-        "import socket, sys\n"
-        "def refuse(*_): raise AssertionError('network')\n"
-        "socket.socket.connect = refuse\n"
-        f"sys.argv = ['embedbench', 'reproduce', '{name}', '--plan', '--json']\n"
-        "from embedbench.cli.app import main\n"
-        "try: main()\n"
-        "finally: assert 'torch' not in sys.modules and 'h5py' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["paper"] in PAPERS
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_plan_is_of_the_seeds_that_are_asked_for() -> None:
-    done = CliRunner().invoke(app, ["reproduce", "masana2020", "--plan", "--seeds", "0-9"])
-    assert done.exit_code == 0, done.output
-    assert f"seeds 0-9: {8 * 7 * 10} runs" in done.stdout
-    assert "--seeds 0-9 " in done.stdout
-    with pytest.raises(UserError, match="names no seed"):
-        CliRunner().invoke(
-            app, ["reproduce", "iirc", "--plan", "--seeds", "4-1"], catch_exceptions=False
-        )
-
-
 def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> None:
     """Published orders, in the file's own numbering, and its superclasses; no other file passes."""
     asked = ReproduceRequest(out=tmp_path / "m", seeds=[0], data=[f"cifar100={images}"])
-    asked.out.mkdir()
     runs = OrderingRuns(asked, OrderingRuns.find_data(asked, []))
     assert runs.data == {"cifar100": PaperData(images, "cifar100")}
-    order = json.loads(Path(runs.orders["cifar100", "max-confusion"]).read_text("utf-8"))["order"]
+    order, coarse = (
+        json.loads(Path(runs.orders["cifar100", kind]).read_text("utf-8"))["order"]
+        for kind in ("max-confusion", "coarse")
+    )
     assert order == [CIFAR["classes"][k] for k in CIFAR["cifar100-max-confusion"]]
-    coarse = json.loads(Path(runs.orders["cifar100", "coarse"]).read_text("utf-8"))["order"]
     assert coarse[:5] == ["beaver", "dolphin", "otter", "seal", "whale"]
     assert sorted(coarse) == CIFAR["classes"]
     (cell,) = runs.specs("cifar100", "coarse", "icarl")
     assert cell.learner.settings.trunk == "resnet32"
-    other = blob_file(tmp_path / "other.h5", 100, 2).path
+    other = blob_file(tmp_path / "other.h5", 100, 2)
     with pytest.raises(UserError, match=r"100 classes.*'torch/cifar100[?]download=yes'"):
-        OrderingRuns.find_data(replace(asked, data=[f"cifar100={other}"]), [])
+        OrderingRuns.find_data(replace(asked, data=[f"cifar100={other.path}"]), [])
     with pytest.raises(UserError, match="no class hierarchy"):
-        make_order(blob_file(tmp_path / "flat.h5", 100, 2), "coarse")
+        make_order(other, "coarse")
 
 
 def test_images_get_the_settings_of_the_papers_networks(images: Path, tmp_path: Path) -> None:
-    asked = ReproduceRequest(out=tmp_path, seeds=[0], data=[str(images)])
-    kind: Any = paper_folders.paper("michel2023").runs
-    runs = kind(asked, kind.find_data(asked, []))
+    def runs_of(name: str, *data: str) -> Any:
+        asked, kind = ReproduceRequest(tmp_path, [0], data=data), paper_folders.paper(name).runs
+        return kind(asked, kind.find_data(asked, []))
+
+    runs = runs_of("michel2023", str(images))
     (er,), (finetune,) = (runs.specs("images", 10, n) for n in ("er", "finetune"))
     assert er.learner.settings.trunk == "resnet18_small_images"
     assert (er.learner.settings.memory.total, finetune.learner.settings.memory.total) == (2000, 0)
-    asked = ReproduceRequest(
-        out=tmp_path, seeds=[0], data=[f"cifar={images}", f"imagenet-lite={images}"]
-    )
-    kind = paper_folders.paper("abdelsalam2021").runs
-    runs = kind(asked, kind.find_data(asked, []))
+    runs = runs_of("abdelsalam2021", f"cifar={images}", f"imagenet-lite={images}")
     trunks = [runs.specs(n, 0, "er-5")[0].learner.settings for n in ("cifar", "imagenet-lite")]
-    assert [t.trunk for t in trunks] == ["resnet32", "resnet50"]
-    assert [t.memory.per_class for t in trunks] == [5, 5]
+    assert [(t.trunk, t.memory.per_class) for t in trunks] == [("resnet32", 5), ("resnet50", 5)]
+
+
+def equal_samples(classes: Sequence[str]) -> Samples:
+    """A training and a test sample of each class."""
+    n = len(classes)
+    return Samples(
+        ids=np.array([f"{i:03d}" for i in range(2 * n)]),
+        labels=np.tile(np.arange(n), 2),
+        split=np.repeat([0, 2], n),
+        classes=tuple(classes),
+        parents=np.full(n, -1),
+    )
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_the_commands_of_a_plan_are_ours_and_make_files_before_they_read_them(name: str) -> None:
+    group: Any = typer.main.get_command(app)
+    words, paper = embedbench_words(name), paper_folders.paper(name)
+    assert {"verify", "inspect", "reproduce"} <= {command for command, *_ in words}
+    made: set[str] = set()
+    sent = []
+    for command, *rest in words:
+        # an unknown option or a missing argument raises
+        context = group.commands[command].make_context(command, list(rest))
+        read = {part.rpartition("=")[2] for part in rest if part.endswith((".h5", ".safetensors"))}
+        out = context.params.get("out")
+        if command == "reproduce":
+            assert paper_folders.paper(rest[0]) is paper
+            sent.append(f"{out or f'reproduce/{paper.stem}'}/{paper.stem}.json")
+        elif out is not None:
+            read.discard(str(out))
+            made.add(str(out))
+        assert read <= made, (command, read - made)
+    assert plan_of(name)["send_back"] == sent
+    with pytest.raises(Exception, match="no-such"):
+        group.commands["verify"].make_context("verify", ["a.h5", "--no-such"])
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_runs_of_all_but_kemker(seeds: int, tmp_path: Path, images: Path) -> None:
+    def plans(name: str, *data: str, items: Sequence[str] = ()) -> int:
+        return cells_of(name, data, tmp_path / name, range(seeds), *items)
+
+    made = {"masana2020": plans("masana2020", f"cifar100={images}")}
+    each = [[f"protocol.sessions={k}"] for k in ("10", "100")]
+    made["michel2023"] = sum(plans("michel2023", str(images), items=items) for items in each)
+    layers = str(blob_file(tmp_path / "layers.h5", 20, 4, layers=("block-7",)).path)
+    made["tang2024"] = plans("tang2024", *(f"{name}={layers}" for name in LISTS))
+    assert made == {name: plan_of(name, seeds)["runs"] for name in made}
+    cifar = plans("abdelsalam2021", f"cifar={images}")
+    lite = cells_of("abdelsalam2021", [f"imagenet-lite={images}"], tmp_path / "l", [0])
+    assert cifar + lite == plan_of("abdelsalam2021", seeds)["runs"]
+
+
+def test_plans_are_printed_without_torch_files_or_network(tmp_path: Path) -> None:
+    code = (
+        "import socket, sys\n"
+        "def refuse(*_): raise AssertionError('network')\n"
+        "socket.socket.connect = refuse\n"
+        "from embedbench.cli.app import app\n"
+        f"for name in {(*PAPERS, 'iirc')}:\n"
+        "    app(['reproduce', name, '--plan', '--seeds', '0-9'], standalone_mode=False)\n"
+        "assert 'torch' not in sys.modules and 'h5py' not in sys.modules"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"masana2020, seeds 0-9: {8 * 7 * 10} runs" in done.stdout
+    assert done.stdout.count("Plan to reproduce ") == len(PAPERS) + 1
+    assert not list(tmp_path.iterdir())
+    wrong = CliRunner().invoke(app, ["reproduce", "iirc", "--plan", "--seeds", "4-1"])
+    assert "names no seed" in str(wrong.exception)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from bridge_records import shown
 from click.testing import Result
-from image_files import embedding_file, pixel_file
 from report_records import keep, make
 from typer.testing import CliRunner
 
@@ -26,22 +25,20 @@ def rows_of(*roots: Path) -> list[Row]:
     return [row for root in roots for row in collect(root)]
 
 
-def two_sides(root: Path) -> None:
-    keep(root, make("er", 0, 0.8), make("er", 1, 0.7), make("ncm", 0), make("chance", 0))
-    keep(root, shown("er", 0, 0.6), shown("er", 1, 0.65), shown("er", 2, 0.9), stream="images")
+@pytest.fixture
+def two_sides(tmp_path: Path) -> Path:
+    runs = tmp_path / "runs"
+    keep(runs, make("er", 0, 0.8), make("er", 1, 0.7), make("ncm", 0), make("chance", 0))
+    keep(runs, shown("er", 0, 0.6), shown("er", 1, 0.65), shown("er", 2, 0.9), stream="images")
+    return runs
 
 
-def test_the_gap_is_over_runs_of_equal_seeds(tmp_path: Path) -> None:
-    two_sides(tmp_path)
-    result = bridge(rows_of(tmp_path))
+def test_the_gap_is_over_runs_of_equal_seeds(two_sides: Path) -> None:
+    result = bridge(rows_of(two_sides))
     (stream,) = result["streams"]
     (er,) = stream["learners"]
-    assert tuple(er[key] for key in ("learner", "trunk", "n", "unpaired")) == (
-        "er",
-        "resnet8",
-        2,
-        1,
-    )
+    keys = ("learner", "trunk", "n", "unpaired")
+    assert [er[key] for key in keys] == ["er", "resnet8", 2, 1]
     final = er["metrics"]["final_accuracy"]
     assert final["frozen"].values == (0.8, 0.7)
     assert final["full"].values == (0.6, 0.65)
@@ -75,8 +72,7 @@ def test_curves_are_means_over_sessions_and_undefined_metrics_are_left_out(tmp_p
         ({"digests": {"train": "1" * 64}}, "training data differ"),
         ({"digests": {"eval": "0" * 64}}, "test data differ"),
         ({"seed": 5}, "share no seeds"),
-        ({"learner": "lwf"}, "(rows without a partner: 2)"),
-        ({"learner": "lwf"}, "er (incremental-class · toy.h5): no run of er on images"),
+        ({"learner": "lwf"}, "er (incremental-class · toy.h5): no run of er on images (rows wi"),
         ({"files": [{"name": "other.h5", "digests": {}}]}, "no run of er on images"),
     ],
 )
@@ -93,14 +89,13 @@ def test_permuted_embeddings_are_no_permuted_pixels(tmp_path: Path) -> None:
     keep(tmp_path, make("er", protocol="permutation"))
     other = {"train": "1" * 64, "eval": "1" * 64}
     keep(tmp_path, shown(protocol="permutation", digests=other), stream="images")
-    with pytest.raises(UserError, match="must hold the pixels, extract --backbone pixels"):
+    with pytest.raises(UserError, match="extract --backbone pixels"):
         bridge(rows_of(tmp_path))
 
 
-def test_a_mismatched_pair_beside_a_good_one_is_said(tmp_path: Path) -> None:
-    two_sides(tmp_path)
-    keep(tmp_path, shown(digests={"eval": "0" * 64}), stream="other-split")
-    result = bridge(rows_of(tmp_path))
+def test_a_mismatched_pair_beside_a_good_one_is_said(two_sides: Path) -> None:
+    keep(two_sides, shown(digests={"eval": "0" * 64}), stream="other-split")
+    result = bridge(rows_of(two_sides))
     assert [len(s["learners"]) for s in result["streams"]] == [1]
     ncm, other = result["alone"]
     assert (ncm["on"], other["on"]) == ("embeddings", "images")
@@ -116,81 +111,46 @@ def test_namesakes_are_paired_each(tmp_path: Path) -> None:
     assert labels == {("er → er trunk=resnet8", "resnet8"), ("er → er trunk=linear", "linear")}
 
 
-def test_the_text(tmp_path: Path) -> None:
-    two_sides(tmp_path)
-    lines = render_text(bridge_parts(bridge(rows_of(tmp_path)))).splitlines()
+def test_the_text(two_sides: Path) -> None:
+    lines = render_text(bridge_parts(bridge(rows_of(two_sides)))).splitlines()
     assert lines[0] == "incremental-class · toy.h5 → toy-32.h5"
     assert lines[1] == "mean-per-class accuracy · offline (α_ideal): 90.0 → 90.0 % · cpu"
-    assert lines[2].split() == [
-        *("learner", "trunk", "n", "Ω_all", "final", "%", "AA", "%", "AF", "%"),
-        *("MB", "learn", "s", "points/h"),
-    ]
+    assert " ".join(lines[2].split()) == (
+        "learner trunk n Ω_all final % AA % AF % MB learn s points/h"
+    )
     assert "75.0 → 62.5 (−12.5 ±95.3)" in lines[3]
     assert "0.750 → 0.625 (−0.125 ±0.953)" in lines[3]
-    assert "2.0 → 5.0  6.0 → 1,800" in " ".join(lines[3].split(" "))
+    assert "2.0 → 5.0  6.0 → 1,800" in lines[3]
     assert lines[3].endswith("−25.0")
     assert lines[-1].startswith("no pair: ncm (incremental-class · toy.h5, embeddings): no run")
 
 
-# --- the command ---
-
-
 def command(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(w) for w in words])
+    return CliRunner().invoke(app, ["report", *map(str, words)])
 
 
-def test_json_and_html(tmp_path: Path) -> None:
-    two_sides(tmp_path / "runs")
+def test_json_and_html(two_sides: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    made = command("report", tmp_path / "runs", "--bridge", "--json", "--html", page)
+    made = command(two_sides, "--bridge", "--json", "--html", page)
     assert made.exit_code == 0, made.output
-    printed = json.loads(made.stdout)
-    assert printed["schema"] == "embedbench-bridge/1.0"
-    assert printed["streams"][0]["learners"][0]["metrics"]["final_accuracy"]["gap"]["values"]
+    assert json.loads(made.stdout)["schema"] == "embedbench-bridge/1.0"
     text = page.read_text(encoding="utf-8")
-    assert "From frozen to full" in text
-    assert "75.0 → 62.5 (−12.5 ±95.3)" in text
-    assert "no run of ncm on images" in text
-    table = command("report", tmp_path / "runs", "--bridge", "--csv").stdout
-    (row,) = csv.DictReader(io.StringIO(table))
+    for part in ("From frozen to full", "75.0 → 62.5 (−12.5 ±95.3)", "no run of ncm on images"):
+        assert part in text
+    (row,) = csv.DictReader(io.StringIO(command(two_sides, "--bridge", "--csv").stdout))
     assert (row["title"], row["learner"]) == ("incremental-class · toy.h5 → toy-32.h5", "er")
     assert float(row["gap_per_hour"]) == pytest.approx(-0.25)
-    plain = tmp_path / "plain.html"
-    assert command("report", tmp_path / "runs", "--html", plain).exit_code == 0
-    assert "From frozen to full" not in plain.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (
-            ["a", "b"],
-            "got 2; embedbench runs merge makes one of several",
-        ),
+        (["a", "b"], "embedbench runs merge"),
         (["a", "--bridge", "--compare"], "leave --compare out"),
         (["a", "--bridge", "--by", "order"], "leave --by out"),
     ],
 )
 def test_what_does_not_go_together_is_refused(words: list[str], says: str) -> None:
-    made = command("report", *words)
+    made = command(*words)
     assert isinstance(made.exception, UserError)
     assert says in str(made.exception)
-
-
-def test_real_runs_in_two_directories(tmp_path: Path) -> None:
-    files = {"e": embedding_file(tmp_path), "p": pixel_file(tmp_path)}
-    for name, more in (("e", []), ("p", ["--trunk", "resnet8"])):
-        made = command(
-            *("run", files[name].path, "--protocol", "incremental-class", "--learner", "finetune"),
-            *("--set", "protocol.base=2", "--set", "protocol.order=random", "--quiet"),
-            *("--set", "finetune.stop.rule=epochs", "--set", "finetune.stop.epochs=1"),
-            *("--set", "offline.mlp.stop.rule=epochs", "--set", "offline.mlp.stop.epochs=1"),
-            *("--out", tmp_path / name, "--device", "cpu", *more),
-        )
-        assert made.exit_code == 0, (made.output, made.exception)
-    result = bridge(rows_of(tmp_path / "e", tmp_path / "p"))
-    (stream,) = result["streams"]
-    (entry,) = stream["learners"]
-    assert (entry["learner"], entry["trunk"], entry["n"]) == ("finetune", "resnet8", 1)
-    assert {"final_accuracy", "omega_all", "raa", "raf"} <= set(entry["metrics"])
-    assert result["alone"] == []

@@ -13,7 +13,6 @@ import pytest
 from plan_runs import plan
 from protocol_files import make_file
 from report_records import make, put
-from scipy import stats
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
@@ -71,8 +70,8 @@ def test_a_seed_given_by_hand_is_held_in_all_cells() -> None:
     ("items", "seeds", "vary", "says"),
     [
         ([], [0, 1], ["inti"], "Did you mean 'init'"),
-        ([], [4], ["init"], "--vary needs two seeds or more, got 4 only"),
-        (["seeds.init=1"], [0, 1], ["init"], "--vary init and --set seeds.init=… contradict"),
+        ([], [4], ["init"], "two seeds or more"),
+        (["seeds.init=1"], [0, 1], ["init"], "contradict"),
     ],
 )
 def test_a_design_that_cannot_be(
@@ -91,10 +90,6 @@ def run(seed: int, final: float = 0.8, **other: int) -> dict[str, Any]:
     return make(seed=seed, final=final, seeds=seeds, digests={"train": f"{seeds['order']:064x}"})
 
 
-def typed_run(seed: int, **other: int) -> RunRecord:
-    return RunRecord.from_json(run(seed, **other))
-
-
 def keep(root: Path, *runs: dict[str, Any]) -> Path:
     for i, r in enumerate(runs):
         put(RunRecord.from_json(r), root / "stream-1" / r["learner"] / f"seed-{r['seed']}-{i}")
@@ -102,33 +97,30 @@ def keep(root: Path, *runs: dict[str, Any]) -> Path:
 
 
 def test_variations_of_a_run_are_told_from_runs_of_their_own() -> None:
-    base = [typed_run(0), typed_run(1), typed_run(2)]
-    varied = [typed_run(0, order=9), typed_run(0, init=9), typed_run(0, init=8)]
-    varied.append(typed_run(2, memory=9))
+    def records(*runs: dict[str, Any]) -> list[RunRecord]:
+        return [RunRecord.from_json(one) for one in runs]
+
+    base = records(run(0), run(1), run(2))
+    varied = records(run(0, order=9), run(0, init=9), run(0, init=8), run(2, memory=9))
     assert variations([*varied, *base]) == (base, varied)
     # one order for all seeds: each run has a seed of its own
-    fixed = [typed_run(s, order=9) for s in range(3)]
+    fixed = records(*(run(s, order=9) for s in range(3)))
     assert variations(fixed) == (fixed, [])
     # the same and one of its seeds varied: the run that is varied stands for itself
-    assert variations([*fixed, typed_run(0, order=9, init=8)]) == (
-        fixed,
-        [typed_run(0, order=9, init=8)],
-    )
+    more = records(run(0, order=9, init=8))
+    assert variations([*fixed, *more]) == (fixed, more)
     # by hand, without a run that they vary: as they were asked for
-    orders = [typed_run(0, order=v) for v in (7, 8, 9)]
+    orders = records(*(run(0, order=v) for v in (7, 8, 9)))
     assert variations(orders) == (orders, [])
 
 
 def test_tables_average_independent_runs_only(tmp_path: Path) -> None:
     runs = [run(0, 0.8), run(1, 0.6), run(0, 0.1, order=9), run(0, 0.2, init=9)]
-    rows = collect(keep(tmp_path, *runs))
-    assert len(rows) == 1
-    assert rows[0].metrics["final_accuracy"].mean == pytest.approx(0.7)
-    assert rows[0].n == "2"
-    assert len(rows[0].varied) == 2
-    assert "note: 2 runs repeat others with single seeds set otherwise" in table_text(rows)
-    alone = collect(keep(tmp_path / "alone", *runs[:2]))
-    assert "repeat" not in table_text(alone)
+    (row,) = collect(keep(tmp_path, *runs))
+    assert row.metrics["final_accuracy"].mean == pytest.approx(0.7)
+    assert (row.n, len(row.varied)) == ("2", 2)
+    assert "note: 2 runs repeat others" in table_text([row])
+    assert "repeat" not in table_text(collect(keep(tmp_path / "alone", *runs[:2])))
 
 
 # --- spreads ---
@@ -148,15 +140,12 @@ def test_spread_by_hand() -> None:
     assert list(pool_spread([[0.5, 0.5]]).values()) == [0, 0, 0, 2]
 
 
-@pytest.mark.parametrize("n", [2, 5, 30])
+@pytest.mark.parametrize("n", [2, 30])
 def test_the_interval_holds_the_true_sd_in_95_of_100(n: int) -> None:
     rng = np.random.default_rng(n)
     found = [pool_spread([rng.normal(0, 0.02, n).tolist()]) for _ in range(2000)]
     held = np.mean([s["low_95"] <= 0.02 <= s["high_95"] for s in found])
     assert held == pytest.approx(0.95, abs=0.02)
-    one = pool_spread([np.arange(n).tolist()])
-    quantile = stats.chi2.ppf(0.975, n - 1)
-    assert one["low_95"] == pytest.approx(one["sd"] * math.sqrt((n - 1) / quantile))
 
 
 def spreads(root: Path) -> list[TableView]:
@@ -183,7 +172,7 @@ def design(interaction: float = 0.0) -> list[dict[str, Any]]:
 
 
 def test_each_seed_gets_the_variance_it_makes(tmp_path: Path) -> None:
-    (found,) = spreads(keep(tmp_path, *design()))
+    (found,) = spreads(keep(tmp_path / "plain", *design()))
     (entry,) = found.data["learners"]
     sd = float(np.std([0, 1, 2, 3], ddof=1))
     for kind, effect in EFFECT.items():
@@ -194,14 +183,14 @@ def test_each_seed_gets_the_variance_it_makes(tmp_path: Path) -> None:
     assert entry["seeds"]["memory"]["sd"] is None
     assert entry["sum"] == pytest.approx(math.sqrt(0.0021) * sd)
     assert (entry["all"]["n"], entry["all"]["sd"]) == (4, pytest.approx(0.07 * sd))
-
-
-def test_interactions_show_where_all_four_vary_only(tmp_path: Path) -> None:
-    (plain,) = spreads(keep(tmp_path / "plain", *design()))
-    (found,) = spreads(keep(tmp_path / "mixed", *design(interaction=0.02)))
-    one, other = plain.data["learners"][0], found.data["learners"][0]
-    assert str(other["seeds"]) == str(one["seeds"])
-    assert other["all"]["sd"] > 1.5 * one["all"]["sd"]
+    head, line = render_text(found.parts).splitlines()[2:4]
+    assert head.split() == ["learner", "order", "init", "batches", "sum", "all", "four"]
+    assert "5.16 (4) [2.93, 19.25] 76 %" in line
+    # interactions show where all four vary only
+    (mixed,) = spreads(keep(tmp_path / "mixed", *design(interaction=0.02)))
+    (other,) = mixed.data["learners"]
+    assert str(other["seeds"]) == str(entry["seeds"])
+    assert other["all"]["sd"] > 1.5 * entry["all"]["sd"]
 
 
 def test_a_run_left_out_of_means_tells_no_spread(tmp_path: Path) -> None:
@@ -213,17 +202,9 @@ def test_a_run_left_out_of_means_tells_no_spread(tmp_path: Path) -> None:
     assert found.data["learners"][0]["all"]["n"] == 0
 
 
-def test_text_of_spreads(tmp_path: Path) -> None:
-    text = render_text(spreads(keep(tmp_path, *design()))[0].parts)
-    head, line = text.splitlines()[2:4]
-    assert head.split() == ["learner", "order", "init", "batches", "sum", "all", "four"]
-    assert "5.16 (4) [2.93, 19.25] 76 %" in line
-    assert "interactions" in text
-
-
 def test_runs_that_share_no_three_seeds_are_refused(tmp_path: Path) -> None:
     keep(tmp_path, run(0), run(1))
-    with pytest.raises(UserError, match="differ by one of their four seeds only"):
+    with pytest.raises(UserError, match="--vary order,init,batches,memory"):
         spreads(tmp_path)
     with pytest.raises(UserError, match="Did you mean 'final_accuracy'"):
         spread_over_seeds(collect(tmp_path), "final_acuracy")
@@ -232,11 +213,10 @@ def test_runs_that_share_no_three_seeds_are_refused(tmp_path: Path) -> None:
 # --- the command line ---
 
 
-def embedbench(*words: Any) -> Any:
-    return CliRunner().invoke(app, [str(w) for w in words])
-
-
 def test_one_command_makes_the_runs_and_one_shows_them(tmp_path: Path) -> None:
+    def embedbench(*words: Any) -> Any:
+        return CliRunner().invoke(app, [str(w) for w in words])
+
     file = make_file(tmp_path, (20,) * 4, test=(10,) * 4).path
     told = ["run", file, "--protocol", "incremental-class", "--order", "random", "--learner", "er"]
     told += ["--set", "er.memory.total=8", "--set", "offline.mlp.stop.epochs=1", "--set"]
@@ -249,13 +229,11 @@ def test_one_command_makes_the_runs_and_one_shows_them(tmp_path: Path) -> None:
     kept = [r for r in kept if r.learner == "er"]
     assert len(kept) == 1 + 2 * 2
     assert len({r.digests.train for r in kept}) == 3  # only another order is another stream
-    again = embedbench(*told)
     there = len(list((tmp_path / "runs").rglob("record.json")))  # with chance and offline runs
-    assert f"{there} finished runs were there" in again.stderr
+    assert f"{there} finished runs were there" in embedbench(*told).stderr
     done = embedbench("report", tmp_path / "runs", "--by", "seeds", "--json")
     ((entry,),) = [s["learners"] for s in json.loads(done.stdout)["studies"]]
     assert [entry["seeds"][k]["n"] for k in KINDS] == [3, 0, 0, 3]
     one_memory = [r for r in kept if r.seeds.memory == Seeds.of(0).memory]
     finals = [r.metrics["final_accuracy"] for r in one_memory]
     assert entry["seeds"]["order"]["sd"] == pytest.approx(np.std(finals, ddof=1))
-    assert "all four" in embedbench("report", tmp_path / "runs", "--by", "seeds").stdout

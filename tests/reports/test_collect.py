@@ -11,10 +11,17 @@ from report_records import HEX, keep, make, put, typed
 
 from embedbench.config.fields_added_later import EARLIER, later_fields
 from embedbench.errors import UserError
-from embedbench.reports.html_report import write_html
+from embedbench.reports.html_report import render, write_html
 from embedbench.reports.load_results import align_records
 from embedbench.reports.result_rows import FLAGS
-from embedbench.reports.tables_from_runs import check_average, check_comparable, collect, to_json
+from embedbench.reports.tables_from_runs import (
+    check_average,
+    check_comparable,
+    collect,
+    remark_on_memory,
+    stores_all,
+    to_json,
+)
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores.mean_intervals import Stat, outliers
@@ -31,13 +38,8 @@ def test_mean_and_interval_by_hand() -> None:
     assert five.half == pytest.approx(1.9632432)
     # two values: t(0.975, 1) = 12.706205, sd/√2 is half their distance
     assert Stat.of([0.9, 1.0]).half == pytest.approx(12.706205 * 0.05)
-
-
-def test_one_run_has_no_interval_and_undefined_stays_undefined() -> None:
     one = Stat.of([0.7])
-    assert one.mean == 0.7
-    assert np.isnan(one.half)
-    assert np.isnan(one.sd)
+    assert (one.mean, np.isnan(one.half), np.isnan(one.sd)) == (0.7, True, True)
     assert np.isnan(Stat.of([]).mean)
     assert np.isnan(Stat.of([0.5, float("nan")]).mean)  # never the mean of what is left
 
@@ -55,8 +57,8 @@ def test_outlier_rule_by_hand() -> None:
 
 def test_rows_hold_means_costs_and_commands(tmp_path: Path) -> None:
     finals = [0.70, 0.74, 0.78]
-    keep(tmp_path, *(make(seed=s, final=f) for s, f in enumerate(finals)))
-    keep(tmp_path, make("ewc", seed=0, final=0.9), make("chance", seed=0, final=0.95))
+    keep(tmp_path, *(make(seed=s, final=f) for s, f in zip((0, 2, 3), finals, strict=True)))
+    keep(tmp_path, make("ewc", 0, 0.9), make("ewc", 1, 0.9, command=""), make("chance", 0, 0.95))
     ewc, mlp, chance = collect(tmp_path)  # best first, references last
     assert [r.label for r in (ewc, mlp, chance)] == ["ewc", "mlp", "chance"]
     stat = mlp.metrics["final_accuracy"]
@@ -66,14 +68,8 @@ def test_rows_hold_means_costs_and_commands(tmp_path: Path) -> None:
     assert mlp.n == "3"
     assert mlp.footprint == {"parameters": 1_500_000, "fisher": 500_000, "total": 2_000_000}
     assert mlp.seconds["learn"].mean == 6.0
-    assert mlp.commands == ["embedbench run toy.h5 --out RUNS --learner mlp --seeds 0-2"]
+    assert mlp.commands == ["embedbench run toy.h5 --out RUNS --learner mlp --seeds 0,2-3"]
     assert ewc.commands == ["embedbench run toy.h5 --out RUNS --learner ewc --seed 0"]
-
-
-def test_commands_of_scattered_seeds(tmp_path: Path) -> None:
-    keep(tmp_path, *(make(seed=s) for s in (0, 2, 5)), make(seed=7, command=""))
-    (row,) = collect(tmp_path)
-    assert row.commands == ["embedbench run toy.h5 --out RUNS --learner mlp --seeds 0,2,5"]
 
 
 def test_namesakes_are_told_apart_by_what_differs(tmp_path: Path) -> None:
@@ -87,21 +83,6 @@ def test_namesakes_are_told_apart_by_what_differs(tmp_path: Path) -> None:
 # --- refusals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["recipe", "features"])
-def test_runs_of_different_streams_are_not_averaged(tmp_path: Path, key: str) -> None:
-    good, bad = make(seed=0), make(seed=1, digests={key: "1234567890ab" + "0" * 52})
-    with pytest.raises(UserError) as e:
-        check_average(list(map(RunRecord.from_json, (good, bad))))
-    assert str(e.value) == (
-        f"cannot average the runs of 'mlp': expected one {key} digest, got {HEX[key][:12]} (mlp "
-        "seed 0) and 1234567890ab (mlp seed 1); keep the runs of each in a directory of its own "
-        "(another --out)"
-    )
-    keep(tmp_path, good, bad)
-    with pytest.raises(UserError, match=rf"stream-1.*{key} digest"):
-        collect(tmp_path)
-
-
 def test_a_table_that_cannot_be_made_is_named_and_the_others_remain(tmp_path: Path) -> None:
     keep(tmp_path / "a", make(seed=0))
     keep(tmp_path / "b", make(seed=0), make("ewc", seed=1), row="mlp")
@@ -110,12 +91,6 @@ def test_a_table_that_cannot_be_made_is_named_and_the_others_remain(tmp_path: Pa
     assert (row.learner, row.n) == ("mlp", "1")
     (sentence,) = said
     assert sentence.startswith("left out, a whole table: cannot average")
-
-
-def test_runs_over_seeds_may_differ_in_train_and_eval() -> None:
-    runs = [typed(seed=s, digests={"eval": f"{s + 9:064x}"}) for s in range(3)]
-    check_average(runs)
-    check_comparable(runs)
 
 
 def test_runs_from_before_a_setting_was_added_are_of_the_same_row(tmp_path: Path) -> None:
@@ -153,19 +128,6 @@ def test_earlier_values_are_those_of_the_classes() -> None:
     assert all(EARLIER[k] == v for one in each for k, v in one.items())
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"learner_params": {"units": 10}},
-        {"learner": "ewc"},
-        {"reference": {**make()["reference"], "preset": "kemker_eq"}},
-    ],
-)
-def test_runs_of_different_settings_are_not_averaged(changes: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="cannot average"):
-        check_average([typed(seed=0), typed(seed=1, **changes)])
-
-
 def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:
     keep(tmp_path, make(seed=0))
     copied = tmp_path / "stream-1" / "mlp" / "seed-0 (copy)"
@@ -174,25 +136,16 @@ def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:
         collect(tmp_path)
 
 
-@pytest.mark.parametrize("key", ["train", "eval", "features"])
-def test_learners_with_different_data_are_not_paired(tmp_path: Path, key: str) -> None:
-    good, bad = make("mlp"), make("ewc", digests={key: "1234567890ab" + "0" * 52})
-    with pytest.raises(UserError) as e:
-        check_comparable(list(map(RunRecord.from_json, (good, bad))))
-    first = good["digests"][key][:12]
-    assert str(e.value).startswith(
-        f"cannot set these runs side by side: expected one {key} digest, got {first} (mlp seed 0) "
-        "and 1234567890ab (ewc seed 0); keep"
-    )
-    keep(tmp_path, good, bad)
-    with pytest.raises(UserError, match=rf"stream-1.*{key} digest"):
+@pytest.mark.parametrize(
+    ("seed", "key"),
+    [(0, "train"), (0, "eval"), (0, "features"), (1, "recipe"), (1, "features")],
+)
+def test_learners_with_different_data_are_not_paired(tmp_path: Path, seed: int, key: str) -> None:
+    """Of other seeds than the first learner's train and eval may differ."""
+    keep(tmp_path, make("mlp"), make("ewc", seed, digests={key: OTHER}))
+    with pytest.raises(UserError, match=f"side by side in stream-1: expected one {key} digest"):
         collect(tmp_path)
-
-
-@pytest.mark.parametrize("key", ["recipe", "features"])
-def test_learners_without_a_common_seed_need_one_recipe(key: str) -> None:
-    with pytest.raises(UserError, match=f"{key} digest"):
-        check_comparable([typed("mlp", seed=0), typed("ewc", seed=1, digests={key: "9" * 64})])
+    check_comparable([typed("mlp", 0), typed("ewc", 1, digests={"train": OTHER, "eval": OTHER})])
 
 
 def test_different_streams_are_different_tables(tmp_path: Path) -> None:
@@ -231,10 +184,6 @@ def test_broken_runs_are_left_out_and_counted(tmp_path: Path, flag: str) -> None
     assert re.search(rf"{flag}: .*left out of every mean \[mlp 1 of 3: seed 2\]", text)
 
 
-def test_every_flag_has_a_mark_of_its_own() -> None:
-    assert len({mark for mark, _ in FLAGS.values()}) == len(FLAGS)
-
-
 def test_runs_with_other_threads_are_marked(tmp_path: Path) -> None:
     keep(tmp_path, *(make(seed=s, environment={"threads": n}) for s, n in enumerate([1, 4, 1])))
     (row,) = collect(tmp_path)
@@ -246,15 +195,11 @@ def test_runs_with_other_threads_are_marked(tmp_path: Path) -> None:
 
 def test_runs_with_another_reference_are_marked(tmp_path: Path) -> None:
     """By its settings, not by its stream: runs of a row may have different class orders."""
-
-    def refers(*runs: str) -> dict[str, Any]:
-        return {**make()["reference"], "offline_runs": list(runs)}
-
-    here, there = "references/offline-0000000a-11111111", "references/offline-0000000a-22222222"
-    other = "references/offline-0000000b-11111111"
-    same = [refers(f"{here}/seed-0"), refers(f"{there}/seed-0"), refers(f"{here}/seed-0")]
-    others = [refers(f"{other}/seed-0"), refers(f"{here}/seed-0", f"{here}/seed-1")]
-    keep(tmp_path, *(make(seed=s, reference=r) for s, r in enumerate([*same, *others, same[0]])))
+    here, there, other = (f"references/offline-0000000{k}" for k in ("a-1111", "a-2222", "b-1111"))
+    runs = [here, there, here, other, here, here]
+    for seed, run in enumerate(runs):
+        offline = [f"{run}1111/seed-{s}" for s in range(2 if seed == 4 else 1)]
+        keep(tmp_path, make(seed=seed, reference={**make()["reference"], "offline_runs": offline}))
     (row,) = collect(tmp_path)
     assert row.flags == {"reference": ["3", "4"]}
     assert re.search(r"reference: .*\[mlp 2 of 6: seed 3, 4\]", table_text([row]))
@@ -269,47 +214,114 @@ def test_a_learner_with_no_usable_run_has_a_row(tmp_path: Path) -> None:
 
 
 def test_marks_and_their_legend(tmp_path: Path) -> None:
+    assert len({mark for mark, _ in FLAGS.values()}) == len(FLAGS)
     flags = ["not-learned", "test-validation"]
     finals = [0.50, 0.51, 0.52, 0.53, 0.90]
     keep(tmp_path, *(make("ewc", seed=s, flags=flags) for s in range(2)))
-    keep(tmp_path, *(make("mlp", seed=s, final=f) for s, f in enumerate(finals)))
+    few = make("mlp", seed=4, final=0.90, flags=["few-steps"])
+    few["sessions"][1]["log"]["steps"] = 3
+    keep(tmp_path, *(make("mlp", seed=s, final=f) for s, f in enumerate(finals[:4])), few)
     keep(tmp_path, *(make("chance", seed=s, final=f) for s, f in enumerate(finals)))
-    ewc, mlp, chance = collect(tmp_path)
-    assert mlp.flags == {"outlier": ["4"]}
+    rows = _, mlp, chance = collect(tmp_path)
+    assert mlp.flags == {"few-steps": ["4"], "outlier": ["4"]}
     assert chance.flags == {}
     assert mlp.metrics["final_accuracy"].mean == pytest.approx(np.mean(finals))  # marked, kept
-    text = table_text([ewc, mlp, chance])
-    assert "also at the end: a high Ω_all misleads [ewc]" in text
-    assert "[mlp 1 of 5: seed 4]" in text
+    text = table_text(rows)
+    assert re.search(r"not-learned: .* \[ewc\]", text)
+    assert re.search(r"outlier: .* \[mlp 1 of 5: seed 4\]", text)
     assert next(x for x in text.splitlines() if x.startswith("ewc")).endswith("L T")
+    for shown in (text, render(rows, "runs")):
+        assert "[mlp 1 of 5: seed 4 (3)]" in shown
 
 
-def test_two_levels_of_chance_are_explained(tmp_path: Path) -> None:
-    """The row is drawn; the verdict has what guessing scores on average."""
+OTHER = "1234567890ab" + "0" * 52  # a digest
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"digests": {"recipe": OTHER}},
+        {"digests": {"features": OTHER}},
+        {"learner_params": {"units": 10}},
+        {"learner": "ewc"},
+        {"reference": {**make()["reference"], "preset": "kemker_eq"}},
+    ],
+)
+def test_runs_of_different_streams_or_settings_are_not_averaged(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    keep(tmp_path, make(seed=0), make(seed=1, **change), row="mlp")
+    with pytest.raises(UserError, match=r"cannot average .* in stream-1") as e:
+        collect(tmp_path)
+    if "recipe" in change.get("digests", {}):
+        parts = (f"{HEX['recipe'][:12]} (mlp seed 0)", "1234567890ab (mlp seed 1)", "another --out")
+        assert all(part in str(e.value) for part in parts)
+
+
+def test_references_that_are_missing_or_unequal_and_chance_are_noted(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp"))
     assert "the row chance" not in table_text(collect(tmp_path))
-    keep(tmp_path, make("chance", final=0.3, learns=False))
-    text = table_text(collect(tmp_path))
-    assert "chance: 25.0 %" in text
-    assert "note: the row chance has answers that were drawn" in text
-
-
-def test_few_steps_are_said_with_their_number(tmp_path: Path) -> None:
-    keep(tmp_path, *(make("ewc", seed=s) for s in range(2)))
-    few = make("mlp", flags=["few-steps"])
-    few["sessions"][1]["log"]["steps"] = 3
-    keep(tmp_path, few, make("mlp", seed=1))
-    rows = collect(tmp_path)
-    assert "[mlp 1 of 2: seed 0 (3)]" in table_text(rows)
-    write_html(rows, tmp_path / "page.html", "runs")
-    assert "[mlp 1 of 2: seed 0 (3)]" in (tmp_path / "page.html").read_text()
-
-
-def test_missing_and_unequal_references_are_noted(tmp_path: Path) -> None:
     keep(tmp_path, make("ewc", reference={**make()["reference"], "source": "missing", "ideal": {}}))
-    keep(tmp_path, make("mlp"))
     better = {**make()["reference"], "ideal": {"class_accuracy": 0.95}}
-    keep(tmp_path, make("ncm", reference=better))
-    notes = " ".join(collect(tmp_path)[0].group.notes)
-    assert "Ω is open; the same embedbench run makes them" in notes
-    assert "different offline references" in notes
+    keep(tmp_path, make("ncm", reference=better), make("chance", final=0.3, learns=False))
+    text = table_text(collect(tmp_path))
+    for note in ("Ω is open", "different offline references", "the row chance has answers that"):
+        assert note in text
+    assert "chance: 25.0 %" in text  # what guessing scores on average
+
+
+# --- memories that hold every training sample ---
+
+ALL = (300, 400, 500)  # samples after each session of `make`
+
+
+def run(
+    stored: tuple[int, ...], by_class: list[int] | None = None, **memory: Any
+) -> dict[str, Any]:
+    """A run that stored so many samples of 40 bytes after each session, as its footprint says."""
+    made = make("er", learner_params={"memory": {"total": None, "per_class": 20} | memory})
+    made |= {"n_train_by_class": by_class} if by_class else {}
+    for session, n in zip(made["sessions"], stored, strict=True):
+        session["footprint"] = {"parameters": 7, "samples": 40 * n}
+    return made
+
+
+HERDING = {"select": "herding"}  # classes share the memory; the largest has 200 samples
+
+
+@pytest.mark.parametrize(
+    ("stored", "memory", "whole"),
+    [
+        (ALL, {"select": "reservoir", "total": 500}, True),
+        (ALL, {"select": "gradients", "total": 2000, "by_class": None}, True),
+        ((300, 400, 499), {"select": "reservoir", "total": 499}, False),
+        # a limit above the stream, and another number of samples in fact
+        ((300, 400, 450), {"select": "balanced", "total": 500}, False),
+        (ALL, HERDING | {"total": 800}, True),  # 200 of each of 4 classes
+        (ALL, HERDING | {"total": 799}, False),
+        (ALL, {"select": "random", "per_class": 200}, True),
+        (ALL, {"select": "random", "per_class": 199}, False),
+        # as many of each session's samples: the ratio alone says nothing
+        ((30, 40, 50), HERDING | {"per_class": 20}, False),
+        (ALL, HERDING | {"per_class": 200, "by_class": None}, False),  # sizes are not known
+        (ALL, {"select": "all", "total": 2000}, False),
+        ((0, 0, 0), HERDING | {"per_class": 200}, False),
+        (ALL, {"select": "reservoir", "total": "many"}, False),
+    ],
+)
+def test_whether_a_memory_holds_the_stream(
+    stored: tuple[int, ...], memory: dict[str, Any], whole: bool
+) -> None:
+    made = run(stored, **{"by_class": [200, 100, 150, 50], **memory})
+    assert stores_all(RunRecord.from_json(made)) is whole
+    assert not stores_all(typed("mine", learner_params={"memory": 300}))
+
+
+def test_memories_that_do_not_bind_are_one_sentence(tmp_path: Path) -> None:
+    whole = [RunRecord.from_json(run(ALL, select="reservoir", total=n)) for n in (500, 600, 400)]
+    assert remark_on_memory([("er", whole[:2]), ("mir", whole[1:2]), ("agem", whole[1:])]) == [
+        "er and mir stored all 500 training samples: their memories do not bind"
+    ]
+    keep(tmp_path, run(ALL, select="reservoir", total=2000), make("mlp"))
+    (note,) = (n for n in collect(tmp_path)[0].group.notes if "stored" in n)
+    assert note == "er stored all 500 training samples: its memory does not bind"

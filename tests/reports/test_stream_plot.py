@@ -1,5 +1,6 @@
 """A stream as a picture: every cell is a count."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +14,27 @@ from typer.testing import CliRunner
 
 from embedbench.array_types import Ints
 from embedbench.cli.app import app
-from embedbench.errors import UserError
 from embedbench.reports.figure_style import legend, write
 from embedbench.reports.stream_plot import draw_stream
 from embedbench.streams.stream_summary import class_counts
 
-NAMES = ("a", "b", "c")
 TRAIN = np.array([[100, 0, 25], [0, 49, 36]])
 TEST = np.array([[16, 0, 0], [16, 9, 0]])
 
 
-def drawn(train: Ints, test: Ints, **more: object) -> Figure:
-    names = [*NAMES, *map(str, range(3, train.shape[1]))]
-    return draw_stream(train, test, names, 3.25, **more)  # type: ignore[arg-type]
+def drawn(train: Ints, test: Ints, **more: Any) -> Figure:
+    names = [*"abc", *map(str, range(3, train.shape[1]))]
+    return draw_stream(train, test, names, 3.25, **more)
 
 
-def cells(figure: Figure) -> list[dict[tuple[int, int], tuple[float, ...]]]:
+def cells(figure: Figure) -> list[dict[tuple[int, int], Any]]:
     """Of filled cells and of outlines: (column, row) → colour of the face."""
     result = []
     for drawn_cells in figure.axes[0].collections:
-        paths, faces = drawn_cells.get_paths(), drawn_cells.get_facecolor()
-        boxes = [path.get_extents() for path in paths]
+        faces: Any = drawn_cells.get_facecolor()
+        boxes = [path.get_extents() for path in drawn_cells.get_paths()]
         middles = [(round((b.x0 + b.x1) / 2), round((b.y0 + b.y1) / 2)) for b in boxes]
-        faces = [tuple(f) for f in faces] or [()] * len(middles)  # type: ignore[union-attr]
-        result.append(dict(zip(middles, faces, strict=True)))
+        result.append(dict(itertools.zip_longest(middles, map(tuple, faces))))
     return result
 
 
@@ -116,7 +114,6 @@ def test_show_draws_the_stream_of_one_seed(tmp_path: Path) -> None:
         ("name such a file", tmp_path / "stream.txt"),
         ("give one --seed", tmp_path / "b.svg", "--seeds", "0-1"),
     ):
-        with pytest.raises(UserError, match=sentence):
-            raise show(*more).exception
+        assert sentence in str(show(*more).exception)
     assert show(out, "--overwrite").exit_code == 0
     assert out.read_text("utf-8") == text

@@ -1,22 +1,24 @@
 """Comparisons of learners: differences and ranks by hand, all pairs, class orders."""
 
-import hashlib
+import itertools
 import json
 import math
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from confident_runs import keep_runs
 from pinned_runs import CHANCE, OFFLINE, STREAM, answers, merged, write_references, write_run
 from report_records import keep, make, typed
 from scipy import stats
 from toy import keep_samples
 from typer.testing import CliRunner
 
+from embedbench.array_types import Floats
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import ComparisonStudy, order_name, studies
@@ -32,13 +34,11 @@ from embedbench.reports.score_figures import ranks
 from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
-from embedbench.scores import record_files
 from embedbench.scores.learner_verdicts import holm
+from embedbench.scores.mean_intervals import t_quantile
 from embedbench.scores.metrics import Reference, omega_all
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.run_record import RunRecord
 from embedbench.scores.single_label_scores import score_matrix
-from embedbench.scores.verified_records import remember
 from embedbench.text.terminal_text import render_text
 
 # --- numbers ---
@@ -50,9 +50,14 @@ def test_holm_by_hand() -> None:
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
+def keep_finals(root: Path, *, flags: Sequence[str] = (), **finals: Sequence[float]) -> None:
+    """Records of learners by their final accuracies, a seed each."""
+    for name, each in finals.items():
+        keep(root, *(make(name, s, v, flags=flags) for s, v in enumerate(each)))
+
+
 def test_seeds_that_draw_an_order_each_are_called_seeds(tmp_path: Path) -> None:
-    for name, scores in (("ewc", (0.9, 0.8, 0.85)), ("si", (0.5, 0.45, 0.4))):
-        keep(tmp_path, *(make(name, s, v) for s, v in enumerate(scores)))
+    keep_finals(tmp_path, ewc=(0.9, 0.8, 0.85), si=(0.5, 0.45, 0.4))
     rows = collect(tmp_path)
     (of_final,) = studies(rows)
     assert (len(of_final.orders), of_final.units) == (3, "seeds (each its own class order)")
@@ -62,31 +67,28 @@ def test_seeds_that_draw_an_order_each_are_called_seeds(tmp_path: Path) -> None:
 
 
 def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
-    for name, scores in (("ewc", (0.9, 0.8)), ("si", (0.5, 0.4))):
-        keep(tmp_path, *(make(name, s, v) for s, v in enumerate(scores)))
+    keep_finals(tmp_path, ewc=(0.9, 0.8), si=(0.5, 0.4))
     rows = collect(tmp_path)
     (found,) = studies(rows)
-    assert [(e.rank, e.behind, e.ranks) for e in found.verdicts] == [
-        (1, None, (1, 2)),
-        (2, None, (1, 2)),
-    ]
+    verdicts = [(e.rank, e.behind, e.ranks) for e in found.verdicts]
+    assert verdicts == [(1, None, (1, 2)), (2, None, (1, 2))]
     text = render_text(rank_learners(found).parts)
     assert text.splitlines()[4].split() == ["si", "2", "45.0", "2", "–", "40.0", "(–)"]
-    assert "no verdict (–): that takes two seeds in common, or stored answers" in text
+    assert "no verdict (–): that takes two seeds in common" in text
     assert "nothing can be said of the difference" in verdict(rows)
 
 
 def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -> None:
     """`si` is below `ewc` in every run; `mas`, which varies, is below both and may be level."""
-    scores = {"ewc": (0.80, 0.81, 0.80), "si": (0.77, 0.778, 0.77), "mas": (0.5, 0.9, 0.7)}
-    keep(tmp_path, *(make(n, s, v) for n, each in scores.items() for s, v in enumerate(each)))
+    keep_finals(tmp_path, ewc=(0.80, 0.81, 0.80), si=(0.77, 0.778, 0.77), mas=(0.5, 0.9, 0.7))
     rows = collect(tmp_path)
     (found,) = studies(rows)
     assert found.learners == ["ewc", "si", "mas"]
     assert [e.behind for e in found.verdicts] == [False, True, False]
-    si = found.verdicts[1]
     # differences .03 .032 .03: mean .030667, s .0011547; t(2) at .05/3 is 5.33934
-    assert si.behind_by_least == pytest.approx(0.0306667 - 5.33934 * 0.0011547 / math.sqrt(3), 1e-5)
+    assert found.verdicts[1].behind_by_least == pytest.approx(
+        0.0306667 - 5.33934 * 0.0011547 / math.sqrt(3), 1e-5
+    )
     sentence = verdict(rows)
     assert "; si is behind (by at least 2.7 points); mas may be level" in sentence
     lines = [line.split() for line in table_text(rows).splitlines()]
@@ -104,48 +106,24 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
 
 def test_learners_that_learned_nothing_are_rows_too(tmp_path: Path) -> None:
     """Two rows more make one bound wider: t(2) at .05/4 is 6.2054, at .05/2 4.3027."""
-    near = {"ewc": (0.80, 0.82, 0.81), "si": (0.79, 0.803, 0.799)}
-    idle = {"mas": (0.3, 0.32, 0.2), "lwf": (0.2, 0.34, 0.31)}
-    keep(tmp_path, *(make(n, seed=s, final=v) for n, e in near.items() for s, v in enumerate(e)))
+    keep_finals(tmp_path, ewc=(0.80, 0.82, 0.81), si=(0.79, 0.803, 0.799))
     assert "si is behind" in verdict(collect(tmp_path))
-    flags = ["not-learned"]
-    keep(
-        tmp_path,
-        *(make(n, seed=s, final=v, flags=flags) for n, e in idle.items() for s, v in enumerate(e)),
-    )
+    idle = {"mas": (0.3, 0.32, 0.2), "lwf": (0.2, 0.34, 0.31)}
+    keep_finals(tmp_path, **idle, flags=["not-learned"])
     rows = collect(tmp_path)
     assert "si may be level" in verdict(rows)
-    (found,) = studies(rows)
-    assert not found.verdicts[1].behind
+    assert not studies(rows)[0].verdicts[1].behind
 
 
 def test_all_pairs_are_corrected_and_called_so() -> None:
     jitter = [0.0, 0.01, 0.005]
-    few = list_pairs(
-        study(**{f"l{i}": [0.9 - i / 10 + (i + 1) * e for e in jitter] for i in range(3)})
-    )
-    assert [(p["better"], p["worse"]) for p in few.rows] == [
-        ("l0", "l1"),
-        ("l0", "l2"),
-        ("l1", "l2"),
-    ]
+    each = {f"l{i}": [0.9 - i / 10 + (i + 1) * e for e in jitter] for i in range(3)}
+    few = list_pairs(study(**each))
+    pairs = [(p["better"], p["worse"]) for p in few.rows]
+    assert pairs == [("l0", "l1"), ("l0", "l2"), ("l1", "l2")]
     assert [p["holm"] for p in few.rows] == holm([p["p"] for p in few.rows])
-    text = render_text(few.parts)
-    assert text.splitlines()[1].startswith("all pairs, corrected")
-    assert "Holm" in text
+    assert render_text(few.parts).splitlines()[1].startswith("all pairs, corrected")
     assert few.rows[2]["difference"] == pytest.approx(0.1 - 0.005)
-
-
-def answered(place: Path, learner: str, seed: int, p: Predictions) -> None:
-    """A run whose answers are there."""
-    keep(place.parent, make(learner, seed), stream=place.name)
-    at = place / learner / f"seed-{seed}"
-    p.save(at / "predictions.h5")
-    sha = hashlib.sha256((at / "predictions.h5").read_bytes()).hexdigest()
-    final = float(score_matrix(p).pooled[-1])
-    made = make(learner, seed, final, predictions_sha256=sha)
-    record_files.save(RunRecord.from_json(made), at)
-    remember(at, at)
 
 
 def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
@@ -157,30 +135,24 @@ def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
         "set_classes": np.ones((1, 2), dtype=np.bool_), "session": np.arange(3),
         "samples_seen": np.array([10, 20, 30]), "seen": np.ones((3, 2), dtype=np.bool_),
     }  # fmt: skip
-    finals = {}
+    right = {}
     for name, wrong in (("ncm", 30), ("mlp", 90)):
-        lost = rng.permutation(n)[:wrong]
         answer = y.copy()
-        answer[lost] = 1 - answer[lost]
-        answers = np.tile(answer.astype(np.int32), (3, 1))
-        p = Predictions(**every, answer=answers, within=answers)
-        finals[name] = (answer == y).astype(float)
-        answered(tmp_path / "runs", name, 0, p)
-    rows = collect(tmp_path / "runs")
-    (study_of,) = studies(rows)
-    mlp = study_of.verdicts[1]
-    assert (mlp.parts, mlp.n, mlp.groups) == (("test sample",), 1, n)
-    d = finals["ncm"] - finals["mlp"]
+        answer[rng.permutation(n)[:wrong]] ^= 1
+        tables = dict.fromkeys(("answer", "within"), np.tile(answer.astype(np.int32), (3, 1)))
+        keep_runs(tmp_path, {name: [Predictions(**every, **tables)]})
+        right[name] = (answer == y).astype(float)
+    rows = collect(tmp_path)
+    (found,) = studies(rows)
+    mlp = found.verdicts[1]
+    assert (mlp.parts, mlp.n, mlp.groups, mlp.behind) == (("test sample",), 1, n, True)
+    d = right["ncm"] - right["mlp"]
     by_class = sum(d[y == c].var(ddof=1) / (y == c).sum() for c in (0, 1)) / 4
     half = stats.t.isf(0.025, n - 1) * math.sqrt(by_class)
-    assert mlp.behind_by_least == pytest.approx(study_of.verdicts[1].behind_by - half, rel=2e-3)
-    assert mlp.behind
-    text = table_text(rows)
-    assert "over the test sample (300 samples) alone" in text
-    again = studies(collect(tmp_path / "runs"))[0].verdicts[1]
-    assert again == mlp  # from the cache
-    alone = collect(tmp_path / "runs", over="seeds")
-    assert "nothing can be said of the difference" in verdict(alone)
+    assert mlp.behind_by_least == pytest.approx(mlp.behind_by - half, rel=2e-3)
+    assert "over the test sample (300 samples) alone" in table_text(rows)
+    assert studies(collect(tmp_path))[0].verdicts[1] == mlp  # from the cache
+    assert "nothing can be said" in verdict(collect(tmp_path, over="seeds"))
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -220,13 +192,10 @@ def test_omega_has_a_share_and_its_reference_too(tmp_path: Path, held: bool) -> 
 def test_tuned_settings_are_marked_and_several_of_one_learner_are_said(tmp_path: Path) -> None:
     for lam, final in ((10, 0.8), (300, 0.5)):
         log = {"seed": 0, "tried": [{}] * 3, "chosen": {"lam": str(lam)}}
-        params = {"lam": lam}
-        keep(
-            tmp_path,
-            *(make("ewc", s, final + s / 100, learner_params=params, tuning=log) for s in range(3)),
-            row=f"ewc-{lam}",
-        )
-    keep(tmp_path, *(make("mlp", s, 0.3) for s in range(3)))
+        tuned: dict[str, Any] = {"learner_params": {"lam": lam}, "tuning": log}
+        each = (make("ewc", s, final + s / 100, **tuned) for s in range(3))
+        keep(tmp_path, *each, row=f"ewc-{lam}")
+    keep_finals(tmp_path, mlp=(0.3, 0.3, 0.3))
     rows = collect(tmp_path)
     text = table_text(rows)
     assert [("V" in t.split()[-1]) for t in text.splitlines()[4:7]] == [True, True, False]
@@ -234,16 +203,12 @@ def test_tuned_settings_are_marked_and_several_of_one_learner_are_said(tmp_path:
     note = "ewc is compared with 2 settings, some of them tuned"
     assert f"note: {note}" in text
     assert "stream-1/ewc-10 (ewc lam=10), stream-1/ewc-300 (ewc lam=300)" in text
-    (found,) = studies(rows)
-    compared = render_text(rank_learners(found).parts)
-    assert (
-        "note: tuned on validation data: ewc lam=10 (best of 3 on seed 0), ewc lam=300" in compared
-    )
-    assert note in compared
+    compared = render_text(rank_learners(studies(rows)[0]).parts)
+    assert "tuned on validation data: ewc lam=10 (best of 3 on seed 0), ewc lam=300" in compared
     assert [row["candidates"] for row in to_json(rows)["tables"][0]["rows"]] == [3, 3, None]
     page = render(rows, "runs")
     assert "best of 3 on seed 0" in page
-    assert note in page
+    assert all(note in shown for shown in (compared, page))
     # as the note says: one is kept by moving the other away
     (tmp_path / "stream-1" / "ewc-300").rename(tmp_path.parent / "ewc-300")
     assert "is compared with" not in table_text(collect(tmp_path))
@@ -278,14 +243,6 @@ def test_clear_differences_rank_and_others_leave_ranks_open() -> None:
     assert second.behind_by == pytest.approx(0.2 - 0.001 * 0.2)
 
 
-def test_pairing_finds_what_means_hide() -> None:
-    """Seeds that differ by 30 points, and a learner that is always one point better."""
-    base = [0.3, 0.6, 0.4, 0.5]
-    jitter = [0.0005, -0.0005, 0.0002, 0.0]
-    found = study(a=[b + 0.01 + e for b, e in zip(base, jitter, strict=True)], b=base)
-    assert [e.rank for e in found.verdicts] == [1, 2]
-
-
 def test_runs_on_one_order_are_no_evidence_about_others() -> None:
     """a is better on both orders' three seeds; two orders are two units, not six."""
     rng = np.random.default_rng(0)
@@ -303,21 +260,14 @@ def test_runs_on_one_order_are_no_evidence_about_others() -> None:
 
 def test_only_shared_seeds_are_paired() -> None:
     (pair,) = study(a=[0.5, 0.6, 0.9], b=[0.4, 0.5]).pairs()
-    assert pair.n == 2
-    assert pair.difference == pytest.approx(0.1)
+    assert (pair.n, pair.difference) == (2, pytest.approx(0.1))
     lone = study(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52])
     lone.scores["c"] = {("natural", "7"): 0.95}
     assert [e.behind for e in lone.verdicts] == [False, True, None]
     assert "–" in render_text(rank_learners(lone).parts)
-
-
-def test_less_forgetting_is_better() -> None:
-    made = study(worse=[0.5, 0.51, 0.5], better=[0.1, 0.11, 0.12])
-    turned = ComparisonStudy("toy", "average_forgetting", dict(reversed(made.scores.items())))
-    assert turned.learners == ["better", "worse"]
-    assert [e.rank for e in turned.verdicts] == [1, 2]
-    assert turned.verdicts[1].behind
-    assert turned.verdicts[1].behind_by == pytest.approx(0.503333 - 0.11, rel=1e-5)
+    # less forgetting is better
+    turned = ComparisonStudy("toy", "average_forgetting", study(b=[0.1], a=[0.5]).scores)
+    assert [(e.rank, e.behind_by) for e in turned.verdicts] == [(1, 0), (2, 0.4)]
 
 
 # --- class orders ---
@@ -357,13 +307,6 @@ def test_spread_over_orders_by_hand() -> None:
     assert "60.0 [1]" in text
 
 
-def test_one_order_has_no_spread() -> None:
-    with pytest.raises(UserError, match="on two class orders or more; toy has natural only"):
-        spread_over_orders(study(a=[0.5], b=[0.4]))
-    with pytest.raises(UserError, match="needs two learners on the same stream; toy has a only"):
-        rank_learners(study(a=[0.5]))
-
-
 def test_names_of_orders() -> None:
     def name(kept: dict[str, Any] | None, **params: str) -> str:
         return order_name(typed(seed=3, order=kept, protocol_params=params))
@@ -389,21 +332,14 @@ def store(root: Path) -> None:
         "mlp": {"x": (0.6, 0.62), "y": (0.4, 0.44)},
         "ewc": {"x": (0.5, 0.5), "y": (0.5, 0.6)},
     }
-    for learner, by in finals.items():
-        for order, values in by.items():
-            about = {"kind": "coarse", "name": f"{order}.json", "digest": order * 64}
-            records = [
-                make(
-                    learner,
-                    seed=s,
-                    final=v,
-                    order=about,
-                    protocol_params={"base": 2, "order": f"/some/{order}.json"},
-                    digests={"recipe": order * 64},
-                )
-                for s, v in enumerate(values)
-            ]
-            keep(root, *records, stream=f"stream-{order}")
+    for learner, order in itertools.product(finals, "xy"):
+        about: dict[str, Any] = {
+            "order": {"kind": "coarse", "name": f"{order}.json", "digest": order * 64},
+            "protocol_params": {"base": 2, "order": f"/some/{order}.json"},
+            "digests": {"recipe": order * 64},
+        }
+        runs = (make(learner, s, v, **about) for s, v in enumerate(finals[learner][order]))
+        keep(root, *runs, stream=f"stream-{order}")
     keep(root, make("chance", seed=0, final=0.1, digests={"recipe": "x" * 64}), stream="stream-x")
 
 
@@ -416,7 +352,7 @@ def test_streams_that_differ_in_the_order_only_are_one_study(tmp_path: Path) -> 
     # another set of parameters is another study
     keep(tmp_path, make("mlp", seed=0, protocol_params={"base": 3}), stream="stream-z")
     assert len(studies(collect(tmp_path))) == 2
-    with pytest.raises(UserError, match="fwt is undefined in every run of incremental-class; name"):
+    with pytest.raises(UserError, match="fwt is undefined in every run of incremental-class"):
         studies(collect(tmp_path), "fwt")
     with pytest.raises(UserError, match="Did you mean 'final_accuracy'"):
         studies(collect(tmp_path), "final_acuracy")
@@ -441,35 +377,31 @@ def test_what_the_loss_or_the_learner_sees_is_another_study(
     assert {row.group.title for row in rows} == {*titles}
 
 
-def embedbench(*words: Any) -> Any:
-    return CliRunner().invoke(app, [str(w) for w in words])
-
-
 def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     store(tmp_path / "runs")
+
+    def report(*words: Any) -> Any:
+        return CliRunner().invoke(app, ["report", str(tmp_path / "runs"), *map(str, words)])
+
     figure = ("--figure", "ranks", "--out", tmp_path / "ranks.svg")
-    told = ("report", tmp_path / "runs", "--compare", "--metric", "final_accuracy")
-    done = embedbench(*told, *figure)
+    done = report("--compare", "--metric", "final_accuracy", *figure)
     assert done.exit_code == 0, done.output
-    assert "final_accuracy, % · 2 class orders" in done.stdout
-    assert "over 2 orders alone; a bound per row" in done.stdout
-    assert "fewer than 5 orders: in half of the rows" in done.stdout
-    drawn = ElementTree.fromstring(figure[-1].read_text())
-    texts = [t.text for t in drawn.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"ewc", "mlp"} <= {(t or "").strip() for t in texts}
-    assert isinstance(embedbench(*told, *figure).exception, UserError)  # is there already
-    printed = json.loads(embedbench(*told, "--json").stdout)
-    assert [e["learner"] for e in printed["studies"][0]["learners"]] == ["ewc", "mlp"]
-    assert [e["ranks"] for e in printed["studies"][0]["learners"]] == [[1, 2], [1, 2]]
-    pairs = embedbench("report", tmp_path / "runs", "--pairs", "--json")
-    assert [p["better"] for p in json.loads(pairs.stdout)["studies"][0]["pairs"]] == ["ewc"]
-    wrong = embedbench("report", tmp_path / "runs", "--over", "samples")
-    assert str(wrong.exception).startswith("--over takes seeds, got samples")
-    orders = json.loads(embedbench("report", tmp_path / "runs", "--by", "order", "--json").stdout)
-    assert orders["studies"][0]["tau_least"] == "coarse (x) | coarse (y)"
-    done = embedbench("report", tmp_path / "runs", "--by", "order")
-    assert "coarse (x)" in done.stdout
-    assert isinstance(embedbench("report", tmp_path / "runs", "--by", "seed").exception, UserError)
+    for part in ("final_accuracy, % · 2 class orders", "over 2 orders alone", "fewer than 5 order"):
+        assert part in done.stdout
+    drawn = figure[-1].read_text()
+    assert {f">{name}</text>" in drawn for name in ("ewc", "mlp")} == {True}
+    (ranked,) = json.loads(report("--compare", "--json").stdout)["studies"]
+    assert [(e["learner"], e["ranks"]) for e in ranked["learners"]] == [
+        ("ewc", [1, 2]),
+        ("mlp", [1, 2]),
+    ]
+    (pairs,) = json.loads(report("--pairs", "--json").stdout)["studies"]
+    assert [p["better"] for p in pairs["pairs"]] == ["ewc"]
+    (orders,) = json.loads(report("--by", "order", "--json").stdout)["studies"]
+    assert orders["tau_least"] == "coarse (x) | coarse (y)"
+    assert "coarse (x)" in report("--by", "order").stdout
+    assert str(report("--over", "samples").exception).startswith("--over takes seeds")
+    assert isinstance(report("--by", "seed").exception, UserError)
 
 
 def test_text_of_a_comparison() -> None:
@@ -479,6 +411,58 @@ def test_text_of_a_comparison() -> None:
     assert lines[3].split() == ["best", "3", "90.3", "1", "1", "0.0"]
     # differences .4 .41 .38: mean .39667, s .015275; t(2) at .05/2 is 4.30265
     assert lines[4].split() == ["rest", "3", "50.7", "2", "2", "39.7", "(≥", "35.9)"]
-    assert "over 3 seeds alone; a bound per row, with normal residuals" in text
+    assert "over 3 seeds alone; a bound per row" in text
     assert "in half of the rows no difference under 3.8 points can be seen" in text
     assert "one class order" in lines[-1]
+
+
+def test_one_order_and_one_learner_are_refused() -> None:
+    with pytest.raises(UserError, match="two class orders or more; toy has natural only"):
+        spread_over_orders(study(a=[0.5], b=[0.4]))
+    with pytest.raises(UserError, match="toy has a only"):
+        rank_learners(study(a=[0.5]))
+
+
+# --- ranks and Kendall's τ by their definitions, written plainly ---
+
+
+def plain_ranks(scores: Floats) -> Floats:
+    """Of each learner: one more than are better, and half of those that are as good."""
+    above = (scores[:, None, :] > scores[:, :, None]).sum(axis=2)  # (blocks, k)
+    same = (scores[:, None, :] == scores[:, :, None]).sum(axis=2)
+    ranks: Floats = (above + (same + 1) / 2).mean(axis=0)
+    return ranks
+
+
+def plain_tau(a: Floats, b: Floats) -> float:
+    """Concordant less discordant pairs, over the root of the pairs that are no ties."""
+    agree = a_ties = b_ties = pairs = 0
+    for i, j in itertools.combinations(range(len(a)), 2):
+        pairs += 1
+        a_ties += a[i] == a[j]
+        b_ties += b[i] == b[j]
+        agree += int(np.sign(a[i] - a[j]) * np.sign(b[i] - b[j]))
+    size = math.sqrt((pairs - a_ties) * (pairs - b_ties))
+    return agree / size if size else math.nan
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ranks_and_tau(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, (6, 5)).astype(float)  # with ties: (orders, learners)
+    by_learner = {
+        f"l{i}": {(f"o{o}", "0"): float(v) for o, v in enumerate(values)}
+        for i, values in enumerate(scores.T)
+    }
+    found = spread_over_orders(ComparisonStudy("toy", "final_accuracy", by_learner)).data
+    ranks = np.array([list(entry["ranks"].values()) for entry in found["learners"]])
+    np.testing.assert_allclose(ranks.mean(axis=1), plain_ranks(scores), rtol=1e-12)
+    for (a, b), tau in zip(itertools.combinations(scores, 2), found["tau"].values(), strict=True):
+        expected = plain_tau(a, b)
+        assert tau is None if math.isnan(expected) else tau == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_quantile() -> None:
+    """Of tables: 12.706, 4.303, 2.776; and Φ⁻¹(0.975) for many."""
+    assert [round(t_quantile(n), 3) for n in (2, 3, 5)] == [12.706, 4.303, 2.776]
+    assert t_quantile(10**7) == pytest.approx(1.959964, abs=1e-6)

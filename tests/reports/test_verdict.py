@@ -35,11 +35,19 @@ def test_a_leader_and_who_is_behind() -> None:
     ncm = runs("ncm", 0.80, 0.81, 0.82)
     others = runs("ewc", 0.50, 0.51, 0.53), runs("mlp", 0.30, 0.31, 0.31)
     # ewc: .30 .30 .29, mean 29.67 points, s .57735; t(2) at .05/3 is 5.33934, at .05/2 4.30265
-    assert sentence(ncm, *others) == (
-        "ncm leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
-        f"{COST}; ewc and mlp are behind (by at least 27.9 points)"
+    lead = f"ncm leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %){COST}"
+    assert sentence(ncm, *others) == f"{lead}; ewc and mlp are behind (by at least 27.9 points)"
+    assert sentence(ncm, others[0]) == f"{lead}; ewc is behind (by at least 28.2 points)"
+    assert sentence(ncm) == f"{lead}; there is no other learner to compare it with"
+    # two rows of one label
+    assert sentence(ncm, runs("ncm", 0.30, 0.31, 0.31)).endswith(
+        "; ncm is behind (by at least 48.9 points)"
     )
-    assert sentence(ncm, others[0]).endswith("; ewc is behind (by at least 28.2 points)")
+    # er has other seeds and is compared with none: .50 .50 .51; t(2) at .05/2
+    later = [typed("er", seed, 0.2) for seed in (3, 4)]
+    assert sentence(ncm, others[1], later).endswith(
+        "; mlp is behind (by at least 48.9 points); nothing can be said of er"
+    )
 
 
 def test_who_may_be_level_and_the_cheapest_of_them() -> None:
@@ -58,47 +66,12 @@ def test_who_may_be_level_and_the_cheapest_of_them() -> None:
     assert sentence(leader, si).endswith("; si may be level")
 
 
-def test_many_names_are_counted() -> None:
-    many = [runs(f"l{i}", *(0.5 - i / 50 + d for d in (0, 0.001, 0.003))) for i in range(8)]
-    text = sentence(runs("mlp", 0.80, 0.81, 0.82), *many)
-    assert "; l0, l1, l2 and 5 more are behind (by at least" in text
-
-
-def test_long_names_are_counted() -> None:
-    leader = runs("mlp", 0.80, 0.81, 0.82)
-    far = [runs(f"er {'lr=0.1 memory.total=100 '[:n]}", 0.1, 0.11, 0.12) for n in (21, 22, 23)]
-    assert "; er lr=0.1 memory.total=1 and 2 more are behind (by" in sentence(leader, *far)
-    assert "; er lr=0.1 memory.total=1 is behind (by" in sentence(leader, far[0])
-    long = runs("er " * 30 + "x", 0.1, 0.11, 0.12)
-    assert "er x and 1 more are behind" in sentence(leader, long, far[0])
-    assert f"; {'er ' * 30}x is behind (by" in sentence(leader, long)
-
-
 @pytest.mark.parametrize("n", [1, 2])
 def test_one_run_or_two_equal_differences_say_nothing(n: int) -> None:
     text = sentence(runs("ncm", *[0.8] * n), runs("mlp", *[0.3] * n), runs("er", *[0.2] * n))
     assert text.endswith(
         f"{COST}; the next is mlp with 30.0 %, and without stored answers or two "
         "seeds in common nothing can be said of the difference"
-    )
-
-
-def test_a_learner_with_other_seeds_is_not_compared() -> None:
-    later = [typed("er", seed, 0.2) for seed in (3, 4)]
-    text = sentence(runs("ncm", 0.80, 0.81, 0.82), runs("mlp", 0.30, 0.31, 0.31), later)
-    # .50 .50 .51; er is compared with none: t(2) at .05/2
-    assert text.endswith("; mlp is behind (by at least 48.9 points); nothing can be said of er")
-
-
-def test_two_rows_of_one_label() -> None:
-    text = sentence(runs("ncm", 0.80, 0.81, 0.82), runs("ncm", 0.30, 0.31, 0.31))
-    assert text.endswith("; ncm is behind (by at least 48.9 points)")
-
-
-def test_one_learner() -> None:
-    assert sentence(runs("ncm", 0.8, 0.8, 0.8)) == (
-        "ncm leads with 80.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
-        f"{COST}; there is no other learner to compare it with"
     )
 
 
@@ -116,14 +89,6 @@ def test_chance_is_one_in_the_classes_whether_it_was_run_or_not() -> None:
     assert "chance: 33.3 %" in sentence(fewer)
 
 
-def test_all_at_chance() -> None:
-    flags = {"flags": ["chance-level", "not-learned"]}
-    assert sentence(runs("mlp", 0.26, 0.27, **flags), runs("er", 0.25, 0.24, **flags)) == (
-        "no learner is clearly above chance: the best, mlp, has 26.5 % final accuracy "
-        "(offline: 90.0 %, chance: 25.0 %)"
-    )
-
-
 def test_a_leader_that_did_not_learn() -> None:
     idle = runs("er", 0.70, 0.71, 0.72, flags=["not-learned"])
     active = runs("ncm", 0.60, 0.61, 0.62), runs("mlp", 0.30, 0.31, 0.31)
@@ -134,10 +99,11 @@ def test_a_leader_that_did_not_learn() -> None:
     )
     assert text.endswith("; mlp is behind (by at least 38.6 points)")
     assert sentence(active[0], idle).endswith("; er did not learn the new sessions")
-    assert sentence(idle) == (
-        "no learner learned the new sessions: the best, er, has 71.0 % final accuracy "
-        "(offline: 90.0 %, chance: 25.0 %)"
-    )
+    at = "has 71.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
+    assert sentence(idle) == f"no learner learned the new sessions: the best, er, {at}"
+    flags = ("chance-level", "not-learned")
+    chance = [[replace(run, flags=flags) for run in each] for each in (idle, active[1])]
+    assert sentence(*chance) == f"no learner is clearly above chance: the best, er, {at}"
 
 
 def test_a_flag_counts_where_most_runs_have_it() -> None:
@@ -153,37 +119,28 @@ def test_runs_that_diverged_or_are_undefined() -> None:
     gone = runs("mlp", 0.1, flags=["diverged"])
     text = sentence(runs("ncm", 0.8, 0.8, 0.8), gone)
     assert text.endswith("; mlp has no run without NaN or divergence")
-    assert sentence(gone) == (
-        "no learner can be ranked: no learner has runs with a final score, and without NaN or "
-        "divergence"
-    )
+    lost = "no learner can be ranked: no learner has runs with a final score"
+    assert sentence(gone).startswith(lost)
     undefined = make("si")
     undefined["metrics"]["final_accuracy"] = None
-    text = sentence(runs("ncm", 0.8), [RunRecord.from_json(undefined)])
-    assert "si" not in text
+    assert "si" not in sentence(runs("ncm", 0.8), [RunRecord.from_json(undefined)])
 
 
 def test_references_that_are_missing() -> None:
-    lost = {
-        **make()["reference"],
-        "source": "missing",
-        "ideal": {},
-        "offline_runs": ["references/o"],
-    }
+    reference = make()["reference"]
+    lost = reference | {"source": "missing", "ideal": {}, "offline_runs": ["references/o"]}
     waiting = runs("ncm", 0.8, reference=lost)
     waiting = [replace(r, metrics=r.metrics | {"omega_all": math.nan}) for r in waiting]
     assert "(offline: open, chance: 25.0 %)" in sentence(waiting)
-    none = runs("ncm", 0.8, reference={**lost, "offline_runs": []})
+    none = runs("ncm", 0.8, reference=lost | {"offline_runs": []})
     assert "(chance: 25.0 %)" in sentence(none)
-    each = {**make()["reference"], "ideal": {"class_accuracy": [0.8, 0.9, 0.7]}}
+    each = reference | {"ideal": {"class_accuracy": [0.8, 0.9, 0.7]}}
     assert "(chance: 25.0 %)" in sentence(runs("ncm", 0.8, reference=each))
 
 
 def test_costs_that_are_not_known() -> None:
-    imported = [
-        replace(r, seconds=Costs(math.nan, math.nan), footprint={"total": math.nan})
-        for r in runs("theirs", 0.80, 0.81, 0.82)
-    ]
+    unknown = {"seconds": Costs(math.nan, math.nan), "footprint": {"total": math.nan}}
+    imported = [replace(r, **unknown) for r in runs("theirs", 0.80, 0.81, 0.82)]
     other = runs("ncm", 0.79, 0.82, 0.81)
     assert sentence(imported, other) == (
         "theirs leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %); ncm may be "
@@ -207,3 +164,15 @@ def test_few_shots_have_gacc_too() -> None:
     ours = with_gacc("fr", 0.8, [0.9, 0.6, 0.3])
     assert "; it also leads by gAcc (60.0 %)" in sentence(ours, with_gacc("teen", 0.7, [0.5] * 3))
     assert "; by gAcc teen leads (70.0 %)" in sentence(ours, with_gacc("teen", 0.7, [0.7] * 3))
+
+
+def test_many_or_long_names_are_counted() -> None:
+    leader = runs("mlp", 0.80, 0.81, 0.82)
+    many = [runs(f"l{i}", *(0.5 - i / 50 + d for d in (0, 0.001, 0.003))) for i in range(8)]
+    assert "; l0, l1, l2 and 5 more are behind (by" in sentence(leader, *many)
+    far = [runs(f"er {'lr=0.1 memory.total=100 '[:n]}", 0.1, 0.11, 0.12) for n in (21, 22, 23)]
+    assert "; er lr=0.1 memory.total=1 and 2 more are behind (by" in sentence(leader, *far)
+    assert "; er lr=0.1 memory.total=1 is behind (by" in sentence(leader, far[0])
+    long = runs("er " * 30 + "x", 0.1, 0.11, 0.12)
+    assert "er x and 1 more are behind" in sentence(leader, long, far[0])
+    assert f"; {'er ' * 30}x is behind (by" in sentence(leader, long)
