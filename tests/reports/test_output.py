@@ -17,7 +17,8 @@ from report_records import keep, make
 
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
-from embedbench.reports.html_report import render, write_html
+from embedbench.reports.curve_figures import accuracy_curves
+from embedbench.reports.html_report import render, share_styles, slim, write_html
 from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.score_figures import trade_off
 from embedbench.reports.tables_from_runs import collect, to_json
@@ -28,19 +29,31 @@ from embedbench.scores.number_text import amount, format_signed
 # --- text ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def rows(tmp_path: Path) -> list[Any]:
-    """Four learners; the longest name and the largest intervals that a table meets."""
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four learners, the longest name and the largest intervals that a table meets; two streams."""
+    place = tmp_path_factory.mktemp("runs")
     for name in ("mlp", "geppnet-stm", "a-learner-with-a-long-name"):
-        keep(tmp_path, *(make(name, seed=s, final=0.1 + 0.4 * s) for s in range(3)))
-    keep(tmp_path, make("chance"))
-    return collect(tmp_path)
+        keep(place, *(make(name, seed=s, final=0.1 + 0.4 * s) for s in range(3)))
+    keep(place, make("chance"))
+    keep(place, make(final=0.2, digests={"features": "2" * 64}), stream="stream-2")
+    return place
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_tables_fit_a_terminal(rows: list[Any], width: int) -> None:
-    text = table_text(rows, width=width)
-    assert max(map(len, text.splitlines())) <= width
+@pytest.fixture(scope="module")
+def whole(root: Path) -> str:
+    write_html(collect(root), root / "page.html", "runs")
+    return (root / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def rows(root: Path) -> list[Any]:
+    return collect(root)
+
+
+def test_tables_fit_a_terminal(rows: list[Any]) -> None:
+    text = table_text(rows, width=80)
+    assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text.split("\n\n")[0]  # nothing is cut off
     for part in ("0.556", "±1.104", "50.0", "±99.4", "2.0", "6.0"):
         assert part in text
@@ -69,9 +82,8 @@ def test_which_classes_the_loss_uses_is_stated(
     loss: str | None, said: str | None, tmp_path: Path
 ) -> None:
     keep(tmp_path, make(protocol_params={"loss": loss} if loss else {}))
-    collected = collect(tmp_path)
-    for text in (table_text(collected), render(collected, "runs")):
-        assert said in text if said else "loss over" not in text
+    text = table_text(collect(tmp_path))
+    assert said in text if said else "loss over" not in text
 
 
 def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
@@ -215,39 +227,30 @@ class Page(HTMLParser):
         self.text += data
 
 
-def table_of(root: Path) -> list[str]:
+def table_of(page: str) -> list[str]:
     """The lines of the main table as text."""
-    body = re.search(r"<tbody>.*?</tbody>", page(root)[0], re.DOTALL)
+    body = re.search(r"<tbody>.*?</tbody>", page, re.DOTALL)
     assert body is not None
     lines = re.findall(r"<tr.*?</tr>", body[0], re.DOTALL)
     return [re.sub(r"\W*<[^>]*>", " ", line).strip() for line in lines]
 
 
-def page(root: Path) -> tuple[str, Page]:
-    write_html(collect(root), root / "page.html", "runs")
-    text = (root / "page.html").read_text(encoding="utf-8")
-    return text, Page(text)
-
-
-def test_the_page_is_whole_and_loads_nothing(rows: list[Any], tmp_path: Path) -> None:
-    for i in (2, 3):
-        made = make(final=0.1 * i, digests={"features": f"{i}" * 64})
-        keep(tmp_path, made, stream=f"stream-{i}")
-    text, read = page(tmp_path)
-    assert "://" not in text
-    assert not re.search(r"@import|url\((?!#)", text)
+def test_the_page_is_whole_and_loads_nothing(whole: str) -> None:
+    read = Page(whole)
+    assert "://" not in whole
+    assert not re.search(r"@import|url\((?!#)", whole)
     assert read.tags["script"] == read.tags["link"] == read.tags["img"] == 0
     ids = Counter(read.ids)
     assert max(ids.values()) == 1
     for link in read.links:
         assert link.startswith("data:image/png;base64,") or link.removeprefix("#") in ids
-    assert set(re.findall(r"url\(#([^)]*)\)", text)) <= set(ids)
+    assert set(re.findall(r"url\(#([^)]*)\)", whole)) <= set(ids)
     # three curves a stream, one heat map a learner that learns, two costs where there are several
-    assert read.tags["svg"] == 3 * 3 + 3 + 2 + 2
+    assert read.tags["svg"] == 2 * 3 + 3 + 1 + 2
 
 
-def test_the_page_says_what_the_table_says(rows: list[Any], tmp_path: Path) -> None:
-    text = " ".join(page(tmp_path)[1].text.split())
+def test_the_page_says_what_the_table_says(whole: str) -> None:
+    text = " ".join(Page(whole).text.split())
     for part in (
         *("50.0 %", "± 99.4", "0.556", "parameters 1.5", "d" * 64, "100–102", "patience"),
         "offline (α_ideal): mlp on all data at once, 90.0 %",
@@ -260,52 +263,50 @@ def test_the_page_says_what_the_table_says(rows: list[Any], tmp_path: Path) -> N
 
 def test_curves_against_guessing_are_drawn_where_they_are_defined(tmp_path: Path) -> None:
     undefined = {"raa": [0.3, 0.4, 0.5], "raf": [None, None, None]}
-    keep(tmp_path, make(seed=0, curves=undefined), make("ewc", seed=0, curves=undefined))
-    page = render(collect(tmp_path), "runs")
-    assert "RAA: against guessing" in page
-    assert "RAF:" not in page  # no class is added on this stream
     defined = {"raa": [0.3, 0.4, 0.5], "raf": [None, -0.1, 0.2]}
-    keep(tmp_path, make(seed=0, curves=defined), make("old"), stream="stream-2")
-    keep(tmp_path, make(seed=0, curves=defined), stream="stream-3")
-    page = render(collect(tmp_path), "runs")
-    assert page.count("<figcaption>RAF: forgetting against guessing") == 1  # not beside a record
-    assert page.count("<figcaption>RAA: against guessing") == 2  # of before curves
+    keep(tmp_path / "a", make(curves=undefined), make("ewc", curves=undefined))
+    keep(tmp_path / "b", make(curves=defined), make("old"))
+    keep(tmp_path / "c", make(curves=defined))
+
+    def titles(name: str) -> list[str]:
+        rows = collect(tmp_path / name)
+        return [t.partition(":")[0] for t in accuracy_curves(rows, styles_in(rows), 3.25)][3:]
+
+    # no class is added on the first stream; a record of before curves is in the second
+    assert [titles(name) for name in "abc"] == [["RAA"], [], ["RAA", "RAF"]]
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
     bad = "<script>alert('&')</script>"
     keep(tmp_path, make(bad, notes=[bad], command=bad, classes=[[bad]]), row="x")
-    text, read = page(tmp_path)
+    text = render(collect(tmp_path), "runs")
     assert "<script" not in text
-    assert read.text.count(bad) >= 3
+    assert Page(text).text.count(bad) >= 3
 
 
-
-
-def test_the_page_begins_with_the_verdict(rows: list[Any], tmp_path: Path) -> None:
-    text, _ = page(tmp_path)
+def test_the_page_begins_with_the_verdict(rows: list[Any], whole: str) -> None:
     verdict = to_json(rows)["tables"][0]["verdict"]
     parts = ["<h2>", f'<p class="verdict">{verdict}.</p>', '<table class="ranking">', "t-interval"]
     parts += ["Final score against cost", "Accuracy by session", "<details>"]
-    places = [text.index(part) for part in parts]
+    places = [whole.index(part) for part in parts]
     assert places == sorted(places)
-    folded = [text.index(part) for part in ("R of mlp", "Memory by kind", "Run it again", "fisher")]
-    assert min(folded) > text.index("<details>")
-    heads = re.findall(r'<a href="#metric-(\w+)">', text[places[2] :])
+    folded = [whole.index(p) for p in ("R of mlp", "Memory by kind", "Run it again", "fisher")]
+    assert min(folded) > whole.index("<details>")
+    heads = re.findall(r'<a href="#metric-(\w+)">', whole[places[2] :])
     assert heads[:2] == ["final_accuracy", "omega_base"]
     # within and across sessions stand side by side
-    values = re.findall(r"<td[^>]*>([\d.]+)", text[text.index("per sample") :])
+    values = re.findall(r"<td[^>]*>([\d.]+)", whole[whole.index("per sample") :])
     assert values[:3] == ["50.0", "75.0", "25.0"]
 
 
 def test_offline_and_chance_are_in_the_ranking(tmp_path: Path) -> None:
     keep(tmp_path, make("slda", final=0.95), make("ncm", final=0.6))
-    levels = [line.split() for line in table_of(tmp_path)]
+    levels = [line.split() for line in table_of(render(collect(tmp_path), "runs"))]
     assert [line[0] for line in levels] == ["slda", "offline", "ncm", "chance"]
     assert "90.0" in levels[1]
     assert "25.0" in levels[3]
     keep(tmp_path, make("chance", final=0.2), make("offline", final=0.9))  # in place of the level
-    levels = [line.split() for line in table_of(tmp_path)]
+    levels = [line.split() for line in table_of(render(collect(tmp_path), "runs"))]
     assert [line[0] for line in levels] == ["slda", "offline", "ncm", "chance"]
     assert "20.0" in levels[3]
 
@@ -313,25 +314,23 @@ def test_offline_and_chance_are_in_the_ranking(tmp_path: Path) -> None:
 def test_equal_runs_have_no_interval(tmp_path: Path) -> None:
     keep(tmp_path, *(make("ncm", seed=s, final=0.8) for s in range(3)))
     keep(tmp_path, *(make("mlp", seed=s, final=0.5 + 0.1 * s) for s in range(3)))
-    ncm, mlp = table_of(tmp_path)[1:3]
+    page = render(collect(tmp_path), "runs")
+    ncm, mlp = table_of(page)[1:3]
     assert ("=3" in ncm.split(), "±" in ncm, "±" in mlp) == (True, False, True)
-    assert "=n: deterministic" in page(tmp_path)[1].text
+    assert "=n: deterministic" in Page(page).text
     text = table_text(collect(tmp_path))
     assert re.search(r"ncm +=3 +80\.0 +(–|[\d.]+) +0\.889", text)
     assert re.search(r"mlp +3 +60\.0 ±24\.8", text)
     assert text.count("=  deterministic") == 1
 
 
-def test_five_hundred_runs_stay_under_two_megabytes(tmp_path: Path) -> None:
-    """A tenth of them, ten learners on one stream of ten sessions; the rest of the page is once."""
-    long_runs(tmp_path, 10, learners=10, seeds=5)
+def test_pages_stay_small(tmp_path: Path) -> None:
+    """Of 500 runs about 2 MB, of ten learners on 101 sessions under 3 MB; from a few of them."""
     once = len(render([], "runs").encode())
-    assert 10 * (len(page(tmp_path)[0].encode()) - once) + once < 2_000_000
-
-
-def test_a_long_stream_stays_small(tmp_path: Path) -> None:
-    long_runs(tmp_path, 101, learners=3, seeds=2)
-    assert len(page(tmp_path)[0]) < 900_000  # ten learners then take less than 3 MB
+    long_runs(tmp_path / "many", 10, learners=4, seeds=5)
+    assert 25 * (len(render(collect(tmp_path / "many"), "").encode()) - once) + once < 2_200_000
+    long_runs(tmp_path / "long", 101, learners=1, seeds=2)
+    assert len(render(collect(tmp_path / "long"), "").encode()) < 300_000
 
 
 def test_a_refused_report_leaves_the_old_page(tmp_path: Path) -> None:
@@ -358,6 +357,49 @@ def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
         "assert not {'torch', 'matplotlib.pyplot'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True)
+
+
+# --- figures in fewer bytes: what is seen stays, what is not goes ---
+
+DRAWN = """<svg viewBox="0 0 316.8 216">
+ <g id="figure_1">
+  <g id="text_1"><g id="empty_1"/>
+   <text style="font-size: 10px; fill: red" x="39.196346" transform="rotate(-0 39.1 1.2)">0.1234
+ style="x: y"</text>
+  </g>
+  <defs><path id="mark" d="M 0 0
+L 0 3.14159
+z
+" style="fill: none"/></defs>
+  <g clip-path="url(#clip)"><use href="#mark" x="1.23456"/></g>
+  <image href="data:image/png;base64,
+iVBO0.12345w0K" x="2.999"/>
+ </g>
+ <clipPath id="clip"/>
+</svg>"""
+
+
+def test_what_is_drawn_stays() -> None:
+    # four digits; ids that are used, in the order of their use
+    assert slim(DRAWN, "a").replace("\n", "|") == (
+        '<svg viewBox="0 0 316.8 216">'
+        '<text style="font-size:10px;fill:red" x="39.2">0.1234| style="x: y"</text>'
+        '<defs><path id="a-1" d="M0 0L0 3.142z" style="fill:none"/></defs>'
+        '<g clip-path="url(#a-0)"><use href="#a-1" x="1.235"/></g>'
+        '<image href="data:image/png;base64,|iVBO0.12345w0K" x="2.999"/>'
+        '<clipPath id="a-0"/></svg>'
+    )
+
+
+def test_styles_are_shared() -> None:
+    often, seldom = '<path style="fill:none"/>', '<path style="fill:red"/>'
+    text = '<text> style="fill:none"</text>'
+    page = f'<style>a {{}}</style><p style="fill:none"/><svg>{often * 3}{seldom}{text}</svg>'
+    assert share_styles(page) == (
+        '<style>a {}.s0 {fill:none}\n.s1 {fill:red}\n</style><p style="fill:none"/><svg>'
+        + 3 * '<path class="s0"/>'
+        + f'<path class="s1"/>{text}</svg>'
+    )
 
 
 # --- records as the grid writes them -------------------------------------------------------------
