@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from embedbench.scores.mean_intervals import t_quantile
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.markdown import code
 from embedbench.text.markdown import escape_markdown as text
@@ -68,13 +67,12 @@ def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
 
     With a unit other than "" (fractions) and "%" (points) `WIDEST` is a share of the value.
     """
-    printed = value.reads if value.reads is not None else None if value.remark else value.published
+    printed = None if value.remark and value.reads is None else value.corrected
     if printed is None or value.ours is None or value.stands_in or value.made != DRAWN:
         return None
-    n = len(value.ours.values)
-    if n < RUNS or math.isnan(value.ours.mean):
+    if len(value.ours.values) < RUNS or math.isnan(value.ours.mean):
         return None
-    half = t_quantile(n) * value.ours.sd * math.sqrt(1 / behind + 1 / n)
+    half = value.ours.prediction_half(behind)
     if half > WIDEST * {"": 1.0, "%": 100.0}.get(unit, abs(printed)):
         return None
     return bool(abs(value.ours.mean - printed) <= half + 0.5 * 10**-value.decimals)

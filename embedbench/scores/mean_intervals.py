@@ -44,6 +44,14 @@ class Stat(JsonRecord):
         half = t_quantile(n) * sd / math.sqrt(n) if n > 1 else math.nan
         return cls(mean, half, sd, tuple(x.tolist()))
 
+    def prediction_half(self, runs: int) -> float:
+        """Half-width of the 95 % prediction interval of a mean of so many further runs.
+
+        That is t(0.975, n - 1)·sd·√(1/runs + 1/n).
+        """
+        n = len(self.values)
+        return t_quantile(n) * self.sd * math.sqrt(1 / runs + 1 / n)
+
 
 def t_quantile(n: int) -> float:
     """The 97.5 % quantile of Student's t with n - 1 degrees of freedom."""

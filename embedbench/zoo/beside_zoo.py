@@ -17,7 +17,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import find_here, origin
 from embedbench.files.remote.uri import is_name
 from embedbench.reports.result_rows import Row, split_tables
-from embedbench.scores.mean_intervals import Stat, t_quantile
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.text.table_export import TITLE, make_table
@@ -168,15 +168,14 @@ def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> BesideRow:
 def judge(row: PublishedRow, ours: Stat) -> str:
     """Say how far ours lies from a printed final accuracy, and whether that is plausible.
 
-    Plausible: within the 95 % prediction interval t(n - 1)·sd·√(1/m + 1/n) of a mean of m runs, and
-    half a unit of the last printed digit; only from `LEAST_RUNS` runs that differ.
+    Plausible: within `Stat.prediction_half` of a mean of their runs, and half a unit of the last
+    printed digit; only from `LEAST_RUNS` runs that differ.
     """
     away = 100 * ours.mean - float(row.last)
     said = f"{'+' if away > 0 else ''}{format_signed(away, 2)} points"
-    n, runs = len(ours.values), row.seeds
-    if n < LEAST_RUNS or ours.sd == 0 or not runs.isdecimal():
+    if len(ours.values) < LEAST_RUNS or ours.sd == 0 or not row.seeds.isdecimal():
         return said
-    half = 100 * t_quantile(n) * ours.sd * math.sqrt(1 / int(runs) + 1 / n)
+    half = 100 * ours.prediction_half(int(row.seeds))
     digits = len(row.last.partition(".")[2])
     plausible = abs(away) <= half + 0.5 * 10**-digits
     return f"{said}, {'plausible' if plausible else 'not plausible'} as one of ours (± {half:.2f})"
