@@ -142,6 +142,13 @@ def as_loaded(state: dict[str, Any]) -> dict[str, Any]:
         raise CheckFailed(str(error)) from error
 
 
+def cut(stream: Stream, n: int) -> tuple[Stream, Stream]:
+    """The first `n` sessions of a stream, and the others."""
+    parts = stream.sessions[:n], stream.sessions[n:]
+    first, rest = (dataclasses.replace(stream, sessions=s) for s in parts)
+    return first, rest
+
+
 def goes_on_alike(
     old: Learner, new: Learner, state: dict[str, Any], stream: Stream, rest: Stream
 ) -> None:

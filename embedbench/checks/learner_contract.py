@@ -71,7 +71,7 @@ def images_go_on_from_a_state(cls: type[Learner]) -> None:
     """
     applies_where(cls.tags.images and not cls.tags.offline)
     stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
-    first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:1], stream.sessions[1:]))
+    first, rest = tools.cut(stream, 1)
     old, new = tools.small(cls, **FULL), tools.small(cls, **FULL)
     tools.run(first, old)
     state = old.state_dict()
@@ -143,7 +143,7 @@ def scores_are_finite(cls: type[Learner]) -> None:
     stream = blobs(cls.tags)
     for sessions in range(1, len(stream.sessions) + 1):
         learner = tools.small(cls)
-        tools.teach(learner, replace(stream, sessions=stream.sessions[:sessions]))
+        tools.teach(learner, tools.cut(stream, sessions)[0])
         bad = int((~np.isfinite(tools.ask(learner, stream))).sum())
         demand(not bad, f"expected finite scores after session {sessions}, {bad} are not")
         tools.ask(learner, stream, tools.probe(stream)[:0])
@@ -215,11 +215,7 @@ def start_forgets_everything(cls: type[Learner]) -> None:
 def state_round_trips(cls: type[Learner]) -> None:
     """A new learner that loads a saved state answers and learns on exactly like the first."""
     stream = blobs(cls.tags)
-    first, rest = stream, stream
-    if not cls.tags.offline:
-        first, rest = (
-            replace(stream, sessions=s) for s in (stream.sessions[:1], stream.sessions[1:])
-        )
+    first, rest = (stream, stream) if cls.tags.offline else tools.cut(stream, 1)
     old, new = tools.small(cls), tools.small(cls)
     tools.teach(old, first)
     state = old.state_dict()

@@ -160,7 +160,7 @@ def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
     """
     applies_where(cls.tags.multilabel and not cls.tags.offline)
     stream = blob_streams.family_blobs(cls.tags)
-    first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:2], stream.sessions[2:]))
+    first, rest = tools.cut(stream, 2)
     old, new = tools.small(cls), tools.small(cls)
     before = dataclasses.asdict(old)
     tools.run(first, old)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from protocol_files import make_file
 
 from embedbench.api import build_stream, make_learner, run, score
 from embedbench.checks.conformance_suite import LEARNER_CHECKS, check
 from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs import learner_and_protocol_names
 
@@ -43,18 +43,11 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def blobs(outside: Path) -> EmbeddingFile:
     """Six classes that differ in one dimension, under a loud one that says nothing."""
+    samples = make_file(outside, [40] * 6, [0] * 6, [20] * 6).samples
     rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(6), 60)
     features = rng.normal(0, 1, (360, 5)).astype(np.float32)
-    features[:, 0] = labels + rng.normal(0, 0.1, 360)
+    features[:, 0] = samples.labels + rng.normal(0, 0.1, 360)
     features[:, 1] *= 100
-    samples = Samples(
-        ids=np.array([f"{i}" for i in range(360)]),
-        labels=labels,
-        split=np.tile([0, 0, 2], 120).astype(np.uint8),
-        classes=tuple("abcdef"),
-        parents=np.full(6, -1),
-    )
     return write_file(outside / "blobs.h5", samples, features, {"backbone": {"name": "made up"}})
 
 

@@ -98,18 +98,15 @@ def test_it_passes_every_check(name: str, kind: str | None, checks: int, mine: P
 
 
 def test_it_is_listed_with_its_package(mine: Path) -> None:
-    for kind, name, summary in (
-        ("protocols", "halves", "Two sessions: some of the classes, then all others."),
-        ("metrics", "best_class_accuracy", "Highest recall of a class after the last session."),
-        (
-            "backbones",
-            "mosaic",
-            "Mean and deviation of red, green and blue in the cells of a grid.",
-        ),
-        ("trackers", "lines", "A text file with a line for each session, and one for each run."),
+    for kind, name, starts in (
+        ("protocols", "halves", "Two sessions"),
+        ("metrics", "best_class_accuracy", "Highest recall"),
+        ("backbones", "mosaic", "Mean and deviation"),
+        ("trackers", "lines", "A text file"),
     ):
-        row = {"name": name, "summary": summary, "package": "embedbench-mine 0.3"}
-        assert row in list_entries.entries(kind)
+        (row,) = [e for e in list_entries.entries(kind) if e["name"] == name]
+        assert row["summary"].startswith(starts)
+        assert row["package"] == "embedbench-mine 0.3"
     assert "mine" not in sys.modules  # a list runs nothing
 
 
@@ -118,8 +115,8 @@ def test_from_images_to_a_report(mine: Path, command: Callable[..., tuple[int, s
     code, _, err = command("extract", "mine.shelf:shelf@shelf", "--out", "shelf.h5", *words)
     assert code == 0, err
     made = EmbeddingFile.open(Path("shelf.h5")).provenance
-    library = {k: made["backbone"][k] for k in ("name", "library", "library_version")}
-    assert library == {"name": "mosaic", "library": "embedbench-mine", "library_version": "0.3"}
+    library = [made["backbone"][k] for k in ("name", "library", "library_version")]
+    assert library == ["mosaic", "embedbench-mine", "0.3"]
     assert made["source"]["package"] == "embedbench-mine 0.3"
     words = ("--protocol", "halves", "--learner", "ncm,slda", "--seeds", "0-1", "--out", "runs")
     code, out, err = command("run", "shelf.h5", *words, *BRIEF)
@@ -133,8 +130,7 @@ def test_from_images_to_a_report(mine: Path, command: Callable[..., tuple[int, s
     code, out, _ = command("report", "runs")
     assert "best_class_accuracy is a metric of embedbench-mine 0.3" in out
     code, out, _ = command("report", "runs", "--compare", "--metric", "best_class_accuracy")
-    assert code == 0
-    assert "best_class_accuracy, %" in out
+    assert (code, "best_class_accuracy, %" in out) == (0, True)
     code, out, _ = command("score", "runs", "--json")
     for row in json.loads(out):
         assert row["agrees"]
@@ -148,13 +144,11 @@ def missing_elsewhere(mine: Path, command: Callable[..., tuple[int, str, str]]) 
     code, out, _ = command("score", "runs")
     assert (code, "0 differ, 0 cannot be recomputed" in out) == (0, True)
     code, out, _ = command("report", "runs", "--metric", "worst_class_accuracy")
-    assert code == 0
+    assert (code, "worst_class_accuracy" in out) == (0, True)
     assert "best_class_accuracy" not in out
-    assert "worst_class_accuracy" in out
     code, _, err = command("report", "runs", "--metric", "best_class_accuracy")
     assert code == 2
-    assert err.startswith("embedbench: unknown metric 'best_class_accuracy'. Did you mean ")
-    assert err.endswith("Code of yours is named package.module:Name.\n")
+    assert "unknown metric 'best_class_accuracy'. Did you mean " in err
 
 
 def test_an_object_and_a_path_make_the_same_stream(mine: Path) -> None:

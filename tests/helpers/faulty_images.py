@@ -43,9 +43,7 @@ class AnswersByTheBatch(_Shown):
 
 @caught_by("images go on from a state")
 class ForgetsHowOftenItLooked(_Shown):
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.looked = 0
+    begin: ClassVar = {"looked": 0}
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.looked += 1

@@ -89,10 +89,7 @@ class NeedsAQuestion(Good):
 @caught_by("scores are pure")
 class CountsQuestions(Good):
     state: ClassVar[dict[str, str]] = {**Good.state, "asked": "transient"}
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.asked = 0
+    begin: ClassVar = {"asked": 0}
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         self.asked += 1
@@ -103,9 +100,7 @@ class CountsQuestions(Good):
 class LearnsFromQuestions(Good):
     """Its state holds nothing of what it takes from the questions."""
 
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.bias = 0.0
+    begin: ClassVar = {"bias": 0.0}
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         self.bias += 0.01 * len(x)
@@ -116,9 +111,7 @@ class LearnsFromQuestions(Good):
 class QuestionsSteerLearning(Good):
     """A question leaves the answers alone, and changes what the next session does."""
 
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.asked = 0
+    begin: ClassVar = {"asked": 0}
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.sums += 1e-3 * self.asked
@@ -170,9 +163,7 @@ class LeavesOutItsCounts(Good):
 class LosesItsMomentum(Good):
     """Answers the same after loading, but goes on otherwise."""
 
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.sessions = 0
+    begin: ClassVar = {"sessions": 0}
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.sums += 0.1 * self.sessions
@@ -195,10 +186,7 @@ class LivesInALoadedState(Good):
 @caught_by("state round trips")
 class StateThatCannotBeSaved(Good):
     state: ClassVar[dict[str, str]] = {**Good.state, "rule": "transient"}
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.rule = lambda: 0
+    begin: ClassVar = {"rule": len}
 
 
 @caught_by("state round trips")
@@ -206,10 +194,7 @@ class StateIsNoData(Good):
     """A set would come back only from a pickle, which can run code."""
 
     state: ClassVar[dict[str, str]] = {**Good.state, "classes": "transient"}
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.classes: set[int] = set()
+    begin: ClassVar = {"classes": set[int]()}
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.classes |= set(session.y.tolist())

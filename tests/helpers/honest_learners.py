@@ -1,5 +1,6 @@
 """Honest learners for the tests of the conformance suite: they do what no shipped one does yet."""
 
+import copy
 import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -22,10 +23,12 @@ class Good(Learner):
     shrink: float = 0.0
 
     state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
+    begin: ClassVar[dict[str, Any]] = {}  # further attributes of subclasses, at the start
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.sums = torch.zeros(spec.n_classes, spec.input_shape[0])
         self.counts = torch.zeros(spec.n_classes)
+        vars(self).update(copy.deepcopy(self.begin))
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         y = torch.from_numpy(session.y)
