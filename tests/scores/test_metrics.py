@@ -8,12 +8,17 @@ import pytest
 from toy import predictions, random_predictions, until
 
 from embedbench.scores import metrics
+from embedbench.scores.against_chance import aa, af
 from embedbench.scores.metrics import Reference, all_metrics, compute
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 NAN = math.nan
-BY_CLASS = {"worst_class_accuracy", "per_class_forgetting", "few_shot_accuracy"}  # test_per_class
+BY_CLASS = {
+    "worst_class_accuracy",
+    "per_class_forgetting",
+    "few_shot_accuracy",
+}  # test_single_label_scores
 
 
 def matrix(R: list[list[float]], pooled: list[float]) -> ScoreMatrix:
@@ -325,3 +330,55 @@ def test_not_learning_scores_well(base: int, later: int, expected: float) -> Non
     assert values["bwt"] == 0.0
     assert values["average_forgetting"] == 0.0
     assert values["omega_all"] == pytest.approx(expected, abs=5e-4)
+
+
+# --- sessions that introduce no class have an eval set without samples, which is left out ---
+
+# Four sessions; session 0 introduces classes 0 and 1, session 2 class 2, the others none.
+TRUTH = [[0, 0, 1, 1], [], [2, 2], []]
+GROUPS = [[0, 1], [], [2], []]
+ANSWERS = [
+    [0, 0, 1, 0, 0, 1],  # set 0: 3/4
+    [0, 1, 0, 0, 0, 0],  # 1/4
+    [0, 1, 1, 2, 2, 2],  # 2/4, and set 2: 2/2
+    [0, 0, 1, 1, 2, 1],  # 4/4 and 1/2
+]
+
+
+WITHIN = np.tile([0, 0, 1, 1, 2, 2], (4, 1))
+P = predictions(TRUTH, ANSWERS, GROUPS, within=WITHIN)
+
+
+def test_untested_sessions_by_hand() -> None:
+    scores = score_matrix(P, "accuracy")
+    assert scores.tested.tolist() == [True, False, True, False]
+    assert scores.pooled.tolist() == [3 / 4, 1 / 4, 4 / 6, 5 / 6]  # all classes seen so far
+    chance, so_far = np.full(4, 0.25), np.array([1.0, 0.5, 1.0, 1.0])
+    values = compute(scores, Reference(ideal=0.5, chance=chance, so_far=so_far))
+    assert values["omega_base"] == pytest.approx((1 / 4 + 2 / 4 + 4 / 4) / 3 / 0.5)
+    assert values["omega_new"] == 1.0  # session 2 alone
+    assert values["omega_all"] == pytest.approx((1 / 4 + 4 / 6 + 5 / 6) / 3 / 0.5)
+    assert values["omega_streaming"] == pytest.approx((3 / 4 + 1 / 2 + 4 / 6 + 5 / 6) / 4)
+    assert values["final_accuracy"] == pytest.approx(5 / 6)
+    assert values["average_anytime_accuracy"] == pytest.approx((3 / 4 + 1 / 4 + 4 / 6 + 5 / 6) / 4)
+    assert values["average_accuracy"] == pytest.approx((1 + 1 / 2) / 2)
+    assert values["average_forgetting"] == pytest.approx(((3 / 4 - 1) + (1 - 1 / 2)) / 2)
+    assert values["learning_accuracy"] == pytest.approx((3 / 4 + 1) / 2)
+    assert values["bwt"] == pytest.approx(((1 - 3 / 4) + (1 / 2 - 1)) / 2)
+    assert math.isnan(values["fwt"])  # class 2 was not seen before session 2
+
+
+def test_curves_of_untested_sessions_by_hand() -> None:
+    scores = score_matrix(P, "accuracy")
+    assert aa(scores).tolist() == [3 / 4, 1 / 4, (2 / 4 + 1) / 2, (1 + 1 / 2) / 2]
+    expected = [3 / 4 - 1 / 4, 3 / 4 - 2 / 4, ((3 / 4 - 1) + (1 - 1 / 2)) / 2]
+    assert af(scores)[1:] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_set_without_samples_changes_nothing_else(name: str) -> None:
+    """Without sessions 1 and 3, the metrics of single sessions are those of the other two."""
+    fewer = predictions(TRUTH[::2], ANSWERS[::2], GROUPS[::2], within=WITHIN[::2])
+    a, b = (compute(score_matrix(p, name), Reference(ideal=0.5)) for p in (P, fewer))
+    assert a["omega_new"] == b["omega_new"]
+    assert a["learning_accuracy"] == b["learning_accuracy"]

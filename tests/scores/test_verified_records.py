@@ -9,16 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pinned_runs import (
-    CHANCE,
-    MLP,
-    OFFLINE,
-    edit,
-    merged,
-    write_references,
-    write_run,
-    write_runs,
-)
+from pinned_runs import CHANCE, MLP, OFFLINE, edit, merged, write_references, write_run, write_runs
 from report_records import make
 from toy import random_predictions
 from typer.testing import CliRunner
