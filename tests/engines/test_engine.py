@@ -6,14 +6,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
 import pytest
-from commands import caller
+from commands import caller, quick_workers
 from image_files import embedding_file
 
 from embedbench.cli.shared_options import chosen_device, chosen_engine, engine_name
@@ -68,13 +68,17 @@ def test_an_unknown_engine_lists_the_known_ones(text: str) -> None:
         Engine.parse(text)
 
 
-@pytest.mark.parametrize("text", ["local:0", "local:-1", "local:two", "local:1.5"])
-def test_local_takes_a_number(text: str) -> None:
-    with pytest.raises(UserError, match="takes a number of processes"):
-        Engine.parse(text)
-
-
 def test_settings_belong_to_an_engine() -> None:
+    assert pairs("--engine-set", ["nodelist=n1,n2, time=4h,", "qos=low"]) == {
+        "nodelist": "n1,n2",
+        "time": "4h",
+        "qos": "low",
+    }
+    with pytest.raises(UserError, match="takes name=value"):
+        pairs("--engine-set", ["n1,n2"])
+    for text in ("local:0", "local:-1", "local:two", "local:1.5"):
+        with pytest.raises(UserError, match="takes a number of processes"):
+            Engine.parse(text)
     with pytest.raises(UserError, match="--engine local takes no --engine-set"):
         Engine.parse("local", None, ["time=4h"])
     with pytest.raises(UserError, match="--engine local does not limit memory"):
@@ -107,9 +111,7 @@ def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.Mo
     with pytest.raises(UserError, match="there is no sbatch here"):
         Engine.parse("slurm")
     monkeypatch.setattr(engine.importlib.util, "find_spec", lambda _: None)  # type: ignore[attr-defined]
-    with pytest.raises(
-        UserError, match=r"^--engine ray needs Ray: pip install 'embedbench-cl\[ray"
-    ):
+    with pytest.raises(UserError, match=r"^--engine ray needs Ray: .*embedbench-cl\[ray"):
         Engine.parse("ray")
 
 
@@ -124,11 +126,8 @@ def test_jobs_that_slurm_refuses_or_whose_answer_is_lost(monkeypatch: pytest.Mon
         assert isinstance(executor, slurm_engine.SlurmExecutor)
         executor._jobs.submit = refuse  # type: ignore[method-assign]
         for _ in range(2):
-            refused = executor.submit(int, "3")
-            with pytest.raises(
-                UserError, match=r"take the jobs \(sbatch: error: invalid partition"
-            ):
-                refused.result(timeout=60)
+            with pytest.raises(UserError, match=r"\(sbatch: error: invalid partition"):
+                executor.submit(int, "3").result(timeout=60)
         job = SimpleNamespace(done=lambda: True, result=lambda: b"no answer", job_id="1")
         executor._jobs.submit = lambda *_: job  # type: ignore[method-assign]
         with pytest.raises(pickle.UnpicklingError):
@@ -214,8 +213,7 @@ def test_a_checkpoint_interval_above_the_time_of_a_job_is_refused(
     words += ["--engine-set", "cluster=local,time=1m", "--checkpoint", "61"]
     code, out, err = caller(monkeypatch, capfd)(*words)
     assert (code, out) == (2, "")
-    plain = " ".join(err.split())
-    assert "--checkpoint 61 saves nothing in jobs of 60 seconds; make it less, or give" in plain
+    assert "--checkpoint 61 saves nothing in jobs of 60 seconds" in " ".join(err.split())
     assert not (tmp_path / "runs").exists()
 
 
@@ -284,12 +282,9 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
         asked[-1].add_done_callback(lambda _: last.set())
         raise ZeroDivisionError
     assert [f.cancelled() for f in asked] == [False] * 2 + [True] * 4
-    with pytest.raises(
-        UserError, match=r"an_engine_of_others:wrong must return a concurrent.futures.Executor"
-    ):
+    with pytest.raises(UserError, match=r"others:wrong must return a concurrent.futures.Executor"):
         Engine.parse("an_engine_of_others:wrong").executor(1).__enter__()
-    fails = "^--engine an_engine_of_others:fails made no executor: RuntimeError: no cluster today$"
-    with pytest.raises(UserError, match=fails):
+    with pytest.raises(UserError, match=r"others:fails .*: RuntimeError: no cluster today$"):
         Engine.parse("an_engine_of_others:fails").executor(1).__enter__()
     with pytest.raises(UserError, match="cannot import 'nowhere'"):
         Engine.parse("nowhere:make")
@@ -343,8 +338,6 @@ def raise_odd() -> None:
 
 
 def test_an_error_travels_in_its_words() -> None:
-    import pickle
-
     run = runner()
     assert pickle.loads(run(pack(int, ("7",), {}))) == (True, 7)
     good, error = pickle.loads(run(pack(int, ("x",), {})))
@@ -376,8 +369,8 @@ def test_the_device_of_an_engine_elsewhere_is_not_looked_for_here() -> None:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Executor:
-    with local_executor(2) as executor:
+def pool() -> Iterator[Executor]:
+    with quick_workers(), local_executor(2) as executor:
         yield executor
 
 
@@ -404,7 +397,7 @@ def die(mark: str, times: int) -> int:
 def test_a_lost_process_costs_its_task_a_retry_and_no_other_task_anything(
     pool: Executor, tmp_path: Path
 ) -> None:
-    slow = pool.submit(time.sleep, 1)
+    slow = pool.submit(time.sleep, 0.5)
     once = pool.submit(die, str(tmp_path / "once"), 1)
     always = pool.submit(die, str(tmp_path / "always"), 99)
     others = [pool.submit(abs, -n) for n in range(5)]
@@ -420,8 +413,8 @@ def test_what_was_not_begun_is_cancelled_when_the_work_is_given_up() -> None:
     futures = []
 
     def give_up() -> None:
-        with local_executor(1) as executor:
-            futures.extend(executor.submit(time.sleep, 0.5) for _ in range(5))
+        with quick_workers(), local_executor(1) as executor:
+            futures.extend(executor.submit(time.sleep, 0.2) for _ in range(5))
             while not futures[0].running():
                 time.sleep(0.01)
             raise ZeroDivisionError
@@ -429,10 +422,3 @@ def test_what_was_not_begun_is_cancelled_when_the_work_is_given_up() -> None:
     with pytest.raises(ZeroDivisionError):
         give_up()
     assert [f.cancelled() for f in futures] == [False, True, True, True, True]
-
-
-def test_a_value_may_hold_commas() -> None:
-    given = pairs("--engine-set", ["nodelist=n1,n2, time=4h,", "qos=low"])
-    assert given == {"nodelist": "n1,n2", "time": "4h", "qos": "low"}
-    with pytest.raises(UserError, match="takes name=value"):
-        pairs("--engine-set", ["n1,n2"])

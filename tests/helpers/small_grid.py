@@ -1,13 +1,17 @@
-"""A grid of small cells with references, for engines; and what it must give."""
+"""Grids of small cells, with and without references, and what they must give."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 from image_files import embedding_file
 from plan_runs import plan
 
+from embedbench.runs import run_one
 from embedbench.runs.grid_scheduler import Outcome, run_grid
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import Task
 
 LEARNERS = ("ncm", "slda")
 ITEMS = (
@@ -21,6 +25,31 @@ def small_grid(folder: Path, seeds: Sequence[int]) -> list[RunSpec]:
     settings = list(ITEMS)
     file = str(embedding_file(folder).path)
     return plan([file], "incremental-class", list(LEARNERS), seeds, settings)
+
+
+def open_cells(
+    folder: Path, learners: str = "ncm", *items: str, seeds: Sequence[int] = (0, 1, 2)
+) -> list[RunSpec]:
+    """Runs without an offline reference, on a file in a folder."""
+    file, settings = str(embedding_file(folder).path), ["references=0", *items]
+    return plan([file], "incremental-class", learners.split(","), seeds, settings)
+
+
+def before_each_run(monkeypatch: pytest.MonkeyPatch, look: Callable[[Task], Any]) -> None:
+    """Call `look` with each task that is made from now on, before it is."""
+    execute = run_one.execute
+
+    def looked(task: Task, *args: Any) -> None:
+        look(task)
+        execute(task, *args)
+
+    monkeypatch.setattr(run_one, "execute", looked)
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Every file under a directory."""
+    files = sorted(p for p in root.rglob("*") if p.is_file())
+    return {str(p.relative_to(root)): p.read_bytes() for p in files}
 
 
 def words(cells: Sequence[RunSpec], seeds: str, out: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """How sure a learner was: the tables of version 1.1, against their definition in loops."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 import torch
 from toy import class_stream
 
-from embedbench.array_types import Bools
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import Context, Learner
-from embedbench.runs.answers_from_scores import make_evaluator
+from embedbench.runs.answers_from_scores import Candidates, Moment, make_evaluator
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Session, Stream, StreamSpec
@@ -50,16 +51,14 @@ class OwnRule(Scripted):
         return 2 * self.scores(x) + 5
 
 
-def numbered_stream(limits: list[list[int] | None]) -> Stream:
+def numbered_stream(limits: Sequence[list[int] | None] = (None,) * 3) -> Stream:
     """Three sessions; the first column is the number of the row; candidates of each eval set."""
     stream = class_stream([[4, 1, 6], [0, 3], [2, 5]], n_test=9)
     values = table_of(stream.sessions[0].x).values
     values[:, 0] = np.arange(len(values))
     sets = []
     for eval_set, limit in zip(stream.eval_sets, limits, strict=True):
-        mask = None
-        if limit is not None:
-            mask = np.isin(np.arange(N_CLASSES), limit)
+        mask = None if limit is None else np.isin(np.arange(N_CLASSES), limit)
         sets.append(replace(eval_set, candidates=mask))
     return replace(stream, eval_sets=tuple(sets))
 
@@ -101,7 +100,7 @@ def expected(scores: Any, y: int, candidates: Any, kind: str) -> dict[str, float
     return values
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["logits", "log-likelihoods", "probabilities", "cosines", "own"])
 @pytest.mark.parametrize("limits", [[None] * 3, [None, [0, 3, 4], [2, 5]]], ids=["all", "some"])
@@ -140,8 +139,6 @@ def test_the_tables_are_as_defined(kind: str, dtype: Any, seed: int, limits: Any
 @pytest.mark.parametrize("gap", [20.0, 40.0, 60.0, 90.0])
 def test_a_sure_answer_is_not_rounded_to_certainty(gap: float) -> None:
     """1 + e^-40 is 1 in float64; the order of such answers is the signal `softmax`."""
-    from embedbench.runs.answers_from_scores import Candidates
-
     scores = torch.tensor([[7.0, 7.0 - gap, 7.0 - gap], [3.0 - gap, 3.0, 3.0 - gap - 1]]).double()
     answer, zero = torch.tensor([0, 1], dtype=torch.int32), torch.zeros(2, dtype=torch.int64)
     among = Candidates(np.ones((1, 3), dtype=np.bool_), "cpu")
@@ -151,58 +148,38 @@ def test_a_sure_answer_is_not_rounded_to_certainty(gap: float) -> None:
     assert values["true_logp"].tolist() == values["logp"].tolist()
 
 
-def test_a_plain_run_has_the_answers_of_a_full_one() -> None:
-    stream = numbered_stream([None, [0, 3, 4], None])
-    table = random_scores(stream, 1, np.float32, "logits")
-    full, _ = run_stream(stream, Scripted(table), Seeds.of(0))
-    plain, _ = run_stream(stream, Scripted(table), Seeds.of(0), full=False)
-    for name, value in vars(plain).items():
-        if name in CONFIDENCE:
-            assert value is None
-        else:
-            np.testing.assert_array_equal(value, getattr(full, name))
-
-
 def test_more_classes_than_a_rank_holds() -> None:
     """Beyond 65,534 the place saturates, and never says that the class was not seen."""
-    from embedbench.runs.answers_from_scores import Candidates
-
-    n = 66_000
-    scores = torch.arange(n).flip(0).float()[None]
-    y = torch.tensor([n - 1])
-    sets = torch.zeros(1, dtype=torch.int64)
-    allowed: Bools = np.ones((1, n), dtype=np.bool_)
-    first = torch.zeros(1, dtype=torch.int32)
-    values = Candidates(allowed, "cpu").confidence(scores, None, first, y, sets)
+    n, zero = 66_000, torch.zeros(1, dtype=torch.int64)
+    scores, y = torch.arange(n).flip(0).float()[None], torch.tensor([n - 1])
+    among = Candidates(np.ones((1, n), dtype=np.bool_), "cpu")
+    values = among.confidence(scores, None, zero.int(), y, zero)
     assert values["rank"].tolist() == [65534]
 
 
 def test_a_kind_of_scores_that_is_none_is_refused() -> None:
-    stream = numbered_stream([None] * 3)
+    stream = numbered_stream()
     table = random_scores(stream, 1, np.float32, "logits")
-    with pytest.raises(UserError, match=r"unknown scores_are 'logit'. Did you mean 'logits'"):
+    with pytest.raises(UserError, match=r"scores_are 'logit'.*'logits'"):
         run_stream(stream, Scripted(table, "logit"), Seeds.of(0))
 
 
 def test_log_probabilities_that_are_nan_are_refused() -> None:
-    stream = numbered_stream([None] * 3)
+    stream = numbered_stream()
 
     class Careless(OwnRule):
         def log_probabilities(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
             return self.scores(x).log()  # of numbers below 0
 
     learner = Careless(random_scores(stream, 1, np.float32, "logits"))
-    with pytest.raises(UserError, match="Careless must give log-probabilities wherever its scores"):
+    with pytest.raises(UserError, match="Careless must give log-probabilities"):
         run_stream(stream, learner, Seeds.of(0))
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True)])
 def test_a_run_goes_on_with_what_its_checkpoint_has(before: bool, after: bool) -> None:
     """A run that began plain ends plain; one that is to end plain drops the rest."""
-    from embedbench.learning.checkpoint_state import pack_state, unpack_state
-    from embedbench.runs.answers_from_scores import Moment
-
-    stream = numbered_stream([None] * 3)
+    stream = numbered_stream()
     learner = Scripted(random_scores(stream, 2, np.float32, "logits"))
     learner.start(stream.spec, Seeds.of(0), "cpu")
     whole, _ = run_stream(stream, learner, Seeds.of(0), full=before and after)

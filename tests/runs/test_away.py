@@ -1,6 +1,7 @@
 """Cells on workers that see the runs directory, and on workers that do not."""
 
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,13 @@ from embedbench.storage import user_cache
 class Far(Executor):
     """Runs calls here, after `before`; it stands for a machine elsewhere."""
 
-    before: Any = staticmethod(lambda call: call)
+    def before(self, call: Any) -> Any:
+        return call
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         try:
-            future.set_result(type(self).before(fn)(*args, **kwargs))
+            future.set_result(self.before(fn)(*args, **kwargs))
         except Exception as error:
             future.set_exception(error)
         return future
@@ -36,80 +38,62 @@ class Far(Executor):
 class Blind(Far):
     """Its worker sees another directory under the name of the runs directory."""
 
-    @staticmethod
-    def before(call: Any) -> Any:
+    def before(self, call: Any) -> Any:
         return replace(call, mark="of another directory")
-
-
-def far(*_: Any) -> Executor:
-    return Far()
-
-
-def blind(*_: Any) -> Executor:
-    return Blind()
-
-
-def threads(*_: Any) -> Executor:
-    return ThreadPoolExecutor(2)
 
 
 class OtherNumbers(Far):
     """Its worker has another number for the device of the runs directory."""
 
-    @staticmethod
-    def before(call: Any) -> Any:
+    def before(self, call: Any) -> Any:
         here = user_cache.identity
-
-        def away_from_here() -> Any:
-            with mock.patch.object(user_cache, "identity", lambda path: f"9{here(path)}"):
-                return call()
-
-        return away_from_here
+        return mock.patch.object(user_cache, "identity", lambda path: f"9{here(path)}")(call)
 
 
-def other_numbers(*_: Any) -> Executor:
-    return OtherNumbers()
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Far]], Engine]:
+    """A function that makes an engine of an executor."""
+
+    def made(kind: type[Far]) -> Engine:
+        monkeypatch.setattr("embedbench.plugins.load", lambda *_: lambda *_: kind())
+        monkeypatch.setattr(Engine, "kind", "far")
+        monkeypatch.setattr(Engine, "is_local", False)
+        return Engine("tests:far")
+
+    return made
 
 
-@pytest.mark.parametrize("engine", ["far", "blind"])
+@pytest.mark.parametrize("kind", [Far, Blind])
 def test_workers_give_the_same_bytes(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type[Far], use: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("embedbench.plugins.load", lambda kind, name: globals()[name])
-    cells = small_grid(tmp_path, [0, 1])
+    engine, cells = use(kind), small_grid(tmp_path, [0, 1])
     good = expected(cells, tmp_path / "good")
     sent: list[str] = []
     publishes = grid_scheduler._publish
     monkeypatch.setattr(
         grid_scheduler, "_publish", lambda task, files: sent.extend(files) or publishes(task, files)
     )
-    monkeypatch.setattr(Engine, "kind", engine)
-    monkeypatch.setattr(Engine, "is_local", False)
     root = tmp_path / "runs"
-    outcome = run_grid(cells, root, engine=Engine(f"tests:{engine}"))
+    outcome = run_grid(cells, root, engine=engine)
     check_same(outcome, cells, root, good)
-    assert sent == ([] if engine == "far" else ["predictions.h5", "record.json"] * len(good))
+    assert sent == ([] if kind is Far else ["predictions.h5", "record.json"] * len(good))
     for place in outcome.run_dirs:  # references lie with the driver
         there = record_files.load(place)
         assert there.reference.source != "missing"
         twin = record_files.load(tmp_path / "good" / place.relative_to(root))
         assert there.metrics == pytest.approx(twin.metrics, nan_ok=True)
     marks = {place: (place / "predictions.h5").stat().st_mtime_ns for place in outcome.run_dirs}
-    again = run_grid(cells, root, engine=Engine(f"tests:{engine}"), overwrite=True)
+    again = run_grid(cells, root, engine=engine, overwrite=True)
     check_same(again, cells, root, good)
     assert all((p / "predictions.h5").stat().st_mtime_ns > m for p, m in marks.items())
 
 
-def test_overwrite_on_another_machine_makes_the_runs_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("embedbench.plugins.load", lambda kind, name: globals()[name])
-    monkeypatch.setattr(Engine, "kind", "other_numbers")
-    monkeypatch.setattr(Engine, "is_local", False)
-    cells = small_grid(tmp_path, [0])
-    before = run_grid(cells, tmp_path / "runs", engine=Engine("tests:other_numbers"))
+def test_overwrite_on_another_machine_makes_the_runs_again(tmp_path: Path, use: Any) -> None:
+    engine, cells = use(OtherNumbers), small_grid(tmp_path, [0])
+    before = run_grid(cells, tmp_path / "runs", engine=engine)
     runs = {place: run_at(place) for place in before.run_dirs}
-    after = run_grid(cells, tmp_path / "runs", engine=Engine("tests:other_numbers"), overwrite=True)
+    after = run_grid(cells, tmp_path / "runs", engine=engine, overwrite=True)
     assert after.run_dirs == before.run_dirs
     assert all(run_at(place) not in (None, run) for place, run in runs.items())
 
@@ -131,15 +115,12 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Any
 ) -> None:
-    monkeypatch.setattr("embedbench.plugins.load", lambda kind, name: globals()[name])
-    monkeypatch.setattr(Engine, "kind", "far")
-    monkeypatch.setattr(Engine, "is_local", False)
-    (cell, *_) = cells = small_grid(tmp_path, [0])
+    engine, (cell, *_) = use(Far), (cells := small_grid(tmp_path, [0]))
     file = Path(cell.files[0])
     monkeypatch.setattr(grid_scheduler.os, "access", lambda *_: False)  # type: ignore[attr-defined]
-    outcome = run_grid(cells, tmp_path / "a", engine=Engine("tests:far"))
+    outcome = run_grid(cells, tmp_path / "a", engine=engine)
     assert len(outcome.failed) == 4
     assert outcome.bad_input
     assert f"{file} cannot be read on " in outcome.failed[0][1]
@@ -147,8 +128,6 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
 
     task = make_task(cell, tmp_path / "b", StreamCache())
     moved = replace(task, run_dir=task.run_dir.with_name("seed-7"))
-    with pytest.raises(
-        grid_scheduler.UserError, match=r"the file on .* is not the one that the run was"
-    ):
+    with pytest.raises(grid_scheduler.UserError, match=r"the file on .* is not the one"):
         grid_scheduler.RemoteCall(moved, 1, "mark")()
     assert not answers(tmp_path)

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
-import numpy as np
 import pytest
-from commands import start, stored
-from image_files import embedding_file
-from plan_runs import plan
+from commands import start
+from small_grid import answers, before_each_run, expected, open_cells, small_grid, tree, words
 
 from embedbench.cli.app import main
 from embedbench.runs import grid_scheduler, run_dirs, run_one
@@ -24,6 +23,7 @@ from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import Task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.run_record import SessionCosts
@@ -119,14 +119,6 @@ def test_what_ended_processes_leave_is_cleared_up(tmp_path: Path) -> None:
     assert (names(tmp_path), text_in(place)) == (sorted([*others, "seed-1"]), "new")
 
 
-def test_a_run_that_was_put_aside_comes_back_if_nothing_replaced_it(tmp_path: Path) -> None:
-    place = run_in(tmp_path / "seed-0", "old")
-    aside = run_dirs.set_aside(place)
-    assert re.fullmatch(r"\.seed-0\..+\.old", aside.name)
-    run_dirs.tidy(place, tmp_path)
-    assert (names(tmp_path), text_in(place)) == (["seed-0"], "old")
-
-
 def test_runs_at_work_are_in_no_report(tmp_path: Path) -> None:
     run_in(tmp_path / "a" / "seed-0")
     run_in(tmp_path / "a" / ".seed-1.north-1-ab.tmp")
@@ -163,22 +155,14 @@ def test_a_checkpoint_is_written_only_while_the_lease_is_held(tmp_path: Path) ->
 
 @pytest.fixture
 def cells(tmp_path: Path) -> list[RunSpec]:
-    """Three seeds of one learner; no offline runs."""
-    file = str(embedding_file(tmp_path).path)
-    parsed = ["references=0"]
-    return plan([file], "incremental-class", ["ncm"], [0, 1, 2], parsed)
+    return open_cells(tmp_path)
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the cells that are made, in their order."""
-    execute, names = run_one.execute, []
-
-    def noted(task: Any, *args: Any) -> Path:
-        names.append(f"{task.spec.learner} {task.spec.seed}")
-        return execute(task, *args)
-
-    monkeypatch.setattr(run_one, "execute", noted)
+    names: list[str] = []
+    before_each_run(monkeypatch, lambda t: names.append(f"{t.spec.learner} {t.spec.seed}"))
     return names
 
 
@@ -271,19 +255,17 @@ def test_a_failure_after_the_lease_was_lost_is_none(
     cells: list[RunSpec], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who took the lease over has removed what this process was about to publish."""
-    execute, lost = run_one.execute, []
 
-    def cleared(task: Any, threads: int, notify: Any, lease: leases.Lease) -> Path:
-        if not lost:
-            lost.append(task.spec)
-            lease.path.unlink()
+    def clear(task: Task) -> None:
+        if not made:
+            task.lease.unlink()
+            made.append("lost")
             raise FileNotFoundError(2, "No such file or directory")
-        return execute(task, threads, notify, lease)
 
-    monkeypatch.setattr(run_one, "execute", cleared)
+    before_each_run(monkeypatch, clear)
     outcome = run_grid(cells, tmp_path)
     assert not outcome.failed
-    assert made == [*ALL[1:], ALL[0]]
+    assert made == ["lost", *ALL[1:], ALL[0]]
 
 
 # --- --overwrite ----------------------------------------------------------------------------------
@@ -295,13 +277,8 @@ def test_a_run_that_is_replaced_is_aside_until_the_new_one_is_finished(
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
     text = (place / "record.json").read_text()
     checkpoint_path(place).mkdir()
-    execute, there = run_one.execute, []
-
-    def looked(task: Any, *args: Any) -> Path:
-        there.extend(names(place.parent))
-        return execute(task, *args)
-
-    monkeypatch.setattr(run_one, "execute", looked)
+    there: list[str] = []
+    before_each_run(monkeypatch, lambda _: there.extend(names(place.parent)))
     run_grid(cells[:1], tmp_path, overwrite=True)
     beside = {re.sub(r"0\..*\.old", "0.WRITER.old", name) for name in there}
     assert beside == {".seed-0.WRITER.old", ".seed-0.lease"}
@@ -317,12 +294,8 @@ def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
     error: type[BaseException],
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
-    before = {p.name: p.read_bytes() for p in place.iterdir()}
-
-    def fails(*_: Any) -> Path:
-        raise error
-
-    monkeypatch.setattr(run_one, "execute", fails)
+    before = tree(place.parent)
+    monkeypatch.setattr(run_one, "execute", Mock(side_effect=error))
     if error is KeyboardInterrupt:
         with pytest.raises(KeyboardInterrupt):
             run_grid(cells[:1], tmp_path, overwrite=True)
@@ -330,8 +303,7 @@ def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
         outcome = run_grid(cells[:1], tmp_path, overwrite=True)
         assert len(outcome.failed) == 1
         assert outcome.run_dirs == [place]
-    assert names(place.parent) == ["seed-0"]
-    assert {p.name: p.read_bytes() for p in place.iterdir()} == before
+    assert tree(place.parent) == before
 
 
 def test_what_stopped_workers_put_aside_comes_back(
@@ -356,7 +328,7 @@ def test_what_a_killed_process_put_aside_is_kept_by_the_next(
     cells: list[RunSpec], made: list[str], tmp_path: Path
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
-    run_dirs.set_aside(place)
+    assert re.fullmatch(r"\.seed-0\..+\.old", run_dirs.set_aside(place).name)
     made.clear()
     outcome = run_grid(cells[:1], tmp_path)
     assert (outcome.run_dirs, outcome.skipped, outcome.elsewhere) == ([place], 2, 0)
@@ -373,9 +345,9 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(run_one, "execute", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    words = ["run", *cells[0].files, "--protocol", "incremental-class", "--learner", "ncm"]
-    words += ["--set", "references=0", "--device", "cpu", "--out", str(tmp_path), "--overwrite"]
-    monkeypatch.setattr(sys, "argv", ["embedbench", *words])
+    line = ["run", *cells[0].files, "--protocol", "incremental-class", "--learner", "ncm"]
+    line += ["--set", "references=0", "--device", "cpu", "--out", str(tmp_path), "--overwrite"]
+    monkeypatch.setattr(sys, "argv", ["embedbench", *line])
     try:
         with pytest.raises(SystemExit) as ended:
             main()
@@ -390,13 +362,10 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(
 
 
 def test_two_processes_share_one_directory(tmp_path: Path) -> None:
-    file, learners = embedding_file(tmp_path).path, ["ncm", "slda"]
-    items = ["references=1", "offline.mlp.units=8"]
-    items += ["offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=2"]
-    words = ["run", str(file), "--protocol", "incremental-class", "--learner", ",".join(learners)]
-    words += ["--seeds", "0-2", "--jobs", "1", "--out", str(tmp_path / "runs")]
-    words += [w for item in items for w in ("--set", item)]
-    both = [start(words, tmp_path / name) for name in "ab"]
+    grid = small_grid(tmp_path, [0, 1, 2])
+    line = [*words(grid, "0-2", tmp_path / "runs"), "--jobs", "1"]
+    line.remove("--quiet")
+    both = [start(line, tmp_path / name) for name in "ab"]
     for process in both:
         process.join()
     said = [(tmp_path / name).read_text() for name in "ab"]
@@ -406,14 +375,10 @@ def test_two_processes_share_one_directory(tmp_path: Path) -> None:
     kept = re.findall(r"(\d+) (?:finished runs|runs were finished)", "".join(said))
     assert sum(map(int, kept)) == len(places) == 10  # each was made by one, and seen by the other
     assert not list((tmp_path / "runs").rglob(".*"))
-    settings, seeds = items, [0, 1, 2]
-    alone = plan([str(file)], "incremental-class", learners, seeds, settings)
-    for place in run_grid(alone, tmp_path / "one").run_dirs:
-        twin = tmp_path / "runs" / place.relative_to(tmp_path / "one")
-        np.testing.assert_array_equal(stored(place)["answer"], stored(twin)["answer"])
-        assert record_files.load(place).metrics == pytest.approx(
-            record_files.load(twin).metrics, nan_ok=True
-        )
+    assert answers(tmp_path / "runs") == expected(grid, tmp_path / "one")
+    for place in places:
+        twin = record_files.load(tmp_path / "one" / place.relative_to(tmp_path / "runs"))
+        assert record_files.load(place).metrics == pytest.approx(twin.metrics, nan_ok=True)
 
 
 PARENT = """

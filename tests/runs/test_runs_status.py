@@ -9,18 +9,16 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from commands import start
-from image_files import embedding_file
-from plan_runs import plan
+from small_grid import before_each_run, open_cells, tree
 
 from embedbench.cli.runs_commands import fitted_text, live, status_parts, summary
-from embedbench.runs import run_one, runs_status
+from embedbench.runs import runs_status
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import Task
 from embedbench.runs.runs_status import AbandonedRun, FailedRun, Running, Status, Watcher
 from embedbench.scores.run_record import Costs
 from embedbench.storage import leases
@@ -29,16 +27,7 @@ from embedbench.text.terminal_text import render_text
 
 @pytest.fixture
 def cells(tmp_path: Path) -> list[RunSpec]:
-    """Three seeds of one learner, without offline runs."""
-    file = str(embedding_file(tmp_path).path)
-    parsed = ["references=0"]
-    return plan([file], "incremental-class", ["ncm"], [0, 1, 2], parsed)
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    """Every file under a directory."""
-    files = sorted(p for p in root.rglob("*") if p.is_file())
-    return {str(p.relative_to(root)): p.read_bytes() for p in files}
+    return open_cells(tmp_path)
 
 
 def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
@@ -101,17 +90,18 @@ def test_a_grid_says_what_is_to_come_and_what_failed(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looked at before each cell; each takes 100 s, and one fails."""
-    root, execute, seen = tmp_path / "runs", run_one.execute, []
+    root, seen = tmp_path / "runs", list[Status]()
     watcher = Watcher(root)
-    monkeypatch.setattr(Watcher, "_seconds", took)
+    monkeypatch.setattr(
+        Watcher, "_seconds", lambda _, place: 100.0 if (place / "record.json").exists() else None
+    )
 
-    def looked(task: Any, *args: Any) -> Path:
+    def look(task: Task) -> None:
         seen.append(watcher.look())
-        if task.spec.seed == 1 and task.spec.learner.name == "ncm":
+        if task.label == "ncm seed 1":
             raise ZeroDivisionError("on purpose")
-        return execute(task, *args)
 
-    monkeypatch.setattr(run_one, "execute", looked)
+    before_each_run(monkeypatch, look)
     run_grid(cells, root)
     counts = [(s.planned, s.done, len(s.running), s.waiting, len(s.failed)) for s in seen]
     assert counts == [
@@ -131,26 +121,18 @@ def test_a_grid_says_what_is_to_come_and_what_failed(
     assert [p.name for p in root.iterdir() if p.name.startswith(".")] == []
 
 
-def took(_: Watcher, place: Path) -> float | None:
-    return 100.0 if (place / "record.json").exists() else None
-
-
-def test_what_cells_took_is_read_from_their_records(cells: list[RunSpec], tmp_path: Path) -> None:
-    (place, *_) = run_grid(cells, tmp_path / "runs").run_dirs
-    taken = json.loads((place / "record.json").read_text())["seconds"]
-    watcher = Watcher(tmp_path / "runs")
-    assert watcher._seconds(place) == taken["learn"] + taken["evaluate"]
-    assert watcher._seconds(place.parent) is None
-
-
-@pytest.mark.parametrize("seconds", [math.nan, math.inf, 1e308, -1e300])
+@pytest.mark.parametrize(
+    ("seconds", "took"),
+    [(2.5, 3.5), *((s, None) for s in (math.nan, math.inf, 1e308, -1e300))],
+)
 def test_what_no_cell_can_take_is_left_out(
-    seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seconds: float, took: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = SimpleNamespace(seconds=Costs(seconds, 1.0))
-    monkeypatch.setattr(runs_status.record_files, "is_finished", lambda _: True)
     monkeypatch.setattr(runs_status.record_files, "load", lambda _: made)
     assert Watcher(tmp_path)._seconds(tmp_path) is None
+    monkeypatch.setattr(runs_status.record_files, "is_finished", lambda _: True)
+    assert Watcher(tmp_path)._seconds(tmp_path) == took
 
 
 def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
@@ -177,14 +159,9 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
 def test_with_overwrite_a_cell_is_done_when_it_is_replaced(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, execute, seen = tmp_path / "runs", run_one.execute, []
+    root, seen = tmp_path / "runs", list[Status]()
     run_grid(cells, root)
-
-    def looked(task: Any, *args: Any) -> Path:
-        seen.append(runs_status.status(root))
-        return execute(task, *args)
-
-    monkeypatch.setattr(run_one, "execute", looked)
+    before_each_run(monkeypatch, lambda _: seen.append(runs_status.status(root)))
     run_grid(cells, root, overwrite=True)
     assert [(s.planned, s.done, s.waiting) for s in seen] == [(6, 3, 2), (6, 4, 1), (6, 5, 0)]
 
@@ -193,40 +170,15 @@ def test_a_grid_that_goes_on_keeps_its_total(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of three seeds, with those of chance, were made before."""
-    root, execute, seen = tmp_path / "runs", run_one.execute, []
+    root, seen = tmp_path / "runs", list[Status]()
     run_grid(cells[:2], root)
-
-    def looked(task: Any, *args: Any) -> Path:
-        seen.append(runs_status.status(root))
-        return execute(task, *args)
-
-    monkeypatch.setattr(run_one, "execute", looked)
+    before_each_run(monkeypatch, lambda _: seen.append(runs_status.status(root)))
     run_grid(cells, root)
     assert [(s.planned, s.done, s.waiting) for s in seen] == [(6, 4, 1), (6, 5, 0)]
     seen.clear()
     run_grid(cells, root)
     assert not seen  # and no plan
     assert not list(root.glob(".plan-*"))
-
-
-def test_the_status_of_a_command_in_another_process(tmp_path: Path) -> None:
-    file = embedding_file(tmp_path).path
-    words = ["run", str(file), "--protocol", "incremental-class", "--learner", "ncm", "--jobs", "1"]
-    words += ["--seeds", "0-3", "--set", "references=0", "--out", str(tmp_path / "runs")]
-    process = start(words, tmp_path / "printed")
-    seen = []
-    while process.is_alive():
-        now = Watcher(tmp_path / "runs").look()
-        if now.planned is not None:
-            seen.append(now)
-        time.sleep(0.005)
-    process.join()
-    assert process.exitcode == 0, (tmp_path / "printed").read_text()
-    assert seen
-    for now in seen:
-        assert now.planned == 8
-        assert {r.pid for r in now.running} <= {process.pid}
-    assert [s.done for s in seen] == sorted(s.done or 0 for s in seen)
 
 
 BUSY = Status(

@@ -121,7 +121,7 @@ class Told(SLDA):
         return scores
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_metrics_are_those_of_scikit_learn_on_the_scores(tmp_path: Path, seed: int) -> None:
     Told.given.clear()
     stream = stream_with(tmp_path, other(tmp_path, apart=1.0), order="random", seed=seed)
@@ -149,14 +149,11 @@ def test_metrics_are_those_of_scikit_learn_on_the_scores(tmp_path: Path, seed: i
             assert near < 0.05 * gaps.size  # or else this says nothing
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_chance_knows_nothing_of_far_samples(tmp_path: Path, seed: int) -> None:
+def test_chance_knows_nothing_of_far_samples(tmp_path: Path) -> None:
     far = other(tmp_path, test=400)
     file = make_file(tmp_path, (9,) * 3, (0,) * 3, (400,) * 3)
     stream = with_far_samples(IncrementalClass(base=1).build([file], seed=0), file, far)
-    p, _ = run_stream(
-        stream, Chance(seed=seed) if "seed" in vars(Chance()) else Chance(), Seeds.of(seed)
-    )
+    p, _ = run_stream(stream, Chance(), Seeds.of(0))
     assert isinstance(p, Predictions)
     curve = ANSWER_METRICS["far_auroc_by_score"].curve(p)
     assert curve is not None
@@ -165,26 +162,20 @@ def test_chance_knows_nothing_of_far_samples(tmp_path: Path, seed: int) -> None:
         assert area == pytest.approx(0.5, abs=4 * error)
 
 
-def test_a_file_without_a_test_split_gives_all_its_samples(tmp_path: Path) -> None:
-    far = stream_with(tmp_path, other(tmp_path, test=0)).far
-    assert far is not None
-    assert len(far) == 21
-
-
 def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:
+    every = stream_with(tmp_path, other(tmp_path, test=0)).far
+    assert every is not None
+    assert len(every) == 21  # all samples of a file without a test split
     stream = stream_with(tmp_path, other(tmp_path, "bwx"))
     assert stream.far is not None
     assert len(stream.far) == 10
-    assert stream.notes[-1] == (
-        "10 samples of 2 classes of other.h5 are unknown; those of b are left out, because the "
-        "stream teaches such a class"
+    assert stream.notes[-1].startswith(
+        "10 samples of 2 classes of other.h5 are unknown; those of b"
     )
     unnamed = other(tmp_path, name="unnamed.h5", backbone="unknown")
     file = EmbeddingFile.open(tmp_path / "file.h5")
-    assert with_far_samples(replace(stream, far=None), file, unnamed).notes[-1] == (
-        "15 samples of 3 classes of unnamed.h5 are unknown; which backbone made their features, or "
-        "the stream's, is not stated"
-    )
+    note = with_far_samples(replace(stream, far=None), file, unnamed).notes[-1]
+    assert note.startswith("15 samples of 3 classes of unnamed.h5 are unknown; which backbone")
 
 
 # --- the run ---
@@ -286,18 +277,9 @@ def words(folder: Path, *more: str) -> list[str]:
     protocol = "permutation" if "permutation" in more else "incremental-class"
     settings = [item for item in SETTINGS if protocol == "incremental-class" or "base" not in item]
     more = tuple(word for word in more if word != protocol)
-    stream = [str(folder / "file.h5"), "--protocol", protocol]
-    stream += [word for item in settings for word in ("--set", item)]
-    return [
-        "run",
-        *stream,
-        "--learner",
-        "slda,ncm",
-        "--out",
-        str(folder / "runs"),
-        "--quiet",
-        *more,
-    ]
+    line = ["run", str(folder / "file.h5"), "--protocol", protocol, "--learner", "slda,ncm"]
+    line += [word for item in settings for word in ("--set", item)]
+    return [*line, "--out", str(folder / "runs"), "--quiet", *more]
 
 
 def test_tables_and_figures_have_it_when_they_are_asked_for(

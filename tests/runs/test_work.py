@@ -3,24 +3,21 @@
 import dataclasses
 import json
 import pickle
-import sys
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-from image_files import embedding_file
-from plan_runs import plan
+from small_grid import open_cells
 
 from embedbench.config.fields_added_later import identity, later
 from embedbench.engines.local_pool import local_executor
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.models.ncm import NCM
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
@@ -28,14 +25,7 @@ from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 
-
-def cells(
-    folder: Path, learners: str = "ncm", *items: str, seeds: tuple[int, ...] = (0,)
-) -> list[RunSpec]:
-    names = learners.split(",")
-    file = str(embedding_file(folder).path)
-    parsed = ["references=0", *items]
-    return plan([file], "incremental-class", names, seeds, parsed)
+cells = partial(open_cells, seeds=(0,))
 
 
 # --- identity ---
@@ -50,17 +40,7 @@ def test_cells_are_equal_by_their_settings_and_survive_a_pickle(tmp_path: Path) 
     assert again == one
     assert hash(again) == hash(one)
     assert (str(one.learner), one.learner == "mlp") == ("mlp", False)
-
-
-def test_the_log_of_a_search_decides_nothing(tmp_path: Path) -> None:
-    (cell,) = cells(tmp_path)
-    assert dataclasses.replace(cell, tuning={"learner": "ncm"}) == cell
-
-
-def test_planning_opens_no_file() -> None:
-    parsed = []
-    (cell,) = plan(["nowhere.h5"], "permutation", ["ewc"], [0], parsed)
-    assert cell.files == ("nowhere.h5",)
+    assert dataclasses.replace(one, tuning={"learner": "mlp"}) == one  # a log decides nothing
 
 
 def test_a_fresh_learner_leaves_the_settings_alone(tmp_path: Path) -> None:
@@ -73,34 +53,22 @@ def test_a_fresh_learner_leaves_the_settings_alone(tmp_path: Path) -> None:
 # --- made once ---
 
 
-def test_a_text_becomes_an_object_once_and_a_name_a_class_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-    find = learner_and_protocol_names.learner_class
-
-    def counted(name: str) -> Any:
-        calls.append(name)
-        return find(name)
-
-    monkeypatch.setattr(learner_and_protocol_names, "learner_class", counted)
-    planned = cells(tmp_path, "ncm", "ncm.metric=cosine", seeds=(0, 1))
-    assert sorted(calls) == ["chance", "ncm", "offline"]
-    outcome = run_grid(planned, tmp_path / "runs")
-    assert not outcome.failed
-    assert len(calls) == 3
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """An entry for each stream that is built."""
+    builds, counts = IncrementalClass.build, list[int]()
+    monkeypatch.setattr(
+        IncrementalClass, "build", lambda *a, **k: counts.append(1) or builds(*a, **k)
+    )
+    return counts
 
 
 def test_a_file_is_opened_once_and_a_stream_built_once_for_its_cells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[int]
 ) -> None:
-    opened, built = [], []
-    opens, builds = EmbeddingFile.open, IncrementalClass.build
+    opens, opened = EmbeddingFile.open, []
     planned = cells(tmp_path, "ncm,slda", "references=2")
     monkeypatch.setattr(EmbeddingFile, "open", lambda p: opened.append(p) or opens(p))
-    monkeypatch.setattr(
-        IncrementalClass, "build", lambda *a, **k: built.append(1) or builds(*a, **k)
-    )
     outcome = run_grid(planned, tmp_path / "runs")
     assert not outcome.failed
     assert len(outcome.run_dirs) == 2
@@ -109,16 +77,10 @@ def test_a_file_is_opened_once_and_a_stream_built_once_for_its_cells(
 
 
 def test_planning_builds_each_stream_once_though_only_the_last_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, built: list[int]
 ) -> None:
-    built = []
-    builds = IncrementalClass.build
-    planned = cells(tmp_path, "ncm,slda", "references=1", seeds=(0, 1))
-    monkeypatch.setattr(
-        IncrementalClass, "build", lambda *a, **k: built.append(1) or builds(*a, **k)
-    )
     streams = StreamCache()
-    for cell in [*planned, *planned]:
+    for cell in 2 * cells(tmp_path, "ncm,slda", "references=1", seeds=(0, 1)):
         assert streams.reference(cell, tmp_path).offline_runs
     assert len(built) == 2
 
@@ -244,15 +206,3 @@ def test_finished_runs_stay_finished_and_records_hold_all_settings(tmp_path: Pat
     kept = record_files.load(again)
     assert kept.learner_params == {**record_files.load(place).learner_params, "shrink": 0.0}
     assert kept.protocol_params["overlap"] == 0
-
-
-def test_a_later_field_is_set_as_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = ModuleType("later_learner")
-    module.LaterNCM = LaterNCM
-    monkeypatch.setitem(sys.modules, "later_learner", module)
-    name = "later_learner:LaterNCM"
-    places = {
-        StreamCache().run_dir(cells(tmp_path, name, *items)[0], tmp_path)
-        for items in ([], [f"{name}.shrink=0"], [f"{name}.shrink=0.1"])
-    }
-    assert len(places) == 2

@@ -140,6 +140,13 @@ def script(monkeypatch: pytest.MonkeyPatch, of: Any, name: str = "shrinkage") ->
 SEEDS = (100, 101, 102)
 
 
+def told(log: dict[str, Any]) -> str:
+    """What a table says of a search."""
+    record = RunRecord.__new__(RunRecord)
+    object.__setattr__(record, "tuning", log)
+    return searches([record])
+
+
 def test_the_mean_over_seeds_decides_and_all_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,15 +175,10 @@ def test_an_edge_is_extended_once_and_then_marked(
     ]
     assert log["chosen"] == {"shrinkage": "0.001"}
     assert log["edge"] == ["shrinkage"]
-    # again: from the log, without a trial
     count = len(trials.ran)
-    assert (
-        tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "1"]}, tmp_path, seeds=SEEDS) == log
-    )
-    assert len(trials.ran) == count
-    record = RunRecord.__new__(RunRecord)
-    object.__setattr__(record, "tuning", log)
-    assert searches([record]) == "best of 5 on seeds 100-102, at the grid's edge"
+    again = tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "1"]}, tmp_path, seeds=SEEDS)
+    assert (again, len(trials.ran)) == (log, count)  # from the log, without a trial
+    assert told(log) == "best of 5 on seeds 100-102, at the grid's edge"
 
 
 def test_a_step_out_of_a_settings_range_is_not_tried_and_marked(
@@ -196,9 +198,7 @@ def test_the_default_is_kept_within_a_standard_error_and_is_not_marked(
     log = tune(spec_of(tmp_path), {"shrinkage": ["0.5", "0.75", "1"]}, tmp_path, seeds=SEEDS)
     assert (log["chosen"], log["edge"]) == ({"shrinkage": "none"}, [])
     assert log["gain"] == pytest.approx(0.01)
-    record = RunRecord.__new__(RunRecord)
-    object.__setattr__(record, "tuning", log)
-    assert searches([record]) == "default kept of 4 on seeds 100-102"
+    assert told(log) == "default kept of 4 on seeds 100-102"
 
 
 def test_one_seed_alone_decides_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,9 +208,7 @@ def test_one_seed_alone_decides_as_before(tmp_path: Path, monkeypatch: pytest.Mo
     assert {*log} == {"learner", "grid", "sessions", "seed", "tried", "chosen"}
     assert (log["chosen"], log["seed"], len(trials.ran)) == ({"shrinkage": "0.2"}, 0, 3)
     assert tune(spec, grid, tmp_path) == log  # the place of an earlier tree's log
-    record = RunRecord.__new__(RunRecord)
-    object.__setattr__(record, "tuning", log)
-    assert searches([record]) == "best of 3 on seed 0"
+    assert told(log) == "best of 3 on seed 0"
 
 
 @pytest.mark.parametrize("finished", [1, 5, 12])
