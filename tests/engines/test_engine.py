@@ -27,6 +27,7 @@ from embedbench.engines.engine_tasks import (
     pack,
     pairs,
     runner,
+    unpack,
 )
 from embedbench.engines.local_pool import local_executor, use_card
 from embedbench.errors import UserError
@@ -339,11 +340,11 @@ def raise_odd() -> None:
 
 def test_an_error_travels_in_its_words() -> None:
     run = runner()
-    assert pickle.loads(run(pack(int, ("7",), {}))) == (True, 7)
-    good, error = pickle.loads(run(pack(int, ("x",), {})))
-    assert (good, type(error)) == (False, ValueError)
-    good, error = pickle.loads(run(pack(raise_odd, (), {})))
-    assert (good, str(error)) == (False, "OddError: 1 and 2")
+    assert unpack(run(pack(int, ("7",), {}))) == 7
+    with pytest.raises(ValueError, match="'x'"):
+        unpack(run(pack(int, ("x",), {})))
+    with pytest.raises(RuntimeError, match=r"^OddError: 1 and 2$"):
+        unpack(run(pack(raise_odd, (), {})))
 
 
 def test_jobs_are_short_for_local_processes() -> None:

@@ -126,34 +126,30 @@ def test_a_job_whose_time_is_over_goes_on_in_another(
     Running(cells, tmp_path, "time=1m").check(good, 1)
 
 
-def test_a_job_that_is_requeued_goes_on(
-    cells: list[RunSpec], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PAUSE, "0.3")
-    running = Running(cells, tmp_path)
-    running.wait(running.saved)
-    assert len(status(tmp_path).running) == 2  # `runs status`
-    for job in (first := jobs()):
+def requeue(running: Running) -> None:
+    first = jobs()
+    for job in first:
         said("scontrol", "requeue", job)
-    running.wait(lambda: not status(tmp_path).running)
+    running.wait(lambda: not status(running.out).running)
     assert sorted(jobs()) == sorted(first)
-    running.check(good, 1)
 
 
-def test_a_job_that_is_preempted_goes_on(
-    cells: list[RunSpec], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PAUSE, "0.3")
-    running = Running(cells, tmp_path)
-    running.wait(running.saved)
+def preempt(running: Running) -> None:
     urgent = ("--partition=high", "--cpus-per-task=2", "--output=/dev/null", "--wrap=sleep 5")
     assert "Submitted" in said("sbatch", *urgent)
     running.wait(lambda: "RUNNING" in said("squeue", "-h", "--partition=high", "--format=%T"))
-    assert not status(tmp_path).running
-    running.check(good, 1)
+    assert not status(running.out).running
 
 
-def test_a_job_that_is_cancelled_is_submitted_again(
+def cancel(running: Running) -> None:
+    first = jobs()
+    said("scancel", *first)
+    running.wait(lambda: bool(jobs()) and not set(jobs()) & set(first))
+
+
+@pytest.mark.parametrize("end", [requeue, preempt, cancel])
+def test_a_job_that_is_ended_goes_on_or_is_submitted_again(
+    end: Callable[[Running], None],
     cells: list[RunSpec],
     good: dict[str, bytes],
     tmp_path: Path,
@@ -163,8 +159,8 @@ def test_a_job_that_is_cancelled_is_submitted_again(
     monkeypatch.setenv(PAUSE, "0.3")
     running = Running(cells, tmp_path)
     running.wait(running.saved)
-    said("scancel", *(first := jobs()))
-    running.wait(lambda: bool(jobs()) and not set(jobs()) & set(first))
+    assert len(status(tmp_path).running) == 2  # `runs status`
+    end(running)
     running.check(good, 1)
     assert capfd.readouterr() == ("", "")
 

@@ -19,7 +19,6 @@ from plan_runs import plan
 
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 
 # name: files, protocol, seed, `--set` items; the name is the learner's
@@ -200,22 +199,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def planned(folder: Path, name: str, *more: str) -> RunSpec:
-    files, protocol, seed, items = CELLS[name]
-    paths = [str(folder / f"{file}.h5") for file in files.split()]
-    earlier = "protocol.scale_least=0"
-    settings = [earlier, *items.split(), *more]
-    (cell,) = plan(paths, protocol, [name], [seed], settings)
-    return cell
-
-
 def sha(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def places(folder: Path, name: str, *more: str) -> dict[str, str]:
     """The place of a cell, its digests, and the places of its references."""
-    cell, streams = planned(folder, name, *more), StreamCache()
+    files, protocol, seed, items = CELLS[name]
+    paths = [str(folder / f"{file}.h5") for file in files.split()]
+    settings = ["protocol.scale_least=0", *items.split(), *more]
+    (cell,), streams = plan(paths, protocol, [name], [seed], settings), StreamCache()
     reference = streams.reference(cell, folder)
     runs = [r for r in reference.offline_runs if isinstance(r, str)]
     runs += [r for part in reference.offline_runs if isinstance(part, tuple) for r in part]
@@ -232,36 +225,30 @@ def test_a_cell_is_found_where_it_always_was(folder: Path, name: str) -> None:
     assert places(folder, name, FORMER) == GOLDEN[name]
 
 
+def moved(name: str, new: dict[str, str]) -> set[str]:
+    return {key for key, value in GOLDEN[name].items() if new[key] != value}
+
+
 @pytest.mark.parametrize("name", CELLS)
 def test_the_new_default_of_offline_moves_offline_and_nothing_else(folder: Path, name: str) -> None:
     new = places(folder, name)
-    moved = {key for key, value in GOLDEN[name].items() if new[key] != value}
-    assert moved == ({"place", "settings"} if name == "offline" else {"references"})
+    other = {"place", "settings"} if name == "offline" else {"references"}
+    assert moved(name, new) == other
     if name in PERFECT:
-        assert {key: new[key] for key in moved} == PERFECT[name]
+        assert {key: new[key] for key in other} == PERFECT[name]
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_the_new_default_of_scale_least_moves_every_stream(folder: Path, name: str) -> None:
     """What a stream is follows from its settings alone, though here only some change their bits."""
     new = places(folder, name, FORMER, "protocol.scale_least=50")
-    moved = {key for key, value in GOLDEN[name].items() if new[key] != value}
-    assert {"place", "recipe"} <= moved | ({"place"} if name == "offline" else set())
+    assert {"place", "recipe"} <= moved(name, new) | ({"place"} if name == "offline" else set())
 
 
 @pytest.mark.parametrize("name", ["mlp", "er", "fr"])
 def test_what_the_loss_may_see_moves_a_run_only_if_it_is_less_than_all(
     folder: Path, name: str
 ) -> None:
-    for loss in ("all", "seen"):
-        cell, streams = planned(folder, name, f"protocol.loss={loss}"), StreamCache()
-        stream, place = streams.stream(cell), streams.run_dir(cell, folder)
-        moved = {
-            key
-            for key, value in (
-                *stream.digests.items(),
-                ("place", str(place.relative_to(folder))),
-            )
-            if value != GOLDEN[name][key]
-        }
-        assert moved == (set() if loss == "all" else {"recipe", "train", "place"})
+    assert not moved(name, places(folder, name, FORMER, "protocol.loss=all"))
+    new = places(folder, name, FORMER, "protocol.loss=seen")
+    assert moved(name, new) == {"recipe", "train", "place", "settings", "references"}

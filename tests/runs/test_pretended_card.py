@@ -22,7 +22,6 @@ from embedbench.checks.learner_check_tools import SEEDS, on_device, same, small
 from embedbench.checks.learner_contract import _check
 from embedbench.cli.app import app
 from embedbench.extract.pipeline import extract
-from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import Tags
 from embedbench.models.ncm import NCM
 from embedbench.runs import learner_and_protocol_names
@@ -97,43 +96,6 @@ def test_what_a_card_allows_is_allowed() -> None:
         draws = torch.Generator("cuda").manual_seed(1)
         assert torch.rand(3, generator=draws, device="cuda").device == x.device
         assert type(torch.rand(3, generator=torch.Generator())) is Tensor
-
-
-def test_afterwards_all_is_as_it_was() -> None:
-    def state() -> list[Any]:
-        replaced = [
-            torch.Generator,
-            nn.Module._apply,
-            checkpoint_state._Writer.node,
-            torch._C._InferenceMode,
-        ]
-        swaps = torch.__future__.get_swap_module_params_on_conversion()
-        drivers = [*vars(torch.cuda).values(), *vars(torch.accelerator).values()]
-        return [replaced, drivers, swaps, torch.get_rng_state().tolist(), type(torch.ones(1))]
-
-    net = nn.Linear(2, 2)
-    before, says = state(), _error()
-    with pytest.raises(ZeroDivisionError):
-        _break_on_the_card(net)
-    assert state() == before
-    assert _error() == says
-    with torch.inference_mode():
-        assert torch.ones(1).is_inference()
-
-
-def _break_on_the_card(net: nn.Module) -> None:
-    with pretended_card():
-        torch.rand(3, device="cuda")
-        net.to("cuda")
-        raise ZeroDivisionError
-
-
-def _error() -> str:
-    """What torch says of a card, which depends on whether it has begun to use one."""
-    try:
-        return str(torch.empty(1, device="cuda").device)
-    except (RuntimeError, AssertionError) as error:
-        return str(error)
 
 
 # --- learners ---

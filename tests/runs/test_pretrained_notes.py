@@ -25,10 +25,8 @@ def run(folder: Path, **weights: Any) -> Path:
     made = {"backbone": {"name": "some"}, **({"weights": weights} if weights else {})}
     x = np.random.default_rng(2).normal(size=(84, 4)).astype(np.float32)
     file = write_file(folder / "e.h5", samples(), x, made)
-    settings = ["protocol.base=2"]
-    files = [str(file.path)]
-    cells = plan(files, "incremental-class", ["ncm"], [0], settings)
-    execute(make_task(cells[0], folder / "runs", StreamCache()), 1)
+    (cell,) = plan([str(file.path)], "incremental-class", ["ncm"], [0], ["protocol.base=2"])
+    execute(make_task(cell, folder / "runs", StreamCache()), 1)
     return folder / "runs"
 
 

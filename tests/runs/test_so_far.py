@@ -28,9 +28,8 @@ def pooled(place: Path) -> list[float]:
 
 def test_each_session_has_its_offline_learner(tmp_path: Path) -> None:
     file = make_file(tmp_path, [9] * 4, [0] * 4, [4] * 4, apart=2.0)
-    runs, settings = tmp_path / "runs", list(SETTINGS)
-    cells = plan([str(file.path)], "instance", ["ncm"], [0, 1], settings)
-    outcome = run_grid(cells, runs)
+    runs = tmp_path / "runs"
+    outcome = run_grid(plan([str(file.path)], "instance", ["ncm"], [0, 1], SETTINGS), runs)
     assert not outcome.failed
     firsts = set()
     for place in outcome.run_dirs:
@@ -56,9 +55,7 @@ def test_each_session_has_its_offline_learner(tmp_path: Path) -> None:
 
 def test_planning_knows_that_references_depend_on_the_order(tmp_path: Path) -> None:
     file = make_file(tmp_path, [9] * 4, [0] * 4, [4] * 4)
-    for scale, protocol in (("none", "incremental-class"), ("none", "instance")):
-        items = [f"protocol.scale={scale}"]
-        items += ["protocol.ordering=class-iid"] if protocol == "instance" else []
-        settings = items
+    for protocol, items in (("incremental-class", ()), ("instance", SETTINGS[3:4])):
+        settings = ["protocol.scale=none", *items]
         (cell,) = plan([str(file.path)], protocol, ["ncm"], [0], settings)
         assert StreamCache().depends_on_order(cell) == (protocol == "instance")

@@ -44,10 +44,9 @@ def test_cells_are_equal_by_their_settings_and_survive_a_pickle(tmp_path: Path) 
 
 
 def test_a_fresh_learner_leaves_the_settings_alone(tmp_path: Path) -> None:
-    (cell,) = cells(tmp_path, "offline")
-    learner: Any = cell.learner.fresh()
-    learner.mlp.units = 3
-    assert cell.learner.fresh() == cell.learner.settings != learner
+    spec: Any = cells(tmp_path, "offline")[0].learner
+    (learner := spec.fresh()).mlp.units = 3
+    assert spec.fresh() == spec.settings != learner
 
 
 # --- made once ---

@@ -10,7 +10,7 @@ from embedbench import api
 from embedbench.cli import list_entries
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
-from embedbench.runs import learner_and_protocol_names
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.studies.presets import preset
 
 
@@ -23,11 +23,11 @@ def params(name: str, *items: str, preset: str | None = None) -> dict[str, Any]:
 
 
 def test_a_name_brings_its_settings() -> None:
-    assert learner_and_protocol_names.learner_class("er-infinite") is ER
+    assert learner_class("er-infinite") is ER
     assert params("er-infinite")["memory"]["select"] == "all"
     assert params("er")["memory"]["select"] == "reservoir"
     for name, head in (("icarl-cnn", "linear"), ("icarl-norm", "cosine")):
-        assert learner_and_protocol_names.learner_class(name) is ICaRL
+        assert learner_class(name) is ICaRL
         assert (params(name)["answer"], params(name)["head"]) == ("logits", head)
     assert (params("icarl")["answer"], params("icarl")["head"]) == ("means", "linear")
 
@@ -44,9 +44,8 @@ def test_over_a_preset_and_under_the_command_line() -> None:
 
 
 def test_two_names_of_one_class_in_one_run() -> None:
-    names = ["er", "er-infinite"]
-    settings = ["er.lr=0.1", "er-infinite.lr=0.2", "batch_size=9"]
-    cells = plan(["file.h5"], "incremental-class", names, [0], settings)
+    items = ["er.lr=0.1", "er-infinite.lr=0.2", "batch_size=9"]
+    cells = plan(["file.h5"], "incremental-class", ["er", "er-infinite"], [0], items)
     made = [asdict(c.learner.settings) for c in cells]
     assert [m["lr"] for m in made] == [0.1, 0.2]
     assert [m["batch_size"] for m in made] == [9, 9]

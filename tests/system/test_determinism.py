@@ -18,32 +18,22 @@ from embedbench.system.gpu_determinism import repeatable
 
 
 def settings() -> tuple[Any, ...]:
-    cudnn = torch.backends.cudnn
+    cudnn, mode = torch.backends.cudnn, torch.get_deterministic_debug_mode()
     fill = torch.utils.deterministic.fill_uninitialized_memory
-    return (
-        torch.get_deterministic_debug_mode(),
-        cudnn.deterministic,
-        cudnn.allow_tf32,
-        cudnn.benchmark,
-        fill,
-    )
+    return mode, cudnn.deterministic, cudnn.allow_tf32, cudnn.benchmark, fill
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_a_card_repeats_its_bits_and_all_is_put_back(device: str) -> None:
     before = settings()
+    with repeatable("cpu"):
+        assert settings() == before
     with repeatable(device):
         assert settings() == (1, True, False, False, False)
     assert settings() == before
     with pytest.raises(ValueError, match="x"), repeatable(device):
         raise ValueError("x")
     assert settings() == before
-
-
-def test_on_a_cpu_nothing_changes() -> None:
-    before = settings()
-    with repeatable("cpu"):
-        assert settings() == before
 
 
 def test_a_run_is_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +74,6 @@ def test_the_conformance_suite_takes_a_device(monkeypatch: pytest.MonkeyPatch) -
     results = check.check_learner(Looks, "cpu:0")
     assert [r.name for r in results if not r.passed] == []
     assert devices == {"cpu:0"}
-    check.check_learner(Looks)
-    assert devices == {"cpu:0", "cpu"}
 
 
 @pytest.mark.parametrize("name", ["metrics", "incremental_class"])

@@ -18,11 +18,11 @@ MB = 2**18  # float32
 
 
 def _faults(kept: bool, told: Connection) -> None:
-    """Send the page faults of blocks that are taken, filled and freed, from the tenth time on."""
+    """Send the page faults of blocks that are taken, filled and freed, from the third time on."""
     if kept:
         keep_freed_memory()
-    for turn in range(20):
-        if turn == 10:
+    for turn in range(6):
+        if turn == 3:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         blocks = [torch.ones(size * MB) for size in (8, 20, 50)]
         del blocks
