@@ -4,38 +4,90 @@ import hashlib
 import json
 import re
 import shutil
+import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import google_crc32c
 import numpy as np
 import pytest
-from commands import caller
 from file_helpers import refusal
-from tfrecord_files import (
-    bytes_feature,
-    clip,
-    entries,
-    float_feature,
-    framed,
-    int_feature,
-    part,
-    varint,
-    write_records,
-)
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats import tfrecord
-from embedbench.files.formats.audioset import (
-    Ontology,
-    choose_classes,
-    count_clips,
-    read_ontology,
-)
+from embedbench.files.formats.audioset import Ontology, choose_classes, count_clips, read_ontology
 from embedbench.files.formats.tfrecord import records, records_at, sequence_example
 from embedbench.files.import_features import import_file
 from embedbench.files.sample_metadata import TEST, TRAIN
+
+# --- records written byte by byte, as the formats' descriptions say
+
+
+def masked(data: bytes) -> bytes:
+    crc = google_crc32c.value(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) % 2**32)
+
+
+def framed(data: bytes) -> bytes:
+    """One record of a TFRecord file."""
+    length = struct.pack("<Q", len(data))
+    return length + masked(length) + data + masked(data)
+
+
+def write_records(path: Path, examples: Iterable[bytes]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(framed(data) for data in examples))
+    return path
+
+
+def varint(value: int) -> bytes:
+    out = []
+    while value >= 128:
+        out.append(value % 128 + 128)
+        value //= 128
+    return bytes([*out, value])
+
+
+def part(number: int, data: bytes) -> bytes:
+    """A field of a message, with its length."""
+    return varint(number * 8 + 2) + varint(len(data)) + data
+
+
+def bytes_feature(*values: bytes) -> bytes:
+    return part(1, b"".join(part(1, value) for value in values))
+
+
+def float_feature(value: float) -> bytes:
+    return part(2, part(1, struct.pack("<f", value)))
+
+
+def int_feature(values: Sequence[int], *, packed: bool = True) -> bytes:
+    if packed:
+        return part(3, part(1, b"".join(varint(value) for value in values)))
+    return part(3, b"".join(varint(1 * 8 + 0) + varint(value) for value in values))
+
+
+def entries(features: dict[str, bytes]) -> bytes:
+    """A map from names to messages."""
+    return b"".join(part(1, part(1, k.encode()) + part(2, v)) for k, v in features.items())
+
+
+def clip(video: str, labels: Sequence[int], frames: Sequence[bytes] = (bytes(128),) * 10) -> bytes:
+    """A record of AudioSet."""
+    context = {
+        "video_id": bytes_feature(video.encode()),
+        "start_time_seconds": float_feature(30),
+        "end_time_seconds": float_feature(40),
+        "labels": int_feature(labels),
+    }
+    lists = {"audio_embedding": b"".join(part(1, bytes_feature(frame)) for frame in frames)}
+    return part(1, entries(context)) + part(2, entries(lists))
+
+
+# --- the choice of classes
 
 INDICES, QUALITY = "class_labels_indices.csv", "qa_true_counts.csv"
 
@@ -263,13 +315,8 @@ def test_fewer_classes_leave_more_clips_with_one_label(audioset: Path, tmp_path:
     assert (other.split == TEST).sum() == round(len(other.split) / 2)
 
 
-def test_command(
-    audioset: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    call, out = caller(monkeypatch, capfd), str(tmp_path / "a.h5")
+def test_command(audioset: Path, tmp_path: Path, call: Any) -> None:
+    out = str(tmp_path / "a.h5")
     code, printed, told = call("import", str(audioset), "--out", out)
     assert (code, printed) == (2, "")
     assert "only 3 classes satisfy" in told  # of the paper's 100

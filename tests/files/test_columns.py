@@ -9,15 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_helpers import (
-    contents,
-    damage,
-    hashed,
-    make_columns,
-    make_features,
-    refusal,
-    written,
-)
+from file_helpers import contents, damage, hashed, make_columns, make_features, refusal, written
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.diff import diff

@@ -19,13 +19,8 @@ from embedbench.files import mmap_cache
 from embedbench.files.mmap_cache import map_copy, mapped_table, read
 from embedbench.storage import user_cache
 
+pytestmark = pytest.mark.usefixtures("cache")
 ROWS = make_features(700, 1100)  # 4,400 bytes a row: no row begins where a page does
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 def the_copy() -> Path:
@@ -159,8 +154,8 @@ def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(Source().map(), ROWS)
 
 
-def test_a_cache_that_cannot_be_made_is_one_sentence(own_cache: Path) -> None:
-    own_cache.write_text("a file")
+def test_a_cache_that_cannot_be_made_is_one_sentence(cache: Path) -> None:
+    cache.write_text("a file")
     said = refusal(Source().map)
     assert "where a copy of it belongs" in said
     assert "EMBEDBENCH_CACHE" in said

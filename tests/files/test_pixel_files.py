@@ -10,7 +10,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from commands import caller
 from file_helpers import damage, foreign_write, make_features, make_samples, refusal, written
 from numpy.typing import NDArray
 from PIL import Image
@@ -187,9 +186,8 @@ def test_options_of_a_backbone_are_refused(tmp_path: Path, options: dict[str, An
 
 
 def test_commands_take_pixel_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = caller(monkeypatch, capfd)
     images(tmp_path / "in", 12)
     monkeypatch.chdir(tmp_path)
     made = call("extract", "in", "--backbone", "none", "--size", "8", "--out", "a.h5")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import caller
 from file_helpers import refusal
 from PIL import Image
 
@@ -287,28 +286,23 @@ def test_a_file_of_test_samples_is_refused(file: EmbeddingFile, tmp_path: Path) 
     assert "only.h5 has no samples but test" in refusal(feature_redundancy.redundancy, only)
 
 
-def test_the_command_line(
-    file: EmbeddingFile,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    call = partial(caller(monkeypatch, capfd), "inspect", str(file.path))
-    code, text, _ = call("--redundancy")
+def test_the_command_line(file: EmbeddingFile, tmp_path: Path, call: Any) -> None:
+    inspect = partial(call, "inspect", str(file.path))
+    code, text, _ = inspect("--redundancy")
     assert code == 0
     assert "2 of 5 features are not redundant (40.0 %; FCBF, 3 bear on the class)" in text
     assert "mdlp, 1 to 2 a feature, median 2; 320 samples" in text
-    assert "not redundant" not in call()[1]
-    plain, png = json.loads(call("--json")[1]), tmp_path / "map.png"
+    assert "not redundant" not in inspect()[1]
+    plain, png = json.loads(inspect("--json")[1]), tmp_path / "map.png"
     png.write_bytes(b"mine")
     words = ("--discretise", "frequency", "--heatmap", str(png), "--json")
-    assert call(*words)[:2] == (2, "")
+    assert inspect(*words)[:2] == (2, "")
     assert png.read_bytes() == b"mine"
-    found = json.loads(call(*words, "--overwrite")[1])
+    found = json.loads(inspect(*words, "--overwrite")[1])
     assert found.pop("redundancy")["discretisation"] == "frequency"
     assert found == plain
     assert png.read_bytes()[:4] == b"\x89PNG"
-    code, _, told = call("--discretise", "mdl")
+    code, _, told = inspect("--discretise", "mdl")
     assert code == 2
     assert "Did you mean 'mdlp'?" in told
 

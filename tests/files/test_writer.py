@@ -42,11 +42,18 @@ def whole(path: Path, n: int = 2500, **columns: Any) -> EmbeddingFile:
     return write_file(path, make_samples(n), features, provenance, layers=layers, columns=columns)
 
 
+def begun(path: Path) -> Partial:
+    """Work with one block."""
+    work = begin(path, JOB)
+    work.write(0, blocks()[0])
+    return work
+
+
 def filled(path: Path) -> Partial:
     """Work that lacks nothing but its end."""
-    work = begin(path, JOB)
-    for number, part in enumerate(blocks()):
-        work.write(number, part)
+    work = begun(path)
+    for number in (1, 2):
+        work.write(number, blocks()[number])
     return work
 
 
@@ -190,9 +197,8 @@ def test_skipped_samples_and_notes_survive_an_interruption(tmp_path: Path) -> No
 
 
 def test_a_missing_block_is_named(tmp_path: Path) -> None:
-    work = begin(tmp_path / "a.h5", JOB)
-    for number in (0, 2):
-        work.write(number, blocks()[number])
+    work = begun(tmp_path / "a.h5")
+    work.write(2, blocks()[2])
     assert "block 1 is missing" in refusal(work.finish, make_samples(), PROVENANCE)
     work.write(1, blocks()[1])
     assert "2500 rows for 2501" in refusal(work.finish, make_samples(2501), PROVENANCE)
@@ -213,7 +219,7 @@ def test_bad_blocks_are_refused(tmp_path: Path) -> None:
 
 def test_work_of_another_job_is_kept_apart(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    begin(path, JOB).write(0, blocks()[0])
+    begun(path)
     said = refusal(begin, path, OTHER)
     assert "(it differs in recipe)" in said
     assert "--overwrite" in said
@@ -223,8 +229,7 @@ def test_work_of_another_job_is_kept_apart(tmp_path: Path) -> None:
 
 def test_overwrite_keeps_work_that_a_living_process_is_doing(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    work = begin(path, JOB)
-    work.write(0, blocks()[0])
+    work = begun(path)
     with work.at_work():
         assert f"process {os.getpid()} on" in refusal(begin, path, OTHER, overwrite=True)
     assert done(begin(path, JOB)) == {0}
@@ -234,8 +239,7 @@ def test_overwrite_keeps_work_that_a_living_process_is_doing(tmp_path: Path) -> 
 def test_a_process_whose_work_was_dropped_changes_no_other_work(tmp_path: Path) -> None:
     """It was taken for dead, and goes on."""
     path = tmp_path / "a.h5"
-    late = begin(path, JOB)
-    late.write(0, blocks()[0])
+    late = begun(path)
     block = (late.directory / "block-000000.bin").read_bytes()
     work = begin(path, OTHER, overwrite=True)
     assert (late.is_gone(), work.is_gone()) == (True, False)
@@ -277,21 +281,15 @@ def test_a_directory_that_another_process_clears_up_is_made_again(
         write_safely(name, text)
 
     monkeypatch.setattr("embedbench.files.resumable_file.write_safely", write)
-    begin(path, JOB).write(0, blocks()[0])
+    begun(path)
     assert done(begin(path, JOB)) == {0}
     assert [file.name for file in tmp_path.iterdir()] == [".a.h5.partial"]
 
 
-@pytest.mark.parametrize("stored", [None, b"[]", b"3", b"[" * 10**5, b"\xff", b""])
-def test_work_that_does_not_say_its_job_starts_anew(tmp_path: Path, stored: bytes | None) -> None:
-    path = tmp_path / "a.h5"
-    work = begin(path, JOB)
-    work.write(0, blocks()[0])
-    if stored is None:
-        (work.directory / "job.json").unlink()
-    else:
-        (work.directory / "job.json").write_bytes(stored)
-    assert done(begin(path, JOB)) == set()
+@pytest.mark.parametrize("stored", [b"[]", b"3", b"[" * 10**5, b"\xff", b""])
+def test_work_that_does_not_say_its_job_starts_anew(tmp_path: Path, stored: bytes) -> None:
+    (begun(tmp_path / "a.h5").directory / "job.json").write_bytes(stored)
+    assert done(begin(tmp_path / "a.h5", JOB)) == set()
 
 
 def test_what_finished_work_left_behind_is_removed(

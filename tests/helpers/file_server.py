@@ -7,13 +7,10 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-import commands
-import pytest
 
 COMMIT = "0123456789" * 4
 TOKEN = "hf_verySecret123"
@@ -164,8 +161,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
-
-
-def run_main(monkeypatch: pytest.MonkeyPatch, words: Sequence[str]) -> int:
-    """Run a command in this process; return its exit code."""
-    return commands.run(monkeypatch, *words)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import caller
 from file_helpers import refusal
-from file_server import COMMIT, TOKEN, Served, run_main
+from file_server import COMMIT, TOKEN, Served
 
 from embedbench import build_stream
 from embedbench.files.remote.fetch import fetch, local, pin_name
 from embedbench.storage import user_cache
 
+pytestmark = pytest.mark.usefixtures("cache")
 NAME = "hf://datasets/org/{}/small.h5"
 FIXED = f"hf://datasets/org/{{}}@{COMMIT}/small.h5"
 
@@ -70,10 +70,7 @@ def test_other_bytes_than_the_hub_says(hub: Served, small: bytes) -> None:
 
 
 def test_a_token_appears_nowhere(
-    hub: Served,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    hub: Served, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither in output, nor in a file or a record, nor is it sent to another host."""
     monkeypatch.setenv("HF_TOKEN", TOKEN)
@@ -81,31 +78,28 @@ def test_a_token_appears_nowhere(
     for hub.elsewhere in (store, None):
         hub.files = {} if hub.elsewhere else store.files
         for words in (
-            ["inspect", NAME.format("gated"), "--json"],
-            ["inspect", NAME.format("gated@v9")],
-            ["inspect", "hf://datasets/org/private/none.h5"],
-            ["verify", NAME.format("private")],
-            ["list", "files", "--json"],
+            ("inspect", NAME.format("gated"), "--json"),
+            ("inspect", NAME.format("gated@v9")),
+            ("inspect", "hf://datasets/org/private/none.h5"),
+            ("verify", NAME.format("private")),
+            ("list", "files", "--json"),
         ):
-            run_main(monkeypatch, words)
-            said += "".join(capfd.readouterr())
+            said += "".join(call(*words)[1:])
         assert local(NAME.format("private")).is_relative_to(user_cache.directory() / "files")
-        run_main(monkeypatch, ["list", "files", "--prune"])
+        call("list", "files", "--prune")
     assert json.dumps(hub.commit)[1:-1] in said
-    assert all(login in ("", f"Bearer {TOKEN}") for _, _, login in hub.asked)
-    assert f"Bearer {TOKEN}" in {login for _, _, login in hub.asked}
+    assert f"Bearer {TOKEN}" in {login for _, _, login in hub.asked} <= {"", f"Bearer {TOKEN}"}
     assert {login for _, _, login in store.asked} == {""}
     texts = [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]
-    assert not any(TOKEN.encode() in text or b"Signature" in text for text in texts)
-    assert TOKEN not in said
-    assert "Signature" not in said
+    for secret in (TOKEN, "Signature"):
+        assert not any(secret.encode() in text for text in (*texts, said.encode()))
 
 
 # --- commands that take names: their records work on another machine
 
 OPEN = NAME.format("open")
-RUN = ["--protocol", "incremental-class", "--set", "protocol.base=2", "--learner", "ncm"]
-RUN += ["--device", "cpu", "--jobs", "1", "-q", "--out"]
+HERE = ("--device", "cpu", "--jobs", "1", "-q", "--out")
+RUN = ("--protocol", "incremental-class", "--set", "protocol.base=2", "--learner", "ncm", *HERE)
 
 
 @pytest.fixture
@@ -123,9 +117,11 @@ def records(root: str) -> dict[str, dict[str, Any]]:
     return {r["learner"]: r for r in found}
 
 
-def test_a_run_of_a_name(here: Served, small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_main(monkeypatch, ["run", OPEN, *RUN, "named"]) == 0
-    assert run_main(monkeypatch, ["run", "small.h5", *RUN, "plain"]) == 0
+def test_a_run_of_a_name(
+    here: Served, small: bytes, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("run", OPEN, *RUN, "named")[0] == 0
+    assert call("run", "small.h5", *RUN, "plain")[0] == 0
     named, plain = records("named"), records("plain")
     assert set(named) == set(plain) == {"ncm", "offline", "chance"}
     where, sha256 = FIXED.format("open"), hashlib.sha256(small).hexdigest()
@@ -138,7 +134,7 @@ def test_a_run_of_a_name(here: Served, small: bytes, monkeypatch: pytest.MonkeyP
     # on another machine: an empty cache, and another place for runs
     monkeypatch.setenv("EMBEDBENCH_CACHE", "other")
     words = shlex.split(named["chance"]["command"].replace("--out named", "--out again"))[1:]
-    assert run_main(monkeypatch, [*words, "--jobs", "1", "--device", "cpu"]) == 0
+    assert call(*words, "--jobs", "1", "--device", "cpu")[0] == 0
     for key in ("files", "digests", "predictions_sha256"):
         assert records("again")["chance"][key] == named["chance"][key]
     texts = [p.read_bytes() for p in Path().rglob("*") if p.is_file()]
@@ -146,20 +142,16 @@ def test_a_run_of_a_name(here: Served, small: bytes, monkeypatch: pytest.MonkeyP
     assert not any(TOKEN.encode() in text for text in texts)
 
 
-def test_another_content_is_refused(
-    here: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_another_content_is_refused(here: Served, call: Any) -> None:
     for file in (f"{here.address}/small.h5", "small.h5"):
-        assert run_main(monkeypatch, ["run", file, "--expect", "ab", *RUN, "runs"]) == 2
-        said = capfd.readouterr().err
+        code, _, said = call("run", file, "--expect", "ab", *RUN, "runs")
+        assert code == 2
         assert "has the content digest" in said
         assert said.count("\n") == 1
     assert not Path("runs").exists()
 
 
-def test_every_command_that_takes_a_file(
-    here: Served, small: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_that_takes_a_file(here: Served, small: bytes, call: Any) -> None:
     for words in (
         ["inspect", OPEN],
         ["inspect", OPEN, "--redundancy"],
@@ -168,7 +160,7 @@ def test_every_command_that_takes_a_file(
         ["export", OPEN, "--out", "small.npz"],
         ["order", OPEN, "--kind", "random", "--sessions", "3", "--out", "order.json"],
     ):
-        assert run_main(monkeypatch, words) == 0, words
+        assert call(*words)[0] == 0, words
     whole = f"bytes=0-{len(small) - 1}"
     # by the card, as the file is that small, and once into the cache
     assert store_of(here).asked_for("/lfs/small.h5").count(whole) == 2
@@ -177,10 +169,8 @@ def test_every_command_that_takes_a_file(
     assert named.digests == plain.digests
 
 
-def test_list_and_prune(
-    here: Served, small: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    call = caller(monkeypatch, capfd)
+@pytest.mark.usefixtures("here")
+def test_list_and_prune(small: bytes, call: Any) -> None:
     assert call("verify", OPEN)[0] == 0
     shipped, fetched = json.loads(call("list", "files", "--json")[1])
     assert (shipped["name"], fetched["name"]) == ("known:emoji-vit", FIXED.format("open"))

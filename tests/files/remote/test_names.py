@@ -3,10 +3,11 @@
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from file_helpers import refusal
-from file_server import run_main, serving
+from file_server import serving
 
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote import known_files
@@ -14,6 +15,7 @@ from embedbench.files.remote.fetch import local, pin_name
 from embedbench.files.remote.remote_inspection import peek
 from embedbench.files.remote.uri import Name
 
+pytestmark = pytest.mark.usefixtures("cache")
 SHIPPED = {
     name: e
     for name, e in known_files.known_files().items()
@@ -62,7 +64,7 @@ def test_what_ships_is_true(name: str) -> None:
 
 
 def test_an_entry_of_a_named_file(
-    path: Path, small: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, small: bytes, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = tmp_path / "mine.toml"
     monkeypatch.setenv("EMBEDBENCH_KNOWN", str(mine))
@@ -74,7 +76,7 @@ def test_an_entry_of_a_named_file(
         mine.write_text(entry(path, url, content="0" * 64))
         assert "has the content digest" in refusal(local, "known:small")
         web.asked.clear()
-        assert run_main(monkeypatch, ["list", "files", "--json"]) == 0
+        assert call("list", "files", "--json")[0] == 0
         assert web.asked == []
     assert "unknown file 'smal'. Did you mean 'small'?" in refusal(local, "known:smal")
 

@@ -18,6 +18,7 @@ from embedbench.files.remote.fetch import local
 from embedbench.files.remote.remote_inspection import BLOCK, Ranges, peek
 from embedbench.storage import user_cache
 
+pytestmark = pytest.mark.usefixtures("cache")
 PATH = "/large.h5"
 
 

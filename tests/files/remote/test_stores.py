@@ -13,6 +13,7 @@ from embedbench.files.remote.fetch import local, pin_name
 from embedbench.files.remote.remote_inspection import peek
 from embedbench.files.remote.uri import Name
 
+pytestmark = pytest.mark.usefixtures("cache")
 URL = "memory://bucket/small.h5"
 
 

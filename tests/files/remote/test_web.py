@@ -20,6 +20,7 @@ from embedbench.files.remote.remote_inspection import peek
 from embedbench.files.remote.uri import Name
 from embedbench.storage import user_cache
 
+pytestmark = pytest.mark.usefixtures("cache")
 PATH = "/data/small.h5"
 
 
