@@ -118,30 +118,22 @@ def test_verify_finds_nan_of_other_writers(tmp_path: Path) -> None:
     ]
 
 
-def naive_probe(samples: Samples, x: np.ndarray[Any, Any]) -> float:
-    """Return test accuracy of the nearest class mean, by loops."""
-    x = x.astype(np.float64)
-    means = {}
-    for label in set(samples.labels[samples.split == TRAIN].tolist()):
-        pairs = zip(samples.split, samples.labels, strict=True)
-        own = [row for row, (s, c) in enumerate(pairs) if s == TRAIN and c == label]
-        means[label] = sum(x[row] for row in own) / len(own)
+def naive_probe(samples: Samples, x: Any) -> float:
+    """Return test accuracy of the nearest class mean, a sample at a time."""
+    x, y, train = x.astype(np.float64), samples.labels, samples.split == TRAIN
+    means = {c: x[train & (y == c)].mean(axis=0) for c in set(y[train].tolist())}
     right = [
-        min(means, key=lambda c: float(((x[r] - means[c]) ** 2).sum())) == samples.labels[r]
-        for r in range(len(x))
-        if samples.split[r] == TEST
+        min(means, key=lambda c: float(((x[r] - means[c]) ** 2).sum())) == y[r]
+        for r in np.flatnonzero(samples.split == TEST)
     ]
     return sum(right) / len(right)
 
 
-def naive_nearest(x: np.ndarray[Any, Any], row: int) -> int:
-    """Return the row with the highest cosine to another, by loops."""
-    x = x.astype(np.float64)
-    cosines = [
-        -2.0 if r == row else float(x[r] @ x[row] / np.linalg.norm(x[r]) / np.linalg.norm(x[row]))
-        for r in range(len(x))
-    ]
-    return int(np.argmax(cosines))
+def naive_nearest(x: Any) -> list[int]:
+    """Return, for each row, the row with the highest cosine to it, a pair at a time."""
+    unit = [row / np.linalg.norm(row) for row in x.astype(np.float64)]
+    rows = range(len(unit))
+    return [max(set(rows) - {row}, key=lambda r: unit[r] @ unit[row]) for row in rows]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -165,7 +157,7 @@ def test_diff_figures_equal_naive_loops(tmp_path: Path, seed: int) -> None:
     assert found == pytest.approx(np.percentile(cosines, [0, 1, 5, 50]), abs=1e-6)
     assert result.cosine["mean"] == pytest.approx(cosines.mean(), abs=1e-6)
     assert result.cosine["lowest"] == samples.ids[shared[cosines.argmin()]]
-    changed = sum(naive_nearest(x[shared], r) != naive_nearest(y[shared], r) for r in range(90))
+    changed = int(np.not_equal(naive_nearest(x[shared]), naive_nearest(y[shared])).sum())
     assert result.neighbours == {"queries": 90, "among": 90, "changed": changed}
     assert 0 < changed < 90
     assert result.scores["a"] == pytest.approx(naive_probe(of_a, x[rows_a]))

@@ -142,31 +142,26 @@ def foreign_write(
     """
     head = {"format": "embedbench-embedding", "format_version": "1.0", "kind": "embedding"}
     head |= meta or {}
-    tables = {
+    rows = {
         "features": features,
         "labels": samples.labels.astype("<i4"),
         "split": samples.split.astype("u1"),
         "sample_ids": np.array([name.encode() for name in samples.ids]),
     }
-    classes = np.array([name.encode() for name in samples.classes])
-    parents = samples.parents.astype("<i4")
-    provenance = json.dumps(PROVENANCE).encode()
-    sums = {
-        name: b"".join(
-            hashlib.sha256(values[first : first + 1024].tobytes()).digest()
-            for first in range(0, len(values), 1024)
-        )
-        for name, values in tables.items()
+    tables = {
+        **rows,
+        "classes": np.array([name.encode() for name in samples.classes]),
+        "parents": samples.parents.astype("<i4"),
+        "provenance": np.array(json.dumps(PROVENANCE).encode()),
     }
+    for name, values in rows.items():
+        blocks = (values[first : first + 1024] for first in range(0, len(values), 1024))
+        sums = b"".join(hashlib.sha256(block.tobytes()).digest() for block in blocks)
+        tables[f"checksums/{name}"] = np.frombuffer(sums, "u1").reshape(-1, 32)
     signature = {
         name: " ".join([name, values.dtype.str, *map(str, values.shape)])
         for name, values in tables.items()
     }
-    signature["classes"] = f"classes {classes.dtype.str} {len(classes)}"
-    signature["parents"] = f"parents <i4 {len(parents)}"
-    signature["provenance"] = f"provenance |S{len(provenance)}"
-    for name, value in sums.items():
-        signature[f"checksums/{name}"] = f"checksums/{name} |u1 {len(value) // 32} 32"
     backbone = dict(PROVENANCE["backbone"])
     del backbone["library_version"], backbone["weights_id"]
     recipe = {"backbone": backbone, "preprocessing": PROVENANCE["preprocessing"]}
@@ -180,27 +175,19 @@ def foreign_write(
             parents=samples.parents.astype("<i8").tobytes(),
         ),
         "recipe": hashed(recipe=json.dumps(recipe, sort_keys=True, separators=(",", ":")).encode()),
-        "content": hashed(**{signature["features"]: sums["features"]}),
+        "content": hashed(**{signature["features"]: tables["checksums/features"].tobytes()}),
     }
     metadata = hashed(
-        **{key: head[key].encode() for key in ("format", "format_version", "kind")},
+        **{key: value.encode() for key, value in head.items()},
         tables="\n".join(sorted(signature.values())).encode(),
-        classes=classes.tobytes(),
-        parents=parents.tobytes(),
-        provenance=provenance,
-        **{f"digest {key}": digests[key].encode() for key in ("samples", "recipe", "content")},
+        **{name: tables[name].tobytes() for name in ("classes", "parents", "provenance")},
+        **{f"digest {key}": value.encode() for key, value in digests.items()},
     )
     with h5py.File(path, "w") as file:
         file.attrs.update({key: np.bytes_(value) for key, value in head.items()})
         file.create_group("layers")
         for name, values in tables.items():
             file[name] = values
-            file[f"checksums/{name}"] = np.frombuffer(sums[name], "u1").reshape(-1, 32)
-        file["classes"], file["parents"], file["provenance"] = (
-            classes,
-            parents,
-            np.array(provenance),
-        )
         file.create_group("digests").attrs.update({k: np.bytes_(v) for k, v in digests.items()})
         file["checksums"].attrs["metadata"] = np.bytes_(metadata)
 
