@@ -153,8 +153,8 @@ def test_diff_figures_equal_naive_loops(tmp_path: Path, seed: int) -> None:
         "same_order": False, "same_classes": True,
     }  # fmt: skip
     cosines = np.array([x[r] @ y[r] / np.linalg.norm(x[r]) / np.linalg.norm(y[r]) for r in shared])
-    found = [result.cosine[key] for key in ("min", "p1", "p5", "median")]
-    assert found == pytest.approx(np.percentile(cosines, [0, 1, 5, 50]), abs=1e-6)
+    quantiles = [result.cosine[key] for key in ("min", "p1", "p5", "median")]
+    assert quantiles == pytest.approx(np.percentile(cosines, [0, 1, 5, 50]), abs=1e-6)
     assert result.cosine["mean"] == pytest.approx(cosines.mean(), abs=1e-6)
     assert result.cosine["lowest"] == samples.ids[shared[cosines.argmin()]]
     changed = int(np.not_equal(naive_nearest(x[shared]), naive_nearest(y[shared])).sum())

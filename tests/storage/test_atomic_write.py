@@ -123,9 +123,9 @@ ALLOWED = {
 
 def writers(text: str) -> list[str]:
     """The lines that write, but for those to `temporary` and for examples."""
-    lines = [text[: m.start()].count("\n") for m in WRITES.finditer(text)]
-    found = [text.splitlines()[line].strip() for line in lines]
-    return [line for line in found if "temporary" not in line and not line.startswith(">>>")]
+    numbers = [text[: m.start()].count("\n") for m in WRITES.finditer(text)]
+    lines = [text.splitlines()[number].strip() for number in numbers]
+    return [line for line in lines if "temporary" not in line and not line.startswith(">>>")]
 
 
 def test_nobody_else_writes_files() -> None:
