@@ -1,19 +1,11 @@
-"""Commands, a cache of each test's own, one small file, and a hub that has it."""
+"""A cache of each test's own, one small file, and a hub that has it."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from commands import caller
 from file_helpers import make_small
 from file_server import Served, serving
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
-    """Runs one command in this process: exit code, stdout, stderr."""
-    return caller(monkeypatch, capfd)
 
 
 @pytest.fixture
