@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from protocol_files import make_file
 
 import embedbench
 from embedbench.api import build_stream
+from embedbench.cli import show_stream
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.sharing.pack import pack
 from embedbench.sharing.rebuild_stream import Rebuilder
 from embedbench.sharing.verify_pack import verify
+from embedbench.streams.stream_summary import StreamSummary
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study
 
@@ -66,6 +69,13 @@ def test_a_stream_in_the_terminal_and_as_json(call: Call) -> None:
     assert [s["classes"] for s in first["sessions"]] == [["a", "b"], ["c"], ["d"]]
     assert second["title"].endswith("seed 1")
     assert os.listdir() == ["file.h5"]
+
+
+def test_eval_sets_that_are_not_those_of_the_sessions_have_a_line(call: Call) -> None:
+    stream = build_stream("file.h5", "incremental-class", base=2)
+    summary = replace(StreamSummary.of(stream, "", [*"abcd"]), tests=(14,))
+    assert str(show_stream.stream_parts(summary)[2]).endswith(": 14")
+    assert {row["test"] for row in show_stream.stream_rows(summary)} == {None}
 
 
 def test_an_export_replaces_nothing_unasked(call: Call) -> None:
