@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from command_line import embedbench
 
 from embedbench.cli import app
 from embedbench.errors import UserError
@@ -313,7 +313,7 @@ def test_the_command_judges_what_is_brought(
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> Any:
-        return CliRunner().invoke(app.app, ["reproduce", *words, "--claims"])
+        return embedbench("reproduce", *words, "--claims")
 
     result = run("new-metrics", "--results", str(DATA), "--out", "a", "--json")
     assert result.exit_code == 0, result.output

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from command_line import embedbench
 from reproduce_files import blob_file
-from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
@@ -240,5 +240,5 @@ def test_plans_are_printed_without_torch_files_or_network(tmp_path: Path) -> Non
     assert f"masana2020, seeds 0-9: {8 * 7 * 10} runs" in done.stdout
     assert done.stdout.count("Plan to reproduce ") == len(PAPERS) + 1
     assert not list(tmp_path.iterdir())
-    wrong = CliRunner().invoke(app, ["reproduce", "iirc", "--plan", "--seeds", "4-1"])
+    wrong = embedbench("reproduce", "iirc", "--plan", "--seeds", "4-1")
     assert "names no seed" in str(wrong.exception)

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 import repository
-from typer.testing import CliRunner
+from command_line import embedbench
 
-from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.papers.paper_folders import facts, names
 from embedbench.papers.result_files import read_results
@@ -55,17 +54,17 @@ def test_the_command_writes_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: dict[str, str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["reproduce", "michel2023", "--results", str(DATA)]
-    result = CliRunner().invoke(app, [*words, "--out", "a", "--json"])
+    words = ["reproduce", "michel2023", "--results", DATA]
+    result = embedbench(*words, "--out", "a", "--json")
     assert result.exit_code == 0, result.output
     assert Path("a/michel2023.md").read_text("utf-8") == pages["michel2023"]
-    result = CliRunner().invoke(app, [*words, "--table", "1"])
+    result = embedbench(*words, "--table", "1")
     assert "--results takes no runs" in str(result.exception)
-    result = CliRunner().invoke(app, ["reproduce", "michel2023", "--results", "none"])
+    result = embedbench("reproduce", "michel2023", "--results", "none")
     assert isinstance(result.exception, UserError)
-    result = CliRunner().invoke(app, ["reproduce", "michel2023", "--table", "2", "--out", "b"])
+    result = embedbench("reproduce", "michel2023", "--table", "2", "--out", "b")
     assert result.exit_code == 0
-    result = CliRunner().invoke(app, ["reproduce", "michel2023", "--results", "b"])
+    result = embedbench("reproduce", "michel2023", "--results", "b")
     assert result.exit_code == 0, result.output
     counted = {line.split(maxsplit=1)[1]: line.split()[0] for line in result.stdout.splitlines()}
     assert counted["ours on the paper's data"] == "4"

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 from bridge_records import shown
-from click.testing import Result
+from command_line import embedbench
 from report_records import keep, make
-from typer.testing import CliRunner
 
-from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.result_rows import Row
@@ -125,19 +123,17 @@ def test_the_text(two_sides: Path) -> None:
     assert lines[-1].startswith("no pair: ncm (incremental-class · toy.h5, embeddings): no run")
 
 
-def command(*words: object) -> Result:
-    return CliRunner().invoke(app, ["report", *map(str, words)])
-
-
 def test_json_and_html(two_sides: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    made = command(two_sides, "--bridge", "--json", "--html", page)
+    made = embedbench("report", two_sides, "--bridge", "--json", "--html", page)
     assert made.exit_code == 0, made.output
     assert json.loads(made.stdout)["schema"] == "embedbench-bridge/1.0"
     text = page.read_text(encoding="utf-8")
     for part in ("From frozen to full", "75.0 → 62.5 (−12.5 ±95.3)", "no run of ncm on images"):
         assert part in text
-    (row,) = csv.DictReader(io.StringIO(command(two_sides, "--bridge", "--csv").stdout))
+    (row,) = csv.DictReader(
+        io.StringIO(embedbench("report", two_sides, "--bridge", "--csv").stdout)
+    )
     assert (row["title"], row["learner"]) == ("incremental-class · toy.h5 → toy-32.h5", "er")
     assert float(row["gap_per_hour"]) == pytest.approx(-0.25)
 
@@ -151,6 +147,6 @@ def test_json_and_html(two_sides: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused(words: list[str], says: str) -> None:
-    made = command(*words)
+    made = embedbench("report", *words)
     assert isinstance(made.exception, UserError)
     assert says in str(made.exception)

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import embedbench
 from plan_runs import plan
 from protocol_files import make_file
 from report_records import make, put
-from typer.testing import CliRunner
 
-from embedbench.cli.app import app
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.comparison_tables import (
@@ -140,14 +139,6 @@ def test_spread_by_hand() -> None:
     assert list(pool_spread([[0.5, 0.5]]).values()) == [0, 0, 0, 2]
 
 
-@pytest.mark.parametrize("n", [2, 30])
-def test_the_interval_holds_the_true_sd_in_95_of_100(n: int) -> None:
-    rng = np.random.default_rng(n)
-    found = [pool_spread([rng.normal(0, 0.02, n).tolist()]) for _ in range(2000)]
-    held = np.mean([s["low_95"] <= 0.02 <= s["high_95"] for s in found])
-    assert held == pytest.approx(0.95, abs=0.02)
-
-
 def spreads(root: Path) -> list[TableView]:
     return spread_over_seeds(collect(root), "final_accuracy")
 
@@ -214,9 +205,6 @@ def test_runs_that_share_no_three_seeds_are_refused(tmp_path: Path) -> None:
 
 
 def test_one_command_makes_the_runs_and_one_shows_them(tmp_path: Path) -> None:
-    def embedbench(*words: Any) -> Any:
-        return CliRunner().invoke(app, [str(w) for w in words])
-
     file = make_file(tmp_path, (20,) * 4, test=(10,) * 4).path
     told = ["run", file, "--protocol", "incremental-class", "--order", "random", "--learner", "er"]
     told += ["--set", "er.memory.total=8", "--set", "offline.mlp.stop.epochs=1", "--set"]

@@ -20,7 +20,6 @@ from embedbench.reports.tables_from_runs import (
     collect,
     remark_on_memory,
     stores_all,
-    to_json,
 )
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
@@ -146,14 +145,6 @@ def test_learners_with_different_data_are_not_paired(tmp_path: Path, seed: int, 
     with pytest.raises(UserError, match=f"side by side in stream-1: expected one {key} digest"):
         collect(tmp_path)
     check_comparable([typed("mlp", 0), typed("ewc", 1, digests={"train": OTHER, "eval": OTHER})])
-
-
-def test_different_streams_are_different_tables(tmp_path: Path) -> None:
-    keep(tmp_path, make())
-    keep(tmp_path, make(digests={"features": "9" * 64, "recipe": "8" * 64}), stream="stream-2")
-    tables = to_json(collect(tmp_path))["tables"]
-    assert [t["place"] for t in tables] == ["stream-1", "stream-2"]
-    assert [t["digests"]["features"] for t in tables] == ["d" * 64, "9" * 64]
 
 
 def test_references_are_no_rows_and_nothing_is_an_error(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import embedbench
 from confident_runs import from_scores, keep_runs
 from matplotlib.image import imread
-from typer.testing import CliRunner
 
-from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports import curve_figures
 from embedbench.reports.compare_learners import studies
@@ -161,7 +160,7 @@ def test_the_verdict_knows_what_is_lower(root: Path, name: str, lower: bool) -> 
 
 def test_score_prints_them_and_keeps_none(root: Path) -> None:
     place = root / "stream-1" / "mlp" / "seed-0"
-    result = CliRunner().invoke(app, ["score", str(place), "--metric", "oscr_by_softmax", "--json"])
+    result = embedbench("score", place, "--metric", "oscr_by_softmax", "--json")
     assert result.exit_code == 0, result.output
     expected = ANSWER_METRICS["oscr_by_softmax"](answers(root, "mlp")[0])
     assert f'"oscr_by_softmax": {expected}' in result.output

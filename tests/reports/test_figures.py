@@ -8,13 +8,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from command_line import embedbench
 from matplotlib import rc_context
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from report_records import keep, make
-from typer.testing import CliRunner
 
-from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
 from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
@@ -303,10 +302,6 @@ def test_names_are_broken_after_signs_and_lose_nothing(width: int) -> None:
 
 
 # --- the command line, and what is refused -------------------------------------------------------
-
-
-def embedbench(*given: Any) -> Any:
-    return CliRunner().invoke(app, [str(word) for word in given])
 
 
 def test_the_command_writes_a_figure_and_prints_the_tables(root: Path, tmp_path: Path) -> None:

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command_line import embedbench
 from image_files import embedding_file, pixel_file
 from matplotlib.figure import Figure
-from typer.testing import CliRunner
 
-from embedbench.cli.app import app
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
@@ -81,8 +80,7 @@ def test_inspect_writes_the_map(tmp_path: Path) -> None:
     file = many(tmp_path, [1500, 1000], [-1, -1])
 
     def inspect(name: str) -> Any:
-        words = ("inspect", file.path, "--map", tmp_path / name)
-        return CliRunner().invoke(app, [str(word) for word in words])
+        return embedbench("inspect", file.path, "--map", tmp_path / name)
 
     done = inspect("a.svg")
     assert done.exit_code == 0, done.output

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import embedbench
 from confident_runs import from_scores, keep_runs
 from report_records import keep, make, put
-from typer.testing import CliRunner
 
-from embedbench.cli.app import app
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
@@ -214,7 +213,7 @@ def test_the_command_shows_a_file_in_every_form(root: Path, tmp_path: Path) -> N
     file.write_text(f'[report]\ntitle = "T"\nruns = ["{root}"]\ncolumns = "stream"\nover = "seeds"')
 
     def report(*words: object) -> Any:
-        return CliRunner().invoke(app, ["report", str(file), *map(str, words)])
+        return embedbench("report", file, *words)
 
     assert "61.0 ±2.5 [1]" in report("--html", page).stdout
     assert "<h3>T</h3>" in page.read_text()
@@ -239,7 +238,7 @@ def test_the_site_shows_the_tables_of_a_study_in_its_page(
         return [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
 
     file = STUDIES / f"{name}.toml"
-    made = tables_of(CliRunner().invoke(app, ["report", str(file), "--markdown"]).stdout)
+    made = tables_of(embedbench("report", file, "--markdown").stdout)
     page = tables_of(fill_tables((STUDIES / f"{name}.md").read_text(encoding="utf-8"), STUDIES))
     assert len(made) > 10
     assert [line for line in made if line not in page] == []

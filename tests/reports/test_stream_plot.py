@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import embedbench
 from image_files import embedding_file
 from matplotlib.figure import Figure
 from multilabel_streams import hierarchy_stream
 from toy import class_stream
-from typer.testing import CliRunner
 
 from embedbench.array_types import Ints
-from embedbench.cli.app import app
 from embedbench.reports.figure_style import legend, write
 from embedbench.reports.stream_plot import draw_stream
 from embedbench.streams.stream_summary import class_counts
@@ -101,8 +100,8 @@ def test_show_draws_the_stream_of_one_seed(tmp_path: Path) -> None:
     file, out = embedding_file(tmp_path), tmp_path / "stream.svg"
 
     def show(*more: object) -> Any:
-        words = ["show", file.path, "--protocol", "incremental-class", "--set", "protocol.base=2"]
-        return CliRunner().invoke(app, [str(word) for word in (*words, "--out", *more)])
+        protocol = ("--protocol", "incremental-class", "--set", "protocol.base=2")
+        return embedbench("show", file.path, *protocol, "--out", *more)
 
     done = show(out)
     assert done.exit_code == 0, done.output

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import embedbench
 from confident_runs import keep_runs
 from pinned_runs import CHANCE, OFFLINE, STREAM, answers, merged, write_references, write_run
 from report_records import keep, make, typed
 from scipy import stats
 from toy import keep_samples
-from typer.testing import CliRunner
 
 from embedbench.array_types import Floats
-from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import ComparisonStudy, order_name, studies
 from embedbench.reports.comparison_tables import (
@@ -382,7 +381,7 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     store(tmp_path / "runs")
 
     def report(*words: Any) -> Any:
-        return CliRunner().invoke(app, ["report", str(tmp_path / "runs"), *map(str, words)])
+        return embedbench("report", tmp_path / "runs", *words)
 
     figure = ("--figure", "ranks", "--out", tmp_path / "ranks.svg")
     done = report("--compare", "--metric", "final_accuracy", *figure)
