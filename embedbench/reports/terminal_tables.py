@@ -15,20 +15,24 @@ from embedbench.scores.run_record import FINAL
 from embedbench.text import terminal_text
 from embedbench.text.terminal_text import NATURAL, line, new_table, render_text
 
-from . import headings_and_units
 from .compare_learners import TableVerdicts, describe_verdicts, judge
+from .headings_and_units import (
+    AVERAGE,
+    FORGETTING,
+    INCREMENTAL,
+    MEANINGS,
+    OMEGAS,
+    SHARES,
+    STREAMING,
+    heading,
+    stat_text,
+    value_text,
+)
 from .result_rows import FLAGS, Group, Row, candidates, has_labels, searches, split_tables
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row
-COLUMNS = (
-    FINAL,
-    headings_and_units.INCREMENTAL,
-    BEHIND,
-    *headings_and_units.OMEGAS,
-    headings_and_units.AVERAGE,
-    headings_and_units.FORGETTING,
-)
+COLUMNS = (FINAL, INCREMENTAL, BEHIND, *OMEGAS, AVERAGE, FORGETTING)
 KEMKER = ("incremental-class", "multi-modal", "permutation")  # protocols that are scored by Ω
 EQUAL = "=  deterministic: all runs of the row gave the same answers"
 # the label sets after the last session
@@ -46,20 +50,17 @@ def choose_columns(group: Group) -> list[str]:
     run has.
     """
     columns = [name for name in COLUMNS if name in (FINAL, BEHIND) or _is_known(group, name)]
-    if headings_and_units.AVERAGE in columns and not _differ(group):
-        columns.remove(headings_and_units.AVERAGE)
+    if AVERAGE in columns and not _differ(group):
+        columns.remove(AVERAGE)
     if group.first.protocol in KEMKER:  # the sort is stable
-        columns.sort(key=lambda name: name not in (FINAL, BEHIND, *headings_and_units.OMEGAS))
-    columns = [
-        headings_and_units.STREAMING if group.so_far and name == "omega_all" else name
-        for name in columns
-    ]
+        columns.sort(key=lambda name: name not in (FINAL, BEHIND, *OMEGAS))
+    columns = [STREAMING if group.so_far and name == "omega_all" else name for name in columns]
     return list(dict.fromkeys([*columns, *group.further]))
 
 
 def _is_known(group: Group, metric: str) -> bool:
     """Whether some run has a metric, or waits for the runs that Ω needs."""
-    waits = metric in headings_and_units.OMEGAS and any(
+    waits = metric in OMEGAS and any(
         r.reference.source == "missing" and r.reference.offline_runs for r in group.records
     )
     return waits or any(not math.isnan(r.metrics.get(metric, math.nan)) for r in group.records)
@@ -67,10 +68,7 @@ def _is_known(group: Group, metric: str) -> bool:
 
 def _differ(group: Group) -> bool:
     """Whether AA, where each session counts the same, is another number than the final score."""
-    pairs = [
-        (r.metrics.get(headings_and_units.AVERAGE, math.nan), r.metrics[FINAL])
-        for r in group.records
-    ]
+    pairs = [(r.metrics.get(AVERAGE, math.nan), r.metrics[FINAL]) for r in group.records]
     return any(abs(a - b) > ROUNDING for a, b in pairs)
 
 
@@ -136,7 +134,7 @@ def _group_parts(rows: Sequence[Row], width: int) -> list[Text | Table]:
     facts = line(" · ".join(group.describe()), "dim")
     parts: list[Text | Table] = [title, facts, sentence, table]
     if has_labels(group.first):
-        labels = new_table(["after the last session", *map(headings_and_units.heading, LABELS)])
+        labels = new_table(["after the last session", *map(heading, LABELS)])
         for row in rows:
             cells = [row.label, *(cell_text(row, name) for name in LABELS)]
             if row.used:
@@ -168,7 +166,7 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
     """One table; `stacked` puts intervals under the means, which halves the width."""
     gap, between = (1, "\n") if stacked else (2, " ")
     columns, efforts = choose_columns(rows[0].group), effort(rows)
-    heads = ["learner", "n", *map(headings_and_units.heading, columns), *efforts, "MB", "learn s"]
+    heads = ["learner", "n", *map(heading, columns), *efforts, "MB", "learn s"]
     table = new_table(heads, gap=gap)
     flagged = any(row.flags for row in rows)
     if flagged:
@@ -191,10 +189,10 @@ def behind_text(verdict: RowVerdict | None, metric: str = FINAL, between: str = 
     """The distance of a row to the best, and the least if it is behind; (–) without a verdict."""
     if verdict is None or math.isnan(verdict.behind_by):
         return "–"
-    text = headings_and_units.value_text(verdict.behind_by, metric)
+    text = value_text(verdict.behind_by, metric)
     if verdict.behind is None:
         return f"{text}{between}(–)"
-    least = headings_and_units.value_text(verdict.behind_by_least, metric)
+    least = value_text(verdict.behind_by_least, metric)
     return f"{text}{between}(≥ {least})" if verdict.behind else text
 
 
@@ -209,7 +207,7 @@ def cell_text(row: Row, name: str, between: str = " ") -> str:
     """A metric of a row: its mean and interval, or "open" where it waits for reference runs."""
     if name in row.metrics and row.is_open(name):
         return "open"
-    return headings_and_units.stat_text(row.exact(row.number(name)), name, between)
+    return stat_text(row.exact(row.number(name)), name, between)
 
 
 def mark(flag: str) -> str:
@@ -257,16 +255,12 @@ def _footer(rows: Sequence[Row]) -> list[str]:
         names |= {*choose_columns(mine[0].group), *effort(mine)}
     references = [row.group.first.reference for row in rows]
     divided = any(r.normalise_new and r.preset == "kemker_table" for r in references)
-    shares = [name for name in headings_and_units.SHARES if name in names]
+    shares = [name for name in SHARES if name in names]
     over = "± half-width of the 95 % t-interval over n seeds"
     several = [over] if any(len(row.used) > 1 for row in rows) else ["n: runs"]
-    of = ", on ".join(headings_and_units.SHARES[name] for name in shares)
-    words = (
-        [f"{', '.join(map(headings_and_units.heading, shares))}: score on {of} / offline"]
-        if shares
-        else []
-    )
-    words += [meaning for name, meaning in headings_and_units.MEANINGS.items() if name in names]
+    of = ", on ".join(SHARES[name] for name in shares)
+    words = [f"{', '.join(map(heading, shares))}: score on {of} / offline"] if shares else []
+    words += [meaning for name, meaning in MEANINGS.items() if name in names]
     if divided and "omega_new" in names:
         words.append("Ω_new of permutations: / offline, too")
     return [" · ".join([*several, *words, "formulas: embedbench list metrics"])]
