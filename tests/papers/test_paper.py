@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from command_line import embedbench
+from command_line import embedbench as invoke
 from paper_tables import rows_of
 from reproduce_files import blob_file
 
@@ -100,7 +100,7 @@ def test_a_sixth_paper_is_a_folder(
 ) -> None:
     _folder(elsewhere, "sixth", FACTS, SIXTH)
     monkeypatch.chdir(tmp_path)
-    result = embedbench("reproduce", "sixth2027")
+    result = invoke("reproduce", "sixth2027")
     assert result.exit_code == 0, result.output
     assert [line.split() for line in result.stdout.splitlines()[1:]] == [
         ["row", "v", "ours", "diff."],
