@@ -74,7 +74,7 @@ def _code(cls: type) -> str:
 def is_outside(source: str) -> bool:
     """Whether the name of a source, before an `@`, means a function from outside."""
     name = source.partition("@")[0]
-    if os.path.lexists(Path(source).expanduser()):
+    if os.path.lexists(os.path.expanduser(source)):
         return False
     return bool(_PATH.fullmatch(name)) or name in plugins.entry_points_by_name("sources")
 

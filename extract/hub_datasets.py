@@ -55,7 +55,7 @@ def hub_source(source: str) -> Source:
     address = source.partition("@")[0]
     check_options(options, (*_FITS, "config", "split"), address)
     splits, phrases = _load(name, options.get("config"), place)
-    local = Path(name).expanduser().is_dir()
+    local = os.path.isdir(os.path.expanduser(name))
     roots = [root for root in (local and name, place) if root]
     roles, left = _choose_splits(splits, options.get("split", ""), address)
     first = splits[next(iter(roles))]
@@ -95,7 +95,7 @@ def hub_source(source: str) -> Source:
 def _load(name: str, config: str | None, place: str) -> tuple[dict[str, Any], list[str]]:
     """Return the parts by name, and phrases on the configuration."""
     datasets = import_extra("datasets", "datasets", "hfds/")
-    folder = Path(name).expanduser()
+    folder = Path(os.path.expanduser(name))
     given: dict[str, Any] = {"cache_dir": place} if os.path.isdir(place) else {}
     path = str(folder) if folder.is_dir() else name
     phrases = []
@@ -266,6 +266,6 @@ def _read_below(path: str, roots: Sequence[str]) -> bytes:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     real, own = Path(path).resolve(), (*roots, datasets.config.HF_DATASETS_CACHE, HF_HUB_CACHE)
-    if not any(real.is_relative_to(Path(root).expanduser().resolve()) for root in own):
+    if not any(real.is_relative_to(os.path.realpath(os.path.expanduser(root))) for root in own):
         raise UserError(f"the data set names a file outside of itself, {short(path)}")
     return read_sample(real)

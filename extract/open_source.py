@@ -52,7 +52,7 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
 def _open(source: str) -> Source:
     name, _, root = source.partition("@")
     if name in IMAGE_FOLDER:
-        return _class_folders(Path(root).expanduser())
+        return _class_folders(_existing(root))
     if source.startswith("torch/"):
         from .torchvision_datasets import torchvision_source
 
@@ -67,17 +67,7 @@ def _open(source: str) -> Source:
         return streamed_source(source)
     if is_outside(source):
         return outside_source(source)
-    try:
-        path = Path(source).expanduser()
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError, RuntimeError, ValueError) as error:
-        # also ~ of an unknown user, and a zero byte
-        offered = [*sorted(plugins.entry_points_by_name("sources")), "package.module:function"]
-        raise UserError(
-            f"there is no file or folder {source!r}; a source is a folder or zip of images, "
-            "'demo', a data set of a library (names beginning with "
-            f"{', '.join(LIBRARIES)}), or a source of a package ({', '.join(offered)})."
-        ) from error
+    path = _existing(source)
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -92,6 +82,21 @@ def _open(source: str) -> Source:
     if path.suffix.lower() in TEXT_TABLES:
         return text_table(path)
     raise UserError(f"{source} is neither a folder nor a zip archive of images; give one.")
+
+
+def _existing(name: str) -> Path:
+    """Return the path of a file or folder that is there, or a link; `~` is a home directory."""
+    path = Path(os.path.expanduser(name))  # as it is where there is no such user
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # also a zero byte
+        offered = [*sorted(plugins.entry_points_by_name("sources")), "package.module:function"]
+        raise UserError(
+            f"there is no file or folder {name!r}; a source is a folder or zip of images, "
+            "'demo', a data set of a library (names beginning with "
+            f"{', '.join(LIBRARIES)}), or a source of a package ({', '.join(offered)})."
+        ) from error
+    return path
 
 
 def _demo() -> Source:

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import os
 import re
 import sys
 from collections import Counter
@@ -67,7 +68,7 @@ def torchvision_source(source: str) -> Source:
         raise unknown("data set of torchvision with one label an image", typed, sorted(known))
     switch, values, classes = known[key]
     cls = getattr(datasets, next(name for name in classes.split() if name.lower() == key))
-    root = Path(place or "~/.cache/embedbench").expanduser()
+    root = Path(os.path.expanduser(place or "~/.cache/embedbench"))
     settings, phrases = _settings(cls, switch, options, f"torch/{typed}")
     EpsImagePlugin.gs_binary = False  # where others open images: EPS is a program for Ghostscript
     opened = {

@@ -2,10 +2,10 @@
 
 import io
 import math
+import shutil
 import sys
 import warnings
 import wave
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,6 @@ from embedbench.extract.log_mel_backbone import LogMel
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.sound_files import read_sound, read_wav
-from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.resumable_file import Partial
-from embedbench.files.sample_metadata import TEST, TRAIN
 
 
 def wav(rate: int, sound: NDArray[Any]) -> bytes:
@@ -83,14 +80,12 @@ def plainly(sound: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def test_one_second_of_noise_worked_plainly() -> None:
-    for seed in range(2):
-        sound = noise(16000, seed) * np.float32(0.1**seed)
-        got = LogMel(1).frames(16000, sound)
-        # logs of float32 arithmetic: magnitudes of about 1 are right to about 1e-5 of themselves
-        np.testing.assert_allclose(got, plainly(sound), atol=2e-4)
+    sound = noise(16000)
+    # logs of float32 arithmetic: magnitudes of about 1 are right to about 1e-5 of themselves
+    np.testing.assert_allclose(LogMel(1).frames(16000, sound), plainly(sound), atol=2e-4)
 
 
-@pytest.mark.parametrize("band", [0, 3, 20, 64, 100, 127])
+@pytest.mark.parametrize("band", [0, 20, 127])
 def test_a_sine_peaks_in_the_band_of_its_frequency(band: int) -> None:
     frames = LogMel(3).frames(16000, sine(centre(band), 16000, 3)).reshape(3, 128)
     assert frames.argmax(axis=1).tolist() == [band] * 3
@@ -98,15 +93,12 @@ def test_a_sine_peaks_in_the_band_of_its_frequency(band: int) -> None:
     assert (frames[:, far] < frames.max() - 3).all()
 
 
-@pytest.mark.parametrize("rate", [8000, 11025, 22050, 44100, 48000, 96000])
+@pytest.mark.parametrize("rate", [8000, 11025, 44100])
 def test_resampling_keeps_the_frequency(rate: int) -> None:
-    model = LogMel(1)
-    for band in (20, 60):  # below 4 kHz, which every rate can hold
-        hertz = centre(band)
-        got = model.frames(rate, sine(hertz, rate))
-        expected = model.frames(16000, sine(hertz, 16000))
-        assert got.argmax() == band
-        assert got[band] == pytest.approx(expected[band], abs=0.02)
+    hertz = centre(60)  # below 4 kHz, which every rate can hold
+    got, expected = (LogMel(1).frames(r, sine(hertz, r)) for r in (rate, 16000))
+    assert got.argmax() == 60
+    assert got[60] == pytest.approx(expected[60], abs=0.02)
 
 
 def test_silence_is_the_floor_and_short_sounds_end_in_it() -> None:
@@ -121,11 +113,10 @@ def test_silence_is_the_floor_and_short_sounds_end_in_it() -> None:
 def test_long_sounds_are_cut(rate: int) -> None:
     model, long = LogMel(2), noise(5 * rate)
     frames = model.frames(rate, long)
-    assert frames.shape == (256,)
     np.testing.assert_array_equal(frames, model.frames(rate, long[: 3 * rate]))
     np.testing.assert_array_equal(frames[:128], LogMel(1).frames(rate, long))
-    second = model.frames(16000, noise(32000)).reshape(2, 128)[1]
-    np.testing.assert_array_equal(second, LogMel(1).frames(16000, noise(32000)[16000:]))
+    if rate == 16000:
+        np.testing.assert_array_equal(frames[128:], LogMel(1).frames(rate, long[rate:]))
 
 
 # --- WAV files
@@ -143,13 +134,10 @@ def test_every_width_holds_the_same_sound() -> None:
     }
     for name, (content, step) in steps.items():
         rate, values = read_wav(content)
-        assert (rate, values.dtype.name, values.shape) == (8000, "float32", (1000,)), name
+        assert (rate, values.dtype.name) == (8000, "float32"), name
         np.testing.assert_allclose(values, sound, rtol=0, atol=step, err_msg=name)
     # full scale and the middle, exactly
-    ends = {
-        np.uint8: [0, 128], np.int16: [-32768, 0], np.int32: [-(2**31), 0],
-    }  # fmt: skip
-    for dtype, both in ends.items():
+    for dtype, both in ((np.uint8, [0, 128]), (np.int16, [-(2**15), 0]), (np.int32, [-(2**31), 0])):
         assert read_wav(wav(8000, np.array(both, dtype)))[1].tolist() == [-1, 0]
     assert read_wav(wav24(8000, np.array([[-(2**23)], [2**22]])))[1].tolist() == [-1, 0.5]
 
@@ -168,24 +156,22 @@ def test_chunks_beside_the_sound_are_passed_over() -> None:
     info = b"LIST" + (10).to_bytes(4, "little") + b"INFOmore.."
     longer = content[:4] + (len(content) + len(info) - 8).to_bytes(4, "little")
     longer += content[8:12] + info + content[12:]
+    piped = longer[:4] + b"\xff\xff\xff\xff" + longer[8:]  # as written without seeking
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert np.array_equal(read_wav(longer)[1], noise(100))
-        piped = longer[:4] + b"\xff\xff\xff\xff" + longer[8:]  # as written without seeking
-        assert np.array_equal(read_wav(piped)[1], noise(100))
+        for data in (longer, piped):
+            assert np.array_equal(read_wav(data)[1], noise(100))
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "not a WAV file"),
         (b"<html>no such file</html>", "not a WAV file"),
-        (wav(8000, noise(100))[:-1], r"cut short: \d+ bytes of \d+"),
-        (wav(8000, noise(100))[:60], "cut short"),
+        (wav(8000, noise(100))[:-1], "cut short: 457 bytes of 458"),
         (wav(8000, noise(0)), "no sound in it"),
         (wav(8000, np.array([0, np.nan], np.float32)), "NaN or infinite"),
-        (wav(3, noise(100)), "3 samples a second; expected 1000 to 384000"),
-        (wav(10**9, noise(100)), "1000000000 samples a second"),
+        (wav(999, noise(100)), "999 samples a second"),
+        (wav(384_001, noise(100)), "384001 samples a second"),
     ],
 )
 def test_damaged_wavs(content: bytes, sentence: str) -> None:
@@ -228,125 +214,50 @@ def sounds(root: Path, n: int, seed: int = 0) -> Path:
 
 def test_a_folder_of_sounds(tmp_path: Path) -> None:
     source = sounds(tmp_path / "in", 12)
-    (source / "s0/c0/notes.txt").write_text("left out")
     (source / "s0/c0/0000.wav").rename(source / "s0/c0/0000.WAV")
+    (source / "s0/c0/notes.txt").write_text("left out")
+    (source / "s0/c0/0021.wav").write_bytes(b"no sound")
+    told: list[str] = []
+    options: dict[str, Any] = {"backbone": "log-mel", "skip_bad": True, "notify": told.append}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        file = extract(str(source), tmp_path / "a.h5", backbone="log-mel")
-    assert file.shape == (12, 1280)
-    assert file.dtype == np.float32
+        file = extract(str(source), tmp_path / "a.h5", **options)
+    assert told == ["left out 1 sounds that cannot be used, first s0/c0/0021.wav."]
+    assert (file.shape, file.dtype) == ((12, 1280), np.float32)
     assert file.classes == ("c0", "c1", "c2", "s0", "s1")
-    assert file.parents.tolist() == [3, 3, 4, -1, -1]
     model = LogMel(10)
     for row, name in zip(file.read(), file.sample_ids.tolist(), strict=True):
         np.testing.assert_array_equal(row, model.prepare((source / name).read_bytes()))
     made = file.provenance
     assert made["backbone"]["name"] == "log-mel"
-    assert made["preprocessing"]["rate"] == 16000
-    assert made["preprocessing"]["seconds"] == 10
+    assert (made["preprocessing"]["rate"], made["preprocessing"]["seconds"]) == (16000, 10)
     assert made["preprocessing"]["mel"] == "HTK, 125 to 7500 Hz, triangles of height 1"
     assert made["arithmetic"] == {"dtype": "float32", "device_kind": "cpu"}
-    short = extract(str(source), tmp_path / "b.h5", backbone="log-mel", size=2, group="parent")
-    assert short.shape == (12, 256)
+    short = extract(str(source), tmp_path / "b.h5", size=2, **options)
     np.testing.assert_array_equal(short.read(), file.read()[:, :256])
     assert short.digests["recipe"] != file.digests["recipe"]
-    assert short.provenance["split"]["group"] == "parent"
-    with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
-        for path in sorted(source.rglob("*.[wW]*")):
-            archive.write(path, path.relative_to(source))
-    zipped = extract(str(tmp_path / "in.zip"), tmp_path / "c.h5", backbone="log-mel")
-    assert zipped.digests == file.digests
-
-
-class KilledError(Exception):
-    pass
-
-
-def test_interrupted_work_resumes_to_the_same_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Partial, "BLOCK", 16)
-    source = sounds(tmp_path / "in", 40)
-    (source / "s0/c0/0021.wav").write_bytes(b"no sound")
-    told: list[str] = []
-    options: dict[str, Any] = {"backbone": "log-mel", "size": 1, "skip_bad": True}
-    whole = extract(str(source), tmp_path / "whole.h5", notify=told.append, **options)
-    assert told == ["left out 1 sounds that cannot be used, first s0/c0/0021.wav."]
-    ((name, reason),) = whole.provenance["skipped"]
-    assert (name, reason[:14]) == ("s0/c0/0021.wav", "not a WAV file")
-    assert len(whole.sample_ids) == 39
-    for moment in (0, 24, 36):
-        out = tmp_path / f"{moment}.h5"
-
-        def stop(done: int, total: int, moment: int = moment) -> None:
-            if done >= moment:
-                raise KilledError
-
-        with pytest.raises(KilledError):
-            extract(str(source), out, progress=stop, **options)
-        assert not out.exists()
-        seen: list[int] = []
-        resumed = extract(
-            str(source),
-            out,
-            progress=lambda done, _: seen.append(done),  # noqa: B023  called at once
-            notify=told.append,
-            **options,
-        )
-        assert seen[0] == moment // 16 * 16  # whole blocks are not computed again
-        assert resumed.digests == whole.digests
-        assert resumed.provenance["skipped"] == whole.provenance["skipped"]
-
-
-def test_official_splits_and_the_same_sound_twice(tmp_path: Path) -> None:
-    for number, path in enumerate(("train/a/1", "train/b/2", "test/a/3", "test/b/4")):
-        place = tmp_path / "in" / f"{path}.wav"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(wav(8000, noise(800, number % 3)))  # 1 and 4 are one sound
-    with pytest.warns(UserWarning, match=r"1 sounds are in two splits .*test/b/4\.wav"):
-        file = extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="log-mel", size=1)
-    assert file.provenance["split"] == {"rule": "official"}
-    split = dict(zip(file.sample_ids.tolist(), file.split.tolist(), strict=True))
-    assert split == {
-        "test/a/3.wav": TEST, "test/b/4.wav": TEST, "train/a/1.wav": TRAIN, "train/b/2.wav": TRAIN,
-    }  # fmt: skip
-    assert EmbeddingFile.open(file.path).classes == ("a", "b")
 
 
 def test_sounds_and_images_are_not_mixed(tmp_path: Path) -> None:
     source = sounds(tmp_path / "hums", 3)
-
-    def refused(sentence: str, where: Path, **options: Any) -> None:
+    photo = tmp_path / "photos/a/1.png"
+    photo.parent.mkdir(parents=True)
+    Image.new("L", (4, 4)).save(photo)
+    log_mel = {"backbone": "log-mel"}
+    for where, options, sentence in (
+        (source, {"backbone": "pixels"}, "hums holds sounds, and pixels takes images; .* log-mel"),
+        (source, {"backbone": "resnet18"}, "hums holds sounds, and resnet18 takes images"),
+        (source, {}, "--backbone is missing"),
+        (photo.parents[1], log_mel, "photos holds images, and log-mel takes sounds; .* pixels"),
+        (source, {"dtype": "float16", **log_mel}, "log-mel is a formula: no --weights"),
+        (source, {"layers": ["1"], **log_mel}, "log-mel is a formula: no --weights"),
+    ):
         with pytest.raises(UserError, match=sentence):
             extract(str(where), tmp_path / "a.h5", **options)
-
-    log_mel = {"backbone": "log-mel"}
-    refused("hums holds sounds, and pixels takes images; .* log-mel", source, backbone="pixels")
-    refused("hums holds sounds, and resnet18 takes images", source, backbone="resnet18")
-    refused("--backbone is missing: .* for sounds 'log-mel'", source)
-    (tmp_path / "photos/a").mkdir(parents=True)
-    for name in "12":
-        Image.new("L", (4, 4)).save(tmp_path / f"photos/a/{name}.png")
-    photos = tmp_path / "photos"
-    refused("photos holds images, and log-mel takes sounds; .* pixels", photos, **log_mel)
-    refused("emoji-noto holds images, and log-mel takes", Path("demo"), **log_mel)
-    refused("log-mel is a formula: no --weights", source, dtype="float16", **log_mel)
-    refused("log-mel is a formula: no --weights", source, layers=["1"], **log_mel)
-    refused("--size must be 1 to 10,000", source, size=0, **log_mel)
-    refused(
-        r"s0/c0/0000\.wav of hums cannot be used \(cut short: .*--skip-bad",
-        _cut(source / "s0/c0/0000.wav"),
-        **log_mel,
-    )
-    Image.new("L", (4, 4)).save(source / "s0/c0/cover.png")
+    shutil.copy(photo, source / "s0/c0/cover.png")
     both = r"hums holds 1 images \(first s0/c0/cover\.png\) and 3 sounds \(first s0/c0/0000\.wav\)"
     with pytest.raises(UserError, match=both):
         open_source(str(source))
-
-
-def _cut(path: Path) -> Path:
-    path.write_bytes(path.read_bytes()[:-2])
-    return path.parents[2]
 
 
 # --- FLAC, Ogg and MP3
@@ -360,17 +271,18 @@ def by_soundfile(values: NDArray[Any], rate: int, form: str) -> bytes:
 
 
 def test_flac_gives_the_samples_of_wav() -> None:
-    for seed in range(3):
-        both = np.random.default_rng(seed).integers(-(2**15), 2**15, (9000, 2)).astype(np.int16)
-        rate, values = read_sound(by_soundfile(both, 8000, "FLAC"), 1)
-        assert rate == 8000
-        assert np.array_equal(values, read_wav(wav(8000, both), 1)[1])
-        assert len(values) == 8000
+    both = np.random.default_rng(0).integers(-(2**15), 2**15, (9000, 2)).astype(np.int16)
+    content = by_soundfile(both, 8000, "FLAC")
+    rate, values = read_sound(content, 1)
+    assert (rate, len(values)) == (8000, 8000)
+    assert np.array_equal(values, read_wav(wav(8000, both), 1)[1])
+    for damaged in (content[:200], content[: len(content) // 2], b"fLaC" + bytes(100)):
+        with pytest.raises(ValueError, match="cut short|not a file of sound"):
+            read_sound(damaged, 10)
 
 
 @pytest.mark.parametrize("form", ["OGG", "MP3"])
 def test_a_tone_survives(form: str) -> None:
-    """A tone of 440 Hz has its peak there, and nearly its loudness."""
     tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
     rate, values = read_sound(by_soundfile(tone, 16_000, form), 1)
     assert rate == 16_000
@@ -384,33 +296,22 @@ def test_an_mp3_begins_with_a_tag_or_with_eleven_set_bits() -> None:
     tag = b"ID3\x04\x00\x00" + bytes([0, 0, 2, 44]) + bytes(300)  # seven bits a byte: 2·128 + 44
     rate, values = read_sound(content, 1)
     tagged_rate, tagged = read_sound(tag + content, 1)
-    assert (rate, len(values)) == (tagged_rate, len(tagged)) == (8000, 8000)
+    assert (rate, len(values), tagged_rate) == (8000, 8000, 8000)
     np.testing.assert_array_equal(tagged, values)
-    for start in (b"ID3", b"\xff\xe0", b"\xff\xff"):
-        with pytest.raises(ValueError, match="not a file of sound that libsndfile reads"):
-            read_sound(start + bytes(50), 1)
-    for start in (b"ID2", b"\xff\xdf", b"\xfe\xff", b"\xff"):
-        with pytest.raises(ValueError, match="not a WAV file"):
-            read_sound(start + bytes(50), 1)
-
-
-def test_damaged_flac() -> None:
-    sound = np.random.default_rng(0).integers(-(2**15), 2**15, 20_000).astype(np.int16)
-    content = by_soundfile(sound, 8000, "FLAC")
-    for damaged in (content[:200], content[: len(content) // 2], b"fLaC" + bytes(100)):
-        with pytest.raises(ValueError, match=r"cut short|not a file of sound"):
-            read_sound(damaged, 10)
+    for starts, reader in (
+        ((b"ID3", b"\xff\xe0", b"\xff\xff"), "libsndfile"),
+        ((b"ID2", b"\xff\xdf", b"\xfe\xff", b"\xff"), "scipy"),
+    ):
+        for start in starts:
+            with pytest.raises(ValueError, match=reader):
+                read_sound(start + bytes(50), 1)
 
 
 def test_flac_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are those of the WAV file, and without soundfile there is a sentence."""
-    sound = np.random.default_rng(0).integers(-(2**15), 2**15, 9000).astype(np.int16)
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "1.flac").write_bytes(by_soundfile(sound, 8000, "FLAC"))
+    (tmp_path / "a" / "1.flac").write_bytes(by_soundfile(noise(9000), 8000, "FLAC"))
     source = open_source(str(tmp_path))
     assert (source.holds, source.ids) == ("sounds", ("a/1.flac",))
-    rows = LogMel(2).prepare(source.read(0))
-    assert np.array_equal(rows, LogMel(2).prepare(wav(8000, sound)))
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    with pytest.raises(UserError, match=r"a/1.flac needs soundfile; .*embedbench-cl\[audio\]"):
+    with pytest.raises(UserError, match=r"a/1.flac needs soundfile"):
         open_source(str(tmp_path))

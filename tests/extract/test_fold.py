@@ -9,8 +9,8 @@ from torch import nn
 from embedbench.extract.timm_backbone import fold_batchnorm
 
 
-def scrambled(model: nn.Module, seed: int) -> nn.Module:
-    torch.manual_seed(seed)
+def scrambled(model: nn.Module) -> nn.Module:
+    torch.manual_seed(0)
     return scramble(model).eval()
 
 
@@ -19,9 +19,8 @@ def norms(model: nn.Module) -> int:
 
 
 @pytest.mark.parametrize("name", ["test_efficientnet", "test_resnet", "mobilenetv3_small_050"])
-@pytest.mark.parametrize("seed", range(3))
-def test_every_norm_is_folded_and_nothing_else_changes(name: str, seed: int) -> None:
-    model = scrambled(timm.create_model(name, num_classes=0), seed)
+def test_every_norm_is_folded_and_nothing_else_changes(name: str) -> None:
+    model = scrambled(timm.create_model(name, num_classes=0))
     x = torch.randn(3, 3, 64, 64)
     lighter = fold_batchnorm(model, x[:2])
     assert norms(model) > 0
@@ -61,7 +60,7 @@ class LooksInside(Net):
 
 @pytest.mark.parametrize("kind", [UsedTwice, CalledTwice, Between, LooksInside])
 def test_what_cannot_be_folded_is_left_alone(kind: type[Net]) -> None:
-    model = scrambled(kind(), 0)
+    model = scrambled(kind())
     x = torch.randn(2, 3, 9, 9)
     lighter = fold_batchnorm(model, x)
     assert norms(lighter) == 1

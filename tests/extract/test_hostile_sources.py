@@ -2,7 +2,6 @@
 
 import errno
 import os
-import sys
 import threading
 import time
 import tracemalloc
@@ -14,9 +13,9 @@ from typing import Any
 import hostile_sources as hostile
 import numpy as np
 import pytest
+from commands import caller
 from PIL import EpsImagePlugin, Image
 
-from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.extract import extraction_work, pipeline, sound_files, source  # noqa: F401  slow to import
 from embedbench.extract.open_backbone import Images, Pixels
@@ -35,9 +34,8 @@ def soon(tmp_path: Path) -> Iterator[None]:
     """Fail a test that takes long; one that waits for a FIFO is let go."""
 
     def let_go() -> None:
-        for path in tmp_path.rglob("*"):
-            if path.is_fifo():
-                os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+        for path in filter(Path.is_fifo, tmp_path.rglob("*")):
+            os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
 
     timer = threading.Timer(2 * SECONDS, let_go)
     timer.start()
@@ -58,28 +56,21 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def extract(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Extract:
     """Run `embedbench extract` to out.h5 and return its sentence; empty if it succeeds."""
+    call = caller(monkeypatch, capfd)
 
     def run(path: Path, *words: str) -> str:
-        where = ["--out", str(tmp_path / "out.h5"), "--size", "2", "--overwrite", "--quiet"]
-        monkeypatch.setattr(sys, "argv", ["embedbench", "extract", str(path), *where, *words])
-        capsys.readouterr()
-        code: Any = 0
-        try:
-            app.main()
-        except SystemExit as end:
-            code = end.code or 0
-        out, err = capsys.readouterr()
+        where = ("--out", str(tmp_path / "out.h5"), "--size", "2", "--overwrite", "--quiet")
+        capfd.readouterr()
+        code, out, err = call("extract", str(path), *where, *words)
         if code == 0:
             return ""
-        assert code == 2
-        assert out == ""
+        assert (code, out, err.count("\n")) == (2, "", 1)
         assert err.startswith("embedbench: ")
-        assert err.count("\n") == 1
         assert len(err) < 1000
-        return str(err)
+        return err
 
     return run
 
@@ -93,15 +84,13 @@ def left_out(tmp_path: Path) -> list[list[str]]:
 def check_bad(extract: Extract, tmp_path: Path, path: Path, reason: str, *words: str) -> None:
     """The bad file is named; without it, the good ones make a file."""
     sentence = extract(path, *words)
-    assert "bad" in sentence
-    assert reason in sentence
-    assert "--skip-bad" in sentence
     assert extract(path, "--skip-bad", "--split", "0.5", *words) == ""
     ((name, text),) = left_out(tmp_path)
     assert "bad" in name
     assert reason in text
-    assert f"({text})" in sentence
     assert str(tmp_path) not in text
+    assert f"({text})" in sentence
+    assert "--skip-bad" in sentence
 
 
 @pytest.mark.parametrize("name", hostile.BYTES)
@@ -236,8 +225,7 @@ def test_a_fifo_that_takes_the_place_of_a_file_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hostile.fifo(tmp_path / "fifo")
-    (tmp_path / "file").write_bytes(b"")
-    regular = os.stat(tmp_path / "file")
+    regular = os.stat(__file__)
     monkeypatch.setattr(os, "stat", lambda path: regular)
     with pytest.raises(OSError, match="a FIFO, not a regular file"):
         open_regular(tmp_path / "fifo")
@@ -262,19 +250,15 @@ def test_a_member_is_not_unpacked_beyond_its_size(
 
 
 def test_sounds_are_scaled_in_pieces_and_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    rate, whole = sound_files.read_wav(hostile.sound(100))
+    data = np.arange(64000, dtype="<i2").tobytes()
+    stereo = hostile.riff((b"fmt ", hostile.form(2, align=4)), (b"data", data))
+    rate, whole = sound_files.read_wav(stereo)
     monkeypatch.setattr(sound_files, "PIECE", 1000)
-    assert np.array_equal(sound_files.read_wav(hostile.sound(100))[1], whole)
-    stereo = hostile.riff(
-        (b"fmt ", hostile.form(2, align=4)), (b"data", np.arange(64000, dtype="<i2").tobytes())
-    )
-    assert len(sound_files.read_wav(stereo, 1)[1]) == rate
-    assert np.array_equal(
-        sound_files.read_wav(stereo)[1][:rate], sound_files.read_wav(stereo, 1)[1]
-    )
+    assert np.array_equal(sound_files.read_wav(stereo)[1], whole)
+    assert np.array_equal(sound_files.read_wav(stereo, 1)[1], whole[:rate])
 
 
-def test_images_that_are_kept_whole_are_small(tmp_path: Path) -> None:
+def test_images_that_are_kept_whole_are_small() -> None:
     """A block of rows is held in memory."""
     with pytest.raises(UserError, match="rows of 4,320,000 bytes, more than 4,194,304"):
         Images(Image.new("RGB", (1200, 1200)), None)
@@ -284,8 +268,6 @@ def test_images_that_are_kept_whole_are_small(tmp_path: Path) -> None:
 
 
 class Counting(Images):
-    """Counts how many images are prepared at once."""
-
     now, most = 0, 0
 
     def prepare(self, content: Content) -> Any:

@@ -4,16 +4,15 @@ Columns, types and splits are those of the cards, as they were stored when the t
 the values are ours.
 """
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import datasets
+import hostile_sources
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
-from PIL import Image
 
 from embedbench.errors import UserError
 from embedbench.extract.hub_datasets import _revision
@@ -22,7 +21,7 @@ from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
-PLAIN = "---\n---\n"  # a card without configurations
+Makers = dict[str, Callable[[int], Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -32,26 +31,36 @@ def _copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def png(value: int) -> bytes:
-    out = io.BytesIO()
-    Image.new("RGB", (4, 4), (value, 0, 7)).save(out, "PNG")
-    return out.getvalue()
+    return hostile_sources.image(value=value)
 
 
 def image(i: int) -> dict[str, Any]:
     return {"bytes": png(i), "path": None}
 
 
-def rows(n: int, first: int, **columns: Callable[[int], Any]) -> dict[str, list[Any]]:
-    return {name: [make(i) for i in range(first, first + n)] for name, make in columns.items()}
+def parts_of(make: Makers, features: Features, sizes: dict[str, int]) -> dict[str, Dataset]:
+    """Parts of these sizes; sample i of them all is made of i."""
+    parts, first = {}, 0
+    for part, n in sizes.items():
+        columns = {name: [of(i) for i in range(first, first + n)] for name, of in make.items()}
+        parts[part], first = Dataset.from_dict(columns, features=features), first + n
+    return parts
 
 
-def parquet(root: Path, card: str, features: Features, parts: dict[str, dict[str, Any]]) -> Path:
-    """Write a repository as the hub has it: a card, and a Parquet file for each part."""
-    for part, columns in parts.items():
-        (root / part).parent.mkdir(parents=True, exist_ok=True)
-        data = Dataset.from_dict(columns, features=features)
-        data.to_parquet(str(root / f"{part}-00000-of-00001.parquet"))
-    (root / "README.md").write_text(card)
+def parquet(root: Path, parts: dict[str, Dataset], card: str = "", configs: bool = True) -> Path:
+    """Write a repository as the hub has it: a card, and a Parquet file for each CONFIG/PART."""
+    seen: list[str] = []
+    card = f"---\n{card}configs:\n" if configs else f"---\n{card}"
+    for place, data in parts.items():
+        config, part = place.split("/")
+        (root / config).mkdir(parents=True, exist_ok=True)
+        data.to_parquet(str(root / f"{place}-00000-of-00001.parquet"))
+        if configs and config not in seen:
+            seen.append(config)
+            first = "" if len(seen) > 1 else "  default: true\n"
+            card += f"- config_name: {config}\n{first}  data_files:\n"
+        card += f"  - split: {part}\n    path: {place}-*\n" if configs else ""
+    (root / "README.md").write_text(f"{card}---\n")
     return root
 
 
@@ -63,28 +72,21 @@ def cifar100(root: Path) -> Path:
         coarse_label=ClassLabel(names=[f"coarse{i}" for i in range(20)]),
     )
     make = {"img": image, "fine_label": lambda i: 7 * i % 100, "coarse_label": lambda i: i % 20}
-    parts = {"cifar100/train": rows(6, 0, **make), "cifar100/test": rows(3, 6, **make)}
-    card = "---\nconfigs:\n- config_name: cifar100\n  data_files:\n" + "".join(
-        f"  - split: {part}\n    path: cifar100/{part}-*\n" for part in ("train", "test")
-    )
-    return parquet(root / "cifar100", card + "  default: true\n---\n", features, parts)
+    return parquet(root, parts_of(make, features, {"cifar100/train": 6, "cifar100/test": 3}))
 
 
 def imagenet_r(root: Path) -> Path:
     """axiong/imagenet-r: `image`, `wnid` and `class_name` as texts; test alone, config `test`."""
-    names = {"n02088094": "afghan_hound", "n01443537": "goldfish"}
-    wnids = list(names)
     features = Features(image=datasets.Image(), wnid=Value("string"), class_name=Value("string"))
-    card = (
-        "---\nlicense: mit\nconfigs:\n- config_name: test\n  data_files:\n  - split: test\n"
-        "    path: test/test-*\n  default: true\n---\n"
-    )
-    make = {
+    make: Makers = {
         "image": image,
-        "wnid": lambda i: wnids[i % 2],
-        "class_name": lambda i: names[wnids[i % 2]],
+        "wnid": lambda i: ("n02088094", "n01443537")[i % 2],
+        "class_name": lambda i: ("afghan_hound", "goldfish")[i % 2],
     }
-    return parquet(root / "imagenet-r", card, features, {"test/test": rows(5, 0, **make)})
+    return parquet(root, parts_of(make, features, {"test/test": 5}), "license: mit\n")
+
+
+DOMAINS = ["clipart", "infograph", "painting", "quickdraw", "real", "sketch"]
 
 
 def domainnet(root: Path) -> Path:
@@ -92,23 +94,20 @@ def domainnet(root: Path) -> Path:
 
     Here as `save_to_disk` writes it.
     """
-    domains = ["clipart", "infograph", "painting", "quickdraw", "real", "sketch"]
     features = Features(
         image=datasets.Image(),
         label=ClassLabel(names=[f"class{i}" for i in range(345)]),
-        domain=ClassLabel(names=domains),
+        domain=ClassLabel(names=DOMAINS),
         image_path=Value("string"),
     )
-    make = {
+    make: Makers = {
         "image": image,
         "label": lambda i: i % 3,
         "domain": lambda i: i % 6,
-        "image_path": lambda i: f"{domains[i % 6]}/{i}.png",
+        "image_path": lambda i: f"{DOMAINS[i % 6]}/{i}.png",
     }
-    parts = {"train": rows(7, 0, **make), "test": rows(5, 7, **make)}
-    data = DatasetDict({n: Dataset.from_dict(p, features=features) for n, p in parts.items()})
-    data.save_to_disk(str(root / "DomainNet"))
-    return root / "DomainNet"
+    DatasetDict(parts_of(make, features, {"train": 7, "test": 5})).save_to_disk(str(root))
+    return root
 
 
 def tiny_imagenet(root: Path) -> Path:
@@ -116,156 +115,116 @@ def tiny_imagenet(root: Path) -> Path:
     names = [f"n{i:08d}" for i in range(200)]
     features = Features(image=datasets.Image(), label=ClassLabel(names=names))
     make = {"image": image, "label": lambda i: i % 4}
-    parts = {"data/train": rows(8, 0, **make), "data/valid": rows(4, 8, **make)}
-    return parquet(root / "tiny-imagenet", PLAIN, features, parts)
+    parts = parts_of(make, features, {"data/train": 8, "data/valid": 4})
+    return parquet(root, parts, configs=False)
 
 
 def emotion(root: Path) -> Path:
     """dair-ai/emotion: `text`, `label` (6 names); configs `split` (three parts) and `unsplit`."""
-    features = Features(
-        text=Value("string"),
-        label=ClassLabel(names=["sadness", "joy", "love", "anger", "fear", "surprise"]),
-    )
-    configs = {"split": {"train": 6, "validation": 2, "test": 3}, "unsplit": {"train": 12}}
-    card, parts = "---\nconfigs:\n", {}
-    for config, sizes in configs.items():
-        card += f"- config_name: {config}\n  data_files:\n"
-        for part, size in sizes.items():
-            card += f"  - split: {part}\n    path: {config}/{part}-*\n"
-            parts[f"{config}/{part}"] = rows(
-                size, len(part), text=lambda i: f"i feel {i} é", label=lambda i: i % 6
-            )
-        card += "  default: true\n" if config == "split" else ""
-    return parquet(root / "emotion", f"{card}---\n", features, parts)
+    names = ["sadness", "joy", "love", "anger", "fear", "surprise"]
+    features = Features(text=Value("string"), label=ClassLabel(names=names))
+    make: Makers = {"text": lambda i: f"i feel {i} é", "label": lambda i: i % 6}
+    sizes = {"split/train": 6, "split/validation": 2, "split/test": 3, "unsplit/train": 12}
+    return parquet(root, parts_of(make, features, sizes))
 
 
 CARDS = [
     (
         cifar100,
         "",
-        "hfds/cifar100: image=img, label=fine_label by names and types; left out: column "
-        "coarse_label; 100 classes; train 6, test 3.",
+        "image=img, label=fine_label by names and types; left out: column coarse_label; 100 "
+        "classes; train 6, test 3.",
     ),
     (
         imagenet_r,
         "",
-        "hfds/imagenet-r: image=image, label=wnid by names and types; left out: column class_name; "
-        "2 classes; test 5; no part for training, all are test; --split 0.2 makes another split.",
+        "image=image, label=wnid by names and types; left out: column class_name; 2 classes; test "
+        "5; no part for training, all are test; --split 0.2 makes another split.",
     ),
     (
         domainnet,
         "",
-        "hfds/DomainNet: image=image, label=label, domain=domain by names and types; left out: "
-        "column image_path; 345 classes; train 7, test 5.",
+        "image=image, label=label, domain=domain by names and types; left out: column image_path; "
+        "345 classes; train 7, test 5.",
     ),
     (
         tiny_imagenet,
         "",
-        "hfds/tiny-imagenet: image=image, label=label by names and types; 200 classes; train 8, "
-        "test (valid) 4; valid is the test part, as there is no other.",
+        "image=image, label=label by names and types; 200 classes; train 8, test (valid) 4; valid "
+        "is the test part, as there is no other.",
     ),
     (
         emotion,
         "",
-        "hfds/emotion: config=split of split, unsplit; text=text, label=label by names and types; "
-        "6 classes; train 6, val (validation) 2, test 3.",
-    ),
-    (
-        cifar100,
-        "?label=coarse_label",
-        "hfds/cifar100?label=coarse_label: label=coarse_label; image=img by names and types; left "
-        "out: column fine_label; 20 classes; train 6, test 3.",
+        "config=split of split, unsplit; text=text, label=label by names and types; 6 classes; "
+        "train 6, val (validation) 2, test 3.",
     ),
     (
         imagenet_r,
         "?label=class_name&domain=wnid",
-        "hfds/imagenet-r?label=class_name&domain=wnid: label=class_name, domain=wnid; image=image "
-        "by names and types; 2 classes; test 5; no part for training, all are test; --split 0.2 "
-        "makes another split.",
+        "label=class_name, domain=wnid; image=image by names and types; 2 classes; test 5; no part "
+        "for training, all are test; --split 0.2 makes another split.",
     ),
     (
         domainnet,
         "?domain=&split=train",
-        "hfds/DomainNet?domain=&split=train: image=image, label=label by names and types; left "
-        "out: column domain, column image_path, split test; 345 classes; train 7; no official "
-        "split; --split decides, by default 0.3 by hash.",
+        "image=image, label=label by names and types; left out: column domain, column image_path, "
+        "split test; 345 classes; train 7; no official split; --split decides, by default 0.3 by "
+        "hash.",
     ),
     (
         tiny_imagenet,
         "?split=train,valid:val",
-        "hfds/tiny-imagenet?split=train,valid:val: image=image, label=label by names and types; "
-        "200 classes; train 8, test (valid) 4; valid is the test part, as there is no other.",
+        "image=image, label=label by names and types; 200 classes; train 8, test (valid) 4; valid "
+        "is the test part, as there is no other.",
     ),
     (
         emotion,
         "?config=unsplit",
-        "hfds/emotion?config=unsplit: config=unsplit of split, unsplit; text=text, label=label by "
-        "names and types; 6 classes; train 12; no official split; --split decides, by default 0.3 "
-        "by hash.",
+        "config=unsplit of split, unsplit; text=text, label=label by names and types; 6 classes; "
+        "train 12; no official split; --split decides, by default 0.3 by hash.",
     ),
 ]
+
+
+def opened(root: Path, make: Callable[[Path], Path], options: str = "") -> Source:
+    return open_source(f"hfds/{make(root / make.__name__)}{options}")
 
 
 @pytest.mark.parametrize(("make", "options", "line"), CARDS)
 def test_a_card_is_read_and_a_line_says_how(
     tmp_path: Path, make: Callable[[Path], Path], options: str, line: str
 ) -> None:
-    source = open_source(f"hfds/{make(tmp_path)}{options}")
-    print(source.remark)
-    assert source.remark == line
-
-
-def opened(root: Path, make: Callable[[Path], Path], options: str = "") -> Source:
-    return open_source(f"hfds/{make(root)}{options}")
+    assert opened(tmp_path, make, options).remark == f"hfds/{make.__name__}{options}: {line}"
 
 
 def test_rows_are_those_of_the_parts(tmp_path: Path) -> None:
-    """Labels, contents and the split, sample by sample."""
+    """Labels, contents and the split, sample by sample; and those of texts."""
     source = opened(tmp_path, cifar100)
-    assert source.ids[:2] + source.ids[6:] == (
-        *("train/00000", "train/00001", "test/00000", "test/00001", "test/00002"),
-    )
+    assert source.ids[5:8] == ("train/00005", "test/00000", "test/00001")
     assert source.split is not None
     assert source.split.tolist() == [TRAIN] * 6 + [TEST] * 3
     assert source.labels.tolist() == [7 * i % 100 for i in range(9)]
     assert [source.read(i) for i in range(9)] == [png(i) for i in range(9)]
-
-
-def test_a_validation_part_stays_one_beside_a_test_part(tmp_path: Path) -> None:
     source = opened(tmp_path, emotion)
     assert source.split is not None
     assert source.split.tolist() == [TRAIN] * 6 + [VAL] * 2 + [TEST] * 3
-    assert (source.holds, source.read(7)) == ("texts", "i feel 11 é".encode())
+    assert (source.holds, source.read(7)) == ("texts", "i feel 7 é".encode())
     assert source.ids[6] == "val/00000"
 
 
 def test_the_domain_reaches_the_file(tmp_path: Path) -> None:
+    """And a split by the user replaces the official one aloud."""
     lines: list[str] = []
-    file = extract(
-        f"hfds/{domainnet(tmp_path)}",
-        tmp_path / "a.h5",
-        backbone="pixels",
-        size=2,
-        notify=lines.append,
-    )
-    expected = ["clipart", "infograph", "painting", "quickdraw", "real", "sketch"]
-    assert file.column("domain").tolist() == [expected[i % 6] for i in range(12)]
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "notify": lines.append}
+    source = f"hfds/{domainnet(tmp_path / 'set')}"
+    file = extract(source, tmp_path / "a.h5", **options)
+    assert file.column("domain").tolist() == [DOMAINS[i % 6] for i in range(12)]
     assert file.provenance["split"] == {"rule": "official"}
-    assert lines[0].startswith("hfds/DomainNet: image=image")
-
-
-def test_a_split_by_the_user_replaces_the_official_one_aloud(tmp_path: Path) -> None:
-    lines: list[str] = []
-    file = extract(
-        f"hfds/{imagenet_r(tmp_path)}",
-        tmp_path / "a.h5",
-        backbone="pixels",
-        size=2,
-        split="0.2",
-        notify=lines.append,
-    )
-    assert (file.split == TEST).sum() == 2  # a class has few samples, so one of each
-    assert "hfds/imagenet-r: its official split is replaced, as --split or --group asks." in lines
+    assert lines[0].startswith("hfds/set: image=image")
+    file = extract(source, tmp_path / "b.h5", split="0.2", **options)
+    assert file.provenance["split"]["rule"] == "hash"
+    assert "hfds/set: its official split is replaced, as --split or --group asks." in lines
 
 
 def test_images_in_folders_are_read_from_their_files(tmp_path: Path) -> None:
@@ -279,13 +238,14 @@ def test_images_in_folders_are_read_from_their_files(tmp_path: Path) -> None:
     assert "train 3, test (validation) 1;" in source.remark
 
 
-def written(root: Path, features: Features, columns: dict[str, list[Any]]) -> str:
-    return f"hfds/{parquet(root / 'set', PLAIN, features, {'data/train': columns})}"
+def written(root: Path, features: dict[str, Any], columns: dict[str, list[Any]]) -> str:
+    data = Dataset.from_dict(columns, features=Features(features))
+    return f"hfds/{parquet(root / 'set', {'data/train': data}, configs=False)}"
 
 
 def test_a_row_reads_no_file_outside_of_the_data_set(tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(png(1))
-    features = Features(image=datasets.Image(), label=Value("int64"))
+    features = {"image": datasets.Image(), "label": Value("int64")}
     images = [{"bytes": None, "path": str(tmp_path / "secret.png")}]
     source = open_source(written(tmp_path, features, {"image": images, "label": [4]}))
     with pytest.raises(UserError, match="names a file outside of itself"):
@@ -293,7 +253,7 @@ def test_a_row_reads_no_file_outside_of_the_data_set(tmp_path: Path) -> None:
 
 
 def test_samples_without_a_label_are_left_out_aloud(tmp_path: Path) -> None:
-    features = Features(image=datasets.Image(), label=ClassLabel(names=["a", "b"]))
+    features = {"image": datasets.Image(), "label": ClassLabel(names=["a", "b"])}
     columns = {"image": [image(i) for i in range(3)], "label": [1, -1, 0]}
     source = open_source(written(tmp_path, features, columns))
     assert "train 2; left out 1 samples without a label;" in source.remark
@@ -302,25 +262,19 @@ def test_samples_without_a_label_are_left_out_aloud(tmp_path: Path) -> None:
 
 
 def test_numbers_are_labels_and_times(tmp_path: Path) -> None:
-    features = Features(
-        image=datasets.Image(),
-        label=Value("int64"),
-        time=Value("timestamp[s]"),
-        group=Value("int8"),
-    )
-    columns = {"image": [image(0), image(1)], "label": [10, 9], "time": [5, 7], "group": [1, 2]}
+    features = {"text": Value("string"), "label": Value("int64")}
+    features |= {"time": Value("timestamp[s]"), "group": Value("int8")}
+    columns = {"text": ["a", "b"], "label": [10, 9], "time": [5, 7], "group": [1, 2]}
     source = open_source(written(tmp_path, features, columns))
     assert source.classes == ("9", "10")
-    assert source.time is not None
-    assert source.group is not None
-    assert np.diff(source.time).tolist() == [2.0]
-    assert source.group.tolist() == ["1", "2"]
+    assert np.diff(source.columns["time"]).tolist() == [2.0]
+    assert source.columns["group"].tolist() == ["1", "2"]
 
 
 @pytest.mark.parametrize("missing", [None, ""])
 def test_every_sample_has_a_value_in_the_other_columns(tmp_path: Path, missing: str | None) -> None:
-    features = Features(image=datasets.Image(), label=Value("int64"), group=Value("string"))
-    columns = {"image": [image(0), image(1)], "label": [1, 2], "group": ["a", missing]}
+    features = {"text": Value("string"), "label": Value("int64"), "group": Value("string")}
+    columns = {"text": ["a", "b"], "label": [1, 2], "group": ["a", missing]}
     with pytest.raises(UserError, match=r"'group' of .* has rows without a value"):
         open_source(written(tmp_path, features, columns))
 
@@ -353,12 +307,10 @@ def test_options_that_do_not_fit(tmp_path: Path, options: str, sentence: str) ->
 def test_what_cannot_be_guessed_is_asked(
     tmp_path: Path, columns: dict[str, list[Any]], sentence: str
 ) -> None:
-    features = Features(
-        {
-            name: datasets.Image() if isinstance(values[0], dict) else Value("string")
-            for name, values in columns.items()
-        }
-    )
+    features = {
+        name: datasets.Image() if isinstance(values[0], dict) else Value("string")
+        for name, values in columns.items()
+    }
     with pytest.raises(UserError, match=sentence):
         open_source(written(tmp_path, features, columns))
 

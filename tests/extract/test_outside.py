@@ -35,15 +35,11 @@ class Taking(Backbone):
 
 
 class Mute(Taking):
-    """Says nothing of itself."""
-
     def __init__(self) -> None:
         self.backbone, self.preprocessing = {}, {}
 
 
 class Broken(Taking):
-    """Cannot be made."""
-
     def __init__(self, device: torch.device) -> None:
         raise ZeroDivisionError(f"on {device.type}")
 
@@ -82,30 +78,21 @@ def test_options_reach_a_backbone_where_it_takes_them() -> None:
     for changes, option in (({"dtype": "bfloat16"}, "dtype"), ({"weights": Path("w")}, "weights")):
         with pytest.raises(UserError, match=f"Taking takes no --{option}; leave it out"):
             opened("Taking", **changes)
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
+    for name, sentence in (
         ("Mute", "must state `backbone` and `preprocessing`"),
         ("Broken", r"cannot be opened \(ZeroDivisionError: on cpu\)"),
         ("Source", "is not a subclass of embedbench's Backbone"),
-    ],
-)
-def test_a_backbone_that_cannot_be_used(name: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence):
-        opened(name)
-
-
-def test_images_and_sounds_are_not_mixed() -> None:
-    sounds = open_source(f"{HERE}:source")
-    check_kind(f"{HERE}:Taking", sounds)
-    with pytest.raises(UserError, match="holds sounds, and pixels takes images"):
-        check_kind("pixels", sounds)
+    ):
+        with pytest.raises(UserError, match=sentence):
+            opened(name)
 
 
 def test_a_source_gets_the_text_after_its_name() -> None:
-    assert open_source(f"{HERE}:source").name == "empty"
+    sounds = open_source(f"{HERE}:source")
+    assert sounds.name == "empty"
+    check_kind(f"{HERE}:Taking", sounds)
+    with pytest.raises(UserError, match="holds sounds, and pixels takes images"):
+        check_kind("pixels", sounds)
     made = open_source(f"{HERE}:source@some@where")
     assert (made.name, made.package) == ("some@where", None)
     for text, sentence in (

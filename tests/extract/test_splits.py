@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.extract.domain_group_time import across, choose_split, pairs_text
-from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.files.embedding_file import EmbeddingFile
@@ -30,7 +30,7 @@ def emoji(n: int, official: bool = False) -> Source:
     return Source("emoji", ids, labels, ("c",), np.array([-1]), lambda i: b"", split)
 
 
-@pytest.mark.parametrize("n", [10, 57, 500])
+@pytest.mark.parametrize("n", [10, 57])
 def test_drawings_of_one_emoji_never_straddle(n: int) -> None:
     source = emoji(n)
     split, rule = choose_split(source, None, None, stratify=False)
@@ -41,12 +41,11 @@ def test_drawings_of_one_emoji_never_straddle(n: int) -> None:
 
 
 def test_a_vendor_more_or_less_moves_no_emoji() -> None:
-    ids = open_source("demo").ids
-    split, _ = choose_split(open_source("demo"), "0.3", None, stratify=False)
-    both = tuple(id_.replace(".noto.", f".{v}.") for id_ in ids for v in ("noto", "twemoji"))
-    source = Source("x", both, np.zeros(len(both), int), ("c",), np.array([-1]), lambda i: b"")
-    again, _ = choose_split(source, "0.3", "stem", stratify=False)
-    assert again[::2].tolist() == split.tolist()
+    source = emoji(30)
+    split, _ = choose_split(source, "0.3", None, stratify=False)
+    alone = replace(source, ids=source.ids[::3], labels=source.labels[::3])
+    again, _ = choose_split(alone, "0.3", "stem", stratify=False)
+    assert again.tolist() == split[::3].tolist()
 
 
 @pytest.mark.parametrize(("each", "stratified"), [(49, True), (50, False)])
@@ -79,10 +78,8 @@ def test_a_lopsided_split_is_made_again_without_the_images(tmp_path: Path) -> No
         done = CliRunner().invoke(app, shlex.split(command)[1:])
         assert done.exit_code == 0, done.output
     new = EmbeddingFile.open(tmp_path / "a b-stratified.h5")
-    assert (old.digests["recipe"], old.digests["content"]) == (
-        new.digests["recipe"],
-        new.digests["content"],
-    )
+    for digest in ("recipe", "content"):
+        assert old.digests[digest] == new.digests[digest]
     assert [(new.split[new.labels == c] == TEST).sum() for c in (0, 1)] == [12, 2]
     stems = {id_[:5] for id_ in new.sample_ids[new.split == TEST]}
     assert not stems & {id_[:5] for id_ in new.sample_ids[new.split == TRAIN]}
@@ -115,10 +112,9 @@ def test_rules_by_hand() -> None:
         groups(ids, "(")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_across_against_a_naive_search(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n = 60
+    rng, n = np.random.default_rng(seed), 60
     digests = np.zeros((n, 16), np.uint8)
     digests[:, rng.integers(16)] = rng.integers(0, 25, n)
     split = rng.integers(0, 3, n).astype(np.uint8)
@@ -134,8 +130,4 @@ def test_across_against_a_naive_search(seed: int) -> None:
         i, j = int(a[1:]), int(b[1:])
         assert (digests[i] == digests[j]).all()
         assert split[i] < split[j]
-    if found:
-        sentence = pairs_text(found, ids, split, "images")
-        assert sentence.startswith(f"{len(found)} images are in two splits")
-        assert "Remove one of each pair" in sentence
-        assert "--group" in sentence
+    assert pairs_text(found, ids, split, "images").startswith(f"{len(found)} images are in two")

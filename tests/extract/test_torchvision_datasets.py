@@ -34,12 +34,8 @@ def cifar100(root: Path, patch: pytest.MonkeyPatch) -> None:
     folder = root / "cifar-100-python"
     folder.mkdir()
     for name, n in (("train", 4), ("test", 2)):
-        part = {
-            "data": np.zeros((n, 3072), np.uint8),
-            "fine_labels": list(range(n)),
-            "coarse_labels": [0] * n,
-        }
-        (folder / name).write_bytes(pickle.dumps(part))
+        part = {"data": np.zeros((n, 3072), np.uint8), "fine_labels": list(range(n))}
+        (folder / name).write_bytes(pickle.dumps(part | {"coarse_labels": [0] * n}))
     names = {"fine_label_names": ["apple", "bear", "crab", "dog"], "coarse_label_names": ["x"]}
     (folder / "meta").write_bytes(pickle.dumps(names))
     patch.setattr(datasets.CIFAR100, "train_list", [["train", None]])
@@ -81,31 +77,25 @@ def gtsrb(root: Path, _: pytest.MonkeyPatch) -> None:
 
 
 def food101(root: Path, _: pytest.MonkeyPatch) -> None:
-    put(
-        root / "food-101/images",
-        *[f"{c}/{i}.jpg" for c in ("apple_pie", "waffles") for i in (1, 2)],
-    )
+    names = ("apple_pie", "waffles")
+    put(root / "food-101/images", *[f"{c}/{i}.jpg" for c in names for i in (1, 2)])
     for part, i in (("train", 1), ("test", 2)):
-        lists = {c: [f"{c}/{i}"] for c in ("apple_pie", "waffles")}
+        lists = {c: [f"{c}/{i}"] for c in names}
         text(root / f"food-101/meta/{part}.json", json.dumps(lists))
 
 
 def oxford_iiit_pet(root: Path, _: pytest.MonkeyPatch) -> None:
     folder = root / "oxford-iiit-pet"
-    put(
-        folder / "images",
-        *[f"{c}_{i}.jpg" for c in ("Abyssinian", "great_pyrenees") for i in (1, 2)],
-    )
+    names = ("Abyssinian", "great_pyrenees")
+    put(folder / "images", *[f"{c}_{i}.jpg" for c in names for i in (1, 2)])
     for part, i in (("trainval", 1), ("test", 2)):
         lines = (f"Abyssinian_{i} 1 1 1", f"great_pyrenees_{i} 2 2 1")
         text(folder / f"annotations/{part}.txt", *lines)
 
 
 def country211(root: Path, _: pytest.MonkeyPatch) -> None:
-    put(
-        root / "country211",
-        *[f"{p}/{c}/1.jpg" for p in ("train", "valid", "test") for c in ("AD", "AE")],
-    )
+    for part in ("train", "valid", "test"):
+        put(root / "country211" / part, "AD/1.jpg", "AE/1.jpg")
 
 
 def eurosat(root: Path, _: pytest.MonkeyPatch) -> None:
@@ -137,16 +127,12 @@ def clevr(root: Path, _: pytest.MonkeyPatch) -> None:
 
 def omniglot(root: Path, patch: pytest.MonkeyPatch) -> None:
     folder = root / "omniglot-py"
-    for part, characters in (
-        ("background", ("Greek/b2", "Greek/a1")),
-        ("evaluation", ("Angelic/c1",)),
-    ):
-        put(
-            folder / f"images_{part}",
-            *[f"{c}/0709_{i:02d}.png" for c in characters for i in (2, 1)],
-        )
+    parts = {"background": ("Greek/b2", "Greek/a1"), "evaluation": ("Angelic/c1",)}
+    for part, characters in parts.items():
+        images = [f"{c}/0709_{i:02d}.png" for c in characters for i in (2, 1)]
+        put(folder / f"images_{part}", *images)
         (folder / f"images_{part}.zip").write_bytes(b"")
-    checksums = {f"images_{part}": None for part in ("background", "evaluation")}
+    checksums = {f"images_{part}": None for part in parts}
     patch.setattr(datasets.Omniglot, "zips_md5", checksums)
 
 
@@ -156,50 +142,39 @@ def inaturalist(root: Path, _: pytest.MonkeyPatch) -> None:
         put(root / part, *[f"{kind}/{name}.jpg" for kind in kinds for name in ("z", "y")])
 
 
+UNREAD = "which torchvision does not read"
+NO_SPLIT = "no official split; --split decides, by default 0.3 by hash"
+IS_TEST = "is the test part, as there is no other"
 LAYOUTS: list[tuple[Callable[[Path, pytest.MonkeyPatch], None], str]] = [
-    (
-        cifar100,
-        "left out: coarse labels, which torchvision does not read; 4 classes; train 4, test 2.",
-    ),
+    (cifar100, f"left out: coarse labels, {UNREAD}; 4 classes; train 4, test 2."),
     (
         dtd,
-        "partition=1 by default; left out: joint labels, which torchvision does not read; 2 "
-        "classes; train 2, val 2, test 2.",
+        f"partition=1 by default; left out: joint labels, {UNREAD}; 2 classes; train 2, val 2, "
+        "test 2.",
     ),
     (fgvc_aircraft, "annotation_level=variant by default; 2 classes; train 2, val 2, test 2."),
     (flowers102, "102 classes; train 2, val 2, test 2."),
-    (
-        gtsrb,
-        "left out: boxes, which torchvision does not read; 2 classes; train 2, test 1.",
-    ),
+    (gtsrb, f"left out: boxes, {UNREAD}; 2 classes; train 2, test 1."),
     (food101, "2 classes; train 2, test 2."),
     (oxford_iiit_pet, "target_types=category by default; 2 classes; train (trainval) 2, test 2."),
     (country211, "2 classes; train 2, val (valid) 2, test 2."),
-    (
-        eurosat,
-        "2 classes; all 3; no official split; --split decides, by default 0.3 by hash.",
-    ),
+    (eurosat, f"2 classes; all 3; {NO_SPLIT}."),
     (
         caltech101,
         "target_type=category by default; left out: BACKGROUND_Google, which torchvision does not "
-        "count as a class; 2 classes; all 2; no official split; --split decides, by default 0.3 "
-        "by hash.",
+        f"count as a class; 2 classes; all 2; {NO_SPLIT}.",
     ),
     (svhn, "left out: split extra; 3 classes; train 3, test 2."),
     (
         clevr,
-        "left out: split test, which has no labels; 2 classes; train 2, test (val) 1; val is the "
-        "test part, as there is no other.",
+        "left out: split test, which has no labels; 2 classes; train 2, test (val) 1; val "
+        f"{IS_TEST}.",
     ),
-    (
-        omniglot,
-        "3 classes; background 4, evaluation 2; no official split; --split decides, by default 0.3 "
-        "by hash.",
-    ),
+    (omniglot, f"3 classes; background 4, evaluation 2; {NO_SPLIT}."),
     (
         inaturalist,
         "target_type=full by default; 2 classes; train (2021_train) 4, test (2021_valid) 4; "
-        "2021_valid is the test part, as there is no other.",
+        f"2021_valid {IS_TEST}.",
     ),
 ]
 
@@ -210,13 +185,13 @@ def test_a_layout_is_read_and_a_line_says_how(
 ) -> None:
     make(tmp_path, monkeypatch)
     source = open_source(f"torch/{make.__name__}@{tmp_path}")
-    print(source.remark)
     assert source.remark == f"torch/{make.__name__}: {line}"
     for i in range(len(source.ids)):
         assert isinstance(source.read(i), Image.Image)
 
 
 def test_parts_and_labels_are_torchvisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And an option of the class chooses another partition."""
     dtd(tmp_path, monkeypatch)
     source = open_source(f"torch/dtd@{tmp_path}")
     assert source.split is not None
@@ -226,12 +201,6 @@ def test_parts_and_labels_are_torchvisions(tmp_path: Path, monkeypatch: pytest.M
     assert source.ids[2:5] == ("val/00000", "val/00001", "test/00000")
     reds = [np.asarray(source.read(i))[0, 0, 0] for i in range(6)]
     assert np.allclose(reds, np.arange(6) * 10, atol=2)  # JPEG
-
-
-def test_an_option_of_the_class_chooses_another_partition(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dtd(tmp_path, monkeypatch)
     source = open_source(f"torch/DTD?partition=2@{tmp_path}")
     assert source.name == "torch/DTD?partition=2"
     assert "partition=2;" in source.remark
@@ -309,9 +278,8 @@ def test_nothing_is_downloaded_unasked(tmp_path: Path, monkeypatch: pytest.Monke
         open_source(f"torch/gtsrb@{tmp_path}")
     said = str(caught.value)
     assert f"torch/gtsrb@{tmp_path} cannot be read in {tmp_path}" in said
-    assert "Nothing is downloaded unasked: get the data from http" in said
-    assert f"unpack them in {tmp_path} as torchvision's GTSRB has them; or let torchvision" in said
-    assert f"do it: 'torch/gtsrb?download=yes@{tmp_path}'." in said
+    assert "get the data from http" in said
+    assert f"'torch/gtsrb?download=yes@{tmp_path}'." in said
     asked: list[bool] = []
     monkeypatch.setattr(datasets.GTSRB, "download", lambda self: asked.append(True))
     with pytest.raises(UserError):
@@ -320,26 +288,17 @@ def test_nothing_is_downloaded_unasked(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_class_folders_are_read_as_such(tmp_path: Path) -> None:
-    """timm's name for them; `val` is the test part, and nothing but a part is a split."""
-    put(tmp_path, "train/a/1.png", "train/b/2.png", "val/a/3.png")
-    source = open_source(f"torch/image_folder@{tmp_path}")
-    assert source.ids == ("train/a/1.png", "train/b/2.png", "val/a/3.png")
-    assert source.classes == ("a", "b")
-    assert source.split is not None
-    assert source.split.tolist() == [TRAIN, TRAIN, TEST]
-    assert "val is the test part, as there is no other" in source.remark
+    put(tmp_path, "train/a/1.png", "val/a/3.png")  # timm's name for them
+    source, same = (open_source(name) for name in (f"torch/image_folder@{tmp_path}", str(tmp_path)))
+    assert (source.ids, source.remark) == (same.ids, same.remark)
+    with pytest.raises(UserError, match="no file or folder '~nobody/x'"):
+        open_source("torch/folder@~nobody/x")
 
 
 def test_a_file_from_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cifar100(tmp_path, monkeypatch)
-    lines: list[str] = []
-    file = extract(
-        f"torch/cifar100@{tmp_path}",
-        tmp_path / "a.h5",
-        backbone="none",
-        size=32,
-        notify=lines.append,
-    )
+    source, lines = f"torch/cifar100@{tmp_path}", list[str]()
+    file = extract(source, tmp_path / "a.h5", backbone="none", size=32, notify=lines.append)
     assert file.provenance["source"]["name"] == "torch/cifar100"
     assert file.classes == ("apple", "bear", "crab", "dog")
     assert file.split.tolist() == [TRAIN] * 4 + [TEST] * 2

@@ -1,5 +1,6 @@
 """Answers of another tool: they come in as the run that ours would be, or not at all."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from toy import plain as plain_answers
 from embedbench.api import make_learner
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
-from embedbench.interop.exported_stream import LISTS, STREAM, export, load
+from embedbench.interop.exported_stream import LISTS, STREAM, ExportedStream, export, load
 from embedbench.interop.import_answers import import_answers, parse_tool, read_answers
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec
@@ -51,13 +52,26 @@ def exported(folder: Path, protocol: str, seed: int = 3) -> Path:
     return folder / protocol
 
 
-def digest_of(stream: Path) -> str:
-    return str(json.loads((stream / STREAM).read_text())["digest"])
+@pytest.fixture(scope="module")
+def plain_stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exported stream of three sessions; it is only read."""
+    return exported(tmp_path_factory.mktemp("plain"), "incremental-class")
+
+
+@pytest.fixture(scope="module")
+def ours(plain_stream: Path) -> tuple[dict[str, Any], Predictions]:
+    """Scores and answers of a learner on it."""
+    return scores_of(cells_of(plain_stream.parent, "incremental-class")[0])
 
 
 def write(path: Path, stream: Path, **arrays: Any) -> Path:
-    np.savez(path, **{"stream": digest_of(stream), **arrays})
+    np.savez(path, **{"stream": load(stream)[0].digest, **arrays})
     return path
+
+
+def come_in(answers: Path, stream: Path, **how: Any) -> Path:
+    """Import answers as a run in `r` beside them."""
+    return import_answers(answers, stream, answers.parent / "r", tool=TOOL, **{"name": "x", **how})
 
 
 def scores_of(cell: RunSpec) -> tuple[dict[str, Any], Predictions]:
@@ -112,20 +126,19 @@ def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str)
     assert rescore(place, root).agrees
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_stored_answers_come_back_too(tmp_path: Path, seed: int) -> None:
+def test_stored_answers_come_back_too(
+    plain_stream: Path, ours: tuple[dict[str, Any], Predictions], tmp_path: Path
+) -> None:
     """Answers with those within the session are enough for all of it, in any order of rows."""
-    (cell,) = cells_of(tmp_path, "incremental-class", seed=seed)
-    _, p = scores_of(cell)
-    stream = exported(tmp_path, "incremental-class", seed)
-    order = np.random.default_rng(seed).permutation(len(p.ids))
+    _, p = ours
+    order = np.random.default_rng(0).permutation(len(p.ids))
     arrays = {f"answers_after_{i}": a[order] for i, a in enumerate(p.answer)}
     arrays |= {f"within_after_{i}": a[order].astype(np.int64) for i, a in enumerate(p.within)}
-    answers = write(tmp_path / "a.npz", stream, rows=p.ids[order], **arrays)
-    assert same(read_answers(answers, *load(stream))[0], plain_answers(p))
+    answers = write(tmp_path / "a.npz", plain_stream, rows=p.ids[order], **arrays)
+    assert same(read_answers(answers, *load(plain_stream))[0], plain_answers(p))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_masks_are_those_of_a_plain_loop(tmp_path: Path, seed: int) -> None:
     """The best class among those seen, and among the session's; the first of equal ones."""
     rng, directory = np.random.default_rng(seed), exported(tmp_path, "incremental-class", seed)
@@ -150,18 +163,17 @@ def test_masks_are_those_of_a_plain_loop(tmp_path: Path, seed: int) -> None:
             assert p.within[i, k] == max(among, key=lambda j: scores[i][k, j])
             order = sorted(seen, key=lambda j: (-scores[i][k, j], j))
             assert p.score[i, k] == scores[i][k, order[0]]
-            place = order.index(p.y[k]) if p.y[k] in seen else 65535
-            assert p.rank[i, k] == place
+            assert p.rank[i, k] == (order.index(p.y[k]) if p.y[k] in seen else 65535)
     assert p.samples_seen.tolist() == np.cumsum(stream.n_train).tolist()
 
 
-def test_answers_alone_leave_within_session_scores_undefined(tmp_path: Path) -> None:
-    """NaN, and no score of 0; and what the run cost is NaN, too."""
-    stream = exported(tmp_path, "incremental-class")
-    _, p = scores_of(cells_of(tmp_path, "incremental-class")[0])
+def test_answers_alone_leave_within_session_scores_undefined(
+    plain_stream: Path, ours: tuple[dict[str, Any], Predictions], tmp_path: Path
+) -> None:
+    """NaN, and no score of 0; and what the run cost is NaN, too, for an imported run alone."""
+    _, p = ours
     arrays = {f"answers_after_{i}": a for i, a in enumerate(p.answer)}
-    answers = write(tmp_path / "a.npz", stream, **arrays)
-    place = import_answers(answers, stream, tmp_path / "r", name="theirs", tool=TOOL)
+    place = come_in(write(tmp_path / "a.npz", plain_stream, **arrays), plain_stream)
     made = record_files.load(place)
     assert np.isnan(made.by_score["within_accuracy"].pooled).all()
     assert np.isnan(made.by_score["within_class_accuracy"].metrics["final_accuracy"])
@@ -170,32 +182,29 @@ def test_answers_alone_leave_within_session_scores_undefined(tmp_path: Path) -> 
     assert np.isnan([made.seconds.learn, made.seconds.evaluate, made.footprint["total"]]).all()
     data = json.loads((place / "record.json").read_text())
     assert data["footprint"] == {"total": None}
-    tool = {"name": "avalanche-lib", "version": "0.6.0"}
     assert data["imported"] == {
-        "tool": tool,
+        "tool": {"name": "avalanche-lib", "version": "0.6.0"},
         "gave": "answers",
-        "sha256": made.imported and made.imported.sha256,
+        "sha256": hashlib.sha256((tmp_path / "a.npz").read_bytes()).hexdigest(),
     }
+    with pytest.raises(UserError, match="each of footprint"):
+        record_files.RunRecord.from_json(replace(made, imported=None).to_json())
 
 
-def test_a_run_that_is_there_is_kept(tmp_path: Path) -> None:
-    stream = exported(tmp_path, "incremental-class")
-    arrays, _ = scores_of(cells_of(tmp_path, "incremental-class")[0])
-    first = write(tmp_path / "a.npz", stream, **arrays)
-    zeros = {name: np.zeros_like(a) for name, a in arrays.items()}
-    second = write(tmp_path / "b.npz", stream, **zeros)
-    place = import_answers(first, stream, tmp_path / "r", name="theirs", tool=TOOL)
+def test_a_run_that_is_there_is_kept(
+    plain_stream: Path, ours: tuple[dict[str, Any], Predictions], tmp_path: Path
+) -> None:
+    first = write(tmp_path / "a.npz", plain_stream, **ours[0])
+    zeros = {name: np.zeros_like(a) for name, a in ours[0].items()}
+    second = write(tmp_path / "b.npz", plain_stream, **zeros)
+    place = come_in(first, plain_stream)
     before = (place / "record.json").read_bytes()
     with pytest.raises(UserError, match="is there already"):
-        import_answers(second, stream, tmp_path / "r", name="theirs", tool=TOOL)
+        come_in(second, plain_stream)
     assert (place / "record.json").read_bytes() == before
-    again = {"name": "theirs", "tool": TOOL, "overwrite": True}
-    assert import_answers(second, stream, tmp_path / "r", **again) == place
+    assert come_in(second, plain_stream, overwrite=True) == place
     assert (place / "record.json").read_bytes() != before
-    other = import_answers(
-        first, stream, tmp_path / "r", name="theirs", tool=TOOL, settings={"lr": 0.1}
-    )
-    assert other != place
+    assert come_in(first, plain_stream, settings={"lr": 0.1}) != place
     assert {p.name for p in place.parent.iterdir()} <= {"seed-3", ".seed-3.lease"}
 
 
@@ -221,62 +230,48 @@ WRONG: dict[str, tuple[Change, str]] = {
 }
 
 
+def answers_of(stream: ExportedStream, kind: str, shape: Any, value: int) -> dict[str, Any]:
+    """Arrays of one value after each session."""
+    return {f"{kind}_after_{i}": np.full(shape, value) for i in range(len(stream.sessions))}
+
+
 @pytest.mark.parametrize("what", WRONG)
-def test_malformed_scores_are_one_sentence(tmp_path: Path, what: str) -> None:
-    stream = exported(tmp_path, "incremental-class")
-    n, c = len(load(stream)[1].rows), load(stream)[0].n_labels
-    assert n == 20
-    sessions = len(load(stream)[0].sessions)
-    arrays: dict[str, Any] = {f"scores_after_{i}": np.zeros((n, c)) for i in range(sessions)}
-    arrays["stream"] = digest_of(stream)
+def test_malformed_scores_are_one_sentence(plain_stream: Path, tmp_path: Path, what: str) -> None:
+    stream = load(plain_stream)[0]
+    arrays = answers_of(stream, "scores", (20, stream.n_labels), 0.0)
+    arrays["stream"] = stream.digest
     change, sentence = WRONG[what]
     change(arrays)
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(UserError, match=sentence) as e:
-        import_answers(tmp_path / "a.npz", stream, tmp_path / "r", name="theirs", tool=TOOL)
+        come_in(tmp_path / "a.npz", plain_stream)
     assert "\n" not in str(e.value)
     assert not list((tmp_path / "r").rglob("record.json"))
 
 
-@pytest.mark.parametrize(
-    ("session", "line", "value", "sentence"),
-    [
-        (1, 5, 99, "must lie in -1 to 4"),
-        (1, 5, -2, "must lie in -1 to 4"),
-        (0, 5, None, "no class of the sessions so far"),
-    ],
-)
-def test_answers_beyond_the_classes_are_refused(
-    tmp_path: Path, session: int, line: int, value: int | None, sentence: str
-) -> None:
-    directory = exported(tmp_path, "incremental-class")
-    stream, tests = load(directory)
-    first = stream.sessions[0].introduces[0]
-    arrays = {
-        f"answers_after_{i}": np.full(len(tests.rows), first) for i in range(len(stream.sessions))
-    }
+def test_answers_beyond_the_classes_are_refused(plain_stream: Path, tmp_path: Path) -> None:
+    """And a sample without an answer is flagged."""
+    stream, tests = load(plain_stream)
     unseen = stream.sessions[-1].introduces[0]
-    arrays[f"answers_after_{session}"][line] = unseen if value is None else value
-    with pytest.raises(UserError, match=sentence):
-        read_answers(write(tmp_path / "a.npz", directory, **arrays), stream, tests)
-
-
-def test_a_sample_without_an_answer_is_flagged(tmp_path: Path) -> None:
-    directory = exported(tmp_path, "incremental-class")
-    stream, _ = load(directory)
-    arrays = {f"answers_after_{i}": np.full(20, -1) for i in range(len(stream.sessions))}
-    arrays["answers_after_0"][:] = stream.sessions[0].introduces[0]
-    path = write(tmp_path / "a.npz", directory, **arrays)
-    place = import_answers(path, directory, tmp_path / "r", name="theirs", tool=TOOL)
+    for session, value, sentence in (
+        (1, 99, "must lie in -1 to 4"),
+        (1, -2, "must lie in -1 to 4"),
+        (0, unseen, "no class of the sessions so far"),
+    ):
+        arrays = answers_of(stream, "answers", 20, stream.sessions[0].introduces[0])
+        arrays[f"answers_after_{session}"][5] = value
+        with pytest.raises(UserError, match=sentence):
+            read_answers(write(tmp_path / "a.npz", plain_stream, **arrays), stream, tests)
+    arrays[f"answers_after_{session}"][5] = -1
+    place = come_in(write(tmp_path / "a.npz", plain_stream, **arrays), plain_stream)
     assert "nan" in record_files.load(place).flags
 
 
 def test_rows_of_several_sets_need_the_order_of_the_list(tmp_path: Path) -> None:
     directory = exported(tmp_path, "permutation")
     stream, tests = load(directory)
-    n = len(tests.rows)
-    arrays = {f"answers_after_{i}": np.zeros(n, int) for i in range(len(stream.sessions))}
-    assert len(np.unique(tests.rows)) < n
+    arrays = answers_of(stream, "answers", len(tests.rows), 0)
+    assert len(np.unique(tests.rows)) < len(tests.rows)
     path = write(tmp_path / "a.npz", directory, rows=tests.rows[::-1], **arrays)
     with pytest.raises(UserError, match="give the arrays in the order"):
         read_answers(path, stream, tests)
@@ -308,20 +303,8 @@ def test_lists_are_the_stream(tmp_path: Path) -> None:
             assert np.array_equal(features[rows], x.numpy())
 
 
-def spoilt(directory: Path, name: str, change: Callable[[str], str]) -> Path:
-    text = (directory / name).read_text()
-    assert change(text) != text
-    (directory / name).write_text(change(text))
-    return directory
-
-
-def test_what_was_changed_in_an_export_is_refused(tmp_path: Path) -> None:
+def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: Path) -> None:
     """Labels, their order, and the classes that sessions introduce: digests cover them."""
-    good = exported(tmp_path, "incremental-class")
-
-    def bad(name: str, change: Callable[[str], str]) -> Path:
-        shutil.rmtree(tmp_path / "bad", ignore_errors=True)
-        return spoilt(shutil.copytree(good, tmp_path / "bad"), name, change)
 
     def swapped(text: str) -> str:
         head, *lines = text.splitlines()
@@ -347,9 +330,13 @@ def test_what_was_changed_in_an_export_is_refused(tmp_path: Path) -> None:
         (STREAM, lambda t: t.replace("embedbench-stream/1.0", "x/2"), "has schema 'x/2'"),
         (STREAM, lambda t: t.replace('"n_train"', '"m_train"'), "n_train is missing"),
     ):
+        bad = shutil.copytree(plain_stream, tmp_path / "bad", dirs_exist_ok=True)
+        text = (bad / name).read_text()
+        assert change(text) != text
+        (bad / name).write_text(change(text))
         with pytest.raises(UserError, match=sentence):
-            load(bad(name, change))
-    load(good)
+            load(bad)
+    load(plain_stream)
 
 
 REFERENCE: dict[str, dict[str, Any]] = {
@@ -364,13 +351,14 @@ REFERENCE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", [*REFERENCE, "few candidates", "many candidates", "long place"])
-def test_lists_and_paths_of_a_stream_file_that_do_not_fit(tmp_path: Path, case: str) -> None:
+def test_lists_and_paths_of_a_stream_file_that_do_not_fit(
+    plain_stream: Path, tmp_path: Path, case: str
+) -> None:
     """Neither digest covers them; a record of a run with such a list is refused as well."""
-    stream = exported(tmp_path, "incremental-class")
-    n, c = len(load(stream)[1].rows), load(stream)[0].n_labels
-    scores = {f"scores_after_{i}": np.zeros((n, c)) for i in range(len(load(stream)[0].sessions))}
+    stream = shutil.copytree(plain_stream, tmp_path / "stream")
+    scores = answers_of(load(stream)[0], "scores", (20, load(stream)[0].n_labels), 0)
     answers = write(tmp_path / "a.npz", stream, **scores)
-    good = import_answers(answers, stream, tmp_path / "good", name="theirs", tool=TOOL)
+    good = come_in(answers, stream)
     for path in (stream / STREAM, good / record_files.RECORD):
         data = json.loads(path.read_text())
         data["reference"] |= REFERENCE.get(case, {})
@@ -380,25 +368,15 @@ def test_lists_and_paths_of_a_stream_file_that_do_not_fit(tmp_path: Path, case: 
             data["directory"] = "a" * 300 + "-01234567"
         path.write_text(json.dumps(data))
     with pytest.raises(UserError) as error:
-        import_answers(answers, stream, tmp_path / "r", name="theirs", tool=TOOL)
+        come_in(answers, stream, name="y")
     assert "\n" not in str(error.value)
-    assert not [p for p in (tmp_path / "r").rglob("*") if p.is_file()]
+    assert [p.parent for p in (tmp_path / "r").rglob("record.json")] == [good]
     if case != "long place":
         with pytest.raises(UserError):
-            record_files.evaluate(record_files.load(good), good, tmp_path / "good")
+            record_files.evaluate(record_files.load(good), good, tmp_path / "r")
 
 
 @pytest.mark.parametrize("name", ["er", "a/b", "..", "", "x" * 99, "pkg.mod:Name"])
 def test_names_that_mean_something_else_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="--name"):
         import_answers(tmp_path, tmp_path, tmp_path, name=name, tool=TOOL)
-
-
-def test_records_of_ours_cannot_hide_their_bytes(tmp_path: Path) -> None:
-    """NaN bytes are allowed in an imported run alone."""
-    stream = exported(tmp_path, "incremental-class")
-    arrays, _ = scores_of(cells_of(tmp_path, "incremental-class")[0])
-    answers = write(tmp_path / "a.npz", stream, **arrays)
-    made = record_files.load(import_answers(answers, stream, tmp_path / "r", name="x", tool=TOOL))
-    with pytest.raises(UserError, match="each of footprint"):
-        record_files.RunRecord.from_json(replace(made, imported=None).to_json())

@@ -21,7 +21,9 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.scores.predictions import Predictions
 from embedbench.sharing import rebuild_stream
 from embedbench.sharing.board import board, write_board
-from embedbench.sharing.pack import pack, unpack
+from embedbench.sharing.pack import pack
+
+TABLES = ("session", "samples_seen", "seen", "answer", "within")  # one row a moment
 
 
 def relabelled(predictions: Predictions) -> Predictions:
@@ -38,21 +40,18 @@ def known(predictions: Predictions) -> Predictions:
 
 
 def one_moment_more(predictions: Predictions) -> Predictions:
-    """A second moment after the last session, where the protocol has one, with right answers."""
+    """A second moment after the last session, with right answers."""
     return more_moments(predictions, 1, answer=predictions.y, within=predictions.y)
 
 
 def more_moments(predictions: Predictions, n: int, **last: Any) -> Predictions:
     """The last moment is there `n` times more, with other values."""
-    tables = ("session", "samples_seen", "seen", "answer", "within")
-    values = {name: getattr(predictions, name) for name in tables}
-    return replace(
-        predictions,
-        **{
-            name: np.concatenate([v, np.repeat(last.get(name, v[-1])[None], n, 0)], dtype=v.dtype)
-            for name, v in values.items()
-        },
-    )
+    values = {name: getattr(predictions, name) for name in TABLES}
+    more = {
+        name: np.concatenate([v, np.repeat(last.get(name, v[-1])[None], n, 0)], dtype=v.dtype)
+        for name, v in values.items()
+    }
+    return replace(predictions, **more)
 
 
 def seen_less(predictions: Predictions) -> Predictions:
@@ -132,30 +131,24 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "ranks": (Forgery(unranked, full=True), "its ranks contradict the candidates"),
     "parameters": (Forgery(relabelled, setting(protocol_params__sessions=7)), RECIPE),
     "no parameters": (
-        Forgery(relabelled, setting(protocol_params__validation="nan")),
-        "unknown validation 'nan'",
+        Forgery(said=setting(protocol_params__validation="nan")),
+        "unknown validation",
     ),
-    "unknown parameters": (
-        Forgery(relabelled, setting(protocol_params__mine=1)),
-        "unknown setting of protocol 'mine'",
-    ),
+    "unknown parameters": (Forgery(said=setting(protocol_params__mine=1)), "of protocol 'mine'"),
     "seeds": (Forgery(said=reordered), "its four seeds are not those that seed [012] draws"),
     "another seed": (Forgery(said=reseeded), "its digest '(train|eval)' is not that of"),
     "references": (Forgery(said=by_itself), "is not in the pack|is of 'ncm', not of offline"),
     "no references": (
         Forgery(said=setting(reference__chance_run=None)),
-        "its reference chance is not in the pack",
+        "chance is not in the pack",
     ),
     "duplicates": (Forgery(moved=lambda place: re.sub("seed-.", "seed-5", place)), ELSEWHERE),
     "moments": (Forgery(one_moment_more), "its evaluation moments are not those of the stream"),
     "samples seen": (Forgery(seen_less), "its evaluation moments are not those of the stream"),
-    "bytes": (
-        Forgery(said=setting(footprint={"total": 0})),
-        "the footprint of the run are not those that its sessions give",
-    ),
+    "bytes": (Forgery(said=setting(footprint={"total": 0})), "the footprint of the run are not"),
     "seconds": (
         Forgery(said=setting(seconds={"learn": 0.0, "evaluate": 0.0})),
-        "the seconds of the run are not those that its sessions give",
+        "the seconds of the run are not",
     ),
     "labels": (Forgery(relabelled), "its true labels are not those of the stream"),
     "learns": (Forgery(said=setting(learns=False)), "its learns is False"),
@@ -271,8 +264,7 @@ def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> Non
 
     def ends(predictions: Predictions) -> Predictions:
         last = np.append(np.diff(predictions.session) > 0, True)
-        tables = ("session", "samples_seen", "seen", "answer", "within")
-        return replace(predictions, **{name: getattr(predictions, name)[last] for name in tables})
+        return replace(predictions, **{name: getattr(predictions, name)[last] for name in TABLES})
 
     bad = forged(honest, tmp_path / "b.zip", {"/ncm-240f4494/seed-0": Forgery(ends)})
     (first,) = board([honest], [tmp_path / "e.h5"]).submissions
@@ -312,8 +304,7 @@ def test_shares_of_other_references_are_not_ranked(team: Path, tmp_path: Path, h
 
 
 def test_a_copy_of_a_pack_is_not_ranked(team: Path, tmp_path: Path) -> None:
-    with unpack(team / "a.zip") as one:
-        pack(one.runs, tmp_path / "b.zip", by="Copy")
+    pack(team / "runs", tmp_path / "b.zip", by="Copy")
     made = board([team / "a.zip", tmp_path / "b.zip"], [team / "e.h5"])
     first, copy = made.submissions
     assert (first.ranked, len(first.unranked), copy.ranked, len(copy.unranked)) == (9, 0, 0, 6)

@@ -126,27 +126,20 @@ def test_a_directory_that_lies(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_large_member_of_a_small_kind(
-    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    largest = max(len(d) for name, d in members(team / "a.zip").items() if name[:5] != "runs/")
-    monkeypatch.setattr("embedbench.sharing.pack.SMALL", largest)
-    with unpack(team / "a.zip"):
-        pass
-    monkeypatch.setattr("embedbench.sharing.pack.SMALL", largest - 1)
-    with pytest.raises(UserError, match="it is too large"), unpack(team / "a.zip"):
-        pass
-
-
-def test_too_many_members(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    count = len(members(team / "a.zip"))
-    monkeypatch.setattr("embedbench.sharing.pack.MOST", count)
-    with unpack(team / "a.zip"):
-        pass
-    monkeypatch.setattr("embedbench.sharing.pack.MOST", count - 1)
-    says = rf"a\.zip has {count} members, and a pack has at most {count - 1}"
-    with pytest.raises(UserError, match=says), unpack(team / "a.zip"):
-        pass
+def test_large_and_many_members(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = members(team / "a.zip")
+    largest = max(len(data) for name, data in values.items() if name[:5] != "runs/")
+    for bound, most, why in (
+        ("SMALL", largest, "it is too large"),
+        ("MOST", len(values), f"has {len(values)} members, and a pack has at most"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"embedbench.sharing.pack.{bound}", most)
+            with unpack(team / "a.zip"):
+                pass
+            patch.setattr(f"embedbench.sharing.pack.{bound}", most - 1)
+            with pytest.raises(UserError, match=why), unpack(team / "a.zip"):
+                pass
 
 
 def test_damaged_bytes_and_other_files(team: Path, tmp_path: Path) -> None:
@@ -164,32 +157,31 @@ def test_damaged_bytes_and_other_files(team: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+NEWER = '{"schema": "embedbench-pack/2.0", "teams": []}'
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["[", "[]", '{"schema": "other/1.0"}', '{"schema": "embedbench-pack/1.0", "by": 3}'],
+    ("text", "why"),
+    [
+        ("[", "bad.zip: pack.json"),
+        ("[]", "bad.zip: pack.json"),
+        ('{"schema": "other/1.0"}', "bad.zip: pack.json"),
+        ('{"schema": "embedbench-pack/1.0", "by": 3}', "bad.zip: pack.json"),
+        (NEWER, "of another version, 'embedbench-pack/2.0', and this .* update embedbench"),
+    ],
 )
-def test_what_a_pack_says_of_itself(team: Path, tmp_path: Path, text: str) -> None:
+def test_what_a_pack_says_of_itself(tmp_path: Path, text: str, why: str) -> None:
+    """A newer version is named even where it has members that this one does not know."""
     with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
         archive.writestr("pack.json", text)
-    with pytest.raises(UserError, match=r"bad.zip: pack.json"):
+        archive.writestr("runs/s/l/seed-7/answers.parquet", "x")
+    with pytest.raises(UserError, match=why):
         merge_packs([tmp_path / "bad.zip"], tmp_path / "out")
 
 
-def test_a_pack_of_a_newer_version_is_named(team: Path, tmp_path: Path) -> None:
-    """Even where it has members that this version does not know."""
-    path = tmp_path / "newer.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("pack.json", '{"schema": "embedbench-pack/2.0", "teams": []}')
-        archive.writestr("runs/s/l/seed-7/answers.parquet", "x")
-    why = "is a pack of another version, 'embedbench-pack/2.0', and this .* update embedbench"
-    with pytest.raises(UserError, match=why):
-        merge_packs([path], tmp_path / "out")
-
-
 def test_bad_packs_cost_themselves_alone(team: Path, tmp_path: Path) -> None:
-    bad = []
-    for case in ("no name", "NUL", "NUL behind", "400 bytes"):
-        bad.append(spoilt(team, tmp_path / f"{case}.zip", CASES[case][0]))
+    cases = ("no name", "NUL", "NUL behind", "400 bytes")
+    bad = [spoilt(team, tmp_path / f"{case}.zip", CASES[case][0]) for case in cases]
     made = board([*bad, team / "a.zip"], [team / "e.h5"])
     assert [one.ranked for one in made.submissions] == [0, 0, 0, 0, 9]
     assert all("its name is not that of a run" in str(one.refused) for one in made.submissions[:4])

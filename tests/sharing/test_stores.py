@@ -12,29 +12,14 @@ from typing import Any
 import fsspec
 import pytest
 import s3_server
-from file_helpers import PROVENANCE, make_features, make_samples
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local, pin_name
 from embedbench.files.remote.remote_inspection import peek
-from embedbench.files.write_file import write_file
 from embedbench.sharing import push_file
 from embedbench.sharing.push_file import How, push
 from embedbench.storage.atomic_write import temporary_name
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> EmbeddingFile:
-    return write_file(tmp_path / "a.h5", make_samples(60), make_features(60), PROVENANCE)
-
-
-@pytest.fixture(autouse=True)
-def _no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing is slow, and has tests of its own."""
-    monkeypatch.setattr(
-        "embedbench.sharing.push_file.picture", lambda f: f.digests["content"].encode()
-    )
 
 
 @pytest.fixture
@@ -46,12 +31,10 @@ def memory() -> Iterator[Any]:
 
 def test_memory(file: EmbeddingFile, memory: Any) -> None:
     result = push(file.path, "memory://shared/files/")
-    assert result.url == "memory://shared/files/a.h5"
-    assert result.commit == ""
+    assert (result.url, result.commit) == ("memory://shared/files/a.h5", "")
     assert memory.cat_file("shared/files/a.h5") == file.path.read_bytes()
-    assert b"embedbench inspect memory://shared/files/a.h5" in memory.cat_file(
-        "shared/files/README.md"
-    )
+    page = memory.cat_file("shared/files/README.md")
+    assert b"embedbench inspect memory://shared/files/a.h5" in page
     assert push(file.path, "memory://shared/files").sent == ()
     with pytest.raises(UserError, match="--private is for the hub"):
         push(file.path, "memory://shared/files", How(private=True))
@@ -66,9 +49,7 @@ def test_other_content_is_replaced_only_if_asked(file: EmbeddingFile, memory: An
     assert memory.cat_file("shared/a.h5") == file.path.read_bytes()
 
 
-def test_a_folder_of_this_machine(
-    file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_this_machine(file: EmbeddingFile, tmp_path: Path) -> None:
     place = tmp_path / "shared"
     url = push(file.path, f"file://{place}/").url
     assert url == f"file://{place}/a.h5"
@@ -112,9 +93,7 @@ def test_a_full_disk(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.Mo
     assert len(push(file.path, f"file://{place}", How(overwrite=True)).sent) == 3
 
 
-def test_what_a_killed_push_leaves_is_cleared_up(
-    file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_push_leaves_is_cleared_up(file: EmbeddingFile, tmp_path: Path) -> None:
     """And nothing that another process may be at."""
     place, url = tmp_path / "shared", f"file://{tmp_path}/shared"
     place.mkdir()

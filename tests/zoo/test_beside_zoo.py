@@ -37,16 +37,10 @@ def stand_in(path: Path) -> EmbeddingFile:
         classes=tuple(published_orders()["classes"]),
         parents=np.full(100, -1),
     )
+    network, url = "vit_base_patch16_224", read_zoo().data["cifar100"].url
     made = {
-        "backbone": {
-            "name": "vit_base_patch16_224",
-            "weights_id": "timm/vit_base_patch16_224.augreg_in21k",
-        },
-        "source": {
-            "name": "cifar100",
-            "url": read_zoo().data["cifar100"].url,
-            "licence": "unknown",
-        },
+        "backbone": {"name": network, "weights_id": f"timm/{network}.augreg_in21k"},
+        "source": {"name": "cifar100", "url": url, "licence": "unknown"},
         "split": {"rule": "official"},
     }
     return write_file(path, samples, blobs(labels, 16, 0), {**PROVENANCE, **made})
