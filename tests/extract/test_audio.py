@@ -243,6 +243,7 @@ def test_sounds_and_images_are_not_mixed(tmp_path: Path) -> None:
     photo = tmp_path / "photos/a/1.png"
     photo.parent.mkdir(parents=True)
     Image.new("L", (4, 4)).save(photo)
+    shutil.copy(photo, photo.parent / "2.png")
     log_mel = {"backbone": "log-mel"}
     for where, options, sentence in (
         (source, {"backbone": "pixels"}, "hums holds sounds, and pixels takes images; .* log-mel"),
@@ -277,7 +278,7 @@ def test_flac_gives_the_samples_of_wav() -> None:
     assert (rate, len(values)) == (8000, 8000)
     assert np.array_equal(values, read_wav(wav(8000, both), 1)[1])
     for damaged in (content[:200], content[: len(content) // 2], b"fLaC" + bytes(100)):
-        with pytest.raises(ValueError, match="cut short|not a file of sound"):
+        with pytest.raises(ValueError, match=r"cut short|libsndfile"):
             read_sound(damaged, 10)
 
 
