@@ -1,4 +1,4 @@
-"""Extraction in shards by Ray, where a node is killed, and by SLURM's jobs."""
+"""Extraction in shards by Ray, where a node is killed."""
 
 import tempfile
 from collections.abc import Iterator
@@ -48,16 +48,3 @@ def test_a_node_is_killed(tmp_path: Path, cluster: Any) -> None:
     whole = extract(source, tmp_path / "whole.h5", **options)
     assert file.digests == whole.digests
     assert not list(tmp_path.glob(".*"))
-
-
-@pytest.mark.long
-def test_jobs_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By submitit's local jobs: each loads the model, and writes its blocks beside the file."""
-    pytest.importorskip("submitit")
-    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
-    source, out = str(images(tmp_path / "in", 1500)), tmp_path / "a.h5"
-    options: dict[str, Any] = {"backbone": "pixels", "size": 8, "threads": 1}
-    engine = Engine.parse("slurm", settings=["cluster=local"])
-    file = extract(source, out, engine=engine, **options)
-    whole = extract(source, tmp_path / "whole.h5", **options)
-    assert file.digests == whole.digests
