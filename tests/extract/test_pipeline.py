@@ -174,37 +174,30 @@ def test_interrupted_work_resumes_to_the_same_content(
         assert not list(tmp_path.glob(".*.partial"))
 
 
+def _extract_in_blocks(source: Path, out: Path, **options: Any) -> EmbeddingFile:
+    with mock.patch.object(Partial, "BLOCK", 16):
+        return extract(str(source), out, backbone="pixels", size=8, **options)
+
+
 def test_kill_dash_nine_leaves_work_to_resume(tmp_path: Path) -> None:
     source, out = images(tmp_path / "in", 40), tmp_path / "a.h5"
-
-    def status(killed_at: int) -> int | None:
-        """Exit status of a process that extracts, and is killed at that many images."""
-        process = CONTEXT.Process(target=_extract_until, args=(source, out, killed_at))
-        process.start()
-        process.join()
-        return process.exitcode
-
-    assert status(24) == -signal.SIGKILL
+    how = {"progress": _kill}
+    process = CONTEXT.Process(target=_extract_in_blocks, args=(source, out), kwargs=how)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert not out.exists()
-    assert (tmp_path / ".a.h5.partial").is_dir()
-    # another job must not go on with it
     with pytest.raises(UserError, match="unfinished work of another job"):
         extract(str(source), out, backbone="pixels", size=9)
-    assert status(0) == 0
-    whole = extract(str(source), tmp_path / "whole.h5", backbone="pixels", size=8)
-    assert EmbeddingFile.open(out).digests == whole.digests
+    seen: list[int] = []
+    file = _extract_in_blocks(source, out, progress=lambda done, _: seen.append(done))
+    assert seen[0] == 16
+    assert file.digests == _extract_in_blocks(source, tmp_path / "whole.h5").digests
 
 
-def _extract_until(source: Path, out: Path, killed_at: int) -> None:
-    """Extract in blocks of 16, and be killed; 0: not, but begin after the first block."""
-    Partial.BLOCK = 16
-
-    def progress(done: int, total: int) -> None:
-        assert killed_at or done >= 16
-        if done == killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    extract(str(source), out, backbone="pixels", size=8, progress=progress)
+def _kill(done: int, total: int) -> None:
+    if done == 24:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_two_processes_share_the_blocks(tmp_path: Path) -> None:
@@ -238,11 +231,6 @@ def _extract_slowly(source: Path, out: Path, at_block: Event, go_on: Event) -> N
             go_on.wait(60)
 
     _extract_in_blocks(source, out, progress=progress)
-
-
-def _extract_in_blocks(source: Path, out: Path, **options: Any) -> EmbeddingFile:
-    with mock.patch.object(Partial, "BLOCK", 16):
-        return extract(str(source), out, backbone="pixels", size=8, **options)
 
 
 def test_a_corrupt_image_stops_or_is_recorded(pictures: str, tmp_path: Path) -> None:

@@ -95,7 +95,6 @@ def test_a_verdict_where_all_agrees_and_the_reason_where_not(
     assert same.remark in verdict()
     for changes, why in (
         ({"stream": "b0-inc5"}, "other stream, theirs is b0-inc5"),
-        ({"stream": "b0-inc10-natural"}, "other stream, theirs is b0-inc10-natural"),
         ({"split": "revisitingcil"}, "other split, theirs is revisitingcil"),
         ({"backbone": "vit-b16-orig-in21k"}, "vit_base_patch16_224.orig_in21k"),
         ({"backbone": "unknown"}, "their checkpoint is not known"),

@@ -15,11 +15,9 @@ from embedbench.files.sample_metadata import TEST, Samples
 from embedbench.files.write_file import write_file
 from embedbench.zoo.zoo_entries import check_file
 
+NETWORK = "vit_base_patch16_224"
 VIT = {
-    "backbone": {
-        "name": "vit_base_patch16_224",
-        "weights_id": "timm/vit_base_patch16_224.augreg_in21k",
-    },
+    "backbone": {"name": NETWORK, "weights_id": f"timm/{NETWORK}.augreg_in21k"},
     "preprocessing": {"input_size": [3, 224, 224], "crop_pct": 0.9, "mean": [0.5, 0.5, 0.4]},
     "split": {"rule": "official"},
 }
@@ -40,8 +38,12 @@ def digits(path: Path, train: int = 6000, test: int = 1000) -> EmbeddingFile:
     return write_file(path, samples, features, {**PROVENANCE, **VIT})
 
 
+def fits(name: str, file: EmbeddingFile) -> dict[str, bool | None]:
+    return {f.fact: f.fits for f in check_file(name, file)}
+
+
 def test_counts_lists_and_digests(tmp_path: Path) -> None:
-    right = {f.fact: f.fits for f in check_file("zoo:mnist", digits(tmp_path / "a.h5"))}
+    right = fits("zoo:mnist", digits(tmp_path / "a.h5"))
     assert right["images"] is right["to learn from, to test on"] is right["split"] is True
     assert right["class list, SHA-256"] is True
     assert right["samples, digest"] is False  # other ids, and the zoo holds those of MNIST
@@ -49,17 +51,16 @@ def test_counts_lists_and_digests(tmp_path: Path) -> None:
     few = {f.fact: f for f in check_file("zoo:mnist", digits(tmp_path / "b.h5", 5, 2))}
     assert (few["images"].zoo, few["images"].file, few["images"].fits) == ("70,000", "70", False)
     assert few["to learn from, to test on"].file == "50 20"
-    moved = {f.fact: f.fits for f in check_file("zoo:mnist", digits(tmp_path / "c.h5", 5000, 2000))}
+    moved = fits("zoo:mnist", digits(tmp_path / "c.h5", 5000, 2000))
     assert (moved["images"], moved["to learn from, to test on"]) == (True, False)
-    other = {f.fact: f.fits for f in check_file("zoo:cifar100", digits(tmp_path / "d.h5", 5, 2))}
+    other = fits("zoo:cifar100", digits(tmp_path / "d.h5", 5, 2))
     assert other["class list, SHA-256"] is other["classes"] is False
     assert other["samples, digest"] is None  # the zoo does not hold it
 
 
 def test_backbone_weights_and_preprocessing(tmp_path: Path) -> None:
     file = digits(tmp_path / "a.h5", 5, 2)
-    fits = {f.fact: f.fits for f in check_file("zoo:vit-b16-augreg-in21k", file)}
-    assert fits == {
+    assert fits("zoo:vit-b16-augreg-in21k", file) == {
         "backbone": True,
         "weights": True,
         "preprocessing, input_size": True,
@@ -69,11 +70,10 @@ def test_backbone_weights_and_preprocessing(tmp_path: Path) -> None:
         "preprocessing, std": None,
         "features": False,
     }
-    for weights_id, expected in (("timm/vit_base_patch16_224.orig_in21k", False), ("a.pth", None)):
+    for weights_id, expected in ((f"timm/{NETWORK}.orig_in21k", False), ("a.pth", None)):
         backbone = {**VIT["backbone"], "weights_id": weights_id}
         other = replace(file, provenance={**file.provenance, "backbone": backbone})
-        found = {f.fact: f.fits for f in check_file("zoo:mnist/vit-b16-augreg-in21k", other)}
-        assert found["weights"] is expected
+        assert fits("zoo:mnist/vit-b16-augreg-in21k", other)["weights"] is expected
 
 
 def test_the_command_ends_with_1_where_something_differs(tmp_path: Path) -> None:

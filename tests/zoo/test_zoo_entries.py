@@ -8,15 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_helpers import PROVENANCE, make_features
+from protocol_files import make_file
 from timm.models import get_pretrained_cfg
 
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import NOTHING, classes_seen
-from embedbench.files.sample_metadata import TEST, Samples
-from embedbench.files.write_file import write_file
 from embedbench.runs.learner_and_protocol_names import learner_names, protocol_class
 from embedbench.zoo import zoo_entries
 from embedbench.zoo.zoo_entries import UNKNOWN, class_list_digest, find_file, read_zoo
@@ -25,17 +23,10 @@ ASSETS = resources.files("embedbench") / "assets"
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def small_file(path: Path, classes: int = 120) -> EmbeddingFile:
+def small_file(folder: Path, classes: int = 120) -> EmbeddingFile:
     """One sample to learn from and one to test on, a class."""
-    labels = np.repeat(np.arange(classes), 2)
-    samples = Samples(
-        ids=np.array([f"s{i}" for i in range(len(labels))], dtype=object),
-        labels=labels,
-        split=np.where(np.arange(len(labels)) % 2, TEST, 0).astype(np.uint8),
-        classes=tuple(f"class {i}" for i in range(classes)),
-        parents=np.full(classes, -1),
-    )
-    return write_file(path, samples, make_features(len(labels)), PROVENANCE)
+    each, names = (1,) * classes, [f"class {i}" for i in range(classes)]
+    return make_file(folder, each, (0,) * classes, each, classes=names)
 
 
 def test_every_published_row_has_a_source_and_names_what_the_zoo_has() -> None:
@@ -73,12 +64,8 @@ def test_class_lists_are_those_that_ship() -> None:
     cifar = json.loads((ASSETS / "cifar100_orders.json").read_text())["classes"]
     text = gzip.decompress((ASSETS / "fscil" / "cub200.txt.gz").read_bytes()).decode()
     cub = {line.split("/")[2] for line in text.splitlines() if "/images/" in line}
-    synsets = resources.files("timm") / "data" / "_info" / "imagenet_r_synsets.txt"
-    for name, classes in (
-        ("cifar100", cifar),
-        ("cub200", cub),
-        ("imagenet-r", synsets.read_text().split()),
-    ):
+    synsets = (resources.files("timm") / "data/_info/imagenet_r_synsets.txt").read_text().split()
+    for name, classes in (("cifar100", cifar), ("cub200", cub), ("imagenet-r", synsets)):
         assert (len(classes), class_list_digest(classes)) == (data[name].classes, data[name].sha256)
         seen = classes_seen(list(classes), name, data[name].overlap)
         for pretraining, said in data[name].overlap.items():
@@ -98,7 +85,7 @@ def test_backbones_are_those_of_timm() -> None:
 
 
 def test_every_stream_builds(tmp_path: Path) -> None:
-    file = small_file(tmp_path / "a.h5")
+    file = small_file(tmp_path)
     for name, stream in read_zoo().streams.items():
         protocol = make(protocol_class(stream.protocol), stream.set, name="protocol")
         built = protocol.build([file], seed=0)
@@ -115,27 +102,25 @@ def test_a_made_file_then_a_known_one_then_the_sentence(
     name = "zoo:cifar100/vit-b16-augreg-in21k"
     with pytest.raises(UserError, match="make it by: embedbench extract zoo:cifar100@FOLDER"):
         find_file(name)
-    file = small_file(tmp_path / "a.h5")
+    file = small_file(tmp_path)
     zoo_entries.remember_file("zoo:cifar100", "zoo:vit-b16-augreg-in21k", file)
     assert find_file(name) == str(file.path)
-    small_file(tmp_path / "b.h5", 119).path.rename(file.path)  # another content
+    file.path.unlink()
+    small_file(tmp_path, 119)  # another content
     known = {"cifar100.vit-b16-augreg-in21k": None}
     monkeypatch.setattr(zoo_entries, "known_files", lambda: known)
     assert find_file(name) == "known:cifar100.vit-b16-augreg-in21k"
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
+def test_what_run_refuses() -> None:
+    for name, sentence in (
         ("zoo:cifar10/none", "unknown data set of the zoo 'cifar10'. Did you mean 'cifar100'"),
         ("zoo:mnist/nope", "unknown backbone of the zoo 'nope'. Did you mean 'none'"),
         ("zoo:mnist", "zoo:mnist names no backbone; write zoo:mnist/BACKBONE"),
         ("zoo:faces100/none", "make it by: embedbench import faces100.npz"),
-    ],
-)
-def test_what_run_refuses(name: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=re.escape(sentence)):
-        find_file(name)
+    ):
+        with pytest.raises(UserError, match=re.escape(sentence)):
+            find_file(name)
 
 
 def test_what_extract_reads_and_refuses() -> None:
