@@ -7,7 +7,7 @@ import hub_server
 import pytest
 from file_helpers import PROVENANCE, make_features, make_samples
 from hub_server import Hub
-from packs import runs_of
+from packs import members, runs_of, write_members
 
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
@@ -20,6 +20,13 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("jane-doe")
     pack(runs_of(folder), folder / "a.zip", by="Team A", date="2026-11-22")
     return folder
+
+
+@pytest.fixture(scope="session")
+def lean(team: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pack with the runs of seed 0 alone: of ncm, slda and chance."""
+    kept = {n: d for n, d in members(team / "a.zip").items() if "/seed-" not in n or "seed-0/" in n}
+    return write_members(tmp_path_factory.mktemp("lean") / "a.zip", kept)
 
 
 @pytest.fixture

@@ -244,14 +244,14 @@ def test_an_honest_pack_is_ranked_beside_them(made: Made) -> None:
 
 
 def test_what_many_moments_would_cost_is_not_computed(
-    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    team: Path, lean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(
         rebuild_stream, "_check_answers", lambda _, answers: asked.append(len(answers.session))
     )
     many = Forgery(lambda predictions: more_moments(predictions, 500))
-    path = forged(team / "a.zip", tmp_path / "b.zip", {"/ncm-240f4494/seed-0": many})
+    path = forged(lean, tmp_path / "b.zip", {"/ncm-": many})
     (one,) = board([path], [team / "e.h5"]).submissions[0].unranked
     assert "its evaluation moments are not those of the stream" in one.reason
     assert max(asked) < 500
@@ -273,9 +273,9 @@ def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> Non
     assert one.reason == "its evaluation moments are not those of its protocol and learner"
 
 
-def test_a_reason_is_short(team: Path, tmp_path: Path) -> None:
+def test_a_reason_is_short(team: Path, lean: Path, tmp_path: Path) -> None:
     said = setting(moments={"samples_seen": [1] * 5000, "pooled": [0.5] * 5000})
-    path = edited_record(team / "a.zip", tmp_path / "b.zip", "/ncm-", said)
+    path = edited_record(lean, tmp_path / "b.zip", "/ncm-", said)
     (one,) = board([path], [team / "e.h5"]).submissions[0].unranked
     assert "moments.samples_seen is [1, 1, 1, " in one.reason
     assert len(one.reason) < 250
