@@ -143,16 +143,12 @@ def test_stereo_is_the_mean() -> None:
     np.testing.assert_allclose(read_wav(wav24(8000, three))[1], expected, atol=1e-7)
 
 
-def test_chunks_beside_the_sound_are_passed_over() -> None:
+def test_a_size_that_was_not_known_when_it_was_written() -> None:
     content = wav(8000, noise(100))
-    info = b"LIST" + (10).to_bytes(4, "little") + b"INFOmore.."
-    longer = content[:4] + (len(content) + len(info) - 8).to_bytes(4, "little")
-    longer += content[8:12] + info + content[12:]
-    piped = longer[:4] + b"\xff\xff\xff\xff" + longer[8:]  # as written without seeking
+    piped = content[:4] + b"\xff\xff\xff\xff" + content[8:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for data in (longer, piped):
-            assert np.array_equal(read_wav(data)[1], noise(100))
+        assert np.array_equal(read_wav(piped)[1], noise(100))
 
 
 @pytest.mark.parametrize(
@@ -276,12 +272,9 @@ def test_flac_gives_the_samples_of_wav() -> None:
 
 @pytest.mark.parametrize("form", ["OGG", "MP3"])
 def test_a_tone_survives(form: str) -> None:
-    tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
-    rate, values = read_sound(by_soundfile(tone, 16_000, form), 1)
+    rate, values = read_sound(by_soundfile(sine(440, 16_000), 16_000, form), 1)
     assert rate == 16_000
-    spectrum = np.abs(np.fft.rfft(values[2000:14_000]))
-    assert abs(spectrum.argmax() * rate / 12_000 - 440) < 2
-    assert abs(np.sqrt((values[2000:14_000] ** 2).mean()) - 0.5 / np.sqrt(2)) < 0.02
+    np.testing.assert_allclose(values[2000:14_000], sine(440, 16_000)[2000:14_000], atol=0.05)
 
 
 def test_an_mp3_begins_with_a_tag_or_with_eleven_set_bits() -> None:
