@@ -48,15 +48,12 @@ class LogMel(Backbone):
     def __init__(self, seconds: int) -> None:
         self.seconds = seconds
         self.window = get_window("hann", WINDOW).astype(np.float32)  # periodic
-        self.filters = csr_array(
-            mel_filters().T
-        )  # no BLAS, so that a row's bits do not depend on the batch
+        # no BLAS, so that a row's bits do not depend on the batch
+        self.filters = csr_array(mel_filters().T)
         self.backbone = {
             "name": "log-mel",
             "library": "embedbench",
-            "library_version": "",
-            "weights_id": "",
-            "weights_sha256": "",
+            **dict.fromkeys(("library_version", "weights_id", "weights_sha256"), ""),
             "layer": "log-mel spectrogram",
             "pooling": "mean of the windows within a second",
         }

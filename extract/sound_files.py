@@ -73,9 +73,8 @@ def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, Float32s]
     floating-point samples, are a ValueError.
     """
     size = int.from_bytes(content[4:8], "little") + 8
-    if (
-        content[:4] == b"RIFF" and len(content) < size < 0xFFFFFFFF
-    ):  # writers to a pipe put the largest size
+    # writers to a pipe put the largest size
+    if content[:4] == b"RIFF" and len(content) < size < 0xFFFFFFFF:
         raise ValueError(f"cut short: {len(content)} bytes of {size}")
     try:
         rate, sound = wavfile.read(EncodedSample(content, READS))

@@ -83,9 +83,7 @@ def card_page(
         sha256=sha256,
         parquet=parquet,
         format=hdf5_layout.FORMAT,
-        size=f"{card.bytes / 1e6:,.1f} MB"
-        if card.bytes >= 10**5
-        else f"{card.bytes / 1e3:,.1f} kB",
+        size=f"{card.bytes / 1e6:,.1f} MB" if card.bytes >= 1e5 else f"{card.bytes / 1e3:,.1f} kB",
         made=card.provenance,
         weights=weights,
         licence=licence,
@@ -148,8 +146,7 @@ def _metadata(card: inspect.Card, title: str, licence: str, parquet: Mapping[str
     import yaml
     from markupsafe import Markup
 
-    n = card.shape[0]
-    pixels = card.kind == hdf5_layout.PIXELS
+    n, pixels = card.shape[0], card.kind == hdf5_layout.PIXELS
     data: dict[str, Any] = {
         **hub_licence(licence),
         "pretty_name": title,

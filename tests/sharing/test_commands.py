@@ -17,24 +17,23 @@ def command(*words: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_from_runs_to_a_board(team: Path, tmp_path: Path) -> None:
-    zipped, site = tmp_path / "b.zip", tmp_path / "site"
-    words = ["runs", "pack", team / "runs", "--out", zipped, "--by", "Team B"]
+def test_from_runs_to_a_board(team: Path, lean: Path, tmp_path: Path) -> None:
+    zipped, site, runs = tmp_path / "b.zip", tmp_path / "site", tmp_path / "runs"
+    code, text = command("runs", "merge", lean, "--out", runs, "--json")
+    assert (code, json.loads(text)["left_out"]) == (0, [])
+    assert command("score", runs)[0] == 0
+    words = ["runs", "pack", runs, "--out", zipped, "--by", "Team B"]
     code, text = command(*words)
     assert (code, "SHA-256" in text) == (0, True)
     with pytest.raises(UserError, match="is there already"):
         command(*words)
-    code, text = command("runs", "merge", zipped, "--out", tmp_path / "merged", "--json")
-    assert (code, json.loads(text)["left_out"]) == (0, [])
-    assert command("score", tmp_path / "merged")[0] == 0
-    code, text = command("report", zipped, "--site", site, "--data", team / "e.h5")
+    report = ["--site", site, "--data", team / "e.h5"]
+    code, text = command("report", zipped, *report)
     assert (code, f"wrote {site / 'index.html'}" in text) == (0, True)
     made = json.loads((site / "board.json").read_text())
-    assert [s["unranked"] for s in made["submissions"]] == [[]]
-    packs = [team / "a.zip", zipped]
-    code, text = command("report", *packs, "--site", tmp_path / "two", "--data", team / "e.h5")
+    assert [(s["ranked"], s["unranked"]) for s in made["submissions"]] == [(3, [])]
+    code, text = command("report", lean, zipped, *report, "--overwrite")
     assert (code, "a duplicate: a.zip has this run" in text) == (1, True)
-    assert (tmp_path / "two" / "index.html").is_file()
 
 
 def test_options_that_do_not_go_together(team: Path, tmp_path: Path) -> None:
