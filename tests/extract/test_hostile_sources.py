@@ -13,7 +13,7 @@ from typing import Any
 import hostile_sources as hostile
 import numpy as np
 import pytest
-from commands import caller
+from commands import Call
 from PIL import EpsImagePlugin, Image
 
 from embedbench.errors import UserError
@@ -55,16 +55,12 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def extract(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Extract:
+def extract(tmp_path: Path, call: Call) -> Extract:
     """Run `embedbench extract` to out.h5 and return its sentence; empty if it succeeds."""
-    call = caller(monkeypatch, capfd)
 
     def run(path: Path, *words: str) -> str:
-        where = ("--out", str(tmp_path / "out.h5"), "--size", "2", "--overwrite", "--quiet")
-        capfd.readouterr()
-        code, out, err = call("extract", str(path), *where, *words)
+        where = ("--out", tmp_path / "out.h5", "--size", "2", "--overwrite", "--quiet")
+        code, out, err = call("extract", path, *where, *words)
         if code == 0:
             return ""
         assert (code, out, err.count("\n")) == (2, "", 1)
