@@ -8,6 +8,13 @@ import torch
 from torch import Tensor, nn
 from toy import Array, context
 
+from embedbench.checks.learner_contract import (
+    footprint_counts_the_state,
+    no_sample_is_kept_in_secret,
+    same_seed_same_predictions,
+    state_round_trips,
+)
+from embedbench.checks.learner_edge_cases import learns_blobs
 from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
@@ -17,6 +24,10 @@ from embedbench.streams.stream import Stream, StreamSpec
 SGD: dict[str, Any] = {
     "units": 6, "batch_size": 8, "lr": 0.02, "optimiser": "sgd", "stop": Stop("epochs", epochs=3),
 }  # fmt: skip
+STORAGE_CHECKS = (  # of the conformance suite: those in which it matters how samples are stored
+    state_round_trips, same_seed_same_predictions, no_sample_is_kept_in_secret,
+    footprint_counts_the_state, learns_blobs,
+)  # fmt: skip
 ONLINE: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "updates": 1}
 
 

@@ -39,10 +39,9 @@ def test_gradient_of_new_samples_by_hand() -> None:
     assert learner.net.head.bias.grad.tolist() == [0.0] * 4
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_er_ace_is_its_equation(seed: int) -> None:
+def test_er_ace_is_its_equation() -> None:
     """Class 3 is seen by neither loss before it comes, class 0 by the draw alone once it is old."""
-    x = torch.randn(24, 6, generator=torch.Generator().manual_seed(seed))
+    x = torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
     y = torch.tensor([0, 1] * 4 + [1, 2] * 4 + [2, 3] * 4)
 
     def gradients(net: Any, new: Any, old: Any, draw: Any) -> None:
@@ -54,7 +53,7 @@ def test_er_ace_is_its_equation(seed: int) -> None:
         loss.backward()
 
     learner = ERACE(memory=NEVER_FULL, batch_size=6, **ONLINE)
-    check_online_steps(learner, zip(x.split(4), y.split(4), strict=True), gradients, seed)
+    check_online_steps(learner, zip(x.split(4), y.split(4), strict=True), gradients)
 
 
 def test_new_classes_alone_leave_the_rows_of_older_ones_where_they_are() -> None:

@@ -10,17 +10,10 @@ import torch
 from numpy.typing import NDArray
 from plan_runs import plan
 from protocol_files import make_file
-from teaching import assert_same_weights, descend, start
+from teaching import STORAGE_CHECKS, assert_same_weights, descend, start
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from embedbench.checks.learner_contract import (
-    footprint_counts_the_state,
-    no_sample_is_kept_in_secret,
-    same_seed_same_predictions,
-    state_round_trips,
-)
-from embedbench.checks.learner_edge_cases import learns_blobs
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
@@ -91,6 +84,7 @@ def test_clusters_are_those_of_the_algorithm_one_sample_at_a_time(kind: str, siz
     for seed in range(3):
         x, y = samples(seed)
         ours = filled(kind, x, y, size, cuts=7)
+        assert ours.seen.tolist() == torch.bincount(y).tolist()
         for c, buffer in plainly(kind, x, y, size).items():
             held = int(ours.held[c])
             prototypes, counts = zip(*buffer, strict=True)
@@ -122,24 +116,6 @@ def test_samples_that_repeat_merge_with_each_other_first() -> None:
 
 
 # --- what holds for each buffer ---
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_counts_and_weighted_means_are_those_of_all_samples_of_a_class(kind: str) -> None:
-    """Clusters keep both; a reservoir and a queue hold single samples."""
-    x, y = samples(0)
-    made = filled(kind, x, y, 4, cuts=9)
-    assert made.seen.tolist() == torch.bincount(y).tolist()
-    for c in range(3):
-        counts = made.counts[c].double()
-        mean = (counts[:, None] * made.x[c]).sum(0) / counts.sum()
-        away = float((mean - x[y == c].double().mean(0)).abs().max())
-        if kind in ("exstream", "kmeans"):
-            assert int(counts.sum()) == int((y == c).sum())
-            assert away < 1e-5
-        else:
-            assert counts.tolist() == [1, 1, 1, 1]
-            assert all((x[y == c] == row).all(1).any() for row in made.x[c])
 
 
 def test_a_reservoir_keeps_each_sample_of_a_class_with_equal_chance() -> None:
@@ -286,11 +262,5 @@ def test_every_buffer_keeps_the_contract(kind: str) -> None:
     class Variant(ExStream):
         buffer: str = kind
 
-    for check in (
-        state_round_trips,
-        same_seed_same_predictions,
-        no_sample_is_kept_in_secret,
-        footprint_counts_the_state,
-        learns_blobs,
-    ):
+    for check in STORAGE_CHECKS:
         check(Variant)

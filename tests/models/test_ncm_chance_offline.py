@@ -18,7 +18,6 @@ from embedbench.models.ncm import NCM
 from embedbench.models.offline import Offline
 from embedbench.models.slda import SLDA
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import StreamSpec
 
 # --- NCM ---
@@ -31,9 +30,8 @@ def data(seed: int, n: int = 40) -> tuple[Array, Array, Array]:
     return blobs(y, 5, seed, spread=1.0), y, blobs(rng.integers(0, 3, 20), 5, seed + 1, spread=1.0)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_euclidean_scores_are_minus_squared_distances(seed: int) -> None:
-    x, y, test = data(seed)
+def test_euclidean_scores_are_minus_squared_distances() -> None:
+    x, y, test = data(0)
     found = show(NCM(), x, y, [10, 11, 30]).scores(torch.tensor(test)).numpy()
     for c in range(3):
         mean = x[y == c].astype(np.float64).mean(0)
@@ -130,17 +128,6 @@ def test_chance_knows_a_sample_by_its_values_alone() -> None:
         assert same < 0.4
     same = (chance(4, 10, seed=1).scores(x).argmax(1) == whole.argmax(1)).float().mean()
     assert same < 0.4
-
-
-def test_chance_learns_nothing_and_scores_one_in_the_classes_seen() -> None:
-    stream = class_stream([[0, 1], [2], [3], [4]], n_test=2_000, n_train=2, n_val=1)
-    learner = Chance()
-    p, _ = run_stream(stream, learner, Seeds.of(0))
-    found = score_matrix(p)
-    for m, seen in enumerate([2, 3, 4, 5]):
-        n = 2_000 * seen
-        assert found.pooled[m] == pytest.approx(1 / seen, abs=4.5 * np.sqrt(0.25 / n))
-    assert learner.footprint().total == 0
 
 
 # --- offline ---

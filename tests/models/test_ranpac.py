@@ -112,12 +112,11 @@ def test_later_choices_have_the_error_on_all_held_out_samples(seed: int, project
         assert {f"{lam:g}" for lam in LAMBDAS[max(at - 1, 0) : at + 2]} <= {*log["tried_mse"]}
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_first_choice_that_rounding_decides_is_left(seed: int) -> None:
+def test_a_first_choice_that_rounding_decides_is_left() -> None:
     """With fewer samples than projections, every small λ has one error but for rounding."""
     learner = started(projections=120, n_classes=6)
     y = np.resize(range(6), 60)
-    whole = blobs(y, 6, seed, spread=3.0)
+    whole = blobs(y, 6, 0, spread=3.0)
     for part in (slice(0, 12), slice(12, 24), slice(24, 60)):
         learn(learner, session(whole[part], y[part]))
         if part.start == 0:
