@@ -15,10 +15,9 @@ from embedbench.checks.learner_contract import (
     state_round_trips,
 )
 from embedbench.checks.learner_edge_cases import learns_blobs
-from embedbench.config.run_seeds import Seeds
+from embedbench.learning import Seeds, Session, Stop
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
-from embedbench.learning.stopping import Stop
 from embedbench.streams.stream import Stream, StreamSpec
 
 SGD: dict[str, Any] = {
@@ -41,7 +40,12 @@ def teach(
 ) -> tuple[Any, list[Any]]:
     """The learner, started and taught the first sessions, and its logs."""
     start(learner, stream.spec, seed)
-    return learner, [learn_session(learner, s, context()) for s in stream.sessions[:sessions]]
+    return learner, [learn(learner, s) for s in stream.sessions[:sessions]]
+
+
+def learn(learner: Any, *sessions: Session) -> dict[str, Any]:
+    """Let a learner learn sessions; the log of the last one."""
+    return [learn_session(learner, s, context()) for s in sessions][-1]
 
 
 def show(

@@ -10,13 +10,11 @@ import pytest
 import torch
 from few_shot import few_shot_stream
 from numpy.typing import NDArray
-from teaching import start
-from toy import blobs, context, session
+from teaching import learn, start
+from toy import blobs, session
 
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.learning.stopping import Stop
+from embedbench.learning import UNSEEN, Stop, StreamSpec
 from embedbench.models.alice import ALICE
-from embedbench.streams.stream import StreamSpec
 
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK = Stop(rule="epochs", epochs=2)
@@ -85,7 +83,7 @@ def test_mixtures_lie_between_two_classes_and_each_pair_has_a_class() -> None:
 
 def test_a_base_session_of_one_class_has_no_mixtures() -> None:
     learner = started(4, 2)
-    learner.learn(session(blobs([1] * 6, 4, 0), [1] * 6), context())
+    learn(learner, session(blobs([1] * 6, 4, 0), [1] * 6))
     assert learner.scores(torch.zeros(1, 4) + 1).argmax(1).tolist() == [1]
 
 
@@ -98,7 +96,7 @@ def test_a_class_is_the_mean_of_the_samples_nearest_its_mean(shots: int) -> None
     learner = started(8, 7, shots=shots)
     expected = {}
     for part in stream.sessions[:2]:
-        learner.learn(part, context())
+        learn(learner, part)
         with torch.no_grad():
             phi = learner.net(part.x.tensor()).double().numpy()
         for c in part.classes.tolist():
@@ -122,8 +120,8 @@ def test_only_the_first_session_trains() -> None:
     stream = few_shot_stream(GROUPS)
     learner = started(8, 7)
     before = copy.deepcopy(learner.net.state_dict())
-    assert learner.learn(stream.sessions[0], context())["epochs"] == 2
+    assert learn(learner, stream.sessions[0])["epochs"] == 2
     trained = copy.deepcopy(learner.net.state_dict())
     assert not any(torch.equal(before[k], v) for k, v in trained.items())
-    assert learner.learn(stream.sessions[1], context()) == {}
+    assert learn(learner, stream.sessions[1]) == {}
     assert all(torch.equal(trained[k], v) for k, v in learner.net.state_dict().items())

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from teaching import assert_same_weights, start, teach
-from toy import class_stream, context
+from teaching import assert_same_weights, learn, start, teach
+from toy import class_stream
 
 from embedbench.errors import UserError
-from embedbench.learning.exemplars import Memory
-from embedbench.learning.learner import learn_session
-from embedbench.learning.stopping import Stop
+from embedbench.learning import Memory, Stop
 from embedbench.models.bic import BiC, fitted_bias
 from embedbench.streams.stream import Stream, StreamSpec
 
@@ -120,7 +118,7 @@ def test_the_hold_out_is_balanced_and_not_trained_on(share: float, size: int) ->
     assert sorted(where.tolist()) == list(range(len(every)))  # each sample once
     assert torch.equal(every[where], both)
     assert order.tolist() == joined.y[where.numpy()].tolist()
-    log = learn_session(learner, STREAM.sessions[1], context())
+    log = learn(learner, STREAM.sessions[1])
     assert log["held_out"] == 4 * size
 
 
@@ -149,7 +147,7 @@ def test_a_kept_hold_out_is_never_trained_on_and_shrinks_with_the_quota(
         ([3, 3], [1, 1, 1, 1], [1, 1, 1, 1, 1]),
         strict=True,
     ):
-        assert learn_session(learner, part, context())["held_out"] == log
+        assert learn(learner, part)["held_out"] == log
         assert np.bincount(learner.kept.y).tolist() == kept
         assert np.bincount(learner.exemplars.y).tolist() == stored
         held.append(learner.kept.x)
@@ -175,7 +173,7 @@ def test_a_kept_hold_out_goes_on_from_a_checkpoint() -> None:
     first, other = (taught(STREAM, k, hold_out_kept=True) for k in (2, 0))
     other.load_state_dict(first.state_dict())
     for learner in (first, other):
-        learn_session(learner, STREAM.sessions[2], context())
+        learn(learner, STREAM.sessions[2])
     assert_same_weights(first, other, rtol=0, atol=0)
     assert torch.equal(first.biases, other.biases)
 

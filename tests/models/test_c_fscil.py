@@ -9,12 +9,10 @@ import pytest
 import torch
 from few_shot import few_shot_stream
 from numpy.typing import NDArray
-from teaching import teach
+from teaching import learn, teach
 from torch import Tensor
-from toy import context
 
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.learning.stopping import Stop
+from embedbench.learning import UNSEEN, Stop
 from embedbench.models.c_fscil import CFSCIL, crowding, nudge_apart
 from embedbench.streams.stream import Stream
 
@@ -128,7 +126,7 @@ def test_later_sessions_move_the_projection_in_modes_2_and_3_alone(mode: int) ->
     stream = few_shot_stream(GROUPS)
     learner = taught(stream, 1, mode=mode)
     before = copy.deepcopy(learner.net.state_dict())
-    assert learner.learn(stream.sessions[1], context()) == {}
+    assert learn(learner, stream.sessions[1]) == {}
     same = [torch.equal(before[k], v) for k, v in learner.net.state_dict().items()]
     assert same == [mode == 1] * 2
 

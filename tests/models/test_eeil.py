@@ -6,13 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import assert_same_weights, descend, minibatches, teach
-from toy import class_stream, context
+from teaching import assert_same_weights, descend, learn, minibatches, teach
+from toy import class_stream
 
-from embedbench.config.run_seeds import Seeds, generator
-from embedbench.learning.exemplars import Memory
-from embedbench.learning.learner import learn_session
-from embedbench.learning.stopping import Stop
+from embedbench.learning import Memory, Seeds, Stop, generator
 from embedbench.models.eeil import BALANCED, EEIL
 from embedbench.streams.stream import Stream
 
@@ -71,7 +68,7 @@ def test_the_balanced_set_has_equally_many_of_every_class(
     learner, logs = taught(STREAM, 1, memory=memory)
     assert "balanced" not in logs[0]  # nothing old to balance with
     for part, each, n_seen in zip(STREAM.sessions[1:], counts, (4, 5), strict=True):
-        log = learn_session(learner, part, context())
+        log = learn(learner, part)
         balanced = learner.balanced(part)
         assert np.bincount(balanced.y).tolist() == [each] * n_seen
         assert log["balanced"] == each * n_seen == len(balanced.x)

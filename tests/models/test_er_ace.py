@@ -8,10 +8,9 @@ import torch
 from teaching import ONLINE, check_online_steps, start
 from torch import Tensor
 
-from embedbench.learning.exemplars import Memory
+from embedbench.learning import Memory, StreamSpec
 from embedbench.models.er import ER
 from embedbench.models.er_ace import ERACE
-from embedbench.streams.stream import StreamSpec
 
 NEVER_FULL = Memory(total=1000, select="reservoir")
 

@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import SGD, assert_same_weights, descend, minibatches, start, teach
+from teaching import SGD, assert_same_weights, descend, learn, minibatches, start, teach
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from toy import class_stream, context
 
-from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
+from embedbench.learning import Seeds, Stop, generator
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
 from embedbench.learning.sample_containers import Rows
-from embedbench.learning.stopping import Stop
 from embedbench.models import ewc
 from embedbench.models.ewc import EWC, fisher_diagonal
 from embedbench.models.mlp import MLP
@@ -147,7 +146,7 @@ def test_training_is_gradient_descent_on_loss_and_penalty(
     fishers: list[list[Tensor]] = []
     optima: list[list[Tensor]] = []
     for number, s in enumerate(STREAM.sessions):
-        learn_session(learner, s, context())
+        learn(learner, s)
         x, y = s.x.tensor(), torch.tensor(s.y)
         sgd = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
         for index in minibatches(len(y), generator(seeds.batches, number)):
@@ -286,7 +285,7 @@ def test_past_validation_stops_by_the_mean_over_sessions_and_counts_what_it_keep
     made = {**SGD, "past_validation": True, "lam": 1.0, "stop": stop}
     learner = start(EWC(**made), stream.spec)
     for i, s in enumerate(stream.sessions, 1):
-        log = learn_session(learner, s, context())
+        log = learn(learner, s)
         assert log["best"] == pytest.approx(accuracies(learner, stream.sessions[:i]))
     rows = sum(len(s.val_x) for s in stream.sessions)
     assert learner.footprint()["samples"] == rows * (6 * 4 + 8)

@@ -15,14 +15,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning import Seeds, StreamSpec
 from embedbench.learning.exemplars import Capacity
 from embedbench.learning.network import mlp_net
 from embedbench.models.exstream import KINDS, TABLES, Clusters, ExStream, pass_batches
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams.stream import StreamSpec
 from embedbench.studies.exemplars_in_equal_bytes import fit_budget
 
 SEEDS = Seeds.of(0)

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import torch
 import toy
-from teaching import start, teach
+from teaching import learn, start, teach
 from torch.nn.functional import elu, log_softmax
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.run_seeds import Seeds
-from embedbench.learning.learner import learn_session
-from embedbench.learning.stopping import Stop
+from embedbench.learning import Seeds, Stop
 from embedbench.models.fearnet import MPFC, Codes, FearNet, recall
 from embedbench.streams.stream import Stream, StreamSpec
 
@@ -156,7 +154,7 @@ def test_pseudo_samples_are_as_many_as_hc_has_a_class() -> None:
     stream = toy.class_stream(ONE_BY_ONE)
     learner, _ = taught(stream, 3)
     few = toy.session(toy.blobs([3] * 5, 6, 9), [3] * 5)
-    learn_session(learner, few, toy.context())
+    learn(learner, few)
     assert learner._each() == 23
     learner.pseudo = 4
     assert learner._each() == 4
@@ -169,7 +167,7 @@ def test_a_class_that_comes_again_has_a_gaussian_of_both_kinds_of_samples() -> N
     codes: list[Any] = []
     renew = learner.codes.renew
     learner.codes.renew = lambda c, y: (codes.append((c, y)), renew(c, y))[1]  # type: ignore[method-assign,func-returns-value]
-    learn_session(learner, toy.session(again, [1] * 10), toy.context())
+    learn(learner, toy.session(again, [1] * 10))
     ((taken, y),) = codes
     assert torch.bincount(y).tolist() == [30, 40]
     with torch.no_grad():
@@ -185,8 +183,8 @@ def test_a_state_between_sleeps_goes_on_alike() -> None:
     x = torch.cat([e.x.tensor() for e in stream.eval_sets])
     for session in stream.sessions[2:]:  # the last one ends with a sleep
         assert torch.equal(old.scores(x), new.scores(x))
-        learn_session(old, session, toy.context())
-        learn_session(new, session, toy.context())
+        learn(old, session)
+        learn(new, session)
     assert torch.equal(old.scores(x), new.scores(x))
     assert not len(new.hc_y)
 

@@ -5,19 +5,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import start, teach
-from toy import Array, blobs, class_stream, context, session
+from teaching import learn, start, teach
+from toy import Array, blobs, class_stream, session
 
-from embedbench.learning.prototypes import UNSEEN
+from embedbench.learning import UNSEEN, StreamSpec
 from embedbench.models.fecam import FeCAM
-from embedbench.streams.stream import StreamSpec
 
 
 def taught(*parts: tuple[Array, Array], **settings: Any) -> FeCAM:
     """A learner of three classes after sessions of samples x (n, D), y (n,)."""
     learner: FeCAM = start(FeCAM(**settings), StreamSpec((parts[0][0].shape[1],), 3))
     for x, y in parts:
-        learner.learn(session(x, y), context())
+        learn(learner, session(x, y))
     return learner
 
 
@@ -86,7 +85,7 @@ def test_a_power_is_taken_only_of_features_without_negative_values() -> None:
     expected = plain(x[:20], x[:5], 1.0, 1.0, 0.0)
     np.testing.assert_allclose(-taught((x, y)).scores(test)[:, 0].numpy(), expected, rtol=2e-3)
     first = taught((np.abs(x), y))
-    assert first.learn(session(x, y), context()) == {"power": 0.5}  # decided once
+    assert learn(first, session(x, y)) == {"power": 0.5}  # decided once
     assert torch.isfinite(first.scores(test)).all()
 
 

@@ -5,16 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import start, teach
+from teaching import learn, start, teach
 from torch import Tensor
-from toy import class_stream, context
+from toy import class_stream
 
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import learn_session
-from embedbench.learning.stopping import Stop
+from embedbench.learning import Seeds, Stop, StreamSpec
 from embedbench.models.fel import FEL, expansion
-from embedbench.streams.stream import StreamSpec
 
 SMALL: dict[str, Any] = {"units": 24, "fel_units": 20, "k_pos": 3, "k_neg": 2, "batch_size": 8}
 
@@ -52,7 +49,7 @@ def test_connections_and_signs_are_drawn_evenly() -> None:
 def test_training_moves_all_but_the_fixed_layer() -> None:
     learner = started()
     before = {k: v.clone() for k, v in learner.net.state_dict().items()}
-    learn_session(learner, class_stream([[0, 1, 2]]).sessions[0], context())
+    learn(learner, class_stream([[0, 1, 2]]).sessions[0])
     moved = {k for k, v in learner.net.state_dict().items() if not torch.equal(v, before[k])}
     assert moved == {"hidden.weight", "hidden.bias", "head.weight", "head.bias"}
     assert (before["bias"] == 0).all()
@@ -158,7 +155,7 @@ def test_later_sessions_have_their_own_rate(state: str) -> None:
         how = {**SMALL, "batch_size": 1000, "optimiser": "sgd", "lr": 0.1, "lr_later": rate}
         learner, _ = teach(FEL(**how, optimiser_state=state, stop=once), stream, 1)
         before = weights(learner)
-        learn_session(learner, stream.sessions[1], context())
+        learn(learner, stream.sessions[1])
         moved[rate] = (before, weights(learner) - before)
     assert torch.equal(moved[None][0], moved[0.02][0])  # the first session has `lr`
     assert torch.equal(moved[None][1], moved[0.1][1])

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import torch
 from few_shot import few_shot_stream
-from teaching import start, teach
+from teaching import learn, start, teach
 from torch import Tensor
-from toy import context
 
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
-from embedbench.learning.learner import learn_session
 from embedbench.models.fr import (
     FR,
     TERMS,
@@ -100,7 +98,7 @@ def test_only_the_modules_are_trained() -> None:
     stream = few_shot_stream(GROUPS, layers=2)
     learner, _ = taught(stream, 1)
     before = copy.deepcopy(learner.state_dict())
-    learn_session(learner, stream.sessions[1], context())
+    learn(learner, stream.sessions[1])
     after = learner.state_dict()
     assert not torch.equal(before["net"]["mix.leave.weight"], after["net"]["mix.leave.weight"])
     assert torch.equal(before["prototypes"]["rows"][:4], after["prototypes"]["rows"][:4])
@@ -115,7 +113,7 @@ def test_a_class_that_comes_again_moves_its_mean_and_a_base_class_keeps_its_cova
     factors, mean = learner.factors.clone(), learner.prototypes.means()
     # samples of class 4 are said to be of 0, a base class, and of 3, a novel one
     for c in (0, 3):
-        learn_session(learner, replace(other, y=np.full(len(other.y), c)), context())
+        learn(learner, replace(other, y=np.full(len(other.y), c)))
         own = 20 if c == 0 else 5
         expected = (own * mean[c] + 5 * other.x.tensor().mean(0)) / (own + 5)
         torch.testing.assert_close(learner.prototypes.means()[c], expected)

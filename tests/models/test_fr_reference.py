@@ -9,11 +9,10 @@ from fr_reference import Batch, Block, Module, five, gacc
 from teaching import start
 from torch import Tensor
 
-from embedbench.config.run_seeds import Seeds
+from embedbench.learning import Seeds, StreamSpec
 from embedbench.models.fr import FR, TERMS, Rectifier
 from embedbench.papers.paper_folders import facts
 from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
-from embedbench.streams.stream import StreamSpec
 
 LAYERS, WIDTH, HIDDEN, N_BASE, CLASSES, N = 3, 12, 20, 5, 8, 30
 WEIGHTS = (0.1, 2.0, 0.5, 1.0, 1.0)  # the authors' script for CIFAR-100

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import torch
 from plain_som import PlainSom, assert_close
-from teaching import start, teach
-from toy import Array, class_stream, context
+from teaching import learn, start, teach
+from toy import Array, class_stream
 
-from embedbench.config.run_seeds import Seeds
-from embedbench.learning.learner import learn_session
-from embedbench.learning.sample_containers import Store
+from embedbench.learning import Seeds, Store
 from embedbench.models._som import Rehearsal, Som
 from embedbench.models.geppnet import GeppNet
 from embedbench.models.geppnet_stm import GeppNetSTM
@@ -51,7 +49,7 @@ def test_geppnet_is_the_plain_algorithm(seed: int, permuted: bool) -> None:
     stream, seeds = stream_of(seed, permuted), Seeds.of(seed)
     learner, plain = start(GeppNet(**BRIEF), stream.spec, seed), PlainSom(SOM, 6, 4)
     for number, s in enumerate(stream.sessions):
-        log = learn_session(learner, s, context())
+        log = learn(learner, s)
         x, y = samples_until(stream, number)
         rng = np.random.default_rng([seeds.batches, number])
         if number == 0:
@@ -80,7 +78,7 @@ def test_geppnet_stm_is_the_plain_algorithm(memory: int, period: int, iterations
     plain = PlainSom(SOM, 6, 4)
     start(learner, stream.spec)
     for number, s in enumerate(stream.sessions):
-        log = learn_session(learner, s, context())
+        log = learn(learner, s)
         x, y = samples_until(stream, number)
         rng = np.random.default_rng([seeds.batches, number])
         if number == 0:

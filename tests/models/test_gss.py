@@ -12,13 +12,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy
 from toy import class_stream
 
-from embedbench.config.run_seeds import Seeds
-from embedbench.learning.exemplars import Memory
+from embedbench.learning import Memory, Seeds, StreamSpec
 from embedbench.learning.network import Net, mlp_net
 from embedbench.learning.per_sample_gradients import is_mlp
 from embedbench.models.gss import FIRST, GSS, most_alike, select
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams.stream import StreamSpec
 
 
 def samples(seed: int, n: int) -> tuple[Tensor, Tensor]:

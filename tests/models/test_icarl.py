@@ -5,17 +5,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from teaching import SGD, assert_same_weights, descend, minibatches, start, teach
+from teaching import SGD, assert_same_weights, descend, learn, minibatches, start, teach
 from torch import Tensor
-from toy import class_stream, context, session
+from toy import class_stream, session
 
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds, generator
-from embedbench.learning.exemplars import Memory
-from embedbench.learning.learner import learn_session
+from embedbench.learning import Memory, Seeds, StreamSpec, generator
 from embedbench.learning.network import mlp_net
 from embedbench.models.icarl import NO_EXEMPLARS, ICaRL
-from embedbench.streams.stream import StreamSpec
 
 SEEDS = Seeds.of(0)
 SMALL: dict[str, Any] = {**SGD, "units": 8}
@@ -68,7 +65,7 @@ def test_the_whole_algorithm_written_plainly() -> None:
     old: list[int] = []
     kept_x, kept_y = torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64)
     for number, s in enumerate(stream.sessions):
-        learn_session(learner, s, context())
+        learn(learner, s)
         new = sorted(set(s.y.tolist()))
         teacher = copy.deepcopy(net)
         x = torch.cat([s.x.tensor(), kept_x])
@@ -109,7 +106,7 @@ def test_nearest_mean_of_exemplars_by_hand() -> None:
     learner = ICaRL(**{**SMALL, "layers": 0, "memory": Memory(select="all")})
     start(learner, StreamSpec((2,), 3))
     x = np.array([[9, 0], [0, 1], [-1, 0], [-5, 0]], np.float32)
-    learn_session(learner, session(x, [0, 0, 2, 2]), context())
+    learn(learner, session(x, [0, 0, 2, 2]))
     angle = torch.deg2rad(torch.tensor([110.0, 115.0, 45.0]))
     scores = learner.scores(4 * torch.stack([angle.cos(), angle.sin()], 1))
     cosine = torch.cos(torch.deg2rad(torch.tensor([[65.0, 70.0], [70.0, 65.0], [0.0, 135.0]])))

@@ -5,17 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import SGD, assert_same_weights, start, teach
+from teaching import SGD, assert_same_weights, learn, start, teach
 from torch import Tensor
-from toy import class_stream, context, session
+from toy import class_stream, session
 
-from embedbench.config.run_seeds import Seeds
-from embedbench.learning.exemplars import Memory
-from embedbench.learning.learner import learn_session
-from embedbench.learning.stopping import Stop
+from embedbench.learning import Memory, Seeds, Stop, StreamSpec
 from embedbench.models.il2m import IL2M, class_means
 from embedbench.models.mlp import MLP
-from embedbench.streams.stream import StreamSpec
 
 SEEDS = Seeds.of(0)
 SMALL: dict[str, Any] = {**SGD, "units": 8, "lr": 0.05}
@@ -94,7 +90,7 @@ def test_the_statistics_are_their_definitions() -> None:
     confidence: dict[int, float] = {}
     seen: list[int] = []
     for number, s in enumerate(stream.sessions):
-        learn_session(learner, s, context())
+        learn(learner, s)
         seen += [int(c) for c in s.classes]
         p = softmax_over(learner.net, s.x.tensor(), seen)
         for c in map(int, s.classes):

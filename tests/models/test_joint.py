@@ -11,9 +11,8 @@ from torch.nn.functional import cross_entropy
 from toy import class_stream
 
 from embedbench.cli import list_entries
-from embedbench.config.run_seeds import Seeds, generator
+from embedbench.learning import Seeds, Stop, generator
 from embedbench.learning.network import mlp_net
-from embedbench.learning.stopping import Stop
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
 from embedbench.runs.learner_and_protocol_names import learner_class

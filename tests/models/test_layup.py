@@ -5,11 +5,10 @@ import pytest
 import torch
 from few_shot import few_shot_stream
 from sklearn.model_selection import StratifiedKFold
-from teaching import start, teach
-from toy import Array, context
+from teaching import learn, start, teach
+from toy import Array
 
 from embedbench.errors import UserError
-from embedbench.learning.learner import learn_session
 from embedbench.models.layup import LAMBDAS, LayUP, stratified_folds
 from embedbench.streams.stream import StreamSpec
 
@@ -47,7 +46,7 @@ def test_lambda_is_the_most_accurate_on_four_folds_with_all_that_came_before() -
     learner = start(LayUP(), stream.spec)
     before_h, before_y = np.zeros((0, 2 * WIDTH)), np.zeros(0, dtype=np.int64)
     for session in stream.sessions:
-        log = learn_session(learner, session, context())
+        log = learn(learner, session)
         h, y = session.x.tensor().double().numpy(), session.y
         accuracies = []
         for lam in LAMBDAS:

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import teach
-from toy import class_stream, context
+from teaching import learn, teach
+from toy import class_stream
 
-from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.lucir import LUCIR, ranking
 from embedbench.streams.stream import Stream
@@ -61,7 +60,7 @@ def test_imprinted_vectors_are_where_learning_begins(monkeypatch: pytest.MonkeyP
 def test_vectors_of_old_classes_stand_still(settings: dict[str, Any]) -> None:
     learner = taught(STREAM, 1, **settings)
     before = learner.net.theta.detach().clone()
-    learn_session(learner, STREAM.sessions[1], context())
+    learn(learner, STREAM.sessions[1])
     after = learner.net.theta.detach()
     assert torch.equal(after[:2], before[:2])
     assert not torch.equal(after[2:4], before[2:4])

@@ -9,8 +9,7 @@ import torch
 from teaching import SGD, assert_same_weights, descend, minibatches, teach
 from toy import class_stream
 
-from embedbench.config.run_seeds import Seeds, generator
-from embedbench.learning.exemplars import Memory
+from embedbench.learning import Memory, Seeds, generator
 from embedbench.learning.loss import distillation, only
 from embedbench.learning.network import mlp_net
 from embedbench.models.lwf import LwF

@@ -10,10 +10,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
-from embedbench.config.run_seeds import Seeds, generator
+from embedbench.learning import Seeds, Stop, generator
 from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.stopping import Stop
 from embedbench.models import mas
 from embedbench.models.mas import MAS, sensitivity
 from embedbench.models.mlp import MLP

@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from teaching import ONLINE, assert_same_weights, check_online_steps, teach
+from teaching import ONLINE, assert_same_weights, check_online_steps, learn, teach
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from toy import class_stream, context
+from toy import class_stream
 
-from embedbench.learning.exemplars import Memory
-from embedbench.learning.learner import learn_session
+from embedbench.learning import Memory, Stop
 from embedbench.learning.network import mlp_net
-from embedbench.learning.stopping import Stop
 from embedbench.models.mir import MIR, growth
 
 
@@ -100,7 +98,7 @@ def test_a_whole_session_replays_the_worst_of_earlier_ones() -> None:
     memory = Memory(total=50, select="reservoir")
     learner, _ = teach(MIR(memory=memory, candidates=2, **once), stream, 1)
     net = deepcopy(learner.net).train()
-    learn_session(learner, second, context())
+    learn(learner, second)
     cross_entropy(net(second.x.tensor()), torch.from_numpy(second.y)).backward()
     x, y = first.x.tensor(), torch.from_numpy(first.y)
     worst = interference(net, 0.1, x, y).topk(8).indices

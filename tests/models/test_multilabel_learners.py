@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 import torch
 from multilabel_streams import N_CLASSES, hierarchy_stream, plain_pw_js, teach
-from teaching import assert_same_weights, descend, minibatches, start
+from teaching import assert_same_weights, descend, learn, minibatches, start
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
-from toy import class_stream, context
+from toy import class_stream
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.run_seeds import Seeds, generator
-from embedbench.learning.exemplars import Memory
-from embedbench.learning.learner import Learner, learn_session
+from embedbench.learning import Memory, Seeds, Stop, generator
+from embedbench.learning.learner import Learner
 from embedbench.learning.network import CosineNet, cosine_mlp, mlp_net
-from embedbench.learning.stopping import Stop
 from embedbench.models.agem import AGEM
 from embedbench.models.bic import BiC, fitted_bias
 from embedbench.models.er import ER
@@ -64,7 +62,7 @@ def test_er_learns_a_session_with_all_its_exemplars_each_epoch() -> None:
         x = torch.cat([s.x.tensor(), learner.exemplars.x])
         y = torch.cat([torch.from_numpy(s.y), learner.exemplars.y]).float()
         seen = [c for part in STREAM.sessions[: t + 1] for c in part.classes]
-        learn_session(learner, s, context())
+        learn(learner, s)
         optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
         for index in minibatches(len(y), generator(Seeds.of(0).batches, t), size=16):
             p = torch.sigmoid(net(x[index])[:, seen])
@@ -139,7 +137,7 @@ def test_agems_gradient_never_raises_the_loss_on_old_classes(
 
     monkeypatch.setattr(AGEM, "_set_gradient", watched)
     learner.stop = Stop(rule="epochs", epochs=25)  # type: ignore[misc]  # of this session alone
-    learn_session(learner, stream.sessions[1], context())
+    learn(learner, stream.sessions[1])
     assert len(dots) == 25
     assert min(raw) < 0  # there was something to project
     assert min(dots) > -1e-6
@@ -195,7 +193,7 @@ def test_eta_is_learned_begins_anew_and_does_not_change_the_answer() -> None:
     learner.train = watched  # type: ignore[method-assign]
     start(learner, STREAM.spec)
     for s in STREAM.sessions:
-        learn_session(learner, s, context())
+        learn(learner, s)
         assert abs(learner.net.eta.item() - 1) > 1e-3
     assert begins == [1.0] * 4
     x = STREAM.eval_sets[0].x.tensor()
@@ -261,7 +259,7 @@ def test_lucirs_lambda_frozen_vectors_and_imprinting() -> None:
     for s in STREAM.sessions:
         before = learner.net.theta.detach().clone()
         old = sorted(learner.exemplars.classes)
-        lams.append(learn_session(learner, s, context())["lam"])
+        lams.append(learn(learner, s)["lam"])
         assert torch.equal(learner.net.theta.detach()[old], before[old])
     assert lams == pytest.approx([0, 5 * math.sqrt(2 / 3), 5 * math.sqrt(5 / 2), 5 * math.sqrt(7)])
     fresh = LUCIR(units=8, stop=Stop(rule="epochs", epochs=3))
@@ -322,7 +320,7 @@ def test_bics_targets_hold_out_and_pairs() -> None:
     expected = entropy((learner.net(x) * scale + shift).detach(), targets, [0, 1, 2, 3, 5, 6, 7])
     assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
     learner.biases = torch.stack([torch.tensor([1.0, 0.0]), first])
-    learn_session(learner, STREAM.sessions[2], context())
+    learn(learner, STREAM.sessions[2])
     assert torch.equal(learner.biases[1], first)  # an older pair stays
     assert learner.biases[2].tolist() != [1, 0]
 

@@ -8,17 +8,14 @@ from teaching import show, start
 from toy import Array, blobs, class_stream
 
 from embedbench.config.fields_added_later import identity
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.learning.stopping import Stop
+from embedbench.learning import UNSEEN, Seeds, Stop, StreamSpec
 from embedbench.models.chance import Chance
 from embedbench.models.mlp import MLP
 from embedbench.models.ncm import NCM
 from embedbench.models.offline import Offline
 from embedbench.models.slda import SLDA
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams.stream import StreamSpec
 
 # --- NCM ---
 

@@ -13,15 +13,12 @@ from toy import class_stream
 
 from embedbench.config.fields_added_later import identity
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplars import Memory
+from embedbench.learning import Memory, OnlineLearner, Seeds, StreamSpec
 from embedbench.learning.network import mlp_net
-from embedbench.learning.online_learner import OnlineLearner
 from embedbench.models.er import ER
 from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams.stream import StreamSpec
 
 OWN = [name for name in learner_names() if name not in ALIASES]
 ONLINE = [name for name in OWN if issubclass(learner_class(name), OnlineLearner)]

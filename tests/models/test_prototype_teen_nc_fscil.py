@@ -8,16 +8,14 @@ import pytest
 import torch
 from few_shot import few_shot_stream
 from numpy.typing import NDArray
-from teaching import start
-from toy import blobs, context, session
+from teaching import learn, start
+from toy import blobs, session
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning import UNSEEN, Seeds, Stop, StreamSpec
 from embedbench.learning.base_session_prototypes import Classifier
-from embedbench.learning.learner import Learner, learn_session
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.learning.stopping import Stop
+from embedbench.learning.learner import Learner
 from embedbench.models.alice import ALICE
 from embedbench.models.c_fscil import CFSCIL
 from embedbench.models.fr import FR
@@ -25,7 +23,6 @@ from embedbench.models.nc_fscil import NCFSCIL, simplex
 from embedbench.models.prototype import Prototype
 from embedbench.models.teen import TEEN
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
@@ -47,9 +44,9 @@ def test_prototype_answers_by_cosine_to_class_means() -> None:
     x, shots = blobs(first, 5, seed, 1.0), blobs(second, 5, seed + 1, 1.0)
     test = blobs([0, 1, 2, 1], 5, seed + 2, 1.0)
     learner = started(Prototype(), 5, 4)
-    learn_session(learner, session(x, first), context())
+    learn(learner, session(x, first))
     assert (learner.scores(torch.tensor(test))[:, [1, 3]] == UNSEEN).all()
-    learn_session(learner, session(shots, second), context())
+    learn(learner, session(shots, second))
     found = learner.scores(torch.tensor(test)).numpy()
     means = {0: x[:7].mean(0), 1: shots.mean(0), 2: x[7:].mean(0)}
     for c, mean in means.items():
@@ -62,9 +59,9 @@ def test_a_class_that_comes_again_moves_its_mean() -> None:
     y = np.zeros(12, dtype=np.int64)
     x = blobs(y, 5, 0, 1.0)
     once, again = started(Prototype(), 5, 2), started(Prototype(), 5, 2)
-    learn_session(once, session(x, y), context())
+    learn(once, session(x, y))
     for part in (slice(0, 3), slice(3, 12)):
-        learn_session(again, session(x[part], y[part]), context())
+        learn(again, session(x[part], y[part]))
     torch.testing.assert_close(again.prototypes.rows, once.prototypes.rows)
 
 
@@ -78,11 +75,11 @@ def test_a_trained_classifier_separates_what_means_do_not() -> None:
     right = {}
     for base in ("means", "trained"):
         learner = started(Prototype(Classifier(base, epochs=60, batch_size=20, lr=0.02)), 3, 3)
-        learn_session(learner, session(x, y), context())
+        learn(learner, session(x, y))
         right[base] = float((learner.scores(torch.tensor(x)).argmax(1).numpy() == y).mean())
         torch.testing.assert_close(learner.prototypes.rows[:2].norm(dim=1), torch.ones(2))
         before = learner.prototypes.rows.clone()
-        learn_session(learner, session(np.eye(3, dtype=np.float32), [2, 2, 0]), context())
+        learn(learner, session(np.eye(3, dtype=np.float32), [2, 2, 0]))
         if base == "trained":
             assert torch.equal(learner.prototypes.rows[:2], before[:2])  # weights stay
         expected = torch.tensor([1.0, 1.0, 0.0]) / 2**0.5  # the novel class gets its mean
@@ -100,8 +97,8 @@ def test_teen_by_hand_on_three_classes() -> None:
     .77896 points to (.34526, .93850). p_2 becomes .75 (.6, .8) + .25 Δ = (.53631, .83463).
     """
     learner = started(TEEN(alpha=0.25, scale=5.0), 2, 3)
-    learn_session(learner, session(np.array([[2.0, 0], [0, 3.0], [4, 0]]), [0, 1, 0]), context())
-    learn_session(learner, session(np.array([[3.0, 4.0]]), [2]), context())
+    learn(learner, session(np.array([[2.0, 0], [0, 3.0], [4, 0]]), [0, 1, 0]))
+    learn(learner, session(np.array([[3.0, 4.0]]), [2]))
     found = learner.scores(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
     length = math.hypot(0.53631, 0.83463)
     expected = torch.tensor([[1, 0, 0.53631 / length], [0, 1, 0.83463 / length]])
@@ -168,7 +165,7 @@ def test_later_sessions_train_on_their_samples_and_one_mean_of_each_class_before
     stream = few_shot_stream(GROUPS, shots=3)
     learner = started(NCFSCIL(units=8, stop=Stop(rule="epochs", epochs=1)), 8, 7)
     base, novel = stream.sessions[:2]
-    learn_session(learner, base, context())
+    learn(learner, base)
     joined = learner._joined(novel)
     assert joined.y.tolist() == [4, 4, 4, 5, 5, 5, 0, 1, 2, 3]
     x = joined.x.batch(None)

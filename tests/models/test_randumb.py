@@ -10,12 +10,10 @@ from sklearn.kernel_approximation import RBFSampler
 from teaching import show, start
 from toy import Array, blobs
 
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.prototypes import UNSEEN
+from embedbench.learning import UNSEEN, Seeds, StreamSpec
 from embedbench.models.randumb import RanDumb
 from embedbench.runs import learner_and_protocol_names
-from embedbench.streams.stream import StreamSpec
 
 
 def started(seed: int = 0, **settings: Any) -> RanDumb:

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import Ridge
-from teaching import start, teach
-from toy import blobs, class_stream, context, session
+from teaching import learn, start, teach
+from toy import blobs, class_stream, session
 
-from embedbench.config.run_seeds import Seeds, generator
-from embedbench.learning.learner import learn_session
+from embedbench.learning import Seeds, Session, StreamSpec, generator
 from embedbench.models.ranpac import LAMBDAS, RanPAC
-from embedbench.streams.stream import Session, StreamSpec
 
 
 def started(n_classes: int = 3, **settings: Any) -> RanPAC:
@@ -26,11 +24,6 @@ def noisy(spread: float, n: int = 30, seed: int = 0) -> Session:
     """A session of three classes; the larger the spread, the larger the best λ."""
     y = np.resize([0, 1, 2], n)
     return session(blobs(y, 6, seed, spread=spread), y)
-
-
-def learn(learner: RanPAC, *sessions: Session) -> dict[str, Any]:
-    """The log of the last one."""
-    return [learn_session(learner, given, context()) for given in sessions][-1]
 
 
 def one_sample(y: int) -> Session:

@@ -10,8 +10,7 @@ from teaching import STORAGE_CHECKS, assert_same_weights, descend, start
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
-from embedbench.config.run_seeds import Seeds
-from embedbench.learning.exemplars import Memory
+from embedbench.learning import Memory, Seeds
 from embedbench.learning.network import mlp_net
 from embedbench.models.remind import CENTROIDS, REMIND, ProductQuantiser
 

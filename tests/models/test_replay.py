@@ -24,10 +24,8 @@ from toy import class_stream
 
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
-from embedbench.learning.exemplars import Memory
+from embedbench.learning import Memory, Seeds, Stop
 from embedbench.learning.network import mlp_net
-from embedbench.learning.stopping import Stop
 from embedbench.models import gdumb
 from embedbench.models.agem import AGEM, project
 from embedbench.models.derpp import DERpp

@@ -8,8 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 from teaching import show
 from toy import Array, blobs
 
-from embedbench.learning.learner import Learner
-from embedbench.learning.prototypes import UNSEEN
+from embedbench.learning import UNSEEN, Learner
 from embedbench.models import perceptron
 from embedbench.models.ewc import EWC
 from embedbench.models.naive_bayes import NaiveBayes

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import teach
-from toy import class_stream, context
+from teaching import learn, teach
+from toy import class_stream
 
-from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models import wa
 from embedbench.models.wa import WA, align
@@ -43,7 +42,7 @@ def test_alignment_equals_lengths_and_keeps_the_answers_within_old_and_within_ne
     learner, (first,) = teach(WA(**SMALL), STREAM, 1)
     assert first["gamma"] == 1
     monkeypatch.setattr(wa, "align", spied)
-    log = learn_session(learner, STREAM.sessions[1], context())
+    log = learn(learner, STREAM.sessions[1])
     length = learner.net.head.weight.detach().norm(dim=1)
     assert length[[0, 1]].mean() == pytest.approx(float(length[[2, 3]].mean()), rel=1e-5)
     unaligned = before[0].head.weight.detach().norm(dim=1)

@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 import torch
 from protocol_files import make_file
-from teaching import start
+from teaching import learn, start
 from torch import Tensor
-from toy import context
 
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
-from embedbench.learning.learner import learn_session
 from embedbench.learning.loss import batch_loss
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
@@ -112,7 +110,7 @@ def heads(name: str, stream: Stream, sessions: int) -> tuple[Any, list[Tensor]]:
                 learner.observe(s.x.batch(rows), torch.from_numpy(s.y)[rows])
             learner.prepare()
         else:
-            learn_session(learner, s, context())
+            learn(learner, s)
         found.append(head(learner))
     return learner, found
 
