@@ -15,7 +15,7 @@ from embedbench.checks.learner_contract import (
     state_round_trips,
 )
 from embedbench.checks.learner_edge_cases import learns_blobs
-from embedbench.learning import Seeds, Session, Stop
+from embedbench.learning import Seeds, Session, Stop, generator
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
 from embedbench.streams.stream import Stream, StreamSpec
@@ -67,6 +67,41 @@ def assert_same_weights(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-6) 
 def weights(source: Any) -> list[Tensor]:
     net = getattr(source, "net", source)
     return [p.detach() for p in (net.parameters() if isinstance(net, nn.Module) else net)]
+
+
+@torch.no_grad()
+def disturb(net: nn.Module) -> None:
+    """Push every weight a little, as if the net learned on."""
+    for k, p in enumerate(net.parameters()):
+        p.add_(0.2 * torch.randn(p.shape, generator=generator(0, k)))
+
+
+def plain(x: Tensor) -> Array:
+    return x.detach().double().numpy()
+
+
+def cosine(a: Array, b: Array) -> float:
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def distilling_loss(
+    logits: Array, before: Array, y: Tensor, heads: list[list[int]], parts: tuple[float, float]
+) -> float:
+    """Cross-entropy and the distillation of each head by itself, T = 2, weighted by `parts`."""
+
+    def log_softmax(z: Array) -> Array:
+        return np.asarray(z - np.log(np.sum(np.exp(z))))
+
+    losses = []
+    for z, w, c in zip(logits, before, y.tolist(), strict=True):
+        pairs = [(log_softmax(w[head] / 2), log_softmax(z[head] / 2)) for head in heads]
+        kept = sum(-np.sum(np.exp(old) * new) for old, new in pairs)
+        losses.append(-parts[0] * log_softmax(z)[c] + parts[1] * kept)
+    return float(np.mean(losses))
 
 
 def minibatches(

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 from few_shot import few_shot_stream
-from numpy.typing import NDArray
-from teaching import learn, start
+from teaching import cosine, learn, start
 from toy import blobs, session
 
 from embedbench.learning import UNSEEN, Stop, StreamSpec
@@ -25,10 +24,6 @@ def started(width: int, n_classes: int, **settings: Any) -> ALICE:
         ALICE(**{"units": 16, "stop": QUICK, **settings}), StreamSpec((width,), n_classes)
     )
     return learner
-
-
-def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
-    return float(a @ b / math.sqrt(a @ a) / math.sqrt(b @ b))
 
 
 # --- the loss ---

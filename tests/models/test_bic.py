@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from teaching import assert_same_weights, learn, start, teach
+from teaching import assert_same_weights, distilling_loss, disturb, learn, plain, start, teach
 from toy import class_stream
 
 from embedbench.errors import UserError
@@ -87,20 +87,11 @@ def test_targets_of_distillation_are_the_corrected_old_answers() -> None:
     beta = np.array([0.3, 0.3, -0.8, -0.8, 0.0])
     x, y = STREAM.sessions[2].x.tensor()[:5], torch.tensor(STREAM.sessions[2].y)[:5]
     objective = learner._objective([0, 1, 2, 3], [0, 1, 2, 3, 4])
-    old = alpha * learner.net(x).detach().double().numpy() + beta
-    with torch.no_grad():
-        for p in learner.net.parameters():
-            p.mul_(1.3)  # the net learns on; the old answers stay
-    new = alpha * learner.net(x).detach().double().numpy() + beta
-
-    def log_softmax(z: Any) -> Any:
-        return z - np.log(np.sum(np.exp(z)))
-
-    losses = []
-    for z, w, c in zip(new, old, y.tolist(), strict=True):
-        kept = -np.sum(np.exp(log_softmax(w[:4] / 2)) * log_softmax(z[:4] / 2))
-        losses.append(-log_softmax(z)[c] / 5 + kept * 4 / 5)
-    assert objective(x, y).item() == pytest.approx(np.mean(losses), rel=1e-4)
+    old = alpha * plain(learner.net(x)) + beta
+    disturb(learner.net)  # the old answers stay
+    new = alpha * plain(learner.net(x)) + beta
+    expected = distilling_loss(new, old, y, [[0, 1, 2, 3]], (1 / 5, 4 / 5))
+    assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(("share", "size"), [(0.1, 1), (0.3, 3)])

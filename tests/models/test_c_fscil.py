@@ -9,8 +9,7 @@ import pytest
 import torch
 from few_shot import few_shot_stream
 from numpy.typing import NDArray
-from teaching import learn, teach
-from torch import Tensor
+from teaching import cosine, learn, normal, plain, teach
 
 from embedbench.learning import UNSEEN, Stop
 from embedbench.models.c_fscil import CFSCIL, crowding, nudge_apart
@@ -23,18 +22,6 @@ QUICK = Stop(rule="epochs", epochs=2)
 def taught(stream: Stream, sessions: int, **settings: Any) -> CFSCIL:
     learner = CFSCIL(**{"units": 32, "stop": QUICK, **settings})
     return teach(learner, stream, sessions)[0]  # type: ignore[no-any-return]
-
-
-def plain(x: Tensor) -> NDArray[np.float64]:
-    return x.detach().double().numpy()
-
-
-def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
-    return float(a @ b / math.sqrt(a @ a) / math.sqrt(b @ b))
-
-
-def normal(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 # --- the losses ---

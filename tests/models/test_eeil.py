@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import assert_same_weights, descend, learn, minibatches, teach
+from teaching import (
+    assert_same_weights,
+    descend,
+    distilling_loss,
+    disturb,
+    learn,
+    minibatches,
+    plain,
+    teach,
+)
 from toy import class_stream
 
 from embedbench.learning import Memory, Seeds, Stop, generator
@@ -29,18 +38,6 @@ def taught(stream: Stream, sessions: int, **settings: Any) -> tuple[EEIL, list[A
     return teach(EEIL(**{**SMALL, **settings}), stream, sessions)
 
 
-def log_softmax(z: Any) -> Any:
-    return z - np.log(np.sum(np.exp(z)))
-
-
-def loss_of(z: Any, before: Any, c: int, heads: list[list[int]], lam: float) -> float:
-    """L_C + λ Σ_f L_f of one sample, T = 2."""
-    total = -log_softmax(z)[c]
-    for head in heads:
-        total -= lam * np.sum(np.exp(log_softmax(before[head] / 2)) * log_softmax(z[head] / 2))
-    return float(total)
-
-
 @pytest.mark.parametrize("lam", [1.0, 0.3])
 def test_every_old_head_is_distilled_by_itself(lam: float) -> None:
     learner, _ = taught(STREAM, 2, lam=lam)
@@ -48,13 +45,10 @@ def test_every_old_head_is_distilled_by_itself(lam: float) -> None:
     assert learner.heads({0, 1, 2, 3}) == heads
     x, y = STREAM.sessions[2].x.tensor()[:6], torch.tensor(STREAM.sessions[2].y)[:6]
     objective = learner._objective(heads, {0, 1, 2, 3, 4})
-    old = learner.net(x).detach().double().numpy()
-    with torch.no_grad():
-        for p in learner.net.parameters():
-            p.mul_(1.4)  # the net learns on; the old answers stay
-    new = learner.net(x).detach().double().numpy()
-    each = [loss_of(z, w, c, heads, lam) for z, w, c in zip(new, old, y.tolist(), strict=True)]
-    assert objective(x, y).item() == pytest.approx(np.mean(each), rel=1e-4)
+    old = plain(learner.net(x))
+    disturb(learner.net)  # the old answers stay
+    expected = distilling_loss(plain(learner.net(x)), old, y, heads, (1.0, lam))
+    assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
     some = torch.nn.functional.cross_entropy(learner.net(x)[:, :2], y % 2)
     torch.testing.assert_close(learner._objective([], {0, 1})(x, y % 2), some)
 
@@ -84,10 +78,10 @@ def test_fine_tuning_is_the_plain_algorithm() -> None:
     """SGD on the balanced set at a tenth of the rate, from the weights before the fine-tuning."""
     stream = class_stream([[0, 1], [2, 3], [4]])
     learner, _ = taught(stream, 2)
-    plain, (_, log) = taught(stream, 2, finetune_epochs=0)
+    rough, (_, log) = taught(stream, 2, finetune_epochs=0)
     assert "finetune" not in log
-    net, teacher = plain.net, copy.deepcopy(plain.net)
-    x, y = plain.exemplars.x, plain.exemplars.y
+    net, teacher = rough.net, copy.deepcopy(rough.net)
+    x, y = rough.exemplars.x, rough.exemplars.y
     sgd = torch.optim.SGD(net.parameters(), lr=0.005, momentum=0.9)
     draw = generator(Seeds.of(0).batches, 1, BALANCED)
     for batch in minibatches(20, draw, epochs=2, size=16):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 from few_shot import few_shot_stream
-from teaching import learn, start, teach
-from torch import Tensor
+from teaching import learn, normal, start, teach
 
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
@@ -28,10 +27,6 @@ from embedbench.studies.presets import preset
 
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK: dict[str, Any] = {"epochs": 10, "epoch_samples": 50}
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def started(spec: StreamSpec, **settings: Any) -> FR:

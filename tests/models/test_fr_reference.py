@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from fr_reference import Batch, Block, Module, five, gacc
-from teaching import start
+from teaching import normal, start
 from torch import Tensor
 
 from embedbench.learning import Seeds, StreamSpec
@@ -17,10 +17,6 @@ from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
 LAYERS, WIDTH, HIDDEN, N_BASE, CLASSES, N = 3, 12, 20, 5, 8, 30
 WEIGHTS = (0.1, 2.0, 0.5, 1.0, 1.0)  # the authors' script for CIFAR-100
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-
-
-def normal(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 # --- the references have the authors' numbers ---

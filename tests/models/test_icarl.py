@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from teaching import SGD, assert_same_weights, descend, learn, minibatches, start, teach
+from teaching import SGD, assert_same_weights, descend, disturb, learn, minibatches, start, teach
 from torch import Tensor
 from toy import class_stream, session
 
@@ -39,9 +39,7 @@ def test_old_classes_have_the_old_networks_sigmoids_as_targets() -> None:
     learner = start(ICaRL(**SMALL), StreamSpec((6,), 5))
     teacher = copy.deepcopy(learner.net)
     objective = learner._objective([2, 3], [0, 1])
-    with torch.no_grad():
-        for p in learner.net.parameters():
-            p.add_(0.3 * torch.randn(p.shape, generator=generator(1, 0)))
+    disturb(learner.net)
     x = torch.randn(12, 6, generator=generator(2, 0))
     y = torch.arange(12) % 4
     found = objective(x, y)

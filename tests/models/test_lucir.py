@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import learn, teach
+from teaching import cosine, disturb, learn, plain, teach
 from toy import class_stream
 
 from embedbench.learning.stopping import Stop
@@ -71,30 +71,25 @@ def test_the_loss_a_sample_at_a_time() -> None:
     learner = taught(STREAM, 2)
     objective = learner._objective([0, 1], [2, 3], 3.0)
     old = copy.deepcopy(learner.net)
-    with torch.no_grad():
-        for p in learner.net.parameters():
-            p.add_(0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0)))
+    disturb(learner.net)
     x = torch.cat([s.x.tensor()[::5] for s in STREAM.sessions[:2]])
     y = torch.cat([torch.tensor(s.y)[::5] for s in STREAM.sessions[:2]])
 
-    def cosine(a: Any, b: Any) -> float:
-        return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-
-    theta = learner.net.theta.detach().double().numpy()
-    plain, margins = [], []
+    theta = plain(learner.net.theta)
+    losses, margins = [], []
     for row, c in zip(x, y.tolist(), strict=True):
-        phi, was = (n.features(row[None])[0].detach().double().numpy() for n in (learner.net, old))
+        phi, was = (plain(n.features(row[None])[0]) for n in (learner.net, old))
         cosines = [cosine(phi, t) for t in theta[:4]]
         logits = [learner.net.eta.item() * v for v in cosines]
         entropy = math.log(sum(math.exp(z) for z in logits)) - logits[c]
-        plain.append(entropy + 3 * (1 - cosine(phi, was)))
+        losses.append(entropy + 3 * (1 - cosine(phi, was)))
         if c < 2:
             margins += [max(0.0, 0.5 - cosines[c] + v) for v in sorted(cosines[2:])[-2:]]
     assert sum(m > 0 for m in margins) > 0
-    expected = np.mean(plain) + np.mean(margins)
+    expected = np.mean(losses) + np.mean(margins)
     assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
     alone = y >= 2  # no exemplar in the batch: no margin
-    expected = np.mean(np.array(plain)[alone.numpy()])
+    expected = np.mean(np.array(losses)[alone.numpy()])
     assert objective(x[alone], y[alone]).item() == pytest.approx(expected, rel=1e-4)
 
 

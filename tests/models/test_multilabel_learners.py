@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from multilabel_streams import N_CLASSES, hierarchy_stream, plain_pw_js, teach
-from teaching import assert_same_weights, descend, learn, minibatches, start
-from torch import Tensor, nn
+from teaching import assert_same_weights, cosine, descend, disturb, learn, minibatches, plain, start
+from torch import Tensor
 from torch.nn.functional import logsigmoid
 from toy import class_stream
 
@@ -33,13 +33,6 @@ FEW: dict[str, Any] = {
     "stop": Stop(rule="epochs", epochs=3),
 }
 RANDOM = Memory(per_class=10, select="random")
-
-
-def moved(net: nn.Module, seed: int = 0) -> None:
-    """Push every weight a little."""
-    with torch.no_grad():
-        for k, p in enumerate(net.parameters()):
-            p.add_(0.2 * torch.randn(p.shape, generator=generator(seed, k)))
 
 
 def entropy(logits: Any, targets: Any, classes: list[int]) -> float:
@@ -151,7 +144,7 @@ def test_icarls_targets_of_old_classes_are_the_old_networks_for_every_sample(hea
     learner = start(ICaRL(head=head, **FEW), STREAM.spec, 1)
     teacher = copy.deepcopy(learner.net)
     objective = learner._objective([2, 5, 7], [0, 1])
-    moved(learner.net)
+    disturb(learner.net)
     x, y = STREAM.sessions[1].x.tensor()[::4], torch.from_numpy(STREAM.sessions[1].y)[::4]
     targets = y.float()
     targets[:, :2] = 1 / (1 + (-teacher(x)[:, :2].detach()).exp())
@@ -225,19 +218,16 @@ def test_lucirs_loss_a_sample_at_a_time() -> None:
     teach(learner, STREAM.sessions[:1], STREAM.spec)
     objective = learner._objective([0, 1], [2, 5, 7], 3.0)
     was = copy.deepcopy(learner.net)
-    moved(learner.net)
+    disturb(learner.net)
     x = torch.cat([STREAM.sessions[1].x.tensor()[::5], learner.exemplars.x[::5]])
     y = torch.cat([torch.from_numpy(STREAM.sessions[1].y)[::5], learner.exemplars.y[::5]])
     y[-1, 0] = y[-1, 1] = True  # an exemplar of two old classes has its margins from both
     y[0, 1] = True  # a sample with a new label is no exemplar
 
-    def cosine(a: Any, b: Any) -> float:
-        return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-
-    theta = learner.net.theta.detach().double().numpy()
+    theta = plain(learner.net.theta)
     logits, turned, margins = [], [], []
     for row, labels in zip(x, y.tolist(), strict=True):
-        phi, old = (n.features(row[None])[0].detach().double().numpy() for n in (learner.net, was))
+        phi, old = (plain(n.features(row[None])[0]) for n in (learner.net, was))
         cosines = [cosine(phi, t) for t in theta]
         logits.append([learner.net.eta.item() * v for v in cosines])
         turned.append(1 - cosine(phi, old))
@@ -248,8 +238,8 @@ def test_lucirs_loss_a_sample_at_a_time() -> None:
                 hard = sorted(cosines[k] for k in (2, 5, 7))[-2:]
                 margins += [max(0.0, 0.5 - cosines[c] + v) for v in hard]
     assert sum(m > 0 for m in margins) > 2
-    plain = entropy(torch.tensor(logits), y.double(), [0, 1, 2, 5, 7])
-    expected = plain + 3 * np.mean(turned) + np.mean(margins)
+    whole = entropy(torch.tensor(logits), y.double(), [0, 1, 2, 5, 7])
+    expected = whole + 3 * np.mean(turned) + np.mean(margins)
     assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
 
 
@@ -285,8 +275,7 @@ def test_bics_two_numbers_minimise_the_binary_cross_entropy() -> None:
 
     def loss(a: float, b: float) -> float:
         moved = a * logits.double() + b
-        plain = entropy(moved, y.double(), [0, 1])
-        return plain + 0.05 * ((a - 1) ** 2 + b**2)
+        return entropy(moved, y.double(), [0, 1]) + 0.05 * ((a - 1) ** 2 + b**2)
 
     best = loss(alpha, beta)
     assert beta < -1
@@ -316,7 +305,7 @@ def test_bics_targets_hold_out_and_pairs() -> None:
     targets[:, [0, 1, 2, 5, 7]] = torch.sigmoid(learner.net(x) * scale + shift)[
         :, [0, 1, 2, 5, 7]
     ].detach()
-    moved(learner.net)
+    disturb(learner.net)
     expected = entropy((learner.net(x) * scale + shift).detach(), targets, [0, 1, 2, 3, 5, 6, 7])
     assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
     learner.biases = torch.stack([torch.tensor([1.0, 0.0]), first])

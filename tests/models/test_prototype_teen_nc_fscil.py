@@ -8,7 +8,7 @@ import pytest
 import torch
 from few_shot import few_shot_stream
 from numpy.typing import NDArray
-from teaching import learn, start
+from teaching import cosine, learn, start
 from toy import blobs, session
 
 from embedbench.checks.learner_check_tools import state_bytes
@@ -30,10 +30,6 @@ GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 
 def started(learner: Learner, width: int, n_classes: int) -> Any:
     return start(learner, StreamSpec((width,), n_classes))
-
-
-def cosine(a: Array, b: Array) -> float:
-    return float(a @ b / math.sqrt(a @ a) / math.sqrt(b @ b))
 
 
 # --- prototype ---

@@ -3,10 +3,9 @@
 import copy
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from teaching import learn, teach
+from teaching import distilling_loss, disturb, learn, plain, teach
 from toy import class_stream
 
 from embedbench.learning.stopping import Stop
@@ -60,21 +59,10 @@ def test_the_loss_a_sample_at_a_time() -> None:
     learner, _ = teach(WA(**SMALL), STREAM, 2)
     x, y = STREAM.sessions[2].x.tensor()[:5], torch.tensor(STREAM.sessions[2].y)[:5]
     objective = learner._objective([0, 1, 2, 3], [4])
-    old = learner.net(x).detach().double().numpy()
-    with torch.no_grad():
-        for p in learner.net.parameters():
-            p.mul_(1.3)  # the net learns on; the old answers stay
-    new = learner.net(x).detach().double().numpy()
-
-    def log_softmax(z: Any) -> Any:
-        return z - np.log(np.sum(np.exp(z)))
-
-    losses = [
-        -log_softmax(z)[c] / 5
-        - np.sum(np.exp(log_softmax(w[:4] / 2)) * log_softmax(z[:4] / 2)) * 4 / 5
-        for z, w, c in zip(new, old, y.tolist(), strict=True)
-    ]
-    assert objective(x, y).item() == pytest.approx(np.mean(losses), rel=1e-4)
+    old = plain(learner.net(x))
+    disturb(learner.net)  # the old answers stay
+    expected = distilling_loss(plain(learner.net(x)), old, y, [[0, 1, 2, 3]], (1 / 5, 4 / 5))
+    assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
     y = y % 2  # in the first session: plain cross-entropy over its classes
     expected = torch.nn.functional.cross_entropy(learner.net(x)[:, :2], y)
     torch.testing.assert_close(learner._objective([], [0, 1])(x, y), expected)
