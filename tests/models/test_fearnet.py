@@ -142,13 +142,6 @@ def test_sleep_empties_hc_and_keeps_the_answers() -> None:
     assert right(asleep, stream, slice(4)) > 0.9
 
 
-def test_pseudo_samples_keep_old_classes_in_sleep() -> None:
-    stream = toy.class_stream(ONE_BY_ONE, width=5, spread=0.5)
-    dreams, _ = taught(stream, 4, period=3)
-    none, _ = taught(stream, 4, period=3, pseudo=0)
-    assert right(dreams, stream, slice(1)) > right(none, stream, slice(1)) + 0.2
-
-
 def test_pseudo_samples_are_as_many_as_hc_has_a_class() -> None:
     """20 and 20 of classes 3 and 4, then 5 of class 3: 45 of 2 classes, 23 of each old one."""
     stream = toy.class_stream(ONE_BY_ONE)

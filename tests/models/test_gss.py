@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy
 from toy import class_stream
 
-from embedbench.learning import Memory, Seeds, StreamSpec
+from embedbench.learning import Memory, Seeds, Stop, StreamSpec
 from embedbench.learning.network import Net, mlp_net
 from embedbench.learning.per_sample_gradients import is_mlp
 from embedbench.models.gss import FIRST, GSS, most_alike, select
@@ -143,7 +143,8 @@ def test_gss_takes_two_steps_and_then_offers_the_batch() -> None:
 @pytest.mark.parametrize("total", [0, 16])
 def test_the_memory_is_full_and_its_scores_are_counted(batch: int, total: int) -> None:
     stream = replace(class_stream([[0, 1], [2], [3]], spread=1.0), observe_batch=batch)
-    learner = GSS(memory=Memory(total=total, select="gradients"), units=8, batch_size=3)
+    memory, stop = Memory(total=total, select="gradients"), Stop(rule="epochs", epochs=3)
+    learner = GSS(memory=memory, units=8, batch_size=3, stop=stop)
     run_stream(stream, learner, Seeds.of(0))
     assert len(learner.exemplars) == len(learner.alike) == total
     assert learner.footprint()["samples"] == total * (6 * 4 + 8 + 4)

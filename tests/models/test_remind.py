@@ -136,18 +136,6 @@ def test_steps_are_those_of_the_plain_algorithm() -> None:
     assert (learner.scores(x) - learner.net(x)).abs().max() > 1e-3  # test samples are rebuilt, too
 
 
-def test_replay_draws_from_all_classes_seen() -> None:
-    learner = taught()
-    drawn: set[int] = set()
-    for t in range(30):
-        x, y, _ = learner.exemplars.sample(6, np.random.default_rng(t))
-        drawn |= set(y.tolist())
-        assert torch.equal(learner.rebuilt(x), x)  # what is replayed comes from codes
-    assert drawn == {0, 1, 2, 3, 4}
-    full = taught(memory=Memory(total=10, select="balanced"))
-    assert np.bincount(full.exemplars.y).tolist() == [2] * 5
-
-
 @dataclass
 class Early(REMIND):
     """`remind` with a quantiser from the first batches on, so that the suite sees codes."""

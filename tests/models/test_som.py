@@ -114,20 +114,6 @@ def test_outputs_are_the_plain_ones() -> None:
     assert 0 < novel.mean() < 1
 
 
-def test_what_is_known_is_left_alone_and_the_mean_distance_always() -> None:
-    fast, _, teach, _ = both((6, 12, 3, 150), 0, theta=0.0)
-    fast.learn_base(*teach, 0, np.random.default_rng(0))
-    x = teach[0](np.arange(150))
-    right = fast.outputs(x).argmax(1).numpy().astype(np.int32)
-    before = [t.clone() for t in (fast.W, fast.V, fast.b)]
-    log = fast.learn(teach[0], right, np.arange(150))
-    assert log["novelty"] == 0.0
-    assert all(torch.equal(a, b) for a, b in zip(before, (fast.W, fast.V, fast.b), strict=True))
-    error = fast.error
-    assert fast.learn(teach[0], (right + 1) % 3, np.arange(60))["novelty"] > 0
-    assert fast.error == error
-
-
 def test_samples_that_are_all_alike() -> None:
     """No distance, no spread: the readout still learns the label."""
     fast = MapNetwork(Som(**{**BRIEF, "side": 3}), 4, 2)
