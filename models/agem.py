@@ -84,11 +84,8 @@ class AGEM(OnlineLearner):
         """Project the gradient that the parameters hold by that of samples x (m, D), y (m,)."""
         parameters = trainable_parameters(self.net)
         gradient = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
-        parts = torch.autograd.grad(batch_loss(self.net(x), y, classes), parameters)
-        self._set_gradient(project(gradient, torch.cat([g.flatten() for g in parts])))
-
-    def _set_gradient(self, gradient: torch.Tensor) -> None:
-        parameters = trainable_parameters(self.net)
+        reference = torch.autograd.grad(batch_loss(self.net(x), y, classes), parameters)
+        gradient = project(gradient, torch.cat([g.flatten() for g in reference]))
         parts = torch.split(gradient, [p.numel() for p in parameters])
         for p, part in zip(parameters, parts, strict=True):
             p.grad = torch.empty_like(p).copy_(part.view_as(p))  # with the memory layout of p

@@ -178,11 +178,8 @@ class RanPAC(RidgeLearner):
 
     def _error(self, lam: float) -> float:
         """Mean squared error on all held-out samples of the ridge fitted to all others."""
-        whole = self.gram.clone()
-        whole.diagonal().add_(lam)
-        factor, failed = torch.linalg.cholesky_ex(whole)
-        if int(failed):
+        w, used = ridge(self.gram, self.targets, lam, lam)  # (M, C)
+        if used != lam:  # with this one there is none
             return math.inf
-        w = torch.cholesky_solve(self.targets, factor)  # (M, C)
         total = (w * (self.held_gram @ w - 2 * self.held_targets)).sum() + self.n_held
         return float(total) / (self.n_held * w.shape[1])

@@ -159,6 +159,8 @@ def test_a_factor_of_few_samples_and_of_one() -> None:
         expected = np.cov(x[t].T) + 1e-6 * np.eye(6)
         np.testing.assert_allclose((few[t] @ few[t].T).numpy(), expected, atol=1e-5)
     torch.testing.assert_close(factor(normal(1, 1, 4), 0.25), 0.5 * torch.eye(4)[None])
+    with pytest.raises(UserError, match="epsilon=1e-06"):
+        factor(1e8 * normal(1, 2, 4), 1e-6)
 
 
 def test_novel_classes_borrow_from_the_two_base_classes_most_alike_in_each_layer() -> None:

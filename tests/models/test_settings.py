@@ -91,7 +91,8 @@ BOUNDS = {
     "bic": "temperature:0:1e-9 hold_out:1:.99 hold_out:0:.01 memory.per_class:0:1",
     "c-fscil": "mode:4:3 mode:0:1 nudge_lr:0:1e-9 units:0:1",
     "derpp": "alpha:-1:0 beta:inf:0",
-    "eeil": "lam:-1:0 finetune_rate:0:1e-9 memory.per_class:0:1 memory.select:all:random",
+    "eeil": "lam:-1:0 finetune_rate:0:1e-9 memory.per_class:0:1 memory.select:all:random "
+    "passes:1:0",
     "er": "memory.select:herding:random memory.total:none:0 optimiser:sdg:sgd",
     "ewc": "lam:-1:0 lam:nan:1 lam:inf:1 lam_start:0:1e-9 lam_decay:1:.99 lam_drop:2:1 gamma:1.5:1 "
     "fisher_samples:0:1 fisher:exakt:exact merge:per_task:per_session optimiser_state:keep:kept",
