@@ -59,7 +59,8 @@ def pytest_xdist_setupnodes() -> None:
     for source, test in COMPILED.items():
         place = root / source
         cached = place.parent.glob(f"__pycache__/{place.stem}.*.nbi")
-        if not any(index.stat().st_mtime > place.stat().st_mtime for index in cached):
+        fresh = (index.stat().st_mtime > place.stat().st_mtime for index in cached)
+        if place.is_file() and not any(fresh):
             words = [sys.executable, "-m", "pytest", "-n", "0", test]
             subprocess.run(words, cwd=root, stdout=subprocess.DEVNULL, check=False)
 

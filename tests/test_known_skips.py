@@ -24,8 +24,9 @@ def test_an_unknown_skip_fails(
     reason = "a SLURM of one node: no slurmd"
     (tests / "engines" / "test_one_node_slurm.py").write_text(body.format(reason))
     (tests / "test_b.py").write_text(body.format(reason))
-    words = ["-m", "pytest", "-q", *(workers or ("-p", "no:xdist")), *option, "tests"]
+    words = ["-m", "pytest", "-q", "-p", "xdist.plugin", *workers, *option, "tests"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(
         [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
     )

@@ -99,6 +99,8 @@ def test_a_mutant_is_killed_only_by_a_test_that_passes_without_it(
         encoding="utf-8",
     )
     monkeypatch.setattr(mutate, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take a second to import
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
     first, second = mutate.list_mutants("one.py", (tmp_path / "one.py").read_text())[:2]
     assert (first.kind, second.kind) == ("return", "operator")
     for tests, outcome in (("::test_green", "killed"), ("::test_red", "survived")):
