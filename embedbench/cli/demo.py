@@ -3,6 +3,7 @@
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
@@ -52,27 +53,28 @@ def run_demo(out: Path, *, quiet: bool) -> None:
 
     Results of an earlier demo under `out` are kept and used.
     """
+    say: Callable[[str], None] = (lambda _: None) if quiet else note
     began = time.perf_counter()
     file, runs = out / "emoji.h5", out / "runs"
     if not file.is_file():
-        _extract(out / "images", file, quiet)
-    _say("2/3  embeddings to streams, learners learn", quiet)
+        _extract(out / "images", file, quiet, say)
+    say("2/3  embeddings to streams, learners learn")
     for protocol, settings in STREAMS:
         _run(file, protocol, settings, runs, quiet)
-    _say("3/3  predictions to scores", quiet)
+    say("3/3  predictions to scores")
     rows, page = tables_from_runs.collect(runs), out / "report.html"
     html_report.write_html(rows, page, html_report.page_heading([runs]))
     terminal_tables.print_tables(rows)
     print(f"\nreport: {page.resolve().as_uri()}\n")
     print(NEXT.format(runs=runs))
-    _say(f"{time.perf_counter() - began:.0f} s in all", quiet)
+    say(f"{time.perf_counter() - began:.0f} s in all")
 
 
-def _extract(images: Path, file: Path, quiet: bool) -> None:
+def _extract(images: Path, file: Path, quiet: bool, say: Callable[[str], None]) -> None:
     from embedbench.extract.pipeline import extract
 
     n = unpack(images)
-    _say(f"1/3  images to embeddings: {n} emoji in {images} through EfficientNet-Lite0", quiet)
+    say(f"1/3  images to embeddings: {n} emoji in {images} through EfficientNet-Lite0")
     with bar("images", quiet) as advance:
         extract(
             str(images),
@@ -82,7 +84,7 @@ def _extract(images: Path, file: Path, quiet: bool) -> None:
             split="0.3",
             stratify=True,
             progress=advance,
-            notify=lambda sentence: _say(sentence, quiet),
+            notify=say,
         )
 
 
@@ -113,8 +115,3 @@ def _run(file: Path, protocol: str, settings: tuple[str, ...], runs: Path, quiet
     specs = resolve(study, out=runs)
     with bar("runs", quiet) as advance:
         grid_scheduler.run_grid(specs, runs, engine=Engine("local"), progress=advance)
-
-
-def _say(sentence: str, quiet: bool) -> None:
-    if not quiet:
-        note(sentence)

@@ -161,9 +161,6 @@ def _tell(result: merge_runs.MergeResult | PackResult, as_json: bool) -> None:
 # --- the view of all runs of a directory ---
 
 
-UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-
-
 def status_parts(status: runs_status.Status) -> list[Part]:
     """One or two lines on all runs, a table of those being made, a line for each that is not."""
     others = [f"failed: {f.cell}: {f.reason}" for f in status.failed]
@@ -230,13 +227,12 @@ def duration(seconds: float) -> str:
     >>> [duration(s) for s in (0.4, 59.9, 61, 3 * 3600 + 125, 90000)]
     ['0 s', '59 s', '1 min 1 s', '3 h 2 min', '1 d 1 h']
     """
-    left = int(seconds)
-    parts: list[str] = []
-    for unit, size in UNITS:
-        number, left = divmod(left, size)
-        if parts or number or unit == "s":
-            parts.append(f"{number} {unit}")
-    return " ".join(p for p in parts[:2] if not (p.startswith("0 ") and len(parts) > 1))
+    minutes, s = divmod(int(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    parts = [(hours // 24, "d"), (hours % 24, "h"), (m, "min"), (s, "s")]
+    while len(parts) > 1 and not parts[0][0]:
+        parts.pop(0)
+    return " ".join(f"{n} {unit}" for n, unit in parts[:2] if n or len(parts) == 1)
 
 
 SHARE = 0.05  # of the time may be spent on looking at the runs
