@@ -34,8 +34,8 @@ FEW = ((0, 1), (2,))  # classes of each session, for checks that do not measure 
 def images_are_learned(cls: type[Learner]) -> None:
     """Images of separate colours are learned (90 % right), by a residual trunk if it has trunks."""
     applies_where(cls.tags.images and cls.tags.learns)
-    learner = tools.small(cls, **{**TINY, "epochs": 4})
-    stream = as_images(blobs(cls.tags, EVERY_CLASS, 256, n_val=16))
+    learner = tools.small(cls, **{**TINY, "epochs": 4, "batch_size": 24})
+    stream = as_images(blobs(cls.tags, EVERY_CLASS, 192, n_val=16))
     tools.demand_right(tools.teach(learner, stream), "on separate colours")
 
 
