@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import repository
 from command_line import embedbench
 from confident_runs import from_scores, keep_runs
+from image_files import embedding_file
+from plan_runs import plan
 from report_records import keep, make, put
 
 from embedbench.config.run_seeds import Seeds
@@ -22,6 +25,7 @@ from embedbench.reports.load_results import load_runs
 from embedbench.reports.long_table import LongTable, read_csv
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import read_selections, select
+from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study
@@ -227,22 +231,79 @@ def test_the_command_shows_a_file_in_every_form(root: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_site_shows_the_tables_of_a_study_in_its_page(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_site_shows_the_tables_of_a_study_in_its_page(name: str) -> None:
     """A study page is its TOML, what `report` makes of it, and text."""
-    monkeypatch.syspath_prepend(STUDIES.parent / "_ext")
-    from repository import fill_tables
 
     def tables_of(text: str) -> list[str]:
         return [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
 
     file = STUDIES / f"{name}.toml"
     made = tables_of(embedbench("report", file, "--markdown").stdout)
-    page = tables_of(fill_tables((STUDIES / f"{name}.md").read_text(encoding="utf-8"), STUDIES))
+    page = tables_of(
+        repository.fill_tables((STUDIES / f"{name}.md").read_text(encoding="utf-8"), STUDIES)
+    )
     assert len(made) > 10
     assert [line for line in made if line not in page] == []
     if name == "which-learner":
         assert len(resolve(read_study(file))) == 11 * 2 * 5
         rows: list[dict[str, Any]] = read_csv(STUDIES / "data" / "which-learner.csv")
         assert {row["learner"] for row in rows if not row["learns"]} == {"chance"}
+
+
+# --- docs/results_as_data.md and docs/studies.md: their Python and their TOML, on small runs ---
+
+SHORT = ["stop.epochs=1", "stop.rule=epochs", "units=8", "ewc.lam=10", "references=0"]
+SHORT += ["protocol.step=1"]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (STUDIES.parent / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `emoji-runs`, as the README makes them; much smaller."""
+    folder = tmp_path_factory.mktemp("page")
+    file = str(embedding_file(folder).path)
+    cells = plan([file], "incremental-class", ["ncm", "ewc", "mlp"], [0, 1], SHORT)
+    assert not run_grid(cells, folder / "emoji-runs").failed
+    return folder
+
+
+def test_the_python_of_the_page_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import image, pyplot
+
+    monkeypatch.chdir(folder)
+    made: dict[str, Any] = {}
+    for block in blocks("results_as_data.md", "python"):
+        exec(compile(block, "results_as_data.md", "exec"), made)
+    pyplot.close("all")
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.split()[1] == "10.0" for line in lines[:2])  # two seeds of ewc
+    assert [line.split()[0] for line in lines[2:6]] == ["0", "1", "2", "3"]  # R after each session
+    for name in ("accuracy", "memory", "classes"):
+        assert np.asarray(image.imread(f"{name}.png")).std() > 0.01  # something is drawn
+    tracker = made["Printed"]("here")
+    runs = made["load_runs"]("emoji-runs")
+    tracker.cell_started(runs[0])
+    tracker.session(runs[0], 0, {}, {})
+    tracker.cell_done(runs[0].record)
+    tracker.close()
+
+
+def test_the_study_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two protocols × (ncm, three slda, ewc) × five seeds."""
+    text, shows = blocks("studies.md", "toml")
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    made = resolve(read_study(tmp_path / "study.toml"))
+    assert len({(run.files, run.protocol) for run in made}) == 2
+    assert len(made) == 2 * 5 * 5
+    (tmp_path / "study.toml").write_text(text + shows, encoding="utf-8")
+    assert resolve(read_study(tmp_path / "study.toml")) == made
+    assert [one.compare for one in read_selections(tmp_path / "study.toml")] == [None, "ranks"]
