@@ -207,6 +207,8 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
         costs = row.footprint["total"] / 1e6, row.seconds["learn"].mean
         for of_panel, cost in zip(marks, costs, strict=True):
             np.testing.assert_allclose(of_panel[ink], (cost, 100 * row.metrics[FINAL].mean))
+    titles = [[axes.get_title(loc="left") for axes in f.axes] for f in (figure, trade_off(rows, 6))]
+    assert titles == [["final accuracy (%)"] * 2, ["final accuracy (%)", ""]]
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear"]
     assert ["logarithmic" in axes.get_xlabel() for axes in figure.axes] == [True, False]
     # icarl is the best and the fastest; by memory every learner is on the front
@@ -261,7 +263,8 @@ def test_bars_of_omega_and_their_intervals(root: Path, tmp_path: Path) -> None:
     assert [t.get_text() for t in base.texts] == ["–"]
     names = [t.get_text() for t in base.get_yticklabels()]
     assert names == [row.label for row in learners]  # best final accuracy on top
-    assert base.get_ylim()[0] > base.get_ylim()[1]
+    assert base.get_yticks() == pytest.approx([0.65, 1.95, 3.25, 4.55])  # 1.3 lines a name
+    assert base.get_ylim() == pytest.approx((5.55, -0.35))
     assert base.get_xlim()[1] >= max(s.mean + s.half for s in defined)
 
 

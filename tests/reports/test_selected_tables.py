@@ -76,6 +76,8 @@ def test_each_value_of_each_run_is_a_row(root: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(UserError, match="unknown column 'leaner'"):
         table.where(leaner="ewc")
     assert len(LongTable.of([])) == 0
+    numbers = [{"learner": "ncm", "seed": 0, "x": 0.5, "protocol.base": b} for b in (2, 3)]
+    assert len({*LongTable.of(numbers).stream}) == 2
     monkeypatch.setattr("embedbench.scores.record_files.load", pytest.fail)
     assert len(load_runs(root).table("final_accuracy", "bytes.total")) == 2 * len(runs)
 
