@@ -15,7 +15,6 @@ from pickled import Hostile
 from safetensors.numpy import save_file as save_safetensors
 from safetensors.torch import save_file as save_torch_tensors
 
-from embedbench.files import hdf5_layout
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats import lazy_arrays
 from embedbench.files.import_features import import_file
@@ -367,23 +366,3 @@ def test_without_pyarrow_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     said = refusal(import_file, tmp_path / "a.parquet", tmp_path / "a.h5")
     assert "needs pyarrow" in said
     assert "embedbench-cl[parquet]" in said
-
-
-@pytest.mark.parametrize("name", ["a.safetensors", "a.pt"])
-def test_no_slice_of_a_table_is_longer_than_a_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    longest: list[int] = []
-    first = lazy_arrays.SlicedTable.__getitem__
-
-    def seen(self: lazy_arrays.SlicedTable, rows: slice) -> Any:
-        out = first(self, rows)
-        longest.append(len(out) if out.ndim > 1 else 0)
-        return out
-
-    monkeypatch.setattr(lazy_arrays.SlicedTable, "__getitem__", seen)
-    tensors = {"features": torch.from_numpy(X), "labels": torch.from_numpy(LABELS)}
-    save = save_torch_tensors if name == "a.safetensors" else torch.save
-    save(tensors, tmp_path / name)
-    import_file(tmp_path / name, tmp_path / "a.h5")
-    assert max(longest) == hdf5_layout.BLOCK
