@@ -7,9 +7,9 @@ any name that ends with `#sha256=` and the SHA-256 of the file's bytes.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from embedbench.errors import UserError, short, unknown
@@ -107,26 +107,13 @@ class Name:
         return revision if _COMMIT.fullmatch(revision) else None
 
 
-@dataclass(frozen=True)
-class HubName:
-    """`hf://datasets/ORG/NAME@REV/path` in parts; of a model without `datasets/`.
+class HubName(NamedTuple):
+    """`hf://datasets/ORG/NAME@REV/path` in parts; of a model without `datasets/`."""
 
-    Parameters
-    ----------
-    kind : str
-        `dataset` or `model`.
-    repo : str
-        ORG/NAME.
-    revision : str
-        A branch, a tag or a commit; `main` unless given.
-    path : str
-        The file within the repository.
-    """
-
-    kind: str
-    repo: str
-    revision: str
-    path: str
+    kind: str  # dataset or model
+    repo: str  # ORG/NAME
+    revision: str  # a branch, a tag or a commit; `main` unless given
+    path: str  # of the file within the repository
 
     @classmethod
     def parse(cls, url: str) -> Self:
@@ -141,7 +128,7 @@ class HubName:
 
     def at(self, commit: str) -> str:
         """The same file at one commit, as a URL."""
-        return str(replace(self, revision=commit))
+        return str(self._replace(revision=commit))
 
     def __str__(self) -> str:
         kind = "datasets/" if self.kind == "dataset" else ""
