@@ -57,7 +57,6 @@ def removed(name: str) -> Callable[[h5py.File], None]:
 
 
 def said(text: bytes) -> Callable[[h5py.File], None]:
-    """Another provenance."""
     return replaced("provenance", text)
 
 

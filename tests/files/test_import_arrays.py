@@ -31,7 +31,6 @@ def save(path: Path, **arrays: Any) -> Path:
 
 
 def write_idx(directory: Path, *, packed: bool = True, dots: bool = False) -> dict[str, Any]:
-    """Write four small IDX files; return what they hold."""
     rng = np.random.default_rng(0)
     held: dict[str, Any] = {}
     directory.mkdir(exist_ok=True)

@@ -83,7 +83,6 @@ def test_torch_files(tmp_path: Path) -> None:
 
 
 def test_a_pickle_is_refused(tmp_path: Path) -> None:
-    """In torch's zip, and alone; it is not run."""
     mark = tmp_path / "its code has run"
     torch.save({"features": torch.zeros(3, 2), "labels": Hostile(mark)}, tmp_path / "a.pt")
     (tmp_path / "b.pt").write_bytes(pickle.dumps(Hostile(mark)))
@@ -192,7 +191,6 @@ def test_parts_must_belong_together(tmp_path: Path) -> None:
 
 
 def test_slices_of_joined_tables() -> None:
-    """Against slices of the whole, for all begins and ends."""
     x = X[:10]
     whole = lazy_arrays.join_tables([x[:2], x[2:2], x[2:7], x[7:]], "x")
     for first in range(len(x) + 1):

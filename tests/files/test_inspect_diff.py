@@ -32,7 +32,6 @@ def write(path: Path, samples: Samples, features: Any, **provenance: Any) -> Pat
 
 
 def part(samples: Samples, rows: Any) -> Samples:
-    """Some of the samples."""
     taken = {name: getattr(samples, name)[rows] for name in ("ids", "labels", "split")}
     return replace(samples, **taken)
 

@@ -330,7 +330,6 @@ def write_blocks(path: Path) -> None:
 
 
 def test_kill_at_random_moments_and_resume(tmp_path: Path) -> None:
-    """kill -9 while blocks are written or the file is put together; the result is the same."""
     path, rng, killed = tmp_path / "a.h5", np.random.default_rng(0), 0
     for _ in range(10):
         process = get_context("fork").Process(target=write_blocks, args=(path,))

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from crowd import alive
 from file_helpers import refusal
 
 from embedbench.errors import DamagedFileError
@@ -289,14 +289,6 @@ def test_what_kills_the_process_is_one_sentence(
     examiner.stop()
 
 
-def alive(process: int) -> bool:
-    """Whether a process runs; one that nobody has waited for does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_the_process_ends_with_its_parent_and_is_not_shared_with_a_fork(tmp_path: Path) -> None:
     path = made(tmp_path / "a.h5", member("x", 0))
     program = f"""
@@ -317,10 +309,7 @@ time.sleep(60)
         status, child, torch = parent.stdout.readline().split()
         parent.send_signal(signal.SIGKILL)
     assert (status, torch) == (b"0", b"False")
-    end = time.monotonic() + 5
-    while alive(int(child)) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not alive(int(child))
+    assert not alive([int(child)])
 
 
 def test_a_file_that_changes_while_it_is_opened(

@@ -44,14 +44,12 @@ def elsewhere(path: Path, **changes: Any) -> dict[str, Any]:
 
 
 def take(path: Path) -> leases.Lease:
-    """A lease that is free."""
     lease = leases.take(path)
     assert lease is not None
     return lease
 
 
 def ended() -> int:
-    """The number of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid

@@ -20,7 +20,6 @@ FIXED = f"hf://datasets/org/{{}}@{COMMIT}/small.h5"
 
 
 def store_of(hub: Served) -> Served:
-    """Where the bytes of its large files lie."""
     assert hub.elsewhere is not None
     return hub.elsewhere
 
@@ -112,7 +111,6 @@ def here(hub: Served, small: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def records(root: str) -> dict[str, dict[str, Any]]:
-    """The records of a directory of runs, by learner."""
     found = [json.loads(p.read_text()) for p in Path(root).rglob("record.json")]
     return {r["learner"]: r for r in found}
 

@@ -42,7 +42,6 @@ def path(tmp_path_factory: pytest.TempPathFactory, small: bytes) -> Path:
 
 
 def entry(path: Path, url: str = "https://x.org/small.h5", **changes: str) -> str:
-    """The text of an entry for a file."""
     data = path.read_bytes()
     digests = EmbeddingFile.open(path).digests
     values = {"url": url, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}

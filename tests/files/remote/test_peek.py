@@ -88,7 +88,6 @@ def test_no_hdf5(web: Served) -> None:
 
 @pytest.mark.parametrize("seed", [2, 4, 5, 7])
 def test_hostile_files(web: Served, tmp_path: Path, seed: int) -> None:
-    """What is refused here is refused there, by a sentence that names the file."""
     path = make_small(tmp_path / "hostile.h5")
     mutate(path, np.random.default_rng(seed))
     web.files[PATH] = path.read_bytes()
@@ -104,7 +103,6 @@ def test_a_process_that_ends(web: Served, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ranges_against_bytes(seed: int) -> None:
-    """Any reads give the same bytes."""
     rng = np.random.default_rng(seed)
     data = rng.bytes(BLOCK * 4 + 321)
     asked: list[int] = []

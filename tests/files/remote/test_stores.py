@@ -99,7 +99,6 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_s3(small: bytes, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against moto's server: the same bytes, and the sentences for what is missing or closed."""
     with s3_server.serving(monkeypatch):
         store = fsspec.filesystem("s3")
         store.mkdir("bucket")

@@ -32,7 +32,6 @@ def web(small: bytes) -> Iterator[Served]:
 
 @pytest.fixture
 def other(tmp_path: Path) -> bytes:
-    """Another file of the same size."""
     return make_small(tmp_path / "other.h5", seed=1).read_bytes()
 
 
@@ -88,7 +87,6 @@ def test_another_version_is_fetched(web: Served, other: bytes) -> None:
 
 @pytest.mark.parametrize("share", [0.03, 0.11, 0.5])
 def test_cut_off_again_and_again(web: Served, small: bytes, share: float) -> None:
-    """Each answer ends early; the next request goes on there."""
     size = int(share * len(small))
     starts = range(0, len(small), size)
     web.faults[PATH] = f"cut {size}"
@@ -101,8 +99,6 @@ def test_cut_off_again_and_again(web: Served, small: bytes, share: float) -> Non
 
 
 def test_killed_in_the_middle(web: Served, small: bytes) -> None:
-    """What has arrived stays, and the next process fetches the rest only."""
-
     class Killed(BaseException):
         pass
 
@@ -181,7 +177,6 @@ def test_a_login_follows_to_its_own_server_alone(web: Served) -> None:
 
 
 def test_a_file_that_changes_in_the_middle(web: Served, other: bytes) -> None:
-    """Parts of two versions are never put together."""
     web.faults[PATH] = "cut 5000"
 
     def change(*_: int) -> None:
@@ -238,7 +233,6 @@ def test_a_full_disk(web: Served, small: bytes, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_two_at_once(web: Served, small: bytes) -> None:
-    """One of them downloads; both have the file."""
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(local, [web.address + PATH] * 2)
     assert first == second
@@ -256,7 +250,6 @@ def overwrite(path: Path, data: bytes) -> None:
 def test_a_damaged_name_and_its_good_twin(
     web: Served, small: bytes, other: bytes, damaged: str
 ) -> None:
-    """Each name gives its bytes by the SHA-256, and nothing is asked again."""
     sha256 = hashlib.sha256(small).hexdigest()
     urls = {name: f"{web.address}/{name}" for name in ("a.h5", "b.h5")}
     for url in urls.values():
