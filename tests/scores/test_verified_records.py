@@ -185,6 +185,7 @@ def test_what_waits_for_its_reference_is_open(tmp_path: Path) -> None:
     code, out, _ = embedbench("score", tmp_path)
     assert code == 0
     assert f"open: {MLP}: by_score.accuracy.metrics.omega_all" in out
+    assert "new: " not in out
     mlp, _ = collect(tmp_path)
     assert all(r.metrics["omega_all"] > 0 for r in mlp.records)
     assert not any("missing" in note for note in mlp.group.notes)
