@@ -25,33 +25,29 @@ def flags(tmp_path: Path, *answers: list[int]) -> tuple[str, ...]:
     return record_files.evaluate(unscored(3), tmp_path, tmp_path).flags
 
 
+NOTHING = [*OLD, *IDLE, *IDLE]
+LATE = [*OLD, *TRUTH[1], *IDLE]
+MOSTLY = [*OLD, 2, 2, 0, 3, *IDLE]
+
+
 @pytest.mark.parametrize(
     ("second", "third", "learned"),
     [
-        (IDLE, IDLE, False),  # a huge penalty: session 0 is kept, nothing else comes
-        (TRUTH[1], IDLE, True),  # R[2, 1:] = 1, 0: replay taught session 1 in session 2
-        ([2, 2, 0, 3], IDLE, True),  # .75, 0: the mean .375 is above 2/6
-        ([2, 2, 0, 0], IDLE, False),  # .5, 0: .25 is not
+        (NOTHING, NOTHING, False),  # a huge penalty: session 0 is kept, nothing else comes
+        (NOTHING, LATE, True),  # R[2, 1:] = 1, 0: replay taught session 1 in session 2
+        (NOTHING, MOSTLY, True),  # .75, 0: the mean .375 is above 2/6
+        (NOTHING, [*OLD, 2, 2, 0, 0, *IDLE], False),  # .5, 0: .25 is not
+        # R[1, 1] = 1, R[2, 2] = 0, forgotten in the end: .5 is above the mean of 2/4 and 2/6
+        ([*IDLE, *TRUTH[1], *IDLE], NOTHING, True),
+        # at once .75 and 0: .375 is under (2/4 + 2/6) / 2 = .417; late it is above 2/6
+        (MOSTLY, MOSTLY, True),
+        (MOSTLY, NOTHING, False),
     ],
 )
-def test_a_learner_that_learns_late_has_learned(
+def test_a_learner_has_learned_at_once_or_late(
     tmp_path: Path, second: list[int], third: list[int], learned: bool
 ) -> None:
-    made = flags(tmp_path, [*OLD, *IDLE, *IDLE], [*OLD, *IDLE, *IDLE], [*OLD, *second, *third])
-    assert ("not-learned" not in made) == learned
-
-
-def test_a_learner_that_forgets_what_it_learned_has_learned(tmp_path: Path) -> None:
-    # R[1, 1] = 1, R[2, 2] = 0, and 0, 0 in the end; the mean .5 is above the mean of 2/4 and 2/6
-    right = [*IDLE, *TRUTH[1], *IDLE]
-    assert "not-learned" not in flags(tmp_path, [*OLD, *IDLE, *IDLE], right, [*OLD, *IDLE, *IDLE])
-
-
-def test_two_sessions_that_were_never_learned_at_once_or_late(tmp_path: Path) -> None:
-    # at once .75 and 0: .375 is under (2/4 + 2/6) / 2 = .417; late it is above 2/6
-    right = [*OLD, 2, 2, 0, 3, *IDLE]
-    assert "not-learned" not in flags(tmp_path, [*OLD, *IDLE, *IDLE], right, right)
-    assert "not-learned" in flags(tmp_path, [*OLD, *IDLE, *IDLE], right, [*OLD, *IDLE, *IDLE])
+    assert ("not-learned" not in flags(tmp_path, NOTHING, second, third)) == learned
 
 
 @pytest.mark.parametrize(
