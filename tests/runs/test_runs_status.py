@@ -216,6 +216,8 @@ def test_the_view_fits_the_terminal(width: int, height: int) -> None:
     assert "412 of 800" in whole
     assert "ewc seed 0" in whole
     assert ("more" in whole) == (height < 14)
+    whole = fitted_text(BUSY, width, 99)  # as high as the terminal, it does not fit
+    assert fitted_text(BUSY, width, whole.count("\n") + 1).count("\n") < whole.count("\n")
     assert fitted_text(None, width, height) == "planning the runs"
 
 
