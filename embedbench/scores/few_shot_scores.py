@@ -185,7 +185,10 @@ def kr(accuracies: Floats) -> Floats:
     >>> kr(accuracies).round(3)
     array([  nan, 0.667, 0.479])
     """
-    return _kept(accuracies)
+    first = np.diagonal(accuracies)
+    learned = first != 0
+    shares = accuracies / np.where(learned, first, np.nan)
+    return np.array([mean_or_nan(row[:i][learned[:i]]) for i, row in enumerate(shares)])
 
 
 def rpd(accuracies: Floats) -> Floats:
@@ -200,7 +203,7 @@ def rpd(accuracies: Floats) -> Floats:
     >>> rpd(accuracies).round(3)
     array([   nan, -0.333, -0.521])
     """
-    return _kept(accuracies) - 1
+    return kr(accuracies) - 1
 
 
 def max_forgetting(accuracies: Floats) -> Floats:
@@ -294,11 +297,3 @@ def _parts(accuracies: Floats) -> tuple[Floats, Floats, Floats]:
     """(T,) each: A_i^1, Σ_{2≤j≤i} A_i^j, and i - 1."""
     novel = np.tril(accuracies)[:, 1:].sum(axis=1)
     return accuracies[:, 0], novel, np.arange(len(accuracies), dtype=np.float64)
-
-
-def _kept(accuracies: Floats) -> Floats:
-    """(T,) mean over j < i of A_i^j / A_j^j, sessions with A_j^j = 0 left out."""
-    first = np.diagonal(accuracies)
-    learned = first != 0
-    shares = accuracies / np.where(learned, first, np.nan)
-    return np.array([mean_or_nan(row[:i][learned[:i]]) for i, row in enumerate(shares)])

@@ -238,7 +238,9 @@ def test_one_session_has_accuracies_only() -> None:
     for e in audit(p):
         assert math.isnan(e["value"]) is (e["group"] != "accuracy")
         assert (e["same"] is None) is (e["group"] != "accuracy")
-    assert "forgetting: 7 definitions, 0 values, undefined" in audit_text(audit(p))
+    text = audit_text(audit(p))
+    assert "forgetting: 7 definitions, 0 values, undefined" in text
+    assert "Avalanche: StreamForgetting" in text
 
 
 def test_the_command_line_audits_one_run(tmp_path: Path) -> None:
