@@ -64,7 +64,6 @@ def test_each_block_is_classified_by_the_one_norm_and_head(head: str) -> None:
     draw = torch.Generator().manual_seed(0)
     x, y = torch.randn(5, 3, SIZE, SIZE, generator=draw), torch.tensor([0, 1, 2, 0, 1])
     objective = deep_objective(net, "1,3")
-    assert objective is not None
     expected = torch.zeros((), dtype=torch.float64)
     for phi in by_hand(net, x, [1, 3]):  # three: blocks 1, 3 and 5, the last
         for row, c in zip(phi.double(), y, strict=True):
@@ -96,7 +95,6 @@ def test_blocks_are_numbered_as_extract_numbers_layers(
     tables = torch.split(x, x.shape[1] // 3, dim=1)
     losses = [torch.nn.functional.cross_entropy(head_logits(net, t), y) for t in tables]
     objective = deep_objective(net, "block-1, 3")
-    assert objective is not None
     get_trunk(net).eval()
     found = objective(seen.x.tensor(), y)
     torch.testing.assert_close(found, torch.stack(losses).sum(), rtol=1e-4, atol=0)

@@ -17,7 +17,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import put_state, take_state
-from embedbench.learning.learner import Checkpoint, learn_session
+from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import NAdam, make_optimiser
 from embedbench.learning.stopping import Stop
@@ -41,17 +41,10 @@ def one_weight() -> tuple[torch.nn.Linear, torch.optim.Optimizer, Session]:
 
 def test_two_epochs_worked_by_hand() -> None:
     net, optimiser, data = one_weight()
-    gradients: list[float] = []
-    ends: list[float] = []
-    values = iter([1.0, 2.0])
-
-    def read_gradient() -> None:
-        assert net.weight.grad is not None
-        gradients.append(net.weight.grad.item())
-
+    gradients, ends, values = list[float](), list[float](), iter([1.0, 2.0])
     hooks: Any = {
         "objective": lambda x, y: ((net(x) - 1) ** 2).mean(),
-        "regularise": read_gradient,
+        "regularise": lambda: gradients.append(net.weight.grad.item()),
         "stepped": lambda: ends.append(net.weight.item()),
         "validate": lambda: next(values),
     }
@@ -66,12 +59,10 @@ def test_two_epochs_worked_by_hand() -> None:
 
 def test_regularise_changes_the_gradient_before_the_step() -> None:
     net, optimiser, data = one_weight()
-
-    def halve() -> None:
-        assert net.weight.grad is not None
-        net.weight.grad *= 0.5
-
-    hooks: Any = {"objective": lambda x, y: ((net(x) - 1) ** 2).mean(), "regularise": halve}
+    hooks: Any = {
+        "objective": lambda x, y: ((net(x) - 1) ** 2).mean(),
+        "regularise": lambda: net.weight.grad.mul_(0.5),
+    }
     training(net, optimiser, data, 1, Stop(rule="epochs", epochs=1), **hooks).run()
     assert net.weight.item() == 1 - 0.75**2
 
@@ -102,7 +93,7 @@ class Recorder:
 
     def __init__(self, done: int = 0, log: dict[str, Any] | None = None) -> None:
         self.done, self.log = done, log
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[Any] = []
 
     def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
         self.calls.append(("resume", *parts))
@@ -273,6 +264,15 @@ def test_training_leaves_the_global_random_state_alone() -> None:
     assert equal(two_sessions("fresh").net.state_dict(), two_sessions("fresh").net.state_dict())
 
 
+def test_generators_differ_by_seed_and_by_use() -> None:
+    drawn = {
+        tuple(torch.randperm(20, generator=generator(seed, use)).tolist())
+        for seed in range(5)
+        for use in range(5)
+    }
+    assert len(drawn) == 25
+
+
 # --- sizes and refusals ---
 
 
@@ -335,29 +335,28 @@ def test_a_training_ends_within_an_epoch_in_the_step_that_reaches_its_samples() 
     assert [log[k] for k in ("epochs", "steps", "presented", "stopped")] == [2, 5, 51, "presented"]
 
 
-class _Saved(Checkpoint):
-    """Keeps a training after each epoch, and gives that after `epochs` of them back."""
-
-    def __init__(self, epochs: int) -> None:
-        self.epochs, self.kept = epochs, dict[int, dict[str, Any]]()
+class Saved(Recorder):
+    """Keeps a training after each epoch, and gives that after `done` of them back."""
 
     def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        self.kept[epochs] = {k: copy.deepcopy(take_state(v)) for k, v in parts.items()}
+        self.calls.append({k: copy.deepcopy(take_state(v)) for k, v in parts.items()})
+
+    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        pass
 
     def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-        if not self.kept:
+        if not self.calls:
             return 0, None
-        for name, state in self.kept[self.epochs].items():
+        for name, state in self.calls[self.done - 1].items():
             put_state(parts[name], state)
-        return self.epochs, None
+        return self.done, None
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_a_resumed_training_presents_no_more(epochs: int) -> None:
-    data, saved, logs = four_samples(), _Saved(epochs), []
-    for _ in range(2):
-        net, optimiser = small_net()
-        stop = Stop(rule="epochs", epochs=99)
-        logs.append(training(net, optimiser, data, 3, stop, presented=11).run(saved))
-    assert logs[0] == logs[1]
-    assert tuple(logs[0][name] for name in ("epochs", "steps", "presented")) == (3, 5, 11)
+    saved, stop = Saved(epochs), Stop(rule="epochs", epochs=99)
+    first, again = (
+        training(*small_net(), four_samples(), 3, stop, presented=11).run(saved) for _ in range(2)
+    )
+    assert first == again
+    assert [first[name] for name in ("epochs", "steps", "presented")] == [3, 5, 11]

@@ -43,7 +43,6 @@ def test_sessions_by_hand(tmp_path: Path) -> None:
         ["brown bear"],
     ]
     assert stream.classes == BEARS
-    assert stream.parents is not None
     assert stream.parents.tolist() == list(ABOVE)
     losses = [s.loss_classes for s in stream.sessions]
     assert [np.flatnonzero(m).tolist() for m in losses] == [[3], [0, 2, 3], [0, 1, 2, 3]]
@@ -150,7 +149,6 @@ def test_no_label_of_the_future_reaches_a_learner(depth: int, seed: int) -> None
         assert (when >= 0).all()
         assert (when[parents >= 0] > when[parents[parents >= 0]]).all()
         for t, session in enumerate(stream.sessions):
-            assert session.loss_classes is not None
             assert np.array_equal(session.loss_classes, when <= t)
             for view, y in ((session.x, session.y), (session.val_x, session.val_y)):
                 assert y.shape == (len(view), n)

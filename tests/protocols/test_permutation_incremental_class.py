@@ -173,7 +173,6 @@ def test_session_0_is_unpermuted_and_the_others_differ(tmp_path: Path) -> None:
     orders = set()
     for session, test in zip(stream.sessions[1:], stream.eval_sets[1:], strict=True):
         columns = session.x.columns
-        assert columns is not None
         assert sorted(columns) == list(range(WIDTH))
         orders.add(tuple(columns))
         for view in (session.val_x, test.x):  # training, validation and test data alike

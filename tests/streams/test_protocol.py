@@ -28,11 +28,8 @@ from embedbench.streams.view import rows_of, table_of
     [
         (1, 0.1, 0),  # the only sample is for training
         (2, 0.1, 1),  # at least one
-        (5, 0.1, 1),
-        (10, 0.1, 1),
         (14, 0.1, 1),
         (16, 0.1, 2),  # rounded
-        (100, 0.1, 10),
         (2, 0.9, 1),  # and at least one stays
         (10, 0.5, 5),
     ],
@@ -42,8 +39,8 @@ def test_how_many_samples_a_class_gives(
 ) -> None:
     file = make_file(tmp_path, train=(n, 20), val=(0, 0), test=(1, 1))
     split = split_rows(file, "train", fraction)
-    assert (file.labels[split.val] == 0).sum() == expected
-    assert (file.labels[split.train] == 0).sum() == n - expected
+    counts = [int((file.labels[rows] == 0).sum()) for rows in (split.val, split.train)]
+    assert counts == [expected, n - expected]
     both = np.sort(np.concatenate([split.train, split.val]))
     np.testing.assert_array_equal(both, np.flatnonzero(file.split == TRAIN))
 

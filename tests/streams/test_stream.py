@@ -117,14 +117,14 @@ def test_digest_refuses_floats() -> None:
 def change_session(stream: Stream, **changes: object) -> Stream:
     """The stream with session 1 changed."""
     sessions = list(stream.sessions)
-    sessions[1] = dataclasses.replace(sessions[1], **changes)  # type: ignore[arg-type]  # any field
+    sessions[1] = dataclasses.replace(sessions[1], **changes)
     return dataclasses.replace(stream, sessions=tuple(sessions))
 
 
 def change_set(stream: Stream, **changes: object) -> Stream:
     """The stream with eval set 1 changed."""
     sets = list(stream.eval_sets)
-    sets[1] = dataclasses.replace(sets[1], **changes)  # type: ignore[arg-type]  # any field
+    sets[1] = dataclasses.replace(sets[1], **changes)
     return dataclasses.replace(stream, eval_sets=tuple(sets))
 
 
