@@ -41,11 +41,6 @@ class Views:
         return AUGMENTS[self.name](x, self.generator)
 
 
-def crop_flip(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Pad, crop and flip x (b, C, H, W)."""
-    return crop_and_flip(x, *crops(len(x), generator))
-
-
 def crops(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Top left corners in the padded image, (n, 2), and which images are flipped, (n,) bool."""
     corners = torch.randint(0, 2 * PAD + 1, (n, 2), generator=generator)
@@ -155,6 +150,6 @@ def _picked(x: Tensor, dim: int, places: Tensor) -> Tensor:
 
 AUGMENTS: dict[AugmentName, Callable[[Tensor, torch.Generator], Tensor]] = {
     "none": lambda x, _: x,
-    "crop-flip": crop_flip,
+    "crop-flip": lambda x, generator: crop_and_flip(x, *crops(len(x), generator)),
     "timm": timm_like,
 }

@@ -14,7 +14,6 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Tags
-from embedbench.learning.sample_containers import Store
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.stream_runner import run_stream
@@ -228,16 +227,3 @@ def test_a_learner_that_needs_layers_is_refused_without(file: EmbeddingFile) -> 
             run_stream(stream, Wide(), Seeds.of(0))
         assert "Wide needs intermediate layers" in str(error.value)
         assert "extract SOURCE --layers" in str(error.value)
-
-
-def test_stored_samples_are_counted_without_layers(file: EmbeddingFile) -> None:
-    session = without_layers(FSCIL().build([file], seed=0)).sessions[1]
-    stored = Store(D)
-    stored.add(session.x, session.y)
-    n = len(session.x)
-    assert stored.footprint()["samples"] == n * (D * 4 + 4)
-    (values,) = stored.state_dict()["tables"]
-    assert values["values"].shape == (n, D)
-    again = Store(D)
-    again.load_state_dict(stored.state_dict())
-    np.testing.assert_array_equal(again.tensor().numpy(), session.x.numpy())

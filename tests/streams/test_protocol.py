@@ -142,8 +142,8 @@ def test_no_order_decides_the_scaling(name: str, tmp_path: Path) -> None:
     domains = np.resize(np.array(list("xyyzzz")), sum(sizes) + 12)
     file = make_file(tmp_path, sizes, (0,) * 6, (2,) * 6, columns={"domain": domains})
     cls, settings = UNEQUAL[name]
-    for least in (1, 3, 8, 12, 20, 30, 60, 100):
-        streams = [cls(scale_least=least, **settings).build([file], seed=s) for s in range(6)]
+    for least in (1, 8, 20, 100):
+        streams = [cls(scale_least=least, **settings).build([file], seed=s) for s in range(5)]
         scales = {stream.scale for stream in streams}
         assert len(scales) == 1, least
         first = [len(stream.sessions[0].y) for stream in streams]
