@@ -233,6 +233,14 @@ def test_an_infinite_memory_keeps_all_in_order() -> None:
     assert numbers(not_full) == list(range(40))
 
 
+def test_a_loss_is_over_all_classes_or_over_those_that_have_come() -> None:
+    new = torch.tensor([1])
+    assert offered(exemplars(select="all"), [3], 1).seen_with(new) is None
+    spec = replace(SPEC, loss_over_seen=True)
+    held = offered(Exemplars(Memory(select="all"), spec, 0, "cpu"), [3], 1)
+    assert held.seen_with(new).tolist() == [1, 3]
+
+
 def test_stored_logits_stay_with_their_samples() -> None:
     held = offered(exemplars(3, total=8, select="reservoir", logits=True), [0] * 60, 7)
     assert held.logits.shape == (8, 5)
