@@ -128,6 +128,19 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 4300
 
 
+def read_whole(text: str, name: str, least: int, most: int) -> int:
+    """Read a whole number within two bounds; `name` is what the error calls it.
+
+    >>> read_whole("12", "--trials", 1, 20)
+    12
+    """
+    if not (is_number(text) and least <= int(text) <= most):
+        raise UserError(
+            f"{name} must be a whole number from {least:,} to {most:,}, got {short(text)}"
+        )
+    return int(text)
+
+
 def generator(seed: int, *counters: int) -> "torch.Generator":
     """A random generator from `seed` and `counters`; a resumed run gets the same one."""
     import numpy as np  # `--help` needs neither

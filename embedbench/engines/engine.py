@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from embedbench import plugins
+from embedbench.config.run_seeds import read_whole
 from embedbench.errors import UserError, short, unknown
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores
@@ -99,13 +100,9 @@ class Engine:
 
         Shares of cards limit them in any case.
         """
-        number = self.name.partition(":")[2]
-        if not number:
-            most = max(1, cores() // self.resources.cpus)
-        elif number.isdecimal() and 0 < int(number) <= 10**6:
-            most = int(number)
-        else:
-            raise UserError(f"--engine local:N takes a number of processes; got {short(self.name)}")
+        most = max(1, cores() // self.resources.cpus)
+        if number := self.name.partition(":")[2]:
+            most = read_whole(number, "the N of --engine local:N", 1, 10**6)
         if self.resources.gpus and most > 1:
             from . import local_pool
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, Self
 
+from embedbench.config.run_seeds import read_whole
 from embedbench.errors import UserError, short, unknown
 
 MOST_CPUS = 10**6
@@ -60,14 +61,7 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
 
 
 def _cpus(value: str) -> int:
-    if not (value.isascii() and value.isdecimal() and value.strip("0")):
-        raise UserError(f"--resources cpus takes a number of cores, 1 or more; got {short(value)}")
-    if len(value.lstrip("0")) > 7 or int(value) > MOST_CPUS:
-        raise UserError(
-            f"--resources cpus is too large: a task takes {MOST_CPUS:,} cores at most, got "
-            f"{short(value)}"
-        )
-    return int(value)
+    return read_whole(value, "--resources cpus", 1, MOST_CPUS)
 
 
 def _gpus(value: str) -> float:

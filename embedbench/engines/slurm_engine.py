@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
+from embedbench.config.run_seeds import is_number, read_whole
 from embedbench.errors import UserError, short, unknown
 from embedbench.storage import atomic_write, leases, user_cache
 from embedbench.system import callback_types, cpu_threads
@@ -50,9 +51,7 @@ def options(resources: engine_tasks.Resources, settings: Mapping[str, str]) -> d
         if name == "time":
             made["timeout_min"] = _minutes(value)
         elif name == "array_parallelism":
-            if not (value.isdecimal() and 0 < int(value[:7]) < 10**6):
-                raise UserError(f"array_parallelism takes a number of jobs; got {short(value)}")
-            made["slurm_array_parallelism"] = int(value)
+            made["slurm_array_parallelism"] = read_whole(value, name, 1, 10**6)
         elif name != "cluster":
             made[f"slurm_{name}"] = value
     made["slurm_signal_delay_s"] = min(WARNING, 15 * made["timeout_min"])
@@ -285,6 +284,6 @@ def _cluster(settings: Mapping[str, str]) -> str:
 def _minutes(value: str) -> int:
     """The minutes of "30m", "4h" or "2d"."""
     number, unit = value[:-1], value[-1:]
-    if not (number.isascii() and number.isdecimal() and unit in MINUTES and len(number) < 6):
+    if not (is_number(number) and unit in MINUTES and len(number) < 6):
         raise UserError(f"time takes minutes, hours or days: 30m, 4h, 2d; got {short(value)}")
     return int(number) * MINUTES[unit]

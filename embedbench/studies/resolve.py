@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from embedbench.config.make_from_settings import make, nearest
-from embedbench.config.run_seeds import Seeds, check_seed, is_number, vary_seeds
+from embedbench.config.run_seeds import LARGEST, Seeds, is_number, read_whole, vary_seeds
 from embedbench.errors import UserError, short, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import learner_and_protocol_names as by_name
@@ -73,16 +73,13 @@ class SortedSettings:
         elif key.head == "seeds" and key.name:
             if key.name not in SEED_NAMES:
                 raise unknown("seed", key.name, SEED_NAMES)
-            self.seeds[key.name] = _whole(str(key), value)
-            check_seed(self.seeds[key.name], str(key))
+            self.seeds[key.name] = read_whole(value, str(key), 0, LARGEST)
         elif key == Key("omega"):
             if value not in OMEGAS:
                 raise unknown("omega", value, OMEGAS)
             self.omega = value
         elif key == Key("references"):
-            self.references = _whole("references", value)
-            if self.references > REFERENCE_RUNS:
-                raise UserError(f"references must be at most {REFERENCE_RUNS}, got {short(value)}")
+            self.references = read_whole(value, "references", 0, REFERENCE_RUNS)
         else:
             return False
         return True
@@ -91,12 +88,6 @@ class SortedSettings:
         """The settings of a learner; those without its name only with `classes`."""
         common = {str(k): v for k, v in self.common.items() if classes and classes.has(learner, k)}
         return {**self.defaults.get(learner, {}), **common, **self.learners.get(learner, {})}
-
-
-def _whole(name: str, value: str) -> int:
-    if not is_number(value):
-        raise UserError(f"{name} must be a whole number, got {short(value)}")
-    return int(value)
 
 
 def sort_settings(

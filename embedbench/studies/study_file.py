@@ -115,13 +115,7 @@ def _lists(value: Any, where: str) -> Lists:
 
 
 def _whole(most: int) -> Callable[[Any, str], int]:
-    def read(value: Any, where: str) -> int:
-        text = toml_to_text(value, where)
-        if not (run_seeds.is_number(text) and 1 <= int(text) <= most):
-            raise UserError(f"{where} must be a whole number from 1 to {most:,}, got {short(text)}")
-        return int(text)
-
-    return read
+    return lambda value, where: run_seeds.read_whole(toml_to_text(value, where), where, 1, most)
 
 
 def _number(value: Any, where: str) -> float:
