@@ -379,10 +379,7 @@ def test_images_are_scaled_as_those_of_the_stream(tmp_path: Path, scale: Any) ->
         with_far_samples(stream, file, near(tmp_path))
 
 
-@pytest.mark.parametrize("mapped", [False, True])
-def test_layers_are_read_as_those_of_the_stream(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapped: bool
-) -> None:
+def test_layers_are_read_as_those_of_the_stream(tmp_path: Path) -> None:
     draw = np.random.default_rng(3)
     made = {"backbone": {"name": "some"}}
 
@@ -393,8 +390,6 @@ def test_layers_are_read_as_those_of_the_stream(
         return write_file(tmp_path / name, every, x.astype(np.float32), made, layers=tables)
 
     file, far = layered("near.h5", "abcdef"), layered("far.h5", "uvwxyz")
-    if mapped:
-        monkeypatch.setattr(loading, "RESIDENT", 0)
     protocol = IncrementalClass(base=2, embedding="b", layers="a", scale="standard")
     plain = protocol.build([file], seed=0)
     stream = with_far_samples(plain, file, far)
