@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from commands import caller, quick_workers
@@ -116,30 +117,36 @@ def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.Mo
         Engine.parse("ray")
 
 
-def test_jobs_that_slurm_refuses_or_whose_answer_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def job(answer: Callable[[], bytes], errors: object = "2.err") -> SimpleNamespace:
+    """A job that has ended, as submitit has it."""
+    paths = SimpleNamespace(stderr=errors)
+    return SimpleNamespace(done=lambda: True, result=answer, job_id="2", paths=paths)
+
+
+def no_answer() -> bytes:
+    from submitit.core.utils import UncompletedJobError
+
+    raise UncompletedJobError("timed-out")
+
+
+def time_up() -> bytes:
+    return pickle.dumps((False, TimeUpError()))
+
+
+def test_jobs_that_slurm_refuses_or_whose_answer_is_lost() -> None:
     """Each task gets its error, and the executor still takes others; nothing waits for ever."""
-    submitit = pytest.importorskip("submitit")
-
-    def refuse(*_: object) -> None:
-        raise RuntimeError("Batch job submission failed\nsbatch: error: invalid partition")
-
+    pytest.importorskip("submitit")
+    executor: Any
     with Engine.parse("slurm", None, ["cluster=local"]).executor(2) as executor:
-        assert isinstance(executor, slurm_engine.SlurmExecutor)
-        executor._jobs.submit = refuse  # type: ignore[method-assign]
+        reason = "Batch job submission failed\nsbatch: error: invalid partition"
+        executor._jobs.submit = Mock(side_effect=RuntimeError(reason))
         for _ in range(2):
             with pytest.raises(UserError, match=r"\(sbatch: error: invalid partition"):
                 executor.submit(int, "3").result(timeout=60)
-        job = SimpleNamespace(done=lambda: True, result=lambda: b"no answer", job_id="1")
-        executor._jobs.submit = lambda *_: job  # type: ignore[method-assign]
+        executor._jobs.submit = lambda *_: job(lambda: b"no answer")
         with pytest.raises(pickle.UnpicklingError):
             executor.submit(int, "3").result(timeout=60)
-        lost = SimpleNamespace(
-            done=lambda: True,
-            result=mock.Mock(side_effect=submitit.core.utils.FailedJobError),
-            job_id="2",
-            paths=SimpleNamespace(stderr=executor.folder / "2.err"),
-        )
-        executor._jobs.submit = lambda *_: lost  # type: ignore[method-assign]
+        executor._jobs.submit = lambda *_: job(no_answer, executor.folder / "2.err")
         with pytest.raises(LostTaskError, match=rf"See {executor.folder}/2.err"):
             executor.submit(int, "3").result(timeout=60)
     assert executor.folder.is_dir()  # the message names a file in it
@@ -158,29 +165,14 @@ class Saves:
         return self.saved.pop(0)
 
 
-def no_answer() -> bytes:
-    from submitit.core.utils import UncompletedJobError
-
-    raise UncompletedJobError("timed-out")
-
-
-def time_up() -> bytes:
-    return pickle.dumps((False, TimeUpError()))
-
-
 @pytest.mark.parametrize("answer", [no_answer, time_up])
 def test_a_job_that_saved_something_is_no_failed_try(answer: Callable[[], bytes]) -> None:
     """The time of its jobs is over again and again; it fails when two in a row save nothing."""
     pytest.importorskip("submitit")
+    executor: Any
     with Engine.parse("slurm", None, ["cluster=local"]).executor(2) as executor:
-        assert isinstance(executor, slurm_engine.SlurmExecutor)
-        paths = SimpleNamespace(stderr="2.err")
-
-        def job(answer: Callable[[], bytes]) -> SimpleNamespace:
-            return SimpleNamespace(done=lambda: True, result=answer, job_id="2", paths=paths)
-
         answers = [answer] * 5 + [lambda: pickle.dumps((True, "all"))]
-        executor._jobs.submit = lambda *_: job(answers.pop(0))  # type: ignore[method-assign]
+        executor._jobs.submit = lambda *_: job(answers.pop(0))
         assert executor.submit(Saves(0, 1, 5, 6, 6, 8)).result(timeout=60) == "all"
         answers = [answer] * 4
         failed = executor.submit(Saves(3, 4, 4, 4))
