@@ -6,14 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from protocol_files import make_file
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams.class_order import class_order
 from embedbench.streams.make_class_order import make_order
 from embedbench.studies.presets import find_regimes, split_regimes
@@ -77,13 +75,8 @@ def test_a_training_that_is_not_counted_is_refused(learner: str) -> None:
 
 
 def test_icarls_order_by_name_is_that_of_the_order_file(tmp_path: Path) -> None:
-    path = make_file(tmp_path, [4] * 8, [0] * 8, [2] * 8).path
-    file = EmbeddingFile.open(path)
+    file = make_file(tmp_path, [4] * 8, [0] * 8, [2] * 8)
     mine = class_order("icarl1993", file, seed=5)
-    np.random.seed(1993)  # noqa: NPY002  (as in iCaRL's code)
-    order = np.arange(8)
-    np.random.shuffle(order)  # noqa: NPY002
-    assert mine.tolist() == order.tolist()
     written = make_order(file, "icarl1993", sessions=4)
     assert [file.classes[i] for i in mine] == list(written["order"])
 
