@@ -12,6 +12,7 @@ from embedbench.runs import run_one
 from embedbench.runs.grid_scheduler import Outcome, run_grid
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import Task
+from embedbench.scores import record_files
 
 LEARNERS = ("ncm", "slda")
 ITEMS = (
@@ -61,11 +62,8 @@ def words(cells: Sequence[RunSpec], seeds: str, out: Path) -> list[str]:
 
 def answers(root: Path) -> dict[str, bytes]:
     """The bytes of all predictions under a directory, by place."""
-    return {
-        str(path.parent.relative_to(root)): path.read_bytes()
-        for path in root.rglob("predictions.h5")
-        if path.parent.name[0] != "."
-    }
+    places = record_files.find(root, references=True) if root.is_dir() else []
+    return {str(p.relative_to(root)): (p / "predictions.h5").read_bytes() for p in places}
 
 
 def expected(cells: list[RunSpec], root: Path) -> dict[str, bytes]:
