@@ -6,12 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
+from command_line import embedbench as asked
 from report_records import keep, make
-from typer.testing import CliRunner
 
 from embedbench.checks import conformance_suite
 from embedbench.cli.app import app
@@ -33,10 +32,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             made["metrics"] |= {METRIC: gain + s / 7}
             keep(place, made)
     return place
-
-
-def asked(*words: object) -> Any:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def read(text: str) -> list[dict[str, str]]:

@@ -8,9 +8,8 @@ from pathlib import Path
 import make_faces
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import embedbench
 
-from embedbench.cli.app import app
 from embedbench.files.embedding_file import EmbeddingFile
 
 matplotlib = pytest.importorskip("matplotlib", reason="its fonts are drawn")
@@ -81,7 +80,7 @@ def test_import_reads_images_split_and_hierarchy(
     monkeypatch.setattr(make_faces.Face, "test", property(lambda face: "Serif" in face.family))
     monkeypatch.setattr(sys, "argv", ["make_faces.py", str(made), "--fonts", str(folder)])
     make_faces.main()
-    done = CliRunner().invoke(app, ["import", str(made), "--out", str(out), "--quiet"])
+    done = embedbench("import", made, "--out", out, "--quiet")
     assert done.exit_code == 0, done.output
     file = EmbeddingFile.open(out)
     samples = file.samples
