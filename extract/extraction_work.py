@@ -363,17 +363,17 @@ class Job:
 
     source: str
     backbone: str | None
-    weights: str | None
-    layers: tuple[str, ...]
-    dtype: str
-    size: int | None
-    device: str
-    decoder: str
-    skip_bad: bool
-    workers: int | None
-    threads: int | None
-    batch_size: int | None
-    any_device: bool
+    weights: str | None = None
+    layers: tuple[str, ...] = ()
+    dtype: str = "float32"
+    size: int | None = None
+    device: str = "auto"
+    decoder: str = PILLOW
+    skip_bad: bool = False
+    workers: int | None = None
+    threads: int | None = None
+    batch_size: int | None = None
+    any_device: bool = False
     cpus: int | None = None
     directory: str = ""
 

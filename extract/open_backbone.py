@@ -19,6 +19,7 @@ from .extract_plugins import backbone_class, outside_backbone
 from .source import Content, Source, open_image
 from .timm_backbone import TimmBackbone
 
+CPU = torch.device("cpu")
 HF = "hf:"  # begins the names of models of transformers
 IN_PACKAGE = "shipped"  # the word for weights that lie in the package
 LARGEST = 10_000  # pixels, seconds or tokens
@@ -46,11 +47,11 @@ def open_backbone(
     name: str,
     first: Callable[[], Image.Image],
     *,
-    weights: Path | None,
-    layers: Sequence[str],
-    dtype: str,
-    size: int | None,
-    device: torch.device,
+    weights: Path | None = None,
+    layers: Sequence[str] = (),
+    dtype: str = "float32",
+    size: int | None = None,
+    device: torch.device = CPU,
     decoder: str = PILLOW,
     holds: str = "images",
 ) -> Backbone:

@@ -90,16 +90,7 @@ def test_colours_of_16_bits_are_left_to_pillow() -> None:
 
 
 def opened(name: str) -> Backbone:
-    return open_backbone(
-        name,
-        lambda: picture("RGB"),
-        weights=None,
-        layers=(),
-        dtype="float32",
-        size=8,
-        device=CPU,
-        decoder="torchvision",
-    )
+    return open_backbone(name, lambda: picture("RGB"), size=8, decoder="torchvision")
 
 
 def problem(content: bytes) -> str:

@@ -63,9 +63,7 @@ def source(text: str) -> Source:
 
 
 def opened(name: str, **changes: Any) -> Any:
-    options: dict[str, Any] = {"weights": None, "layers": (), "dtype": "float32", "size": None}
-    options["device"] = torch.device("cpu")
-    return open_backbone(f"{HERE}:{name}", lambda: None, **(options | changes))  # type: ignore[arg-type,return-value]
+    return open_backbone(f"{HERE}:{name}", lambda: None, **changes)  # type: ignore[arg-type,return-value]
 
 
 def test_options_reach_a_backbone_where_it_takes_them() -> None:

@@ -210,21 +210,7 @@ def test_a_source_that_is_read_in_order(
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(), **PIXELS)
 
 
-ALONE = Job(
-    source="in",
-    backbone="pixels",
-    weights=None,
-    layers=(),
-    dtype="float32",
-    size=8,
-    device="cpu",
-    decoder="pil",
-    skip_bad=False,
-    workers=None,
-    threads=None,
-    batch_size=None,
-    any_device=False,
-)
+ALONE = Job("in", "pixels", size=8, device="cpu")
 
 
 def test_threads_are_part_of_the_job_and_lanes_are_not(source: str) -> None:

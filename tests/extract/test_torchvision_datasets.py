@@ -254,8 +254,9 @@ def test_class_folders_are_read_as_such(tmp_path: Path) -> None:
     put(tmp_path, "train/a/1.png", "val/a/3.png")  # timm's name for them
     source, same = (open_source(name) for name in (f"torch/image_folder@{tmp_path}", str(tmp_path)))
     assert (source.ids, source.remark) == (same.ids, same.remark)
-    with pytest.raises(UserError, match="no file or folder '~nobody/x'"):
-        open_source("torch/folder@~nobody/x")
+    for name in ("~no-such-user/x", "torch/folder@~no-such-user/x"):
+        with pytest.raises(UserError, match="no file or folder '~no-such-user/x'"):
+            open_source(name)
 
 
 def test_a_file_from_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
