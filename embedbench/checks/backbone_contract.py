@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from scipy.io import wavfile
 
 from embedbench.array_types import Array
@@ -42,15 +41,7 @@ class BackboneSubject:
         """A new one, as `embedbench extract` opens it."""
         from embedbench.extract.open_backbone import open_backbone
 
-        return open_backbone(
-            self.name,
-            lambda: images()[0],
-            weights=None,
-            layers=(),
-            dtype="float32",
-            size=self.size,
-            device=torch.device("cpu"),
-        )
+        return open_backbone(self.name, lambda: images()[0], size=self.size)
 
     @property
     def size(self) -> int | None:
