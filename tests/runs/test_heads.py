@@ -113,7 +113,8 @@ def test_base_classes_answer_by_the_head_and_novel_ones_by_means(made: Made, kin
     classifier = Classifier(base=str(made.weights))
     learner: Any = Prototype(classifier=classifier)
     if kind == "fr":
-        learner = FR(classifier=classifier, epochs=1, batch_classes=2, batch_samples=2)
+        few = {"epochs": 1, "epoch_samples": 20, "batch_classes": 2, "batch_samples": 2}
+        learner = FR(classifier=classifier, **few)
     stream = made.stream()
     run_stream(stream, learner, Seeds.of(0))
     rows = learner.prototypes.rows
