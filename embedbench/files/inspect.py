@@ -209,10 +209,7 @@ def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:
 # --- provenance and optional columns, as lines of a card ---
 
 
-Line = tuple[str, str]
-
-
-def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[Line]:
+def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[tuple[str, str]]:
     """Yield the provenance of a file of so many leaf classes, one line per part."""
     for part in ("backbone", "preprocessing", "arithmetic", "source", "split"):
         values = made.get(part) or {}

@@ -1,6 +1,7 @@
 """Names of files that lie elsewhere, and known files: what ships is true."""
 
 import hashlib
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,6 @@ SHIPPED = {
     for name, e in known_files.known_files().items()
     if e.url.startswith(known_files.SHIPPED)
 }
-ENTRY = """
-[small]
-what = "three classes of noise"
-url = "{url}"
-licence = "CC0-1.0"
-size = {size}
-sha256 = "{sha256}"
-content = "{content}"
-samples = "{samples}"
-recipe = "{recipe}"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +31,12 @@ def path(tmp_path_factory: pytest.TempPathFactory, small: bytes) -> Path:
     return path
 
 
-def entry(path: Path, url: str = "https://x.org/small.h5", **changes: str) -> str:
+def entry(path: Path, url: str = "https://x.org/small.h5", **changes: Any) -> str:
     data = path.read_bytes()
-    digests = EmbeddingFile.open(path).digests
-    values = {"url": url, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    return ENTRY.format(**{**values, **digests, **changes})
+    about = {"what": "three classes of noise", "url": url, "licence": "CC0-1.0"}
+    measured = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    values = {**about, **measured, **EmbeddingFile.open(path).digests, **changes}
+    return "\n".join(["[small]", *(f"{key} = {json.dumps(v)}" for key, v in values.items())])
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -101,7 +92,7 @@ def test_wrong_entries(path: Path, tmp_path: Path, old: str, new: str, sentence:
     said = refusal(known_files.read, known)
     assert sentence in said
     assert str(known) in said
-    known.write_text(entry(path, size="1"))
+    known.write_text(entry(path, size=1))
     assert known_files.read(known)["small"].size == 1  # the smallest
 
 
