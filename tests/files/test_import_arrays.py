@@ -91,7 +91,11 @@ def test_npz_with_splits_names_and_ids(tmp_path: Path) -> None:
         "train/00000", "val/00000", "test/00000", "test/00005",
     ]  # fmt: skip
     assert "has its own split" in refusal(import_file, src, tmp_path / "b.h5", group="labels")
-    other = import_file(src, tmp_path / "b.h5", group="labels", split="0.5")
+    said: list[str] = []
+    words: dict[str, Any] = {"group": "labels", "split": "0.5", "notify": said.append}
+    other = import_file(src, tmp_path / "b.h5", **words)
+    assert "lopsided" in said[0]
+    assert "--stratify" in said[0]
     assert set(other.labels[other.split == TEST].tolist()) in ({0}, {1})
     numbers = save(tmp_path / "c.npz", split=np.arange(30) % 3, ids=np.arange(30) + 100)
     third = import_file(numbers, tmp_path / "c.h5")
