@@ -24,6 +24,7 @@ from embedbench.papers.kemker2018.paper import (
     table1,
     table2,
     table2_sizes,
+    table3,
     table5,
     table_s9,
 )
@@ -149,6 +150,7 @@ def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_pat
     assert len(text.splitlines()) == 2 + 45 + 2 + 2
     assert "GeppNet+STM, CUB-200 / AudioSet, Ω_new: printed 0.329, reads 0.01" in text
     assert "53.88" in table_text(table2_sizes(runs))
+    assert not any("other data" in note for note in table3(runs).notes)
     assert "printed 50000, reads 60000" in table_text(table1(runs))
     assert table_text(table5(runs)).count("✓") == sum(r["yes"] for r in TABLES["5"])
 
