@@ -14,7 +14,6 @@ from torchvision import datasets
 from embedbench.errors import UserError
 from embedbench.extract import torchvision_datasets
 from embedbench.extract.open_source import open_source
-from embedbench.extract.pipeline import extract
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
 
@@ -257,13 +256,3 @@ def test_class_folders_are_read_as_such(tmp_path: Path) -> None:
     for name in ("~no-such-user/x", "torch/folder@~no-such-user/x"):
         with pytest.raises(UserError, match="no file or folder '~no-such-user/x'"):
             open_source(name)
-
-
-def test_a_file_from_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cifar100(tmp_path, monkeypatch)
-    source, lines = f"torch/cifar100@{tmp_path}", list[str]()
-    file = extract(source, tmp_path / "a.h5", backbone="none", size=32, notify=lines.append)
-    assert file.provenance["source"]["name"] == "torch/cifar100"
-    assert file.classes == ("apple", "bear", "crab", "dog")
-    assert file.split.tolist() == [TRAIN] * 4 + [TEST] * 2
-    assert lines[0].startswith("torch/cifar100: left out: coarse labels")

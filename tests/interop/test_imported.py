@@ -230,7 +230,7 @@ WRONG: dict[str, tuple[Change, str]] = {
 }
 
 
-def answers_of(stream: ExportedStream, kind: str, shape: Any, value: int) -> dict[str, Any]:
+def answers_of(stream: ExportedStream, kind: str, shape: Any, value: float) -> dict[str, Any]:
     """Arrays of one value after each session."""
     return {f"{kind}_after_{i}": np.full(shape, value) for i in range(len(stream.sessions))}
 

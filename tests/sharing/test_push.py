@@ -19,7 +19,6 @@ from typer.testing import CliRunner, Result
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote.fetch import local
 from embedbench.files.write_file import write_file
 from embedbench.sharing.push_file import How, Place, push
 
@@ -49,15 +48,6 @@ def test_a_push_makes_the_repository_in_one_commit(hub: Hub, file: EmbeddingFile
     assert (len(repository.commits), repository.private) == (2, False)  # made, and pushed to
     again = push(file.path, PLACE)
     assert (again.url, again.sent, len(repository.commits)) == (result.url, (), 2)
-
-
-def test_what_is_pushed_is_fetched_by_its_name(
-    hub: Hub, file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
-    path = local(push(file.path, PLACE).url)
-    assert path != file.path
-    assert path.read_bytes() == file.path.read_bytes()
 
 
 def test_other_content_is_replaced_only_if_asked(hub: Hub, file: EmbeddingFile) -> None:
