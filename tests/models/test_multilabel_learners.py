@@ -65,10 +65,7 @@ def test_er_learns_a_session_with_all_its_exemplars_each_epoch() -> None:
     assert len(learner.exemplars) == 10 * N_CLASSES
 
 
-@pytest.mark.parametrize(
-    ("cls", "select"),
-    [(ER, "random"), (ER, "all"), (AGEM, "reservoir")],
-)
+@pytest.mark.parametrize(("cls", "select"), [(ER, "random"), (ER, "all"), (AGEM, "reservoir")])
 def test_whole_sessions_of_one_label_a_sample(cls: Any, select: str) -> None:
     stream = class_stream([[0, 1], [2], [3]], n_train=30)
     memory = Memory(total=40 if select != "all" else None, select=select)

@@ -188,11 +188,9 @@ FR_SHORT: dict[str, Any] = {
         (TEEN(), {}),
         (NCFSCIL(units=64), {}),
         (ALICE(units=32), {"parameters": 4 * (16 * 32 + 32 + 32 * 32 + 32)}),  # no head is kept
-        (ALICE(units=32, mixes=0), {}),
         (ALICE(layers=0), {"parameters": 0}),
-        *((CFSCIL(units=64, mode=mode), {"parameters": 4 * (16 * 64 + 64)}) for mode in (1, 2, 3)),
+        (CFSCIL(units=64), {"parameters": 4 * (16 * 64 + 64)}),
         (FR(**FR_SHORT), {"covariances": 4 * 3 * 16 * 16 * 4 + 7 * 2 * 3 * 8 + 7}),
-        (FR(**FR_SHORT, classifier=Classifier("trained")), {}),
     ],
 )
 def test_novel_and_base_classes_are_learned_and_every_byte_is_counted(
