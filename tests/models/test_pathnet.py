@@ -20,7 +20,6 @@ from embedbench.models.pathnet import (
     gather_layers,
     mutate_genes,
     path_masks,
-    path_scores,
     train_paths,
     with_ones,
 )
@@ -104,15 +103,6 @@ def test_gradients_are_those_of_each_path(n_paths: int, n_layers: int, frozen_sh
             assert (p.grad is not None) == taught
             if taught:
                 torch.testing.assert_close(p.grad, g)
-
-
-def test_path_scores_are_the_definition() -> None:
-    draw = torch.Generator().manual_seed(0)
-    banks = [torch.randn(4, 5, f + 1, generator=draw) for f in (6, 5)]
-    head, x = torch.randn(3, 6, generator=draw), torch.randn(7, 6, generator=draw)
-    path = torch.tensor([[True, False, True, True], [False, True, False, False]])
-    found = path_scores(x, [b[row] for b, row in zip(banks, path, strict=True)], head)
-    torch.testing.assert_close(found, plain_scores(x, [list(b) for b in banks], head, path))
 
 
 # --- genotypes ---
