@@ -158,6 +158,20 @@ def test_a_task_that_fails_twice_ends_the_command(
     assert file.digests == whole.digests
 
 
+def test_a_task_that_fails_once(source: str, whole: EmbeddingFile, tmp_path: Path) -> None:
+    file = extract(source, tmp_path / "a.h5", engine=TwoWorkers(_fails_once), **PIXELS)
+    assert (tmp_path / "once").exists()
+    assert file.digests == whole.digests
+
+
+def _fails_once(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
+    once = target.path.parent / "once"
+    if 1 in blocks and not once.exists():
+        once.touch()
+        raise RuntimeError("the machine is in a bad mood")
+    fill()
+
+
 def test_a_worker_that_dies_every_time(source: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"failed \(LostTaskError: .* are kept"):
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(_dies), **PIXELS)
