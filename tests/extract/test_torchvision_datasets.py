@@ -51,10 +51,36 @@ def dtd(root: Path, _: pytest.MonkeyPatch) -> None:
             text(root / f"dtd/dtd/labels/{part}{partition}.txt", *some)
 
 
+def fgvc_aircraft(root: Path, _: pytest.MonkeyPatch) -> None:
+    data = root / "fgvc-aircraft-2013b/data"
+    put(data / "images", *[f"{i:07d}.jpg" for i in range(6)])
+    text(data / "variants.txt", "707-320", "A300")
+    text(data / "families.txt", "Boeing 707", "A300")
+    for part, first in (("train", 0), ("val", 2), ("test", 4)):
+        text(data / f"images_variant_{part}.txt", f"{first:07d} 707-320", f"{first + 1:07d} A300")
+
+
+def flowers102(root: Path, patch: pytest.MonkeyPatch) -> None:
+    folder = root / "flowers-102"
+    put(folder / "jpg", *[f"image_{i:05d}.jpg" for i in range(1, 7)])
+    savemat(folder / "imagelabels.mat", {"labels": [1, 2, 1, 2, 1, 2]})
+    savemat(folder / "setid.mat", {"trnid": [1, 2], "valid": [3, 4], "tstid": [5, 6]})
+    files = {key: (name, None) for key, (name, _) in datasets.Flowers102._file_dict.items()}
+    patch.setattr(datasets.Flowers102, "_file_dict", files)
+
+
 def gtsrb(root: Path, _: pytest.MonkeyPatch) -> None:
     put(root / "gtsrb/GTSRB/Training", "00000/00000_00000.ppm", "00001/00000_00000.ppm")
     put(root / "gtsrb/GTSRB/Final_Test/Images", "00000.ppm")
     text(root / "gtsrb/GT-final_test.csv", "Filename;Width;ClassId", "00000.ppm;8;1")
+
+
+def food101(root: Path, _: pytest.MonkeyPatch) -> None:
+    names = ("apple_pie", "waffles")
+    put(root / "food-101/images", *[f"{c}/{i}.jpg" for c in names for i in (1, 2)])
+    for part, i in (("train", 1), ("test", 2)):
+        lists = {c: [f"{c}/{i}"] for c in names}
+        text(root / f"food-101/meta/{part}.json", json.dumps(lists))
 
 
 def oxford_iiit_pet(root: Path, _: pytest.MonkeyPatch) -> None:
@@ -69,6 +95,10 @@ def oxford_iiit_pet(root: Path, _: pytest.MonkeyPatch) -> None:
 def country211(root: Path, _: pytest.MonkeyPatch) -> None:
     for part in ("train", "valid", "test"):
         put(root / "country211" / part, "AD/1.jpg", "AE/1.jpg")
+
+
+def eurosat(root: Path, _: pytest.MonkeyPatch) -> None:
+    put(root / "eurosat/2750", "Forest/Forest_1.jpg", "River/River_1.jpg", "River/River_2.jpg")
 
 
 def caltech101(root: Path, _: pytest.MonkeyPatch) -> None:
@@ -121,9 +151,13 @@ LAYOUTS: list[tuple[Callable[[Path, pytest.MonkeyPatch], None], str]] = [
         f"partition=1 by default; left out: joint labels, {UNREAD}; 2 classes; train 2, val 2, "
         "test 2.",
     ),
+    (fgvc_aircraft, "annotation_level=variant by default; 2 classes; train 2, val 2, test 2."),
+    (flowers102, "102 classes; train 2, val 2, test 2."),
     (gtsrb, f"left out: boxes, {UNREAD}; 2 classes; train 2, test 1."),
+    (food101, "2 classes; train 2, test 2."),
     (oxford_iiit_pet, "target_types=category by default; 2 classes; train (trainval) 2, test 2."),
     (country211, "2 classes; train 2, val (valid) 2, test 2."),
+    (eurosat, f"2 classes; all 3; {NO_SPLIT}."),
     (
         caltech101,
         "target_type=category by default; left out: BACKGROUND_Google, which torchvision does not "
