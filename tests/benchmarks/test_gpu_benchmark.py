@@ -157,6 +157,7 @@ def test_a_step_runs_at_toy_size_on_a_pretended_card(name: str, tmp_path: Path) 
     with pretended_card():
         assert describe("cuda")["card"] == "a pretended card"
         figures = STEPS[name].run(Bench("cuda", True, tmp_path))
+    assert figures
     assert all(f.what and f.figure and ((f.holds is None) or f.aim) for f in figures)
     if name.startswith("answers"):
         assert figures[0].values["equal"] == 1

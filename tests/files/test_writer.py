@@ -85,6 +85,12 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
         assert "--overwrite" in said
     assert path.read_text() == "mine"
     assert written(path, 5, overwrite=True).shape == (5, 5)
+    before = path.read_bytes()
+    features = make_features()
+    features[-1] = np.nan
+    assert "NaN" in refusal(written, path, features=features, overwrite=True)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_impossible_targets_are_refused(tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def test_work_can_lie_in_another_directory(tmp_path: Path) -> None:
 WRITES = re.compile(
     r"\.(write_text|write_bytes|touch|tofile|copyfile|symlink_to|hardlink_to|savefig|dump)\("
     r"|\b(imsave|savetxt|np\.save\w*|torch\.save|save_file|(os|shutil)\.(replace|rename|link|move))\("
-    r"|(open|File|mkstemp)\([^()]*[\"'][rbt]*[wxa+][rwxabt+]*[\"']"
+    r"|(open|File)\((?:[^()]|\([^()]*\))*?[\"'][rbt]*[wxa+][rwxabt+]*[\"']"
+    r"|\b(NamedTemporaryFile|mkstemp)\("
 )
 # Of lines that write to another name than `temporary`, as `writing` gives: to memory, to an archive
 # that lies at one, and elsewhere; and `write_file`, which is called with one.
@@ -141,6 +142,7 @@ def test_nobody_else_writes_files() -> None:
     assert broken  # what `atomic_write` does is seen, and so is this
     for line in (
         "path.open(mode='ab')",
+        "open(str(path), 'w')",
         "np.savez(path)",
         "File(\n  path, 'w')",
         "os.replace(a, b)",

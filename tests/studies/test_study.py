@@ -421,4 +421,5 @@ def test_a_text_is_taken_apart_once_and_a_stream_is_planned_once(
         assert record.command.endswith(f"{words}{chosen}")
     for record in mlp:
         assert record.tuning is not None
+        assert record.tuning["seeds"] == [100, 101, 102]  # the table has others
         assert record.command.endswith(f" --set mlp.lr={record.tuning['chosen']['lr']}")
