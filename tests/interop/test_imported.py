@@ -316,8 +316,8 @@ def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: 
         data["n_train"] = [s["train"] for s in data["sessions"]]
         return json.dumps(data)
 
-    def elsewhere(text: str) -> str:
-        return json.dumps({**json.loads(text), "directory": "../x-01234567"})
+    def changed(**fields: Any) -> Callable[[str], str]:
+        return lambda text: json.dumps({**json.loads(text), **fields})
 
     for name, change, sentence in (
         ("test.csv", swapped, "digest is another one"),
@@ -325,7 +325,8 @@ def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: 
         ("test.csv", lambda t: t.replace(",", ";"), "line 1: expected the columns"),
         ("test.csv", lambda t: t + "1,2\n", "line 22"),
         (STREAM, reordered, "its digest is not that of its sessions"),
-        (STREAM, elsewhere, "no place of a run"),
+        (STREAM, changed(directory="../x-01234567"), "no place of a run"),
+        (STREAM, changed(sessions=[], n_train=[]), "no session or no eval set"),
         (STREAM, lambda t: t[:-9], "is not JSON"),
         (STREAM, lambda t: t.replace("embedbench-stream/1.0", "x/2"), "has schema 'x/2'"),
         (STREAM, lambda t: t.replace('"n_train"', '"m_train"'), "n_train is missing"),

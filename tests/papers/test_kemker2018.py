@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from embedbench.papers.kemker2018.paper import (
     table2_sizes,
     table3,
     table5,
+    table_s6,
     table_s9,
 )
 from embedbench.papers.kemker2018.runs import (
@@ -269,6 +271,18 @@ def test_table_s9_counts_the_features_that_are_not_redundant(tmp_path: Path) -> 
     runs = KemkerRuns(ReproduceRequest(tmp_path, [0]), {"mnist": KemkerData(file.path, "mnist")})
     kept, share = (value.ours for value in by_labels(table_s9(runs))["MNIST",].values())
     assert share.mean == pytest.approx(100 * kept.mean / 6)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("names", "read"), [([], 0), (["mnist"], 20 + 3)])
+def test_rows_of_mnist_are_those_of_its_runs(
+    names: list[str], read: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = {n: KemkerData(tmp_path / "a.h5", n) for n in names}
+    asked: list[Any] = []
+    monkeypatch.setattr(KemkerRuns, "records", lambda _, specs: asked.append(specs) or [])
+    for table in (table_s6, figure_s1):
+        table(KemkerRuns(ReproduceRequest(tmp_path, [0]), data))
+    assert len(asked) == read
 
 
 def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:

@@ -118,6 +118,9 @@ def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) 
     ]  # fmt: skip
     two = shown(tmp_path, base + 'compare = "ranks"\nwhere = { learner = "mlp" }')
     assert [[row["behind"] for row in table.rows] for table in two] == [[False, True]] * 2
+    one = 'where = { learner = "chance", "protocol.base" = 2 }'
+    (table,) = shown(tmp_path, base + one)  # one value
+    assert [row["learner"] for row in table.rows] == ["chance"]
 
 
 def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
