@@ -47,6 +47,15 @@ def test_the_angular_penalty_by_a_naive_loop(training: bool) -> None:
     assert float(found.detach()) == pytest.approx(np.mean(losses), rel=1e-4)
 
 
+def test_the_margin_the_scale_and_the_mixtures_are_trained_with() -> None:
+    stream, found = few_shot_stream([[0, 1, 2, 3]]), set[tuple[float, ...]]()
+    for name, value in (("margin", 0.4), ("margin", 0.0), ("scale", 1.0), ("mixes", 0)):
+        learner = started(8, 4, **{name: value})
+        learn(learner, stream.sessions[0])
+        found.add(tuple(learner.net.state_dict()["0.weight"].flatten().tolist()))
+    assert len(found) == 4
+
+
 # --- mixtures ---
 
 

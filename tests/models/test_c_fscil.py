@@ -68,6 +68,16 @@ def test_the_episode_by_a_naive_loop() -> None:
     assert learned == [False, True]  # no gradient reaches the prototypes
 
 
+def test_the_base_session_is_trained_on_its_episode() -> None:
+    """The loss of one batch of all samples is that of the net as it began."""
+    stream = few_shot_stream([[0, 1, 2, 3]])
+    base, learner = stream.sessions[0], taught(stream, 0)
+    learner.prototypes.add(base)
+    expected = float(learner._episode(base.x.tensor(), torch.from_numpy(base.y)).detach())
+    once = CFSCIL(units=32, batch_size=1000, stop=Stop("epochs", epochs=1))
+    assert teach(once, stream)[1][0]["train_loss"] == pytest.approx(expected, rel=1e-4)
+
+
 # --- what the modes do ---
 
 

@@ -82,6 +82,13 @@ def test_nothing_is_copied_until_asked() -> None:
     assert a.numpy()[0, 0] == b.numpy()[0, 2] == a.tensor()[0, 0] == b.tensor()[0, 2] == 7
 
 
+def test_what_was_asked_for_is_a_copy() -> None:
+    view = View(Table(np.zeros((2, 2), np.float32)), np.arange(2), 2)
+    view.numpy()[:] = 1
+    view.tensor().fill_(1)
+    assert not table_of(view).values.any()
+
+
 # --- digests ---
 
 
