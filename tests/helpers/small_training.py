@@ -22,9 +22,9 @@ def four_samples() -> Session:
     return session(blobs(labels, 3, seed=0), labels, n_val=2)
 
 
-def small_net(n_classes: int = 3, *, lr: float = 0.05) -> tuple[Any, torch.optim.Optimizer]:
+def small_net(lr: float = 0.05) -> tuple[Any, torch.optim.Optimizer]:
     """A net for four_samples, and its optimiser."""
-    net = mlp_net(3, 8, 1, n_classes, seed=0)
+    net = mlp_net(3, 8, 1, 3, seed=0)
     return net, make_optimiser("sgd", net, lr=lr, weight_decay=0.0)
 
 

@@ -48,11 +48,9 @@ def learn(learner: Any, *sessions: Session) -> dict[str, Any]:
     return [learn_session(learner, s, context()) for s in sessions][-1]
 
 
-def show(
-    learner: Any, x: Array, y: Array, cuts: Sequence[int] = (), seed: int = 0, n_classes: int = 4
-) -> Any:
-    """The learner, started, given x in batches cut at `cuts`, and ready to answer."""
-    start(learner, StreamSpec((x.shape[1],), n_classes), seed)
+def show(learner: Any, x: Array, y: Array, cuts: Sequence[int] = (), seed: int = 0) -> Any:
+    """The learner of four classes, given x in batches cut at `cuts`, and ready to answer."""
+    start(learner, StreamSpec((x.shape[1],), 4), seed)
     for part in np.split(np.arange(len(y)), list(cuts)):
         learner.observe(torch.tensor(x[part]), torch.tensor(y[part]))
     learner.prepare()
@@ -123,7 +121,6 @@ def check_online_steps(
     learner: Any,
     batches: Iterable[tuple[Tensor, Tensor]],
     gradients: Callable[..., None],
-    seed: int = 0,
     lr: float = 0.05,
     **spec: Any,
 ) -> None:
@@ -132,8 +129,8 @@ def check_online_steps(
     `gradients(net, (x, y), (old_x, old_y), draw)` adds those of a batch and of what came before;
     `draw(k)` chooses k of the old ones as the learner does.
     """
-    seeds = Seeds.of(seed)
-    start(learner, StreamSpec((6,), 4, **spec), seed)
+    seeds = Seeds.of(0)
+    start(learner, StreamSpec((6,), 4, **spec))
     net = mlp_net(6, 8, 2, 4, seeds.init)
     sgd = torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9, weight_decay=0.01)
     old_x, old_y = torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64)

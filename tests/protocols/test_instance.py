@@ -53,7 +53,7 @@ def test_each_sample_once_in_the_same_order_for_a_seed(ordering: str, file: Embe
     train = [r for r in range(7 * N) if r % 7 < 6]
     assert all(sorted(flow(stream)) == train and stream.ordered for stream in streams)
     assert len({tuple(flow(stream)) for stream in streams}) == len(SEEDS)
-    # videos of a class are shuffled, too, and in "instance" not side by side
+    # videos of a class are shuffled, too
     assert len({video for stream in streams for video in videos(flow(stream))[::2]}) > N
     assert build(file, 5, ordering=ordering).digests == streams[5].digests
 
