@@ -53,6 +53,16 @@ def test_every_old_head_is_distilled_by_itself(lam: float) -> None:
     torch.testing.assert_close(learner._objective([], {0, 1})(x, y % 2), some)
 
 
+def test_it_is_the_loss_of_training() -> None:
+    """Of one batch of all samples and exemplars, before the step."""
+    once: dict[str, Any] = {"batch_size": 1000, "stop": Stop(rule="epochs", epochs=1)}
+    learner, _ = taught(STREAM, 2, finetune_epochs=0, **once)
+    joined = learner.exemplars.join(STREAM.sessions[2])
+    objective = learner._objective([[0, 1], [2, 3]], {0, 1, 2, 3, 4})
+    expected = objective(joined.x.tensor(), torch.tensor(joined.y)).item()
+    assert learn(learner, STREAM.sessions[2])["train_loss"] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("memory", "counts"), [(Memory(per_class=7), [7, 7]), (Memory(total=20), [5, 4])]
 )

@@ -68,6 +68,15 @@ def test_the_loss_a_sample_at_a_time() -> None:
     torch.testing.assert_close(learner._objective([], [0, 1])(x, y), expected)
 
 
+def test_it_is_the_loss_of_training() -> None:
+    """Of one batch of all samples and exemplars, before the step."""
+    made = WA(units=8, batch_size=1000, stop=Stop(rule="epochs", epochs=1))
+    learner, _ = teach(made, STREAM, 2)
+    joined = learner.exemplars.join(STREAM.sessions[2])
+    expected = learner._objective([0, 1, 2, 3], [4])(joined.x.tensor(), torch.tensor(joined.y))
+    assert learn(learner, STREAM.sessions[2])["train_loss"] == pytest.approx(expected.item())
+
+
 def test_a_class_that_comes_again_is_aligned_with_its_session() -> None:
     learner, _ = teach(WA(**SMALL), class_stream([[0, 1], [1, 2]]))
     length = learner.net.head.weight.detach().norm(dim=1)
