@@ -1,11 +1,8 @@
 """Checkpoints: what is kept and when, what is taken up, and what is refused."""
 
-import hashlib
 import json
 import math
 import os
-import signal
-import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -15,16 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from commands import start, stored
-from pickled import Hostile
+from file_helpers import flip
 from pretend_card import pretended_card
-from small_grid import open_cells
 from torch import Tensor, nn
 from toy import class_stream
 
 from embedbench.checks.learner_check_tools import SEEDS, same
 from embedbench.checks.learner_contract import CutOffError, Saboteur
-from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import generator
 from embedbench.engines.engine_tasks import TimeUpError, ends_soon
 from embedbench.learning.base_session_prototypes import Classifier
@@ -37,16 +31,9 @@ from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
-from embedbench.runs import run_one
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
-from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.run_task import make_task
-from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores import record_files
 from embedbench.streams.stream import Session, Stream
-from embedbench.system.callback_types import Notify
 
 Make = Callable[[], Learner]
 STREAM = class_stream([[0, 1], [2], [3]])
@@ -306,12 +293,6 @@ def go_on(checkpoint: CheckpointDirectory, learner: Learner | None = None) -> No
     run_stream(STREAM, learner or mlp(), SEEDS, checkpoint=checkpoint)
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
 @pytest.mark.parametrize("name", ["begun.json", "sessions", "fit-1-0"])
 def test_damage_is_never_read(name: str, tmp_path: Path) -> None:
     """`tests/learning/test_checkpoint_state.py` has all kinds of damage."""
@@ -321,7 +302,7 @@ def test_damage_is_never_read(name: str, tmp_path: Path) -> None:
     if name == "begun.json":  # the middle of it is a word that nothing asks for
         (tmp_path / name).write_text("[]")
     else:
-        flip(tmp_path / name)
+        flip(tmp_path / name, (tmp_path / name).stat().st_size // 2)
     checkpoint = CheckpointDirectory(tmp_path, {}, seconds=0)
     with pytest.raises(UnusableError, match=rf"^{name} is damaged$"):
         go_on(checkpoint)
@@ -361,91 +342,6 @@ def test_what_lies_there_without_a_beginning_is_cleared(tmp_path: Path) -> None:
     (tmp_path / "begun.json").unlink()
     assert not CheckpointDirectory(tmp_path, {}, seconds=0).open()
     assert not tmp_path.exists()
-
-
-# --- cells ----------------------------------------------------------------------------------------
-
-TWO = ["protocol.base=3", "protocol.step=3", "units=8", "stop.rule=epochs"]  # sessions
-
-
-def vector_cell(folder: Path) -> RunSpec:
-    return open_cells(folder, "mlp", *TWO, "stop.epochs=3", seeds=(0,))[0]
-
-
-def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None) -> Path:
-    """Make one run, without its references."""
-    task = make_task(cell, root, StreamCache())
-    run_one.execute(task, threads, notify)
-    return task.run_dir
-
-
-def cut_off(cell: RunSpec, root: Path) -> Path:
-    """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
-    task = make_task(cell, root, StreamCache())
-    decided = run_one.checkpoint_key(task)
-    checkpoint = Saboteur(task.checkpoint, after=5, decided=decided, threads=2)
-    with pytest.raises(CutOffError):
-        run_one.train_and_predict(task, checkpoint)
-    assert names(task.checkpoint) == ["begun.json", "fit-1-0", "sessions"]
-    return task.checkpoint
-
-
-def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
-    cell, told = vector_cell(tmp_path), []
-    partial = cut_off(cell, tmp_path / "a")
-    assert record_files.find(tmp_path / "a") == []  # no run yet
-    place = run(cell, tmp_path / "a", 1, told.append)
-    (sentence,) = told
-    assert "mlp seed 0 was cut off" in sentence
-    assert sentence.endswith("with --threads 2, 1 of 2 sessions done")
-    assert not partial.exists()
-    ours = record_files.load(place)
-    assert (ours.resumed, ours.environment["threads"]) == (1, 2)
-    whole = run(cell, tmp_path / "b", 2)
-    assert same(stored(place), stored(whole))
-
-
-def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Path) -> None:
-    cell, told = vector_cell(tmp_path), []
-    for name, beginning in (("sessions", 0), ("fit-1-0", 1)):
-        flip(cut_off(cell, tmp_path / name) / name)
-        place = run(cell, tmp_path / name, 1, told.append)
-        *before, sentence = told
-        assert len(before) == beginning  # it had begun to go on
-        assert sentence.startswith("mlp seed 0 begins anew")
-        assert sentence.endswith(f": {name} is damaged")
-        ours = record_files.load(place)
-        assert (ours.resumed, ours.environment["threads"]) == (0, 1)
-        assert same(stored(place), stored(run(cell, tmp_path / f"b{name}", 1)))
-        told.clear()
-
-
-def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
-    """Neither of an earlier version, nor forged with the right checksum."""
-    cell, ran = vector_cell(tmp_path), tmp_path / "ran"
-    decided = run_one.checkpoint_key(make_task(cell, tmp_path, StreamCache()))
-    state = {"learner": Hostile(ran), "evaluator": None, "logs": [Hostile(ran)], "random": []}
-    torch.save(state, tmp_path / "state")
-    data = (tmp_path / "state").read_bytes()
-    torch.load(tmp_path / "state", weights_only=False)
-    assert ran.exists()  # or the test would see nothing
-    ran.unlink()
-    forged = hashlib.sha256(json.dumps(decided, sort_keys=True).encode() + data).digest() + data
-    for name, earlier, says in (
-        ("sessions", False, "sessions is damaged"),
-        ("fit-1-0", False, "fit-1-0 is damaged"),
-        ("sessions", True, "it was written by another version"),
-    ):
-        root, told = tmp_path / f"{name}-{earlier}", []
-        partial = cut_off(cell, root)
-        (partial / name).write_bytes(forged)
-        if earlier:
-            begun = json.loads((partial / "begun.json").read_text())
-            del begun["format"]
-            (partial / "begun.json").write_text(json.dumps(begun))
-        run(cell, root, 1, told.append)
-        assert told[-1].endswith(f": {says}")
-        assert not ran.exists()
 
 
 @pytest.mark.parametrize(
@@ -506,49 +402,3 @@ def test_a_forged_state_begins_anew(change: dict[str, Any], tmp_path: Path) -> N
     path.write_bytes(pack_state(state, b"{}"))
     with pytest.raises(UnusableError, match=r"^sessions (does not fit|is damaged)"):
         go_on(CheckpointDirectory(tmp_path, {}, seconds=0))
-
-
-def test_overwrite_begins_anew(tmp_path: Path) -> None:
-    cell, told = vector_cell(tmp_path), []
-    partial = cut_off(cell, tmp_path / "a")
-    (place,) = run_grid([cell], tmp_path / "a", overwrite=True, notify=told.append).run_dirs
-    assert told == []
-    assert record_files.load(place).resumed == 0
-    assert not partial.exists()
-
-
-def wait_for(path: Path, seconds: float = 60) -> None:
-    ends = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < ends, f"no {path} after {seconds} s"
-        time.sleep(0.002)
-
-
-def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
-    items = [*TWO, "stop.epochs=300"]
-    (cell,) = open_cells(tmp_path, "mlp", *items, seeds=(0,))
-    line = ["run", *cell.files, "--protocol", "incremental-class", "--learner", "mlp"]
-    line += [w for item in ("references=0", *items) for w in ("--set", item)]
-    line += ["--checkpoint", "0", "--jobs", "1", "--device", "cpu", "--out", str(tmp_path / "a")]
-    task, told = make_task(cell, tmp_path / "a", StreamCache()), tmp_path / "told"
-    place, partial = task.run_dir, task.checkpoint
-    for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second
-        process = start(line, told)
-        for path in (partial / "begun.json", partial / name):
-            wait_for(path)
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-        assert (partial / name).exists()  # or the session would have ended before
-    assert not place.exists()
-    process = start(line, told)
-    process.join()
-    assert process.exitcode == 0, told.read_text()
-    assert "goes on from its checkpoint, 1 of 2 sessions done\n" in told.read_text()
-    assert not partial.exists()
-    (whole,) = run_grid([cell], tmp_path / "b").run_dirs
-    assert same(stored(place), stored(whole))
-    ours, theirs = record_files.load(place), record_files.load(whole)
-    assert (ours.resumed, theirs.resumed) == (2, 0)
-    assert plain(ours.metrics) == plain(theirs.metrics)
-    assert [s.log for s in ours.sessions] == [s.log for s in theirs.sessions]

@@ -1,0 +1,157 @@
+"""Runs that were interrupted inside a session: they go on from their checkpoint, or begin anew."""
+
+import hashlib
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from commands import start, stored
+from file_helpers import flip
+from pickled import Hostile
+from small_grid import open_cells
+
+from embedbench.checks.learner_check_tools import same
+from embedbench.checks.learner_contract import CutOffError, Saboteur
+from embedbench.config.json_records import plain
+from embedbench.runs import run_one
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import make_task
+from embedbench.runs.stream_cache import StreamCache
+from embedbench.scores import record_files
+from embedbench.system.callback_types import Notify
+
+TWO = ["protocol.base=3", "protocol.step=3", "units=8", "stop.rule=epochs"]  # sessions
+
+
+def vector_cell(folder: Path) -> RunSpec:
+    return open_cells(folder, "mlp", *TWO, "stop.epochs=3", seeds=(0,))[0]
+
+
+def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None) -> Path:
+    """Make one run, without its references."""
+    task = make_task(cell, root, StreamCache())
+    run_one.execute(task, threads, notify)
+    return task.run_dir
+
+
+def cut_off(cell: RunSpec, root: Path) -> Path:
+    """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
+    task = make_task(cell, root, StreamCache())
+    decided = run_one.checkpoint_key(task)
+    checkpoint = Saboteur(task.checkpoint, after=5, decided=decided, threads=2)
+    with pytest.raises(CutOffError):
+        run_one.train_and_predict(task, checkpoint)
+    assert sorted(p.name for p in task.checkpoint.iterdir()) == [
+        "begun.json",
+        "fit-1-0",
+        "sessions",
+    ]
+    return task.checkpoint
+
+
+def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
+    cell, told = vector_cell(tmp_path), []
+    partial = cut_off(cell, tmp_path / "a")
+    assert record_files.find(tmp_path / "a") == []  # no run yet
+    place = run(cell, tmp_path / "a", 1, told.append)
+    (sentence,) = told
+    assert "mlp seed 0 was cut off" in sentence
+    assert sentence.endswith("with --threads 2, 1 of 2 sessions done")
+    assert not partial.exists()
+    ours = record_files.load(place)
+    assert (ours.resumed, ours.environment["threads"]) == (1, 2)
+    whole = run(cell, tmp_path / "b", 2)
+    assert same(stored(place), stored(whole))
+
+
+def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Path) -> None:
+    cell, told = vector_cell(tmp_path), []
+    for name, beginning in (("sessions", 0), ("fit-1-0", 1)):
+        flip(cut_off(cell, tmp_path / name) / name, -1)
+        place = run(cell, tmp_path / name, 1, told.append)
+        *before, sentence = told
+        assert len(before) == beginning  # it had begun to go on
+        assert sentence.startswith("mlp seed 0 begins anew")
+        assert sentence.endswith(f": {name} is damaged")
+        ours = record_files.load(place)
+        assert (ours.resumed, ours.environment["threads"]) == (0, 1)
+        assert same(stored(place), stored(run(cell, tmp_path / f"b{name}", 1)))
+        told.clear()
+
+
+def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
+    """Neither of an earlier version, nor forged with the right checksum."""
+    cell, ran = vector_cell(tmp_path), tmp_path / "ran"
+    decided = run_one.checkpoint_key(make_task(cell, tmp_path, StreamCache()))
+    state = {"learner": Hostile(ran), "evaluator": None, "logs": [Hostile(ran)], "random": []}
+    torch.save(state, tmp_path / "state")
+    data = (tmp_path / "state").read_bytes()
+    torch.load(tmp_path / "state", weights_only=False)
+    assert ran.exists()  # or the test would see nothing
+    ran.unlink()
+    forged = hashlib.sha256(json.dumps(decided, sort_keys=True).encode() + data).digest() + data
+    for name, earlier, says in (
+        ("sessions", False, "sessions is damaged"),
+        ("fit-1-0", False, "fit-1-0 is damaged"),
+        ("sessions", True, "it was written by another version"),
+    ):
+        root, told = tmp_path / f"{name}-{earlier}", []
+        partial = cut_off(cell, root)
+        (partial / name).write_bytes(forged)
+        if earlier:
+            begun = json.loads((partial / "begun.json").read_text())
+            del begun["format"]
+            (partial / "begun.json").write_text(json.dumps(begun))
+        run(cell, root, 1, told.append)
+        assert told[-1].endswith(f": {says}")
+        assert not ran.exists()
+
+
+def test_overwrite_begins_anew(tmp_path: Path) -> None:
+    cell, told = vector_cell(tmp_path), []
+    partial = cut_off(cell, tmp_path / "a")
+    (place,) = run_grid([cell], tmp_path / "a", overwrite=True, notify=told.append).run_dirs
+    assert told == []
+    assert record_files.load(place).resumed == 0
+    assert not partial.exists()
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    ends = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < ends, f"no {path} after {seconds} s"
+        time.sleep(0.002)
+
+
+def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
+    items = [*TWO, "stop.epochs=300"]
+    (cell,) = open_cells(tmp_path, "mlp", *items, seeds=(0,))
+    line = ["run", *cell.files, "--protocol", "incremental-class", "--learner", "mlp"]
+    line += [w for item in ("references=0", *items) for w in ("--set", item)]
+    line += ["--checkpoint", "0", "--jobs", "1", "--device", "cpu", "--out", str(tmp_path / "a")]
+    task, told = make_task(cell, tmp_path / "a", StreamCache()), tmp_path / "told"
+    place, partial = task.run_dir, task.checkpoint
+    for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second
+        process = start(line, told)
+        for path in (partial / "begun.json", partial / name):
+            wait_for(path)
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert (partial / name).exists()  # or the session would have ended before
+    assert not place.exists()
+    process = start(line, told)
+    process.join()
+    assert process.exitcode == 0, told.read_text()
+    assert "goes on from its checkpoint, 1 of 2 sessions done\n" in told.read_text()
+    assert not partial.exists()
+    (whole,) = run_grid([cell], tmp_path / "b").run_dirs
+    assert same(stored(place), stored(whole))
+    ours, theirs = record_files.load(place), record_files.load(whole)
+    assert (ours.resumed, theirs.resumed) == (2, 0)
+    assert plain(ours.metrics) == plain(theirs.metrics)
+    assert [s.log for s in ours.sessions] == [s.log for s in theirs.sessions]
