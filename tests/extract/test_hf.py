@@ -165,6 +165,14 @@ def test_images(texts: str, tmp_path: Path, transformers: Any, kind: str) -> Non
         extract(str(source), tmp_path / "b.h5", backbone=name, size=64)
 
 
+def test_images_of_several_shapes(tmp_path: Path, transformers: Any) -> None:
+    t = transformers
+    model = t.ViTModel(t.ViTConfig(image_size=32, patch_size=16, **SMALL))
+    name = save(tmp_path / "vit", model, t.ViTImageProcessorPil(do_resize=False))
+    with pytest.raises(UserError, match="several shapes"):
+        extract(str(images(tmp_path / "images", 2)), tmp_path / "a.h5", backbone=name)
+
+
 def test_sounds_one_by_one(tmp_path: Path, transformers: Any) -> None:
     """Sounds of different lengths: each is the mean over its frames, as if it were alone."""
     t = transformers
