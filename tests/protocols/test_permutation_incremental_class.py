@@ -26,6 +26,7 @@ from embedbench.streams.view import rows_of
         ({"sessions": 3}, [3, 3, 2]),
         ({"sessions": 3, "base": 4}, [4, 2, 2]),
         ({"sessions": 4, "base": 1}, [1, 3, 2, 2]),
+        ({"sessions": 7}, [2] + [1] * 6),
         ({"sessions": 8}, [1] * 8),
     ],
 )
