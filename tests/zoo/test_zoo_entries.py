@@ -17,7 +17,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import NOTHING, classes_seen
 from embedbench.runs.learner_and_protocol_names import learner_names, protocol_class
 from embedbench.zoo import zoo_entries
-from embedbench.zoo.zoo_entries import UNKNOWN, class_list_digest, find_file, read_zoo
+from embedbench.zoo.zoo_entries import UNKNOWN, class_list_digest, find_file, read_zoo, zoo_rows
 
 ASSETS = resources.files("embedbench") / "assets"
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -139,3 +139,9 @@ def test_what_extract_reads_and_refuses() -> None:
     name, weights, said = zoo_entries.describe_backbone("zoo:efficientnet-lite0", stated)
     assert (name, weights) == ("tf_efficientnet_lite0", Path("shipped"))
     assert (list(said.pretrained_on), said.licence) == (["imagenet-1k"], "mit")
+
+
+def test_the_list_has_every_entry_once() -> None:
+    zoo, names = read_zoo(), [row["name"] for row in zoo_rows()]
+    assert len(names) == len(set(names)) == len(zoo.data) + len(zoo.backbones) + len(zoo.streams)
+    assert len(names) > 10
