@@ -107,7 +107,7 @@ def one(folder: Path, name: str, side: str, workers: int) -> dict[str, Any]:
 
 def main() -> None:
     """Compare all models and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--images", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=list(MODELS))

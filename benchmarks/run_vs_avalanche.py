@@ -161,11 +161,8 @@ def measure(title: str, stream: Stream, epochs: int, eval_batch: int, repeats: i
             times = rounds.median(i), rounds.median(last), rounds.ratio(last, i)
             over = a / least[0], b / least[1]
             pairs = (f"{x:.2f}, {y:.2f}" for x, y in ((a, b), least, over))
-            accuracies, disturbed = (
-                f"{means[i]:.3f}, {mean:.3f}",
-                f"{rounds.disturbed} of {repeats}",
-            )
-            print_row(variant.title, *times, *pairs, accuracies, disturbed)
+            both, disturbed = f"{means[i]:.3f}, {mean:.3f}", f"{rounds.disturbed} of {repeats}"
+            print_row(variant.title, *times, *pairs, both, disturbed)
 
 
 def main() -> None:

@@ -11,11 +11,10 @@ from teaching import learn, start, teach
 from torch.nn.functional import elu, log_softmax
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.learning import Seeds, Stop
+from embedbench.learning import Stop
 from embedbench.models.fearnet import MPFC, Codes, FearNet, recall
 from embedbench.streams.stream import Stream, StreamSpec
 
-SEEDS = Seeds.of(0)
 EPOCHS = Stop(rule="epochs", epochs=25)
 ONE_BY_ONE = [[0, 1, 2], [3], [4], [5]]
 

@@ -9,11 +9,10 @@ from teaching import SGD, assert_same_weights, learn, start, teach
 from torch import Tensor
 from toy import class_stream, session
 
-from embedbench.learning import Memory, Seeds, Stop, StreamSpec
+from embedbench.learning import Memory, Stop, StreamSpec
 from embedbench.models.il2m import IL2M, class_means
 from embedbench.models.mlp import MLP
 
-SEEDS = Seeds.of(0)
 SMALL: dict[str, Any] = {**SGD, "units": 8, "lr": 0.05}
 
 

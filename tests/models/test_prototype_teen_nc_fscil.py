@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from few_shot import few_shot_stream
-from numpy.typing import NDArray
 from teaching import cosine, learn, start
 from toy import blobs, session
 
@@ -24,7 +23,6 @@ from embedbench.models.prototype import Prototype
 from embedbench.models.teen import TEEN
 from embedbench.runs.stream_runner import run_stream
 
-Array = NDArray[Any]
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 
 
