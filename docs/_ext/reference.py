@@ -42,7 +42,6 @@ from embedbench.streams import class_order, make_class_order
 from embedbench.studies import presets
 from embedbench.text.markdown import table
 
-GROUPS: dict[str, type] = {}  # dataclasses that are the value of a setting
 # What the public names return and take: name → module.
 BEHIND = {
     "View": "streams.view",
@@ -104,7 +103,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """Every page: file name, Markdown."""
     yield from kind("learners", by_name.learner_class)
     yield from kind("protocols", by_name.protocol_class)
-    yield "settings.md", settings_page()  # after those, which fill GROUPS
+    yield "settings.md", settings_page()
     yield "metrics.md", metrics_page()
     yield "presets.md", presets_page()
     yield "orders.md", orders_page()
@@ -209,25 +208,40 @@ def settings(cls: type, above: str) -> str:
 def group_of(default: Any, above: str) -> tuple[str, str]:
     """A dataclass that is the value of a setting: a link to its page, and what it changes."""
     group = type(default)
-    name = group.__name__
-    home, _, module = group.__module__.rpartition(".")
-    if home == "embedbench.models" and module[0] != "_":  # `offline` has a learner as a setting
+    name, module = group.__name__, learner_module(group)
+    link = f"[{name}]({above}settings.md#{name.lower()})"
+    if module:
         link = f"[`{module}`]({above}learners/{module}.md)"
-    else:
-        GROUPS[name] = group
-        link = f"[{name}]({above}settings.md#{name.lower()})"
     changed = [f for f in dataclasses.fields(group) if get_default(f) != getattr(default, f.name)]
     values = ", ".join(f"`{f.name}={format_setting(getattr(default, f.name))}`" for f in changed)
     return f"{link}.", values
 
 
+def learner_module(group: type) -> str:
+    """The file of a learner that is the value of a setting, as of `offline`; else ""."""
+    home, _, module = group.__module__.rpartition(".")
+    return module if home == "embedbench.models" and module[0] != "_" else ""
+
+
+def setting_groups() -> dict[str, type]:
+    """The dataclasses that are values of settings, by name, and those inside them."""
+    found: dict[str, type] = {}
+    waiting = [by_name.learner_class(name) for name in by_name.our_learners()]
+    waiting += [by_name.protocol_class(name) for name in by_name.our_protocols()]
+    while waiting:
+        for setting in list_settings(waiting.pop()):
+            group = type(setting.default)
+            new = dataclasses.is_dataclass(group) and group.__name__ not in found
+            if new and not learner_module(group):
+                found[group.__name__] = group
+                waiting.append(group)
+    return dict(sorted(found.items()))
+
+
 def settings_page() -> str:
     """The settings that many learners and protocols share, and those inside them."""
     text = "# Settings that learners share\n\nEach is a group: `--set mlp.stop.epochs=5`."
-    done: set[str] = set()
-    while waiting := GROUPS.keys() - done:
-        done.add(name := min(waiting))
-        cls = GROUPS[name]
+    for name, cls in setting_groups().items():
         text += f"\n\n## {name}\n\n{markdown(parts(cls)[''])}\n\n{settings(cls, '')}"
     return text + "\n"
 
