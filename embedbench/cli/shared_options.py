@@ -222,8 +222,13 @@ def data_here(items: Sequence[str]) -> list[str]:
     """Items of `--data`, FILE or NAME=FILE, with paths in place of names."""
     result = []
     for item in items:
-        head, equals, file = ("", "", item) if uri.is_name(item) else item.partition("=")
-        result.append(head + equals + (str(here(file)) if uri.is_name(file) else file))
+        head, equals, rest = item.partition("=")
+        if uri.is_name(item):
+            result.append(str(here(item)))
+        elif equals and uri.is_name(rest):
+            result.append(f"{head}={here(rest)}")
+        else:
+            result.append(item)
     return result
 
 
