@@ -154,7 +154,9 @@ def main() -> None:
         with contextlib.suppress(KeyboardInterrupt):
             drive(plan, state, end, start, save, toy=args.toy)
     waiting = [name for name in names if name not in state.steps]
-    print(f"{len(names) - len(waiting)} of {len(names)} steps are done: {args.out / 'gpu.md'}")
+    broke = sum("error" in step for step in state.steps.values())
+    done = len(state.steps) - broke
+    print(f"{done} of {len(names)} steps are done, {broke} broke: {args.out / 'gpu.md'}")
     for name in waiting:
         if name in state.missing:
             print(f"missing  {name}: {state.missing[name]}")

@@ -55,12 +55,12 @@ print(seen[0])
 def steps() -> list[Step]:
     """The rates first, then the bits, then the kill."""
     rates = [
-        Step(f"extraction/{name}/{dtype}", 45, partial(rate, name, dtype))
+        Step(f"extraction/{name}/{dtype}", 25, partial(rate, name, dtype))
         for name in MODELS
         for dtype in COSINE
     ]
-    moved = [Step(f"extraction/{name}/bits", 20, partial(moves, name)) for name in MODELS]
-    return [*rates, *moved, Step("extraction/kill", 120, killed)]
+    moved = [Step(f"extraction/{name}/bits", 8, partial(moves, name)) for name in MODELS]
+    return [*rates, *moved, Step("extraction/kill", 90, killed)]
 
 
 def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
@@ -144,7 +144,7 @@ def difference(what: str, a: NDArray[np.float32], b: NDArray[np.float32], aim: s
 
 def killed(bench: Bench) -> list[Figure]:
     """Kill -9 extractions of the emoji in the last two fifths of their time, and resume them."""
-    n = 1 if bench.toy else 3
+    n = 1 if bench.toy else 2
     source = str(images(bench.scratch, True)) if bench.toy else "demo"
     path = os.pathsep.join(p for p in sys.path if p)
 

@@ -47,12 +47,12 @@ FEW = {"epoch_samples": 2, "batch_classes": 4, "batch_samples": 4, "hidden": 8, 
 def steps() -> list[Step]:
     """The plain variant first, then FR, then the variants that could be faster."""
     made = {
-        name: Step(f"images/resnet32/{name}", 150 if "compile" in chosen else 60,
+        name: Step(f"images/resnet32/{name}", 90 if "compile" in chosen else 30,
                    partial(epoch, name))
         for name, chosen in VARIANTS.items()
     }  # fmt: skip
     plain = made.pop("plain")
-    return [plain, Step("images/fr", 60, paper_schedule), *made.values()]
+    return [plain, Step("images/fr", 30, paper_schedule), *made.values()]
 
 
 def epoch(variant: str, bench: Bench) -> list[Figure]:
@@ -175,7 +175,7 @@ def bare(
 @cache
 def stream_of(scratch: Path, toy: bool) -> Stream:
     """A stream of CIFAR-100's shape, all classes in one session."""
-    sizes = (4, 40, 4) if toy else (100, 500, 100)
+    sizes = (4, 40, 4) if toy else (100, 200, 10)
     path = cifar_images(scratch / "cifar.h5", *sizes)
     return build_stream(path, "incremental-class", base=sizes[0] // 2).merged()
 

@@ -38,20 +38,20 @@ SETTINGS = ("protocol.sessions=11", "protocol.order=random")
 def steps() -> list[Step]:
     """The bare loop, the league, then cells in parallel."""
     return [
-        Step("runs/permuted/epochs", 60, partial(permuted, False)),
-        Step("runs/permuted/validation", 60, partial(permuted, True)),
-        Step("runs/emoji", 180, league),
-        *(Step(f"runs/cells/{n}", 60 + 5 * n, partial(cells, n)) for n in AT_ONCE),
+        Step("runs/permuted/epochs", 30, partial(permuted, False)),
+        Step("runs/permuted/validation", 30, partial(permuted, True)),
+        Step("runs/emoji", 125, league),
+        *(Step(f"runs/cells/{n}", 20 + 3 * n, partial(cells, n)) for n in AT_ONCE),
     ]
 
 
 def permuted(look: bool, bench: Bench) -> list[Figure]:
     """Permuted MNIST's shape: `run` in memory against a bare loop with the same answers."""
-    work = Plan(2, 1, look) if bench.toy else Plan(5, 4, look)
+    work = Plan(2, 1, look) if bench.toy else Plan(2, 2, look)
     run, bare = loops(mnist(bench.scratch, bench.toy), work, bench.device)
     with repeatable(bench.device):
         same = float((torch.from_numpy(run().answer) == bare(nadam=NAdam)).double().mean())
-        rounds = in_turn((run, bare), 1 if bench.toy else 5)
+        rounds = in_turn((run, bare), 1 if bench.toy else 3)
         joules = [_joules(side, bench) for side in (run, bare)]
     ratio = rounds.ratio(0, 1)
     rule = "validation every epoch, best weights kept" if look else "epochs"
@@ -132,12 +132,12 @@ def _beside(name: str, cpu: RunRecord, card: RunRecord) -> Figure:
     )
     values = {"cpu": final[0], "card": final[1], "seconds": learned}
     figure = f"{final[1]:.2f} %, {off:+.2f} points"
-    return [Figure(what, figure, f"within {NEAR:.0f} point", abs(off) <= NEAR, note, values)]
+    return Figure(what, figure, f"within {NEAR:.0f} point", abs(off) <= NEAR, note, values)
 
 
 def cells(n: int, bench: Bench) -> list[Figure]:
     """Wall seconds of `n` parallel cells on one card, with the start of their processes."""
-    work = Plan(2, 1, False) if bench.toy else Plan(5, 20, False)
+    work = Plan(2, 1, False) if bench.toy else Plan(2, 10, False)
     settings = [f"protocol.sessions={work.sessions}", "mlp.stop.rule=epochs",
                 f"mlp.stop.epochs={work.epochs}", "offline.mlp.stop.rule=epochs",
                 "offline.mlp.stop.epochs=1"]  # fmt: skip

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from embedbench.array_types import Array, Strings
 from embedbench.errors import UserError
 from embedbench.storage import safe_hdf5
 from embedbench.storage.atomic_write import writing
+from embedbench.version import __version__
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
@@ -181,7 +181,7 @@ def _write_sums(file: h5py.File, name: str) -> None:
 
 def _completed(provenance: Mapping[str, Any], samples: Samples) -> dict[str, Any]:
     """Return the provenance with date, writer and sample list filled in where they are missing."""
-    made_by = {"embedbench": metadata.version("embedbench-cl")}
+    made_by = {"embedbench": __version__}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     source = {"sample_list_sha256": samples.digest(), **(provenance.get("source") or {})}
     filled = {"date_utc": now, "made_by": made_by, "skipped": []}
