@@ -15,7 +15,6 @@ from timing import in_turn
 
 from embedbench.engines.engine import Engine
 from embedbench.learning.optimisers import NAdam
-from embedbench.papers.paper import shipped_layers
 from embedbench.runs.cost_meter import Meter
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.learner_and_protocol_names import ALIASES
@@ -85,7 +84,7 @@ def mnist(scratch: Path, toy: bool) -> Path:
 
 def league(bench: Bench) -> list[Figure]:
     """Every learner of the emoji league with its preset, on the card and on the CPU, one seed."""
-    path, learners, jobs = shipped_layers(), ["mlp", "ncm"], {"cpu": 1, "card": 1}
+    file, learners, jobs = "known:emoji-vit", ["mlp", "ncm"], {"cpu": 1, "card": 1}
     settings = [*SETTINGS, "mlp.stop.epochs=1"] if bench.toy else [*SETTINGS]
     if not bench.toy:
         from embedbench.extract import extract
@@ -93,13 +92,14 @@ def league(bench: Bench) -> list[Figure]:
         path = bench.scratch / "emoji.h5"
         if not path.exists():
             extract("demo", path, device=bench.device, notify=lambda sentence: None)
+        file = str(path)
         every = list(dict.fromkeys(key.target for key in preset("league")))
         learners = [name for name in every if name not in ("offline", *ALIASES)]
         learners += [name for name in ("ncm", "fecam", "ranpac", "slda") if name not in every]
         settings += [f"{name}.memory.total=1760" for name in STORED if name in learners]
         jobs = {"cpu": cores(), "card": 4}
     study = Study(
-        files=((str(path),),),
+        files=((file,),),
         protocols=("incremental-class",),
         learners=tuple(learners),
         preset="league",

@@ -140,7 +140,6 @@ def test_killed_in_the_middle_and_taken_up_again(how: signal.Signals, tmp_path: 
     assert "not chosen by --parts" in (out / "gpu.md").read_text()
 
 
-@pytest.mark.long
 def test_does_what_it_can_without_what_may_be_missing(tmp_path: Path) -> None:
     block = tmp_path / "block"
     block.mkdir()
