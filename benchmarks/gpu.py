@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "tools"), str(ROOT)]
 
-from gpu_parts.machine import REQUIRED, describe, without  # noqa: E402  (the path is set above)
+from gpu_parts.machine import describe  # noqa: E402  (the path is set above)
 from gpu_parts.state import State  # noqa: E402  (likewise)
-from gpu_parts.step import Bench, Step, there  # noqa: E402  (likewise)
+from gpu_parts.step import Bench, Step  # noqa: E402  (likewise)
 from gpu_parts.table import markdown  # noqa: E402  (likewise)
 from gpu_parts.worker import Worker  # noqa: E402  (likewise)
 
@@ -62,9 +62,6 @@ def drive(
     try:
         for step in plan:
             if step.name in state.steps:
-                continue
-            if lacks := step.missing():
-                state.missing[step.name] = f"needs {', '.join(lacks)}, which is missing"
                 continue
             if worker and (part != step.part or not worker.alive):
                 worker.end()
@@ -116,15 +113,13 @@ def main() -> None:
     """Run what is missing, until the time is up."""
     began = time.monotonic()
     args = arguments()
-    if lacks := [name for name in REQUIRED if not there(name)]:
-        raise SystemExit(f"nothing can be measured without {', '.join(lacks)}")
     every = [step for part in PARTS for step in steps_of(part)]
     plan = [s for s in every if any(_under(s.name, part) for part in args.parts)]
     if not plan:
         raise SystemExit(f"no step is called {' or '.join(args.parts)}; --list names all")
     if args.list:
         for step in plan:
-            print(f"{step.seconds:4.0f} s  {step.name}", *(f"(needs {n})" for n in step.missing()))
+            print(f"{step.seconds:4.0f} s  {step.name}")
         return
     _check_device(args.device)
     state = State(args.out, args.device, args.toy)
@@ -132,10 +127,7 @@ def main() -> None:
         broke = {name for name, step in state.steps.items() if "error" in step}
         for name in {s.name for s in plan if args.again == "all" or s.name in broke}:
             state.steps.pop(name, None)
-    call = {**describe(args.device), "without": without()}
-    for name, lost in call["without"].items():
-        print(f"{name} is missing; left out: {lost}", file=sys.stderr)
-    state.begin(call)
+    state.begin(describe(args.device))
     names = [step.name for step in every]
 
     def save() -> None:

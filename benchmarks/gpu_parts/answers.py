@@ -42,22 +42,18 @@ OTHERWISE = {
 def steps() -> list[Step]:
     """One step for each learner and each kind of stream that it takes."""
     result = [
-        Step(f"answers/{kind}/{name}", seconds, partial(compare, name, kind), lacks)
-        for name, tags, lacks in each_learner()
-        for kind, seconds in kinds(tags or Tags()).items()
+        Step(f"answers/{kind}/{name}", seconds, partial(compare, name, kind))
+        for name, tags in each_learner()
+        for kind, seconds in kinds(tags).items()
     ]
     return sorted(result, key=lambda step: step.name.split("/")[1] != "embeddings")
 
 
-def each_learner() -> Iterator[tuple[str, Tags | None, tuple[str, ...]]]:
-    """Every learner with its tags; None where a module is missing that only this learner needs."""
+def each_learner() -> Iterator[tuple[str, Tags]]:
+    """Every learner with its tags."""
     for name in learner_and_protocol_names.learner_names():
-        if name in learner_and_protocol_names.ALIASES:
-            continue
-        try:
-            yield name, learner_and_protocol_names.learner_class(name).tags, ()
-        except ImportError as error:
-            yield name, None, (error.name or "numba",)
+        if name not in learner_and_protocol_names.ALIASES:
+            yield name, learner_and_protocol_names.learner_class(name).tags
 
 
 def kinds(tags: Tags) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""A description of the machine, and its missing modules."""
+"""A description of the machine."""
 
 from __future__ import annotations
 
@@ -10,25 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from gpu_parts.step import there
-
-PACKAGES = ("torch", "torchvision", "timm", "h5py", "numpy", "scipy", "safetensors", "numba")
-# Modules that embedbench needs somewhere and this script does not; what is left out without each.
-OPTIONAL = {
-    "numba": "answers and conformance of geppnet and geppnet-stm; other steps need it not",
-    "pynvml": "joules (of the package nvidia-ml-py); every other figure is taken",
-    "scipy": "nothing but sounds, of which none are extracted",
-    **dict.fromkeys(
-        ("typer", "rich", "pytest", "jinja2", "matplotlib", "sklearn"),
-        "nothing: no command, report, page, figure or test is made",
-    ),
-}
-REQUIRED = ("torch", "torchvision", "timm", "h5py", "numpy", "safetensors", "PIL")
-
-
-def without() -> dict[str, str]:
-    """Missing optional modules, with what is left out without each."""
-    return {name: lost for name, lost in OPTIONAL.items() if not there(name)}
+PACKAGES = ("torch", "torchvision", "timm", "h5py", "numpy", "scipy", "numba")
 
 
 def describe(device: str) -> dict[str, Any]:

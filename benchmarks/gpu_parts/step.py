@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -50,24 +49,11 @@ class Step:
     name: str
     seconds: float
     run: Callable[[Bench], Sequence[Figure]]
-    needs: tuple[str, ...] = ()  # modules without which it is left out
 
     @property
     def part(self) -> str:
         """The first word of the name."""
         return self.name.partition("/")[0]
-
-    def missing(self) -> list[str]:
-        """The needed modules that are missing."""
-        return [name for name in self.needs if not there(name)]
-
-
-def there(module: str) -> bool:
-    """Whether a module could be imported; it is not imported."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # the module is blocked or damaged
-        return False
 
 
 def joules_text(joules: float) -> str:

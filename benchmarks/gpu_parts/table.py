@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_parts.machine import OPTIONAL
-
 HEAD = f"| step | what was measured | figure | aim | verdict | note | s | call |\n{'|---' * 8}|"
 VERDICTS = {True: "holds", False: "**missed**", None: "no aim"}
 
@@ -28,15 +26,12 @@ def markdown(data: Mapping[str, Any], names: Sequence[str], parts: Mapping[str, 
 
 
 def _calls(calls: Sequence[Mapping[str, Any]]) -> list[str]:
-    heads = "call | date | card | CUDA, cuDNN | torch, timm | cores | commit | s | missing modules"
-    lines = [f"| {heads} |", "|---" * 9 + "|"]
+    heads = "call | date | card | CUDA, cuDNN | torch, timm | cores | commit | s"
+    lines = [f"| {heads} |", "|---" * 8 + "|"]
     for i, call in enumerate(calls, 1):
         v, cuda = call["versions"], f"{call.get('cuda')}, {call.get('cudnn')}"
         which = (i, call["date"], call["card"], cuda, f"{v['torch']}, {v['timm']}", call["cores"])
-        lost = ", ".join(call["without"]) or "none"
-        lines.append(_row(*which, call["commit"], f"{call['seconds']:.0f}", lost))
-    for name in sorted({name for call in calls for name in call["without"]}):
-        lines += ["", f"Without `{name}`: {OPTIONAL[name]}."]
+        lines.append(_row(*which, call["commit"], f"{call['seconds']:.0f}"))
     return lines
 
 

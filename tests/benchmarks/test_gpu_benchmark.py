@@ -7,9 +7,9 @@ from typing import Any
 
 import gpu
 import pytest
-from gpu_parts.machine import describe, without
+from gpu_parts.machine import describe
 from gpu_parts.state import State
-from gpu_parts.step import Bench, Figure, Step, there
+from gpu_parts.step import Bench, Figure, Step
 from gpu_parts.table import markdown
 from pretend_card import pretended_card
 
@@ -86,15 +86,6 @@ def test_what_is_cut_off_is_missing_and_what_hangs_is_not_repeated(tmp_path: Pat
     assert again.steps["a/1"]["error"] == "hung: killed after 165 s"
 
 
-def test_what_needs_a_missing_module_is_left_out(tmp_path: Path) -> None:
-    state = state_in(tmp_path)
-    plan = [Step("a/1", 1, NOTHING, ("no_such_module",)), Step("a/2", 1, NOTHING, ("json",))]
-    assert driven(plan, state, 1000)[0] == ["a/2"]
-    assert state.missing == {"a/1": "needs no_such_module, which is missing"}
-    assert there("json")
-    assert not there("no_such_module.inside")
-
-
 def test_another_kind_of_measurement_is_refused(tmp_path: Path) -> None:
     state_in(tmp_path).save(0.0)
     with pytest.raises(SystemExit, match="was made with --device cpu; give another --out"):
@@ -105,7 +96,7 @@ def test_another_kind_of_measurement_is_refused(tmp_path: Path) -> None:
 
 def test_the_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
     state = State(tmp_path, "cuda", False)
-    call = {**describe("cpu"), "card": "H100", "without": {"numba": "x"}}
+    call = {**describe("cpu"), "card": "H100"}
     state.begin(call)
     figures = [vars(Figure("speed|of", "3 s", "2 s", False, "slow")), vars(Figure("size", "3 MB"))]
     state.done("answers/a", {"figures": figures, "seconds": 2.0})
@@ -119,11 +110,6 @@ def test_the_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> Non
     assert "| answers/c, answers/d |  |  |  | not run | time is up |  |  |" in page
     assert "2 of 4 steps were run: 0 aims hold, 1 are missed, 1 steps broke." in page
     assert "| 1 | " in page
-    assert "Without `numba`:" in page
-
-
-def test_what_is_there_is_not_called_missing() -> None:
-    assert not {"scipy", "numba", "pytest"} & set(without())
 
 
 def test_every_learner_has_its_steps() -> None:
@@ -166,7 +152,7 @@ def test_a_step_runs_at_toy_size_on_a_pretended_card(name: str, tmp_path: Path) 
 
 SHORT = (
     "answers/layers/fr", "answers/label-sets/mlp", "answers/images/mlp",
-    "extraction/resnet50/bits", "runs/cells/1", "images/resnet32/plain",
+    "extraction/resnet50/bits", "runs/emoji", "runs/cells/1", "images/resnet32/plain",
 )  # fmt: skip
 
 
