@@ -8,7 +8,7 @@ CONSTRAINTS ?=
 VENV        := .venv
 BIN         := $(VENV)/bin
 
-.PHONY: demo test test-long fuzz mutants lint types wheel-check readme-check docs release clean
+.PHONY: demo test test-long test-engines fuzz mutants lint types wheel-check readme-check docs release clean
 
 # setuptools warns at length of folders that an editable installation is meant to find.
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet$(CONSTRAINTS:%= --constraint %)
@@ -37,6 +37,10 @@ test: $(VENV)/.installed
 # What is too slow for every change: all class orders of ImageNet, Ray's clusters, …
 test-long: $(VENV)/.installed
 	$(BIN)/python -m pytest -m long
+
+# Those of them that .ci/run runs: Ray and SLURM's jobs on this machine.
+test-engines: $(VENV)/.installed
+	$(BIN)/python -m pytest -m long tests/engines --ignore tests/engines/test_one_node_slurm.py
 
 # Thousands of hostile files, directories, sources, command lines and kills; about twenty minutes.
 fuzz: $(VENV)/.installed

@@ -1,6 +1,8 @@
 """One thread: the tests' matrices are small, and threads that wait for each other take longer.
 
-With `--known-skips`, what is skipped fails the run unless `known_skips.txt` expects it.
+Of all tests, `make test` runs the short ones and a third of long tables of cases; THOROUGH=1 runs
+all but what is marked long or fuzz, as does a call that names files. With `--known-skips`, what is
+skipped fails the run unless `known_skips.txt` expects it.
 """
 
 import fnmatch
@@ -8,6 +10,7 @@ import gc
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from commands import Call
 
 KNOWN_SKIPS = Path(__file__).with_name("known_skips.txt")
+TABLE = 6  # the fewest cases of which `make test` runs every third
 # Files with loops that numba compiles, and a short test that runs them.
 COMPILED = {
     "models/_som_kernel.py": "tests/models/test_som.py::test_samples_that_are_all_alike",
@@ -26,6 +30,7 @@ COMPILED = {
     ),
 }
 
+gc.disable()  # until all tests are collected
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch and NumPy are imported
 
 
@@ -65,10 +70,27 @@ def pytest_xdist_setupnodes() -> None:
             subprocess.run(words, cwd=root, stdout=subprocess.DEVNULL, check=False)
 
 
+@pytest.hookimpl(trylast=True)  # after -m
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only THOROUGH=1 runs, of the conformance suite what it chooses itself."""
+    named = {Path(a).resolve() for a in config.args} != {KNOWN_SKIPS.parent}
+    if named or os.environ.get("THOROUGH") == "1":
+        return
+    tables: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        tables[item.nodeid.partition("[")[0]].append(item)
+    out = {item for item in items if item.get_closest_marker("thorough")}
+    for name, cases in tables.items():
+        if len(cases) >= TABLE and not name.startswith("tests/checks/test_conformance.py"):
+            out |= {case for i, case in enumerate(cases) if i % 3}
+    config.hook.pytest_deselected(items=[item for item in items if item in out])
+    items[:] = [item for item in items if item not in out]
+
+
 def pytest_collection_finish() -> None:
     """The garbage collector need not walk over thousands of collected tests again and again."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

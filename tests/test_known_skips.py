@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("option", "code", "workers"), [([], 0, ()), (["--known-skips"], 1, ("-n", "1"))]
 )

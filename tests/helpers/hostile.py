@@ -9,20 +9,22 @@ from victim import Outcome
 
 
 def cases(total: int, share: int, past: Sequence[int] = (), batch: int = 50) -> list[Any]:
-    """Ranges of case numbers as parameters: a share for every run, the rest for `make fuzz`.
+    """Ranges of case numbers as parameters: one, a share with THOROUGH=1, the rest for `make fuzz`.
 
     Parameters
     ----------
     total, share : int
-        Number of all cases, and of those that `make test` runs.
+        Number of all cases, and of those that CI runs.
     past : sequence of int
         Cases that failed once; they are run every time.
     """
-    first = sorted({*range(share), *past})
-    rest = [n for n in range(total) if n not in first]
+    often = sorted({*range(share > 0), *past})
+    first = [n for n in range(share) if n not in often]
+    rest = [n for n in range(total) if n not in [*often, *first]]
     batches = [rest[k : k + batch] for k in range(0, len(rest), batch)]
     return [
-        pytest.param(first, id="share"),
+        pytest.param(often, id="often"),
+        pytest.param(first, id="share", marks=pytest.mark.thorough),
         *(pytest.param(b, id=f"from-{b[0]}", marks=pytest.mark.fuzz) for b in batches),
     ]
 

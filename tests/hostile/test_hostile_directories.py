@@ -154,6 +154,7 @@ SPOILS: tuple[Spoil, ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("numbers", cases(250, 4, batch=25))
 def test_directories(numbers: list[int], runs: Path, tmp_path: Path) -> None:
     def trial(number: int) -> Iterable[Outcome]:

@@ -108,6 +108,7 @@ def test_what_makes_a_learner_the_papers_is_fixed(tmp_path: Path) -> None:
     assert len({c.seeds.order for c in runs.specs("toy", "random", "icarl")}) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("few_steps")
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 6, 8, groups=2)

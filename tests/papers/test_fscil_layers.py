@@ -213,6 +213,7 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
 # --- all of it ---
 
 
+@pytest.mark.thorough
 def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
     asked = ReproduceRequest(tmp_path, [0], names=list(PAPER.costly), data=[str(path)], items=QUICK)
     tables, failed = PAPER.reproduce(asked)

@@ -240,6 +240,7 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     assert all(set(rows_of(s.x)) <= train for s in stream.sessions)
 
 
+@pytest.mark.thorough
 def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,6 +120,7 @@ def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
     assert learner.footprint().get("samples", 0) == 0
 
 
+@pytest.mark.thorough
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 10)
     items = ["er.units=8", "er.memory.total=30", "gdumb.units=8", "gdumb.stop.epochs=1"]

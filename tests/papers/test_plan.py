@@ -208,6 +208,7 @@ def test_the_commands_of_a_plan_are_ours_and_make_files_before_they_read_them(na
         group.commands["verify"].make_context("verify", ["a.h5", "--no-such"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_runs_of_all_but_kemker(seeds: int, tmp_path: Path, images: Path) -> None:
     def plans(name: str, *data: str, items: Sequence[str] = ()) -> int:

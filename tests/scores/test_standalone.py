@@ -148,6 +148,7 @@ def old(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.thorough
 def test_an_older_record_loads_is_shown_and_scored(runs: Path, tmp_path: Path) -> None:
     for place in record_files.find(runs):
         data = old(record_files.load(place).to_json())
