@@ -180,6 +180,14 @@ def find_tests(path: str) -> list[list[str]]:
     return [found for part in parts if (found := [f for f in sorted(part) if "/test_" in f])]
 
 
+def compile_files(tree: Path) -> None:
+    """Compile source and tests once; no later run writes what it compiles of a mutant."""
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    env |= {"PYTHONPATH": str(tree / "src"), "PYTEST_ADDOPTS": ""}
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    subprocess.run(words, cwd=tree, env=env, stdout=subprocess.DEVNULL, check=True)
+
+
 def run_tests(tree: Path, tests: list[str], seconds: float) -> tuple[str, str]:
     """Run tests up to the first that fails: the outcome and what failed."""
     scratch = tempfile.mkdtemp(dir=tree.parent)
@@ -240,6 +248,7 @@ def main() -> None:
         for tree in trees:
             left = shutil.ignore_patterns(".git", ".venv", "*_cache", "__pycache__", "_build")
             shutil.copytree(ROOT, tree, symlinks=True, ignore=left)
+            compile_files(tree)
 
         def try_one(number: int) -> tuple[int, Mutant, str]:
             tree, mutant = trees.pop(), drawn[number]
