@@ -166,7 +166,7 @@ def list_importers(names: set[str]) -> set[str]:
 
 
 def find_tests(path: str) -> list[list[str]]:
-    """Test files that mirror the module, import it, and those of its room and its importers."""
+    """Tests that mirror the module, import it, and those of its room and its importers."""
     importers = list_importers({module_name(path)})
     direct = {f for f in importers if f.startswith("tests")}
     direct |= list_importers({Path(f).stem for f in direct if f.startswith("tests/helpers")})
@@ -174,10 +174,16 @@ def find_tests(path: str) -> list[list[str]]:
     room = {f for f in imports_by_file() if f.startswith(folder) and folder != "tests/"}
     mirrored = {f for f in room if f.startswith(f"{folder}test_{Path(path).stem.strip('_')}")}
     wide = room | {"tests/test_doctests.py"} | list_importers(set(map(module_name, importers)))
-    if path.startswith(("models", "protocols", "embedbench/learning", "embedbench/checks")):
-        wide.add("tests/checks/test_conformance.py")
+    suite = "tests/checks/test_conformance.py"
+    if path.startswith(("protocols", "embedbench/learning", "embedbench/checks")):
+        wide.add(suite)
+    elif path.startswith("models/"):
+        wide.discard(suite)
     parts = mirrored, direct - mirrored, wide - direct - mirrored
-    return [found for part in parts if (found := [f for f in sorted(part) if "/test_" in f])]
+    found = [[f for f in sorted(part) if "/test_" in f] for part in parts]
+    if path.startswith("models/"):  # its own checks, before other learners' tests
+        found.insert(2, [suite, "-k", Path(path).stem.strip("_").replace("_", "-")])
+    return [tests for tests in found if tests]
 
 
 def compile_files(tree: Path) -> None:

@@ -85,7 +85,9 @@ def test_tests_that_mirror_a_module_come_first_then_those_that_import_it_then_it
     assert direct == ["tests/checks/test_conformance.py", "tests/runs/test_grid.py"]
     others = ["tests/reports/test_page.py", "tests/scores/test_other.py", "tests/test_doctests.py"]
     assert wide == others
-    assert mutate.find_tests("models/som.py")[0] == ["tests/models/test_som.py"]
+    first, own, _ = mutate.find_tests("models/som.py")
+    assert first == ["tests/models/test_som.py"]
+    assert own == ["tests/checks/test_conformance.py", "-k", "som"]
 
 
 def test_a_mutant_is_killed_only_by_a_test_that_passes_without_it(
