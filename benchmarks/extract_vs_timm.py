@@ -113,6 +113,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--workers", type=int, default=2, help="of the plain loop's DataLoader")
     args = parser.parse_args()
+    if args.images <= 64:
+        parser.error(f"--images must be over 64, with which both sides warm up; got {args.images}")
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         prepare(folder, args.models, args.images)
