@@ -161,6 +161,9 @@ def test_tables_show_what_follows_and_mark_misprints() -> None:
     assert (rows["CEC"][0][3], rows["FCIL †"][0][2]) == ("67.0", "76.34")
     assert rows["Regularizer"][1]["aAcc"].texts()[0] == "62.82 *"
     case = table("A1")
+    assert case.heads == ("after", *map(str, range(1, 10)))
+    assert table("A6").heads == ("method", *map(str, range(2, 10)))
+    assert table("6").heads == ("layer", *map(str, range(9)))
     assert case.rows[1].labels[:3] == ("f_2", "85", "0")
     gaps = [v.difference for row in case.rows for v in row.values.values()]
     assert [g is not None and abs(g) <= 0.01 for g in gaps] == [True] * 20

@@ -115,7 +115,7 @@ def test_cifar_in_another_order_needs_its_numbers(tmp_path: Path) -> None:
     second = told.sample_ids[rows_of(stream.sessions[1].x)].tolist()
     assert sorted(second) == sorted(f"train/{int(n):05d}" for n in lines("cifar100")[1])
     (tmp_path / "file.h5").unlink()
-    hidden = cifar_file(tmp_path, "picture {}", order)
+    hidden = cifar_file(tmp_path, "train/{:09d}", order)  # no number of this data set
     with pytest.raises(UserError, match="session 0 of cifar100 should have 60 new"):
         FSCIL(lists="cifar100").build([hidden], seed=0)
 
