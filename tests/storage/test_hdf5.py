@@ -143,6 +143,16 @@ def test_a_tree_of_chunks_that_contains_itself(tmp_path: Path) -> None:
         opens(path)
 
 
+def test_a_chunk_in_the_place_of_the_files_own_head(tmp_path: Path) -> None:
+    """HDF5 reads it as zeros."""
+    path = made(tmp_path / "a.h5", table(data=np.arange(20), chunks=(10,)), libver="earliest")
+    data = bytearray(path.read_bytes())
+    node = data.index(b"TREE\x01")
+    data[node + 48 : node + 56] = bytes(8)  # the address of the first chunk
+    path.write_bytes(data)
+    assert "is not what it declares" in refusal(opens, path)
+
+
 def test_bytes_before_the_file_and_long_attributes(tmp_path: Path) -> None:
     path = made(tmp_path / "a.h5", member("x", 0), userblock_size=512)
     path.write_bytes(safe_hdf5.SIGNATURE + path.read_bytes()[8:])
