@@ -91,6 +91,7 @@ def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
         x, y = np.array(line.get_data(), dtype=float)
         np.testing.assert_allclose(y, 100 * np.mean([run.pooled for run in row.used], axis=0))
         assert x.tolist() == [0, 1, 2]
+    assert {*np.diff(axes.get_yticks())} <= {1, 2, 5, 10, 20, 50}
     assert not axes.collections  # three runs have no band: each is drawn
     thin = {tuple(line.get_ydata()) for line in axes.lines if line.get_linewidth() == 0.6}
     assert {tuple(100 * x for x in run.pooled) for row in learners for run in row.used} <= thin
@@ -118,6 +119,11 @@ def test_five_runs_have_a_band(tmp_path: Path) -> None:
     stat = Stat.of(100 * run.pooled[2] for run in row.used)
     for end in (stat.mean - stat.half, stat.mean + stat.half):
         assert np.isclose(band, end).any()
+    assert [c.get_alpha() for c in axes.collections] == [0.15]
+    many = [make(f"l{i}", seed=seed) for i in range(8) for seed in range(5)]
+    keep(tmp_path / "many", *many)
+    (axes,) = curves(collect(tmp_path / "many")).axes
+    assert {c.get_alpha() for c in axes.collections} == {0.06}  # paler, since they overlap
 
 
 def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:

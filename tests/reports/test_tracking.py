@@ -5,13 +5,14 @@ import re
 import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from pinned_runs import CHANCE, MLP, STREAM, edit, write_references, write_runs
 
 from embedbench.errors import UserError
 from embedbench.reports import trackers
-from embedbench.reports.load_results import Run
+from embedbench.reports.load_results import Run, load_runs
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import fill_reference
@@ -197,3 +198,14 @@ def test_wandb_gets_runs_steps_and_settings(root: Path, monkeypatch: pytest.Monk
     assert (config["learner"], config["learner.units"]) == ("mlp", 400)
     pooled = record_files.load(root / MLP).pooled
     assert [s["scores/class_accuracy"] for s in steps] == pytest.approx(pooled)
+
+
+def test_wandb_is_told_of_a_run_that_was_interrupted(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setattr(wandb, "init", lambda **given: started)
+    started, tracker = mock.Mock(), trackers.WeightsAndBiases("project")
+    tracker.cell_started(load_runs(root)[0])
+    tracker.close()
+    started.finish.assert_called_once_with(exit_code=1)

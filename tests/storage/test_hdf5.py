@@ -153,6 +153,17 @@ def test_a_chunk_in_the_place_of_the_files_own_head(tmp_path: Path) -> None:
     assert "is not what it declares" in refusal(opens, path)
 
 
+def test_a_chunk_that_is_there_twice(tmp_path: Path) -> None:
+    path = made(tmp_path / "a.h5", table(data=np.arange(30), chunks=(10,)), libver="earliest")
+    data = bytearray(path.read_bytes())
+    node = data.index(b"TREE\x01")  # 24 bytes, then keys of 24 bytes and addresses by turns
+    entries = [node + 24 + 32 * i for i in range(4)]
+    data[node + 6] = 4
+    data[entries[1] : entries[3] + 56] = data[entries[0] : entries[3] + 24]
+    path.write_bytes(data)
+    assert "are not all there" in refusal(opens, path)
+
+
 def test_bytes_before_the_file_and_long_attributes(tmp_path: Path) -> None:
     path = made(tmp_path / "a.h5", member("x", 0), userblock_size=512)
     path.write_bytes(safe_hdf5.SIGNATURE + path.read_bytes()[8:])
