@@ -2,7 +2,6 @@
 
 import doctest
 import importlib
-import os
 import pkgutil
 
 import pytest
@@ -14,12 +13,9 @@ MODULES = sorted(
     for m in pkgutil.walk_packages(embedbench.__path__, "embedbench.")
     if not m.ispkg and not m.name.endswith("__main__")
 )
-# The example of a learner trains it: without THOROUGH=1 a third of them is run.
-LEARNERS = [name for name in MODULES if name.startswith("embedbench.models.")]
-LATER = {n for i, n in enumerate(LEARNERS) if i % 3 and os.environ.get("THOROUGH") != "1"}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name not in LATER])
+@pytest.mark.parametrize("name", MODULES)
 def test_examples_of(name: str) -> None:
     failed, _ = doctest.testmod(importlib.import_module(name))
     assert failed == 0

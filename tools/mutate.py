@@ -175,14 +175,15 @@ def find_tests(path: str) -> list[list[str]]:
     mirrored = {f for f in room if f.startswith(f"{folder}test_{Path(path).stem.strip('_')}")}
     wide = room | {"tests/test_doctests.py"} | list_importers(set(map(module_name, importers)))
     suite = "tests/checks/test_conformance.py"
-    if path.startswith(("protocols", "embedbench/learning", "embedbench/checks")):
-        wide.add(suite)
-    elif path.startswith("models/"):
+    learner = path.startswith("models/") and not path.startswith("models/_")
+    if learner:
         wide.discard(suite)
+    elif path.startswith(("models", "protocols", "embedbench/learning", "embedbench/checks")):
+        wide.add(suite)
     parts = mirrored, direct - mirrored, wide - direct - mirrored
     found = [[f for f in sorted(part) if "/test_" in f] for part in parts]
-    if path.startswith("models/"):  # its own checks, before other learners' tests
-        found.insert(2, [suite, "-k", Path(path).stem.strip("_").replace("_", "-")])
+    if learner:  # its own checks, before other learners' tests
+        found.insert(2, [suite, "-k", Path(path).stem.replace("_", "-")])
     return [tests for tests in found if tests]
 
 

@@ -23,8 +23,8 @@ def cases(total: int, share: int, past: Sequence[int] = (), batch: int = 50) -> 
     rest = [n for n in range(total) if n not in [*often, *first]]
     batches = [rest[k : k + batch] for k in range(0, len(rest), batch)]
     return [
-        pytest.param(often, id="often"),
-        pytest.param(first, id="share", marks=pytest.mark.thorough),
+        *([pytest.param(often, id="often")] if often else []),
+        *([pytest.param(first, id="share", marks=pytest.mark.thorough)] if first else []),
         *(pytest.param(b, id=f"from-{b[0]}", marks=pytest.mark.fuzz) for b in batches),
     ]
 

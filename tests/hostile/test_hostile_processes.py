@@ -68,7 +68,7 @@ def _same_runs(out: Path, expected: Expected, power: bool = False) -> None:
     assert left == [] or (power and all(n.endswith((".lease", ".partial")) for n in left)), left
 
 
-@pytest.mark.parametrize("numbers", cases(20, 0, batch=5)[2:])
+@pytest.mark.parametrize("numbers", cases(20, 0, batch=5))
 def test_several_runs_at_once(numbers: list[int], expected: Expected, tmp_path: Path) -> None:
     for number in numbers:
         out, log = tmp_path / f"out{number}", tmp_path / f"{number}.log"
@@ -90,7 +90,7 @@ def test_several_runs_at_once(numbers: list[int], expected: Expected, tmp_path: 
             assert set(times.values()) == {1}, f"made twice: {times}"
 
 
-@pytest.mark.parametrize("numbers", cases(10, 0, batch=5)[2:])
+@pytest.mark.parametrize("numbers", cases(10, 0, batch=5))
 def test_two_extractions_at_once(numbers: list[int], expected: Expected, tmp_path: Path) -> None:
     for number in numbers:
         out = tmp_path / f"{number}.h5"
@@ -102,7 +102,7 @@ def test_two_extractions_at_once(numbers: list[int], expected: Expected, tmp_pat
         assert not list(tmp_path.glob(f".{number}.h5*"))
 
 
-@pytest.mark.parametrize("numbers", cases(30, 0, batch=6)[2:])
+@pytest.mark.parametrize("numbers", cases(30, 0, batch=6))
 def test_one_of_two_runs_is_killed(numbers: list[int], expected: Expected, tmp_path: Path) -> None:
     for number in numbers:
         draw = drawn("one of two", number)
@@ -121,7 +121,7 @@ def test_one_of_two_runs_is_killed(numbers: list[int], expected: Expected, tmp_p
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power-cut"])
-@pytest.mark.parametrize("numbers", cases(50, 0, batch=5)[2:])
+@pytest.mark.parametrize("numbers", cases(50, 0, batch=5))
 def test_killed_and_begun_again(
     numbers: list[int], power: bool, expected: Expected, tmp_path: Path
 ) -> None:

@@ -88,6 +88,7 @@ def test_tests_that_mirror_a_module_come_first_then_those_that_import_it_then_it
     first, own, _ = mutate.find_tests("models/som.py")
     assert first == ["tests/models/test_som.py"]
     assert own == ["tests/checks/test_conformance.py", "-k", "som"]
+    assert "tests/checks/test_conformance.py" in mutate.find_tests("models/_som.py")[-1]
 
 
 def test_a_mutant_is_killed_only_by_a_test_that_passes_without_it(
