@@ -1,33 +1,42 @@
 """Random mutants of the source, so many from each room: which of them do the tests notice?
 
-Each is tried in a copy of the tree, by the tests that mirror its module, then those that import
-it, then those of its room and of the modules that import it. A test kills a mutant only if it
-passes without it. Same tree and same seed, same mutants. Whether a survivor changes anything that
-a user can see is for a reader to say. By hand: mutmut and cosmic-ray run one command for all.
+All tests run once, and it is noted which lines each of them reaches. Each mutant is then tried in a
+copy of the tree: first by a few quick tests that reach its line, then by all others that do, or
+that name or reach its file. A test kills a mutant only if it passes without it. Same tree and same
+seed, same mutants. Whether a survivor changes anything that a user can see is for a reader to say.
+By hand: mutmut and cosmic-ray run one command for all.
 """
 
 import argparse
 import ast
 import difflib
+import json
+import multiprocessing
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 
+import coverage
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
+QUICK, MOST = 5.0, 150.0  # seconds of the first tests that a mutant meets, and of all
+CONTEXT = multiprocessing.get_context("forkserver")
+LIBRARIES = ["coverage", "h5py", "hypothesis", "pytest", "scipy.stats", "sklearn", "torch", "typer"]
 PLACES = ("embedbench", "extract", "models", "protocols")
 PAIRS = "Lt LtE, Gt GtE, Eq NotEq, Is IsNot, In NotIn, Add Sub, Mult Div, BitAnd BitOr, And Or"
 SWAPS = {getattr(ast, a): getattr(ast, b) for a, b in map(str.split, PAIRS.split(","))}
@@ -117,8 +126,10 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 def mutants_by_room() -> dict[str, list[Mutant]]:
     """All mutants of the source."""
     found: dict[str, list[Mutant]] = {}
-    for path in sorted(f for f in imports_by_file() if not f.startswith("tests")):
-        for mutant in list_mutants(path, (ROOT / path).read_text(encoding="utf-8")):
+    files = [f for p in PLACES for f in (ROOT / p).rglob("*.py") if f.resolve() == f]  # no links
+    for file in sorted(files):
+        path = str(file.relative_to(ROOT))
+        for mutant in list_mutants(path, file.read_text(encoding="utf-8")):
             found.setdefault(mutant.room, []).append(mutant)
     return found
 
@@ -136,84 +147,135 @@ def draw(count: int, seed: int, rooms: set[str]) -> list[Mutant]:
     return drawn
 
 
-def module_name(path: str) -> str:
-    name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return name if name.startswith("embedbench") else f"embedbench.{name}"
+@dataclass(frozen=True)
+class Trace:
+    """What the tests that passed did: seconds of each, and the tests that reached each line."""
+
+    seconds: dict[str, float]
+    lines: dict[str, dict[int, list[str]]]
+
+    def find_tests(self, mutant: Mutant) -> list[list[str]]:
+        """Quick tests of the mutant's line, then the others, each set the most apt first."""
+        raw = (ROOT / mutant.path).read_bytes()
+        first, last = (raw.count(b"\n", 0, at) + 1 for at in (mutant.start, mutant.end))
+        reached = self.lines.get(mutant.path, {})
+        on_line = {test for n in range(first, last + 1) for test in reached.get(n, ())}
+        stem = Path(mutant.path).stem.strip("_")
+        every = on_line.union(*reached.values())
+        every |= {test for test in self.seconds if mentions(test.split("::")[0], stem)}
+
+        def aptness(test: str) -> tuple[bool, bool, float]:
+            mirrors = Path(test.split("::")[0]).stem.startswith(f"test_{stem}")
+            return test not in on_line, not mirrors, self.seconds[test]
+
+        tests = sorted(every & self.seconds.keys(), key=aptness)
+        spent = list(accumulate(self.seconds[test] for test in tests))
+        quick = sum(1 for _ in takewhile(lambda s: s < QUICK, spent[:50])) or 1
+        most = sum(1 for _ in takewhile(lambda s: s < MOST, spent))
+        return [part for part in (tests[:quick], tests[quick:most]) if part]
 
 
 @cache
-def imports_by_file() -> dict[str, set[str]]:
-    """The Python files of source and tests; modules each imports, and `module.name` of names."""
-    found: dict[str, set[str]] = {}
-    for path in [p for place in (*PLACES, "tests") for p in (ROOT / place).rglob("*.py")]:
-        if path.resolve() != path:  # behind a link of embedbench/
-            continue
-        name = str(path.relative_to(ROOT))
-        here, found[name] = module_name(name).split("."), set()
-        here = here if path.name == "__init__.py" else here[:-1]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found[name] |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                base = here[: len(here) - node.level + 1] if node.level else []
-                module = ".".join([*base, *filter(None, [node.module])])
-                found[name] |= {module} | {f"{module}.{alias.name}" for alias in node.names}
-    return found
+def mentions(file: str, stem: str) -> bool:
+    """Whether a test file mentions a module."""
+    return stem in (ROOT / file).read_text(encoding="utf-8")
 
 
-def list_importers(names: set[str]) -> set[str]:
-    return {path for path, imported in imports_by_file().items() if imported & names}
+class Tracer:
+    """A plug-in of pytest: which lines each test reaches, written into a folder at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.seconds, self.red = folder, Counter[str](), set[str]()
+        file = folder / f"lines.{os.getpid()}"
+        self.coverage = coverage.Coverage(file, source=PLACES, config_file=False, messages=False)
+        self.coverage.start()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.coverage.switch_context(item.nodeid)
+        return (yield)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+        if not report.passed:
+            self.red.add(report.nodeid)
+
+    def pytest_unconfigure(self) -> None:
+        self.coverage.stop()
+        self.coverage.save()
+        passed = {test: s for test, s in self.seconds.items() if test not in self.red}
+        (self.folder / f"seconds.{os.getpid()}").write_text(json.dumps(passed), encoding="utf-8")
 
 
-def find_tests(path: str) -> list[list[str]]:
-    """Tests that mirror the module, import it, and those of its room and its importers."""
-    importers = list_importers({module_name(path)})
-    direct = {f for f in importers if f.startswith("tests")}
-    direct |= list_importers({Path(f).stem for f in direct if f.startswith("tests/helpers")})
-    folder = f"tests/{Path(path.removeprefix('embedbench/')).parent}/".replace("/./", "/")
-    room = {f for f in imports_by_file() if f.startswith(folder) and folder != "tests/"}
-    mirrored = {f for f in room if f.startswith(f"{folder}test_{Path(path).stem.strip('_')}")}
-    wide = room | {"tests/test_doctests.py"} | list_importers(set(map(module_name, importers)))
-    suite = "tests/checks/test_conformance.py"
-    learner = path.startswith("models/") and not path.startswith("models/_")
-    if learner:
-        wide.discard(suite)
-    elif path.startswith(("models", "protocols", "embedbench/learning", "embedbench/checks")):
-        wide.add(suite)
-    parts = mirrored, direct - mirrored, wide - direct - mirrored
-    found = [[f for f in sorted(part) if "/test_" in f] for part in parts]
-    if learner:  # its own checks, before other learners' tests
-        found.insert(2, [suite, "-k", Path(path).stem.replace("_", "-")])
-    return [tests for tests in found if tests]
+def pytest_configure(config: pytest.Config) -> None:
+    """Trace the tests of this process (`-p mutate`), if it runs any itself."""
+    folder = os.environ.get("MUTATE_TRACE")
+    if folder and (hasattr(config, "workerinput") or not config.getoption("numprocesses", 0)):
+        config.pluginmanager.register(Tracer(Path(folder)))
 
 
-def compile_files(tree: Path) -> None:
-    """Compile source and tests once; no later run writes what it compiles of a mutant."""
+def trace_tests(tree: Path, jobs: int) -> Trace:
+    """Run all tests of a tree."""
+    folder = Path(tempfile.mkdtemp(dir=tree.parent))
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    env |= {"PYTHONPATH": str(tree / "src"), "PYTEST_ADDOPTS": ""}
-    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    subprocess.run(words, cwd=tree, env=env, stdout=subprocess.DEVNULL, check=True)
+    paths = os.pathsep.join([str(tree / "src"), str(Path(__file__).parent)])
+    env |= {"PYTHONPATH": paths, "THOROUGH": "1", "MUTATE_TRACE": str(folder)}
+    words = [sys.executable, "-m", "pytest", "-p", "mutate", "-q", "-n", str(jobs)]
+    words += ["-p", "no:cacheprovider", f"--basetemp={folder}/pytest"]
+    subprocess.run(words, cwd=tree, env=env, check=False)
+    seconds: dict[str, float] = {}
+    lines: dict[str, dict[int, list[str]]] = {}
+    for part in folder.glob("seconds.*"):
+        seconds |= json.loads(part.read_text(encoding="utf-8"))
+    for part in folder.glob("lines.*"):
+        data = coverage.CoverageData(part)
+        data.read()
+        for file in data.measured_files():
+            into = lines.setdefault(str(Path(file).resolve().relative_to(tree.resolve())), {})
+            for line, tests in data.contexts_by_lineno(file).items():
+                into.setdefault(line, []).extend(tests)
+    return Trace(seconds, lines)
 
 
 def run_tests(tree: Path, tests: list[str], seconds: float) -> tuple[str, str]:
     """Run tests up to the first that fails: the outcome and what failed."""
+    mine, theirs = CONTEXT.Pipe(duplex=False)
+    child = CONTEXT.Process(target=_run_tests, args=(tree, tests, theirs))
+    child.start()
+    theirs.close()
+    try:
+        return mine.recv() if mine.poll(seconds) else ("killed", "no end")
+    except EOFError:
+        return "killed", "the process"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
+        child.join()
+
+
+def _run_tests(tree: Path, tests: list[str], answer: Any) -> None:
+    """The same in a process of its own that has imported the libraries, and nothing of ours."""
+    os.setsid()
+    os.chdir(tree)
+    for stream in (0, 1, 2):
+        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
     scratch = tempfile.mkdtemp(dir=tree.parent)
-    env = {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": scratch}
-    env |= {"THOROUGH": "1", "PYTEST_ADDOPTS": ""}
-    more: Any = {"env": os.environ | env, "start_new_session": True}
-    words = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-rfE", "--tb=no", *tests]
-    words += [f"--basetemp={scratch}/pytest", "-p", "no:cacheprovider"]
-    with subprocess.Popen(words, cwd=tree, stdout=subprocess.PIPE, text=True, **more) as child:
-        try:
-            said, _ = child.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return "slow", ""
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            shutil.rmtree(scratch, ignore_errors=True)
-    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", said, re.MULTILINE)
-    return ("survived" if child.returncode in (0, 5) else "killed"), failed[1] if failed else ""
+    os.environ |= {"PYTHONPATH": str(tree / "src"), "TMPDIR": scratch, "THOROUGH": "1"}
+    tempfile.tempdir = scratch
+    sys.path.insert(0, str(tree / "src"))
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    failed: list[str] = []
+
+    class Listener:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            failed.extend([report.nodeid] if report.failed else [])
+
+    words = ["-x", "-n", "0", "--tb=no", "-p", "no:cacheprovider", f"--basetemp={scratch}/pytest"]
+    code = pytest.main([*words, *tests], [Listener()])
+    answer.send(("survived" if code in (0, 5) else "killed", failed[0] if failed else "collection"))
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 @cache
@@ -221,18 +283,19 @@ def passes(tree: Path, tests: tuple[str, ...], seconds: float) -> bool:
     return run_tests(tree, list(tests), seconds)[0] == "survived"
 
 
-def judge(mutant: Mutant, tree: Path, seconds: float) -> tuple[str, str]:
+def judge(mutant: Mutant, tree: Path, trace: Trace) -> tuple[str, str]:
     """Whether a test notices the mutant that passes (in time) without it, and which."""
     target = tree / mutant.path
-    source, final = target.read_text(encoding="utf-8"), "survived"
-    for tests in find_tests(mutant.path):
+    source = target.read_text(encoding="utf-8")
+    for tests in trace.find_tests(mutant):
+        seconds = 30 + 4 * sum(trace.seconds[test] for test in tests)
         target.write_text(mutant.apply(source), encoding="utf-8")
         outcome, failed = run_tests(tree, tests, seconds)
         target.write_text(source, encoding="utf-8")
-        final = "slow" if outcome == "slow" else final  # it runs for ever, or the tests need longer
-        if outcome != "survived" and passes(tree, (failed,) if failed else tuple(tests), seconds):
-            return "killed", failed or "no end"
-    return final, ""
+        known = failed in trace.seconds
+        if outcome == "killed" and passes(tree, (failed,) if known else tuple(tests), seconds):
+            return "killed", failed
+    return "survived", ""
 
 
 def main() -> None:
@@ -242,7 +305,6 @@ def main() -> None:
     parser.add_argument("--rooms", default="", help="only these rooms: scores,files")
     parser.add_argument("--only", default="", help="only these of the drawn, by number: 7,12")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time, a copy each")
-    parser.add_argument("--seconds", type=float, default=120.0, help="at most, for a set of tests")
     parser.add_argument("--list", action="store_true", help="show the drawn mutants, run nothing")
     asked = parser.parse_args()
     drawn = draw(asked.count, asked.seed, set(filter(None, asked.rooms.split(","))))
@@ -255,13 +317,18 @@ def main() -> None:
         for tree in trees:
             left = shutil.ignore_patterns(".git", ".venv", "*_cache", "__pycache__", "_build")
             shutil.copytree(ROOT, tree, symlinks=True, ignore=left)
-            compile_files(tree)
+        os.environ |= {"OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": ""}
+        CONTEXT.set_forkserver_preload(LIBRARIES)
+        trace = trace_tests(trees[0], asked.jobs)
+        print(f"{len(trace.seconds)} tests passed", flush=True)
 
         def try_one(number: int) -> tuple[int, Mutant, str]:
             tree, mutant = trees.pop(), drawn[number]
-            outcome, failed = judge(mutant, tree, asked.seconds)
+            began = time.monotonic()
+            outcome, failed = judge(mutant, tree, trace)
             trees.append(tree)
-            print(f"{number} {outcome} {mutant.path} {mutant.kind} {failed}", flush=True)
+            seconds = f"{time.monotonic() - began:.0f} s"
+            print(f"{number} {outcome} {mutant.path} {mutant.kind} {seconds} {failed}", flush=True)
             return number, mutant, outcome
 
         print_table(list(pool.map(try_one, sorted(chosen))))

@@ -42,26 +42,31 @@ def test_what_a_mutant_changes() -> None:
     assert {m.room for m in mutants} == {"models"}
 
 
+TESTS = """import sys
+sys.path.insert(0, ".")
+from models.one import double
+
+def test_red(): assert double(0) == 1
+def test_green(): assert double(2) == 4
+def test_other(): pass
+"""
+
+
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small tree in the place of ours."""
     for name, text in {
         "embedbench/scores/metrics.py": SOURCE,
-        "embedbench/scores/table.py": "from .metrics import One\nx = 1\n",
         "embedbench/text/lines.py": "x = 2\n",
-        "models/som.py": "x = 3 + 4\n",
-        "tests/checks/test_conformance.py": "from embedbench.scores.metrics import One\n",
-        "tests/helpers/toy.py": "from embedbench.scores import metrics\n",
-        "tests/models/test_som.py": "import embedbench.models.som\n",
-        "tests/runs/test_grid.py": "import toy\n",
-        "tests/scores/test_metrics.py": "",
-        "tests/scores/test_other.py": "",
-        "tests/reports/test_page.py": "from embedbench.scores import table\n",
+        "models/__init__.py": "",
+        "models/one.py": "def double(n):\n    return n * 2\n",
+        "tests/models/test_one.py": TESTS,
+        "tests/runs/test_grid.py": "ncm = 'one'\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.setattr(mutate, "ROOT", tmp_path)
-    for cached in (mutate.imports_by_file, mutate.mutants_by_room):
+    for cached in (mutate.mutants_by_room, mutate.mentions):
         monkeypatch.setattr(mutate, cached.__name__, cache(cached.__wrapped__))
     return tmp_path
 
@@ -79,37 +84,45 @@ def test_a_seed_decides_and_every_room_has_its_share() -> None:
 
 
 @pytest.mark.usefixtures("tree")
-def test_tests_that_mirror_a_module_come_first_then_those_that_import_it_then_its_room() -> None:
-    mirrored, direct, wide = mutate.find_tests("embedbench/scores/metrics.py")
-    assert mirrored == ["tests/scores/test_metrics.py"]
-    assert direct == ["tests/checks/test_conformance.py", "tests/runs/test_grid.py"]
-    others = ["tests/reports/test_page.py", "tests/scores/test_other.py", "tests/test_doctests.py"]
-    assert wide == others
-    first, own, _ = mutate.find_tests("models/som.py")
-    assert first == ["tests/models/test_som.py"]
-    assert own == ["tests/checks/test_conformance.py", "-k", "som"]
-    assert "tests/checks/test_conformance.py" in mutate.find_tests("models/_som.py")[-1]
+def test_quick_tests_of_the_line_come_first_then_those_of_the_file() -> None:
+    seconds = {
+        "tests/models/test_one.py::test_slow": 4.0,
+        "tests/models/test_one.py::test_other": 0.1,
+        "tests/runs/test_grid.py::test_far": 2.0,
+        "tests/runs/test_grid.py::test_long": 200.0,
+        "tests/runs/test_grid.py::test_quick": 0.1,
+    }
+    slow, other, far, long, quick = seconds
+    reached = {1: [""], 2: [slow, far, quick, "tests/models/test_one.py::test_red"]}
+    trace = mutate.Trace(seconds, {"models/one.py": reached})
+    mutant = next(m for m in mutate.mutants_by_room()["models"] if m.kind == "operator")
+    assert trace.find_tests(mutant) == [[slow, quick], [far, other]]
+    del reached[2][1]  # nothing that reaches the line, but it names the module
+    assert trace.find_tests(mutant) == [[slow, quick, other], [far]]
+    assert long not in str(trace.find_tests(mutant))
 
 
+@pytest.mark.thorough
 def test_a_mutant_is_killed_only_by_a_test_that_passes_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "one.py").write_text("def double(n):\n    return n * 2\n", encoding="utf-8")
-    (tmp_path / "test_one.py").write_text(
-        "import sys\nsys.path.insert(0, '.')\nfrom one import double\n"
-        "def test_red(): assert double(0) == 1\n"
-        "def test_green(): assert double(2) == 4\n",
-        encoding="utf-8",
-    )
-    monkeypatch.setattr(mutate, "ROOT", tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take a second to import
     monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
-    first, second = mutate.list_mutants("one.py", (tmp_path / "one.py").read_text())[:2]
-    assert (first.kind, second.kind) == ("return", "operator")
-    for tests, outcome in (("::test_green", "killed"), ("::test_red", "survived")):
-        monkeypatch.setattr(mutate, "find_tests", lambda _, t=tests: [[f"test_one.py{t}"]])
-        assert mutate.judge(first, tmp_path, 60.0)[0] == outcome
-    assert "n * 2" in (tmp_path / "one.py").read_text()
+    trace = mutate.trace_tests(tree, 1)
+    green, other = (f"tests/models/test_one.py::test_{name}" for name in ("green", "other"))
+    assert set(trace.seconds) == {green, other}  # red is red without a mutant
+    assert set(trace.lines["models/one.py"][2]) == {
+        green,
+        "tests/models/test_one.py::test_red",
+    }
+    mutant = next(m for m in mutate.mutants_by_room()["models"] if m.kind == "return")
+    assert mutate.judge(mutant, tree, trace) == ("killed", green)
+    monkeypatch.setattr(mutate.Trace, "find_tests", lambda *_: [[other]])
+    assert mutate.judge(mutant, tree, trace) == ("survived", "")
+    monkeypatch.setattr(mutate.Trace, "find_tests", lambda *_: [[other], [green]])
+    monkeypatch.setattr(mutate, "passes", lambda *_: False)  # as if it were red without it
+    assert mutate.judge(mutant, tree, trace) == ("survived", "")
+    assert "n * 2" in (tree / "models/one.py").read_text()
 
 
 @pytest.mark.usefixtures("tree")
