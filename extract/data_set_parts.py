@@ -1,13 +1,13 @@
 """The parts of a data set by their usual names, and one source made of them."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.files import sample_metadata
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 
@@ -143,10 +143,3 @@ def parse_address(source: str) -> tuple[str, dict[str, str], str]:
             )
         options[key] = value
     return address.partition("/")[2], options, place
-
-
-def check_options(options: Collection[str], known: Collection[str], source: str) -> None:
-    """Raise UserError for an option that a source does not have."""
-    for key in options:
-        if key not in known:
-            raise unknown(f"option of {source}:", key, known)

@@ -40,30 +40,23 @@ class ColumnRules:
     time: str | None = None
 
     def applied(self, source: Source) -> Source:
-        """Return a source with these columns; its own ones are replaced, and its remark says so."""
-        listed = {} if self.listed is None else read_list(Path(self.listed), source.ids)
+        """Return a source with these columns, in the place of its own ones."""
+        columns: dict[str, Any] = {}
+        if self.listed is not None:
+            columns |= read_list(Path(self.listed), source.ids)
+        if twice := [name for name in columns if getattr(self, name) is not None]:
+            raise UserError(
+                f"column {twice[0]!r} is in {self.listed}, and --{twice[0]}-from makes it too; "
+                "drop one of them."
+            )
+        if self.domain == FOLDER:
+            source = by_domain(source)
         for name in COLUMNS:
             rule = getattr(self, name)
-            if rule is None and name not in listed:
-                continue
-            if rule is not None and name in listed:
-                raise UserError(
-                    f"column {name!r} is in {self.listed}, and --{name}-from makes it too; drop "
-                    "one of them."
-                )
-            if getattr(source, name) is not None:
-                said = f"its column {name} is replaced, as an option asks."
-                source = replace(source, remark=f"{source.remark} {source.name}: {said}".strip())
-            if name == "domain" and rule == FOLDER:
-                source = by_domain(source)
-                continue
-            values: Any = listed.get(name)
-            if rule is not None:
+            if rule is not None and (name, rule) != ("domain", FOLDER):
                 found = groups(source.ids, rule, f"--{name}-from")
-                values = _numbers(source, found) if name == "time" else np.array(found)
-            given: dict[str, Any] = {name: values}
-            source = replace(source, **given)
-        return source
+                columns[name] = _numbers(source, found) if name == "time" else np.array(found)
+        return replace(source, **columns)
 
 
 NO_COLUMNS = ColumnRules()

@@ -25,7 +25,7 @@ from embedbench.system.callback_types import Notify, Progress
 from embedbench.system.cpu_threads import cores, limit_threads
 
 from . import open_backbone as backbones
-from .backbone import DECODERS, DTYPES, OURS, PILLOW, Backbone, arithmetic_of, by_torchvision
+from .backbone import DTYPES, Backbone
 from .open_source import open_source
 from .source import PIXELS, Content, Source, open_image, unusable
 
@@ -53,7 +53,6 @@ def quiet_readers() -> Iterator[None]:
     """Keep readers from printing warnings: about files that are odd, large or damaged."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
-        warnings.filterwarnings("ignore", module=r"torchvision\.io")  # drops its decoders one day
         warnings.filterwarnings("ignore", r"Chunk \(non-data\)|Reached EOF|Incomplete chunk")  # WAV
         yield
 
@@ -87,8 +86,6 @@ def _prepared(content: Content, backbone: Backbone, holds: str) -> Array:
         return backbone.prepare(content)
     image = open_image(content)
     with _one_large if image.width * image.height > LARGE else nullcontext():
-        if backbone.decoder != PILLOW and isinstance(content, bytes):
-            image = by_torchvision(image, content, backbone.device)
         return backbone.prepare(image)
 
 
@@ -158,19 +155,6 @@ def compute_batches(
 # --- the work: rows, block by block ---
 
 
-@dataclass(frozen=True)
-class Facts:
-    """The facts of an extraction that one process finds: a file is made from them and the blocks.
-
-    `job` is what must agree for two pieces of work to belong to one file; its `backbone` and
-    `preprocessing`, and `arithmetic`, are parts of the provenance; the user is told the remark.
-    """
-
-    job: dict[str, Any]
-    arithmetic: dict[str, Any]
-    remark: str = ""
-
-
 class MissingBlocks:
     """The blocks that are not there yet, as this process sees them; others may be at some of them.
 
@@ -223,8 +207,7 @@ def block_rows(block: int, n: int) -> range:
 class ExtractionWork:
     """The facts that determine the rows: source, backbone, batch size, threads of an operation.
 
-    `workers` threads decode and, on a CPU, run the backbone; they decide no bits. The user is told
-    the remark.
+    `workers` threads decode and, on a CPU, run the backbone; they decide no bits.
     """
 
     job: "Job"
@@ -233,10 +216,9 @@ class ExtractionWork:
     batch: int
     workers: int
     threads: int
-    remark: str
 
-    def facts(self) -> Facts:
-        """Return what the file says of this work."""
+    def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what must agree for blocks to belong to one file, and its `arithmetic`."""
         backbone, kind = self.backbone, self.backbone.device.type
         job = {
             "samples": self.source.digest,
@@ -244,7 +226,7 @@ class ExtractionWork:
             "backbone": backbone.backbone,
             "preprocessing": backbone.preprocessing,
             "dtype": backbone.dtype,
-            "device": kind if self.job.any_device else _device(backbone.device),
+            "device": _device(backbone.device),
             "batch size": self.batch,
             "threads": self.threads,
             "torch": torch.__version__,
@@ -253,13 +235,9 @@ class ExtractionWork:
         made_on = {"dtype": backbone.dtype, "device_kind": kind}
         if kind == "cuda":
             made_on["device_name"] = _device(backbone.device)
-        return Facts(job, made_on, self.remark)
+        return job, made_on
 
-    def fill(self, blocks: MissingBlocks, free: Sequence[int]) -> None:
-        """Compute free blocks that no other process is at by now."""
-        self.fill_some(blocks.partial, free, blocks.report)
-
-    def fill_some(
+    def fill(
         self,
         partial: Partial,
         blocks: Sequence[int],
@@ -327,7 +305,6 @@ class ExtractionWork:
                 for i, sample in enumerate(decoded)
                 if sample.problem
             ],
-            "device": _device(self.backbone.device),
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
         return first // Partial.BLOCK
@@ -349,12 +326,36 @@ CPU_LANES, CUDA_LANES = 8, 16  # most threads; more would wait for Python's lock
 
 @dataclass(frozen=True)
 class Job:
-    """The request to `pipeline.extract`, but for the split; see there.
+    """The rows that `pipeline.extract` is asked for.
 
     Parameters
     ----------
-    any_device : bool
-        Whether blocks of other models of GPU, or of other vector units, belong to the same file.
+    source : str
+        See `open_source`.
+    backbone : str or None
+        `pixels` (flat values), `none` (a pixel file), `log-mel` (for sounds), a model of timm, or
+        `hf:NAME`, a model of transformers. None: the shipped backbone, for the source `demo` only.
+    weights : str or PathLike or None
+        File of weights, `shipped` for those in the package, or None for timm's own.
+    layers : sequence of str
+        Intermediate embeddings, such as `block-8`, `8`, `last4` or `all`.
+    dtype : str
+        Arithmetic: `float32`, `bfloat16` or `float16`; the last two are stored as float16.
+    size : int or None
+        Input height and width instead of the model's own; seconds of sounds (default 10); with
+        `hf:`, tokens of texts.
+    device : str
+        `auto`, `cpu`, `cuda`, `cuda:1`, …
+    skip_bad : bool
+        Leave out samples that cannot be decoded, and list them in the provenance.
+    workers : int or None
+        Threads that decode and, on a CPU, run the backbone; by default as many as cores, at most 8
+        (16 with a card).
+    threads : int or None
+        Threads of one operation, which decide the last bits; by default 1, or more where there are
+        more cores than `workers`.
+    batch_size : int or None
+        Samples per forward pass; by default 4 on a CPU and 128 on a card.
     cpus : int or None
         Cores of a process at work; None: all that it may use.
     directory : str
@@ -362,28 +363,23 @@ class Job:
     """
 
     source: str
-    backbone: str | None
-    weights: str | None = None
-    layers: tuple[str, ...] = ()
+    backbone: str | None = None
+    weights: str | os.PathLike[str] | None = None
+    layers: Sequence[str] = ()
     dtype: str = "float32"
     size: int | None = None
     device: str = "auto"
-    decoder: str = PILLOW
     skip_bad: bool = False
     workers: int | None = None
     threads: int | None = None
     batch_size: int | None = None
-    any_device: bool = False
     cpus: int | None = None
     directory: str = ""
 
     def __post_init__(self) -> None:
-        for option, value, known in (
-            ("--dtype", self.dtype.removesuffix("!"), DTYPES),
-            ("--decoder", self.decoder, DECODERS),
-        ):
-            if value not in known:
-                raise UserError(f"{option} must be one of {', '.join(known)}, not {value!r}.")
+        object.__setattr__(self, "layers", tuple(self.layers))
+        if self.dtype not in DTYPES:
+            raise UserError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}.")
 
     def elsewhere(self, cpus: int) -> Self:
         """Return the job as other processes can open it, each with so many cores.
@@ -401,18 +397,14 @@ class Job:
         name, file = backbones.choose_backbone(self.source, self.backbone, self.weights)
         backbones.check_kind(name, source)
         where = backbones.choose_device(self.device)
-        dtype, remark = self.dtype.removesuffix("!"), ""
-        if name not in OURS:
-            dtype, remark = arithmetic_of(self.dtype, where)
         model = backbones.open_backbone(
             name,
             lambda: first_image(source),
             weights=file,
             layers=self.layers,
-            dtype=dtype,
+            dtype=self.dtype,
             size=self.size,
             device=where,
-            decoder=self.decoder,
             holds=source.holds,
         )
         cuda = where.type == "cuda"
@@ -422,9 +414,9 @@ class Job:
         mine = self.cpus or cores()
         each = 1 if cuda else self.threads or 1  # cores of a lane
         most = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
-        lanes = 1 if source.in_order else self.workers or most
+        lanes = self.workers or most
         threads = self.threads or max(1, mine // lanes)
-        return ExtractionWork(self, source, model, batch, lanes, threads, remark)
+        return ExtractionWork(self, source, model, batch, lanes, threads)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from embedbench.errors import UserError, import_extra, short, unknown
 from embedbench.files.hdf5_layout import COLUMNS
 from embedbench.storage.regular_files import explain_errors
 
-from .data_set_parts import SPLIT_NAMES, Part, check_options, join_parts, parse_address
+from .data_set_parts import SPLIT_NAMES, Part, join_parts, parse_address
 from .source import Content, Source, read_sample
 
 _HOLDS = {"image": "images", "audio": "sounds", "text": "texts"}  # by the option for its column
@@ -48,25 +48,22 @@ def hub_source(source: str) -> Source:
         `save_to_disk` wrote. Options are `image`, `audio` or `text`, `label`, `domain`, `group` and
         `time`, which name columns, an empty one no column; `config`; and `split`, the parts to
         take: `split=train,held_out:test`. What is not said is guessed from the columns' types, and
-        the source's remark has it. REVISION may be a folder instead, in which `datasets` keeps its
-        copies.
+        the source's remark has it.
     """
-    name, options, place = parse_address(source)
+    name, options, revision = parse_address(source)
     address = source.partition("@")[0]
-    check_options(options, (*_FITS, "config", "split"), address)
-    splits, phrases = _load(name, options.get("config"), place)
+    for key in options:
+        if key not in (known := (*_FITS, "config", "split")):
+            raise unknown(f"option of {address}:", key, known)
+    splits = _load(name, options.get("config"), revision)
     local = os.path.isdir(os.path.expanduser(name))
-    roots = [root for root in (local and name, place) if root]
-    roles, left = _choose_splits(splits, options.get("split", ""), address)
+    roles = _choose_splits(splits, options.get("split", ""), address)
     first = splits[next(iter(roles))]
     taken = _choose_columns(first.features, options, address)
-    left = [*(f"column {name}" for name in first.features if name not in taken.values()), *left]
     (kind,) = _HOLDS.keys() & taken.keys()
-    for named, how in ((True, ""), (False, " by names and types")):
-        some = [
-            f"{option}={name}" for option, name in taken.items() if (option in options) is named
-        ]
-        phrases += [f"{', '.join(some)}{how}"] if some else []
+    phrases = [", ".join(f"{option}={column}" for option, column in taken.items())]
+    left = [f"column {column}" for column in first.features if column not in taken.values()]
+    left += [f"split {part}" for part in splits if part not in roles]
     phrases += [f"left out: {', '.join(left)}"] if left else []
     parts = []
     for part, role in roles.items():
@@ -77,14 +74,14 @@ def hub_source(source: str) -> Source:
             if option != kind
         }
         classes = getattr(first.features[taken["label"]], "names", ())
-        read = _reader(data, taken[kind], roots)
+        read = _reader(data, taken[kind], [name] if local else [])
         parts.append(Part(part, role, values.pop("label"), classes, read, values))
     return join_parts(
         f"hfds/{Path(name).name}{address[len(name) + 5 :]}" if local else address,
         parts,
         phrases,
         holds=_HOLDS[kind],
-        revision=_revision(first.info, place),
+        revision=_revision(first.info, revision),
         licence=getattr(first.info, "license", "") or "not stated",
     )
 
@@ -92,35 +89,25 @@ def hub_source(source: str) -> Source:
 # --- the data set and its parts ---
 
 
-def _load(name: str, config: str | None, place: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the parts by name, and phrases on the configuration."""
+def _load(name: str, config: str | None, revision: str) -> dict[str, Any]:
+    """Return the parts by name."""
     datasets = import_extra("datasets", "datasets", "hfds/")
     folder = Path(os.path.expanduser(name))
-    given: dict[str, Any] = {"cache_dir": place} if os.path.isdir(place) else {}
-    path = str(folder) if folder.is_dir() else name
-    phrases = []
     expected = (
         "expected a name on the hub, with ?config=NAME where it has several, or a folder, "
         "hfds/./FOLDER; without a network, get the data set's files first and name their folder"
     )
     with explain_errors(f"hfds/{name} cannot be opened", expected):
         if any((folder / f).is_file() for f in ("dataset_dict.json", "state.json")):
-            data = datasets.load_from_disk(path)
+            data = datasets.load_from_disk(str(folder))
         else:
-            revision = None if given else place or None
-            configs = datasets.get_dataset_config_names(path, revision=revision)
-            data = datasets.load_dataset(path, config, revision=revision, **given)
-            chosen = next(iter(data.values())).info.config_name
-            if len(configs) > 1:
-                phrases = [f"config={chosen} of {', '.join(configs)}"]
-    splits = dict(data) if isinstance(data, dict) else {str(data.split or "all"): data}
-    return splits, phrases
+            path = str(folder) if folder.is_dir() else name
+            data = datasets.load_dataset(path, config, revision=revision or None)
+    return dict(data) if isinstance(data, dict) else {str(data.split or "all"): data}
 
 
-def _choose_splits(
-    splits: Mapping[str, Any], wanted: str, address: str
-) -> tuple[dict[str, int | None], list[str]]:
-    """Return what each part is, and phrases on those that are left out."""
+def _choose_splits(splits: Mapping[str, Any], wanted: str, address: str) -> dict[str, int | None]:
+    """Return what each part is that is taken."""
     roles: dict[str, int | None] = {}
     for item in filter(None, wanted.split(",")):
         part, _, role = item.partition(":")
@@ -138,16 +125,15 @@ def _choose_splits(
             f"{address} has the splits {', '.join(splits)[:300]}; say which to take, and what "
             "each is: ?split=NAME:train,NAME:test."
         )
-    return roles, [f"split {part}" for part in splits if part not in roles]
+    return roles
 
 
-def _revision(info: Any, place: str) -> str:
+def _revision(info: Any, revision: str) -> str:
     """Return the commit that was read, else the revision that was asked for, or a version."""
     for url in getattr(info, "download_checksums", None) or ():
         if commit := _COMMIT.search(url):
             return commit[1]
-    version = str(getattr(info, "version", None) or "")
-    return place if place and not os.path.isdir(place) else version.replace("0.0.0", "")
+    return revision or str(getattr(info, "version", None) or "").replace("0.0.0", "")
 
 
 # --- columns ---
@@ -186,30 +172,27 @@ def _choose_columns(
         if option not in options and kinds.get(option) in _FITS[option]:
             taken[option] = option
     for group in (("label",), tuple(_HOLDS)):  # texts are what is no label
-        if group[0] not in taken and not set(group) & taken.keys():
-            option, column = _guess(group, features, kinds, set(taken.values()), address)
-            taken[option] = column
+        if not taken.keys() & group:
+            taken |= _guess(group, features, set(taken.values()), address)
     return {option: taken[option] for option in _FITS if option in taken}
 
 
 def _guess(
-    group: Sequence[str],
-    features: Mapping[str, Any],
-    kinds: Mapping[str, str],
-    used: set[str],
-    address: str,
-) -> tuple[str, str]:
-    """Return the first option of a group that a column fits, and the column."""
+    group: Sequence[str], features: Mapping[str, Any], used: set[str], address: str
+) -> dict[str, str]:
+    """Return the first option of a group that a column fits, with the column."""
+    kinds = {name: _kind(feature) for name, feature in features.items() if name not in used}
     for option in group:
-        fitting = [name for name in kinds if kinds[name] in _FITS[option] and name not in used]
-        usual = [name for name in _USUAL.get(option, ()) if name in fitting]
-        if option == "label":
-            fitting = [name for name in fitting if kinds[name] == "label"]
-            most = max((len(features[name].names) for name in fitting), default=0)
-            usual = [name for name in usual if not fitting or name in fitting]
-            fitting = [name for name in fitting if len(features[name].names) == most]
-        if usual or len(fitting) == 1:
-            return option, (usual or fitting)[0]
+        usual = _USUAL.get(option, ())
+        fitting = [name for name in kinds if kinds[name] in _FITS[option]]
+        if option == "label":  # columns with names for numbers go first
+            named = [name for name in fitting if kinds[name] == "label"]
+            fitting = named or [name for name in fitting if name in usual]
+        sizes = {name: len(getattr(features[name], "names", ())) for name in fitting}
+        widest = [name for name in fitting if sizes[name] == max(sizes.values())]
+        chosen = [name for name in usual if name in fitting] or widest
+        if chosen and (chosen[0] in usual or len(chosen) == 1):
+            return {option: chosen[0]}
         if fitting:
             break
     raise UserError(

@@ -14,7 +14,7 @@ from embedbench.errors import UserError
 from embedbench.files.raw_pixels import pixels, pixels_recipe
 from embedbench.networks.published_weights import SHIPPED, shipped_weights
 
-from .backbone import OURS, PILLOW, Backbone, decoder_recipe
+from .backbone import OURS, Backbone
 from .extract_plugins import backbone_class, outside_backbone
 from .source import Content, Source, open_image
 from .timm_backbone import TimmBackbone
@@ -52,7 +52,6 @@ def open_backbone(
     dtype: str = "float32",
     size: int | None = None,
     device: torch.device = CPU,
-    decoder: str = PILLOW,
     holds: str = "images",
 ) -> Backbone:
     """Return a backbone by its name: `pixels`, `none`, `log-mel`, any model of timm.
@@ -60,8 +59,6 @@ def open_backbone(
     Or `hf:NAME`, a model of transformers for what the source holds; or one from outside: the entry
     point of a package, or `package.module:Class`.
     """
-    if (name == "log-mel" or holds != "images") and decoder != PILLOW:
-        raise UserError(f"--decoder {decoder} is for images; leave it out for {holds}.")
     if size is not None and not 1 <= size <= LARGEST:
         raise UserError(f"--size must be 1 to {LARGEST:,} pixels, seconds or tokens, not {size}.")
     options: dict[str, Any] = {
@@ -89,8 +86,6 @@ def open_backbone(
         model = LogMel(size or LogMel.SECONDS)
     else:
         model = (Pixels if name == "pixels" else Images)(first(), size)
-    model.decoder = decoder
-    model.preprocessing |= decoder_recipe(decoder, model.device)
     return model
 
 

@@ -2,7 +2,6 @@
 
 import heapq
 import os
-import stat
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
@@ -24,20 +23,18 @@ from embedbench.storage.safe_zips import member_problem, open_archive
 from .data_set_parts import SPLIT_NAMES, official_split
 from .extract_plugins import is_outside, outside_source
 from .source import Source, escape_name, id_problem, read_sample, size_problem, unusable
-from .text_tables import TEXT_TABLES, text_table
+from .text_tables import text_table
 
-IMAGE_FOLDER = ("torch/image_folder", "torch/folder")  # torchvision's name for class folders
-STREAMED = ("hfids/", "tfds/", "wds/")
-LIBRARIES = ("torch/", "hfds/", *STREAMED)
+LIBRARIES = ("torch/", "hfds/")
 
 
 def open_source(source: str, *, skip_bad: bool = False) -> Source:
-    """Return the source for a word, a path or the name of a timm data set.
+    """Return the source for a word, a path or the name of a data set of a library.
 
     It is `demo`; a folder or zip of class folders, of images, sounds or texts; a table of texts,
     see `text_table`; a CUB-200-2011 folder; a folder of MNIST IDX files; a data set that a library
-    reads, see `torchvision_source` (`torch/`), `hub_source` (`hfds/`) and `streamed_source`; or a
-    source of other people, an entry point or `package.module:function`, followed by `@TEXT` for it.
+    reads, see `torchvision_source` (`torch/`) and `hub_source` (`hfds/`); or a source of other
+    people, an entry point or `package.module:function`, followed by `@TEXT` for it.
     With `skip_bad`, files that cannot be samples are left out, and are in `refused`.
     """
     opened = _demo() if source == "demo" else _open(source)
@@ -50,9 +47,6 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
 
 
 def _open(source: str) -> Source:
-    name, _, root = source.partition("@")
-    if name in IMAGE_FOLDER:
-        return _class_folders(_existing(root))
     if source.startswith("torch/"):
         from .torchvision_datasets import torchvision_source
 
@@ -61,25 +55,20 @@ def _open(source: str) -> Source:
         from .hub_datasets import hub_source
 
         return hub_source(source)
-    if source.startswith(STREAMED):
-        from .streamed_datasets import streamed_source
-
-        return streamed_source(source)
     if is_outside(source):
         return outside_source(source)
     path = _existing(source)
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
+        if path.is_dir():
             read = cub_source if is_cub(path) else _idx if is_idx(path) else _class_folders
             return read(path)
-        check_regular(mode)
+        check_regular(path.stat().st_mode)
         is_zip = zipfile.is_zipfile(path)
     except OSError as error:
         raise unreadable(source, error, "give a folder or a zip archive of images") from error
     if is_zip:
         return _class_folders(path)
-    if path.suffix.lower() in TEXT_TABLES:
+    if path.suffix.lower() == ".csv":
         return text_table(path)
     raise UserError(f"{source} is neither a folder nor a zip archive of images; give one.")
 
@@ -133,15 +122,13 @@ def _class_folders(path: Path) -> Source:
     paths, holds = _of_one_kind(found.paths, found.refused, where)
     above = _common_folder(paths) if kind is Archive else ""
     ids = [inside.removeprefix(above) for inside in paths]
-    fields = hierarchy(ids, where)
-    fields["remark"] = f"{fields['remark']} {found.remark}".strip()
     return Source(
         name=escape_name(path.stem if kind is Archive else path.resolve().name),
         ids=tuple(ids),
         read=lambda i: found.read(paths[i]),
         holds=holds,
         refused=tuple(sorted(found.refused)),
-        **fields,
+        **hierarchy(ids, where),
     )
 
 
@@ -267,97 +254,57 @@ class Folder:
     Attributes
     ----------
     paths : list of str
-        POSIX paths from the root, in no order.
+        POSIX paths from the root, in no order; what is no regular file is found when it is read.
     refused : list of (str, str)
         Paths of what cannot be read, and why.
-    not_followed : list of str
-        Links to nothing, or to directories that are not visited again; the `remark` has them.
     """
 
     def __init__(self, root: Path, known: frozenset[str] = MEDIA) -> None:
         self.root, self.known = root, known
         self.paths: list[str] = []
         self.refused: list[tuple[str, str]] = []
-        self.not_followed: list[str] = []
-        self._links: list[str] = []  # to directories; a heap
         real_root = os.path.realpath(root)
         visited: set[str] = set()
-        waiting = [("", real_root)]
-        while waiting or self._links:
-            if not waiting:
-                link = heapq.heappop(self._links)
-                real = os.path.realpath(os.path.join(root, link))
-                if real in visited or f"{real_root}/".startswith(f"{real.rstrip('/')}/"):
-                    self.not_followed.append(link)
-                else:
-                    waiting.append((f"{link}/", real))
+        waiting = [""]  # links to directories, a heap; first the root itself
+        while waiting:
+            link = heapq.heappop(waiting)
+            real = os.path.realpath(os.path.join(root, link))
+            if link and f"{real_root}/".startswith(f"{real.rstrip('/')}/"):
                 continue
-            inside, real = waiting.pop()
-            if real not in visited:
-                visited.add(real)
-                waiting += [(f"{inside}{name}/", f"{real}/{name}") for name in self._scan(inside)]
-
-    @property
-    def remark(self) -> str:
-        """What the user is told of links that were not followed."""
-        if not self.not_followed:
-            return ""
-        return (
-            f"left out {len(self.not_followed)} links to nothing, or to folders that are read "
-            f"under another path, first {min(map(escape_name, self.not_followed))}."
-        )
+            for here, folders, names in os.walk(real, onerror=self._refuse):
+                folders[:] = [name for name in folders if not is_hidden(name)]
+                if here in visited:
+                    folders.clear()
+                    continue
+                visited.add(here)
+                above = (link, here.removeprefix(real).strip("/"))
+                inside = "".join(f"{part}/" for part in above if part)
+                for name in folders:
+                    if os.path.islink(f"{here}/{name}"):
+                        heapq.heappush(waiting, inside + name)
+                for name in names:
+                    self._take(inside, name)
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a sample."""
         return read_sample(f"{self.root}/{path}")
 
-    def _scan(self, inside: str) -> list[str]:
-        """Take the files of one directory, and return the names of the directories in it."""
-        directories = []
-        try:
-            with os.scandir(os.path.join(self.root, inside)) as entries:
-                for entry in entries:
-                    if is_hidden(entry.name):
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        directories.append(entry.name)
-                    else:
-                        self._take(inside + entry.name, entry)
-        except OSError as error:
-            if not inside:
-                raise unreadable(self.root, error) from error
-            self.refused.append((escape_name(inside), explain_os_error(error)))
-        return directories
-
-    def _take(self, path: str, entry: os.DirEntry[str]) -> None:
-        """Take a file, or what a link leads to; a broken link only if its name is of a sample."""
-        is_sample, problem = bool(media_suffix(path, self.known)), ""
-        if not entry.is_file(follow_symlinks=False):
-            try:
-                mode = entry.stat().st_mode
-            except OSError as error:
-                if not is_sample:
-                    self.not_followed.append(path)
-                broken = isinstance(error, FileNotFoundError)
-                problem = "a link to nothing" if broken else explain_os_error(error)
-            else:
-                if stat.S_ISDIR(mode):
-                    heapq.heappush(self._links, path)
-                    return
-                problem = _kind_problem(mode)
-        if is_sample and (problem := id_problem(path) or problem):
+    def _take(self, inside: str, name: str) -> None:
+        """Take a file of a folder if its name is that of a sample."""
+        if is_hidden(name) or not media_suffix(name, self.known):
+            return
+        path = inside + name
+        if problem := id_problem(path):
             self.refused.append((escape_name(path), problem))
-        elif is_sample:
+        else:
             self.paths.append(path)
 
-
-def _kind_problem(mode: int) -> str:
-    """Return why a file of this mode is no sample; empty for a regular file."""
-    try:
-        check_regular(mode)
-    except OSError as error:
-        return explain_os_error(error)
-    return ""
+    def _refuse(self, error: OSError) -> None:
+        """Refuse a directory that cannot be listed; the root of all ends the work."""
+        inside = os.path.relpath(error.filename, os.path.realpath(self.root))
+        if inside == ".":
+            raise unreadable(self.root, error) from error
+        self.refused.append((escape_name(inside), explain_os_error(error)))
 
 
 # --- zip archives: members are read one by one, never more than a bound ---
@@ -371,8 +318,6 @@ class Archive:
 
     `paths` has the names of samples, `refused` those of members that cannot be read, and why.
     """
-
-    remark = ""
 
     def __init__(self, file: Path, known: frozenset[str] = MEDIA) -> None:
         self._archive = open_archive(file)
@@ -421,23 +366,16 @@ def cub_source(root: Path) -> Source:
     numbers = _table(root / "image_class_labels.txt")
     training = _table(root / "train_test_split.txt")
     names = _table(root / "classes.txt")
-    if not paths.keys() == numbers.keys() == training.keys():
-        raise UserError(
-            f"images.txt, image_class_labels.txt and train_test_split.txt in {root} "
-            "list different images; restore the three files from the data set's archive."
-        )
-    if len(set(names.values())) < len(names) or any("\0" in name for name in names.values()):
-        raise UserError(f"classes.txt in {root} has a name twice, or one with a zero byte.")
     index = {number: i for i, number in enumerate(names)}
-    unknown = sorted(set(numbers.values()) - index.keys())
-    if unknown:
-        raise UserError(f"class {unknown[0]} of image_class_labels.txt is not in classes.txt.")
-    times = Counter(paths.values())
-    problems = {
-        f"images/{path}": "it is listed more than once" if times[path] > 1 else _cub_problem(path)
-        for path in paths.values()
-    }
-    kept = [key for key, path in paths.items() if not problems[f"images/{path}"]]
+    listed = paths.keys() == numbers.keys() == training.keys()
+    if not listed or len({*paths.values()}) < len(paths) or {*numbers.values()} - names.keys():
+        raise UserError(
+            f"images.txt, image_class_labels.txt, train_test_split.txt and classes.txt in {root} "
+            "do not fit each other, or list an image twice; restore the four files from the data "
+            "set's archive."
+        )
+    problems = {key: _cub_problem(path) for key, path in paths.items()}
+    kept = [key for key in paths if not problems[key]]
     ids = tuple(f"images/{paths[key]}" for key in kept)
     return Source(
         name="CUB-200-2011",
@@ -448,7 +386,9 @@ def cub_source(root: Path) -> Source:
         read=lambda i: read_sample(root / ids[i]),
         split=np.array([TRAIN if training[key] == "1" else TEST for key in kept], np.uint8),
         refused=tuple(
-            (escape_name(name), problem) for name, problem in problems.items() if problem
+            (escape_name(f"images/{paths[key]}"), problem)
+            for key, problem in problems.items()
+            if problem
         ),
     )
 

@@ -54,8 +54,6 @@ class Source:
         (N,) seconds or a frame number.
     revision, licence : str
         Revision and licence; empty or "not stated" if unknown.
-    in_order : bool
-        Whether one thread must read, because going back to an earlier sample is slow.
     holds : str
         `images` or `sounds`.
     refused : tuple of (str, str)
@@ -78,7 +76,6 @@ class Source:
     time: Floats | None = None
     revision: str = ""
     licence: str = "not stated"
-    in_order: bool = False
     holds: str = "images"
     refused: tuple[tuple[str, str], ...] = ()
     remark: str = ""

@@ -1,9 +1,7 @@
 """Every data set of torchvision with one label an image, with its official split."""
 
 import contextlib
-import inspect
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +14,7 @@ from torchvision import datasets
 from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
-from .data_set_parts import Part, check_options, join_parts, parse_address
+from .data_set_parts import Part, join_parts, parse_address
 from .source import Content, Source, open_image, read_sample
 
 _OFFICIAL = (  # the parameter that chooses a part; its values for train, val and test; the classes
@@ -31,22 +29,13 @@ _OFFICIAL = (  # the parameter that chooses a part; its values for train, val an
     ("background", (True, False), "Omniglot"),  # two halves of the classes, and no split
     ("", ("all",), "Caltech101 Caltech256 EuroSAT SEMEION SUN397"),
 )
-_LEFT = {
-    "CIFAR100": "coarse labels, which torchvision does not read",
-    "CLEVRClassification": "split test, which has no labels",
-    "Caltech101": "BACKGROUND_Google, which torchvision does not count as a class",
-    "DTD": "joint labels, which torchvision does not read",
-    "GTSRB": "boxes, which torchvision does not read",
-    "Places365": "splits train-challenge and test, the latter has no labels",
-    "STL10": "split unlabeled",
-    "SUN397": "ten official partitions, which torchvision does not read",
-    "SVHN": "split extra",
-    "StanfordCars": "boxes, which torchvision does not read",
+_GIVEN: dict[str, dict[str, Any]] = {  # where a class has no default, or downloads by default
+    "EMNIST": {"split": "balanced"},
+    "SEMEION": {"download": False},
 }
-_GIVEN = {"EMNIST": {"split": "balanced"}}  # what the class has no default for
 _ALIASES = {"inat": "inaturalist", "clevr": "clevrclassification"}
 _OURS = ("root", "transform", "transforms", "target_transform", "loader", "is_valid_file")
-_YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
+_WORDS = {"yes": True, "true": True, "no": False, "false": False}
 
 
 def torchvision_source(source: str) -> Source:
@@ -69,7 +58,7 @@ def torchvision_source(source: str) -> Source:
     switch, values, classes = known[key]
     cls = getattr(datasets, next(name for name in classes.split() if name.lower() == key))
     root = Path(os.path.expanduser(place or "~/.cache/embedbench"))
-    settings, phrases = _settings(cls, switch, options, f"torch/{typed}")
+    settings = _GIVEN.get(cls.__name__, {}) | _settings(switch, options, f"torch/{typed}")
     EpsImagePlugin.gs_binary = False  # where others open images: EPS is a program for Ghostscript
     opened = {
         value: _open(cls, root, {**settings, switch: value} if switch else settings, source)
@@ -80,12 +69,8 @@ def torchvision_source(source: str) -> Source:
     parts = [
         _part(_part_name(switch, value), roles.get(value), data) for value, data in opened.items()
     ]
-    if any(name.endswith(f" ({i})") for i, name in enumerate(parts[0].classes)):
-        phrases.append("classes that share a name have their number behind it")
-    if cls.__name__ in _LEFT:
-        phrases.append(f"left out: {_LEFT[cls.__name__]}")
     said = "&".join(f"{name}={text}" for name, text in options.items() if name != "download")
-    return join_parts(f"torch/{typed}{'?' if said else ''}{said}", parts, phrases)
+    return join_parts(f"torch/{typed}{'?' if said else ''}{said}", parts, [])
 
 
 def _part_name(switch: str, value: Any) -> str:
@@ -109,48 +94,17 @@ def _part(name: str, role: int | None, data: Any) -> Part:
     return Part(name, role, called, names, read)
 
 
-def _parameters(cls: type) -> dict[str, Any]:
-    """Return the parameters of a class and their defaults, also those that go to its bases."""
-    found: dict[str, Any] = {}
-    for base in cls.__mro__:
-        if "__init__" not in vars(base):
-            continue
-        taken = inspect.signature(vars(base)["__init__"]).parameters.values()
-        for parameter in taken:
-            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name != "self":
-                found.setdefault(parameter.name, parameter.default)
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
-            break
-    return found
-
-
-def _settings(
-    cls: type, switch: str, options: dict[str, str], source: str
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the arguments of a class, and a phrase that names those that decide the samples."""
-    free = {
-        name: default
-        for name, default in _parameters(cls).items()
-        if name not in (*_OURS, switch, "allow_empty")
+def _settings(switch: str, options: dict[str, str], source: str) -> dict[str, Any]:
+    """Return options as arguments of a class; the class itself knows which there are."""
+    for name, text in options.items():
+        if name in (*_OURS, switch):
+            raise UserError(f"{source} takes no option {name!r}; leave it out.")
+        if name == "download" and text not in _WORDS:
+            raise unknown("value", text, _WORDS)
+    return {
+        name: int(text) if text.isdigit() else _WORDS.get(text, text)
+        for name, text in options.items()
     }
-    free |= _GIVEN.get(cls.__name__, {})
-    check_options(options, sorted(free), source)
-    chosen = {name: _parsed(options[name], free[name]) for name in options}
-    settings = free | ({"download": False} if "download" in free else {}) | chosen
-    said = [
-        f"{name}={value}{'' if name in chosen else ' by default'}"
-        for name, value in settings.items()
-        if name != "download"
-    ]
-    return settings, [", ".join(said)] if said else []
-
-
-def _parsed(text: str, default: Any) -> Any:
-    if isinstance(default, bool):
-        if text.lower() not in (*_YES, *_NO):
-            raise unknown("value", text, (*_YES, *_NO))
-        return text.lower() in _YES
-    return int(text) if text.isdigit() and not isinstance(default, str) else text
 
 
 def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
@@ -161,15 +115,10 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
     except ImportError as error:
         raise UserError(f"{source} needs the package {error.name!r}; install it.") from error
     except Exception as error:  # each class raises errors of its own
-        urls = re.findall(r"https?://[^\s\"'`<>{}()]+", inspect.getsource(cls))
-        where = f" from {' or '.join(dict.fromkeys(urls[:2]))}" if urls else ""
-        asked, at, place = source.partition("@")
-        ask = f"{asked}{'&' if '?' in asked else '?'}download=yes{at}{place}"
-        ask = f"; or let torchvision do it: '{ask}'" if "download" in settings else ""
         raise UserError(
             f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "
-            f"downloaded unasked: get the data{where}, and unpack them in {root} as torchvision's "
-            f"{cls.__name__} has them{ask}."
+            f"downloaded unasked: unpack the data there as torchvision's {cls.__name__} has them, "
+            "or let torchvision do it by the option download=yes."
         ) from error
     if getattr(data, "loader", None) is datasets.folder.default_loader:
         data.loader = _load  # the other one would read any file

@@ -9,7 +9,7 @@ import numpy as np
 
 from embedbench.files.sample_metadata import Samples
 
-from .check_building_blocks import Checks, applies_where, demand
+from .check_building_blocks import Checks, demand
 
 if TYPE_CHECKING:
     from embedbench.extract.source import Source
@@ -85,7 +85,7 @@ def samples_can_be_read(subject: SourceSubject) -> None:
     made = subject.first
     for i in subject.some:
         content = made.read(i)
-        again = subject.first.read(i) if not made.in_order else content
+        again = made.read(i)
         demand(content == again, f"expected the same content of sample {i} again, got another")
         if isinstance(content, bytes) and made.holds == "sounds":
             read_sound(content, 10)
@@ -95,8 +95,7 @@ def samples_can_be_read(subject: SourceSubject) -> None:
 
 @SOURCE_CHECKS.add
 def threads_agree(subject: SourceSubject) -> None:
-    """Samples can be read by several threads at once, unless they are read in order."""
-    applies_where(not subject.first.in_order)
+    """Samples can be read by several threads at once."""
     expected = [subject.first.read(i) for i in subject.some]
     with ThreadPoolExecutor(4) as pool:
         got = list(pool.map(subject.first.read, subject.some * 4))

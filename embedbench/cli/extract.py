@@ -114,17 +114,11 @@ class BackboneOptions:
     ] = ""
     dtype: Annotated[
         str,
-        typer.Option(
-            help="float32, bfloat16 or float16; the last two where the processor has units for "
-            "them, or with a ! behind."
-        ),
+        typer.Option(help="float32, bfloat16 or float16; half precision is slow on many CPUs."),
     ] = "float32"
     size: Annotated[
         int | None, typer.Option(help="Input size in pixels; of sounds in seconds.")
     ] = None
-    decoder: Annotated[
-        str, typer.Option(help="pil; or torchvision for JPEG and PNG, with nvJPEG on a card.")
-    ] = "pil"
     threads: Annotated[
         int | None,
         typer.Option(
@@ -133,12 +127,6 @@ class BackboneOptions:
             max=MOST_THREADS,
         ),
     ] = None
-    any_device: Annotated[
-        bool,
-        typer.Option(
-            "--allow-mixed-devices", help="Let workers have different models of GPU or CPU."
-        ),
-    ] = False
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")] = (
         False
     )

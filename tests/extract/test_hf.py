@@ -65,8 +65,8 @@ def texts(tmp_path: Path) -> str:
         for split in ("train", "test")
         for i, t in enumerate(TEXTS)
     ]
-    path = tmp_path / "texts.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path = tmp_path / "texts.csv"
+    path.write_text("text,label,split\n" + "".join(f"{','.join(r.values())}\n" for r in rows))
     return str(path)
 
 
@@ -261,23 +261,22 @@ def test_a_table_of_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("content", "sentence"),
     [
-        ("a.csv", "text,class\na,b\n", "row 1 has no 'label'; its columns are 'text, class'"),
-        ("a.csv", "text,label\n", "has no rows"),
-        ("a.csv", "text,label\na\n", "row 1 has no 'label'"),
-        ("a.csv", 'text,label\n"a,b\n', "cannot be read"),
-        ("a.jsonl", "[1]\n", "row 1 is no object"),
-        ("a.jsonl", '{"text": "a", "label": {}}\n', "row 1 has no 'label'"),
-        ("a.jsonl", "{\n", "cannot be read"),
-        ("a.jsonl", '{"text": "a", "label": 1, "split": "tst"}\n', "unknown split 'tst'"),
-        ("a.jsonl", '{"text": "a", "label": 1, "id": "%s"}\n' % ("x" * 600), "600 bytes"),
+        ("text,class\na,b\n", "row 1 has no 'label'; its columns are 'text, class'"),
+        ("text,label\n", "has no rows"),
+        ("text,label\na\n", "row 1 has no 'label'"),
+        ("text,label,split\na,b,\n", "row 1 has no 'split'"),
+        ('text,label\n"a,b\n', "cannot be read"),
+        ("text,label,time\na,b,soon\n", "has a time that is no number"),
+        ("text,label,split\na,1,tst\n", "unknown split 'tst'"),
+        ("text,label,id\na,1,%s\n" % ("x" * 600), "600 bytes"),
     ],
 )
-def test_bad_tables(tmp_path: Path, name: str, content: str, sentence: str) -> None:
-    (tmp_path / name).write_text(content)
+def test_bad_tables(tmp_path: Path, content: str, sentence: str) -> None:
+    (tmp_path / "a.csv").write_text(content)
     with pytest.raises(UserError, match=sentence):
-        open_source(str(tmp_path / name))
+        open_source(str(tmp_path / "a.csv"))
 
 
 def test_texts_that_are_none() -> None:

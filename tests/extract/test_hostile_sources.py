@@ -122,12 +122,11 @@ def test_whole_sources(extract: Extract, tmp_path: Path, name: str) -> None:
         assert reason in extract(tmp_path / "in", "--backbone", "pixels", *words)
 
 
-@pytest.mark.parametrize("path", ["../../bad.png", "/bad.png", "cat/../../../bad.png", "cat/2.png"])
+@pytest.mark.parametrize("path", ["../../bad.png", "/bad.png", "cat/../../../bad.png"])
 def test_cub_lists_that_lead_elsewhere(extract: Extract, tmp_path: Path, path: str) -> None:
     hostile.cub(tmp_path / "in", path)
     (tmp_path / "bad.png").write_bytes(hostile.image())
-    reason = "more than once" if path == "cat/2.png" else "leads out of the folder"
-    assert reason in extract(tmp_path / "in", "--backbone", "pixels")
+    assert "leads out of the folder" in extract(tmp_path / "in", "--backbone", "pixels")
     assert extract(tmp_path / "in", "--backbone", "pixels", "--skip-bad") == ""
     file = EmbeddingFile.open(tmp_path / "out.h5")
     assert file.provenance["skipped"] == [[f"images/{path}", file.provenance["skipped"][0][1]]]
@@ -160,8 +159,6 @@ def test_circles_of_links_end(tmp_path: Path) -> None:
         (root / name).symlink_to(to)
     circled = open_source(str(root))
     assert circled.ids == ids
-    assert circled.remark.startswith("left out 6 links")
-    assert "first a-second-cat" in circled.remark
     # a directory elsewhere is followed, once; a link to a file gives its name
     for link in ("other", "third"):
         (root / link).symlink_to(elsewhere)
@@ -182,9 +179,8 @@ def test_ghostscript_is_never_called(
     (root / "cat/bad.png").write_bytes(hostile.EPS)
     with pytest.raises(AssertionError, match="Ghostscript"):
         Image.open(root / "cat/bad.png").load()
-    for name in (str(root), f"torch/image_folder@{root.parent}"):
-        sentence = extract(Path(name), "--backbone", "pixels")
-        assert "cannot be used (not an image that Pillow knows)" in sentence
+    sentence = extract(root, "--backbone", "pixels")
+    assert "cannot be used (not an image that Pillow knows)" in sentence
 
 
 def test_missing_permission_is_called_so(
