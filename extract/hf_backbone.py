@@ -187,36 +187,22 @@ def _loaded(folder: Path, name: str) -> tuple[Any, list[str]]:
     """Return the model in float32, and the names of weights that its file lacks."""
     from transformers import AutoModel
 
-    if (folder / "adapter_config.json").exists():
-        raise UserError(
-            f"hf:{name} is an adapter to another model; merge the two, and save them as one."
-        )
     if not any((folder / file).is_file() for file in (WEIGHTS, f"{WEIGHTS}.index.json")):
         raise UserError(
             f"hf:{name} has no {WEIGHTS}; models in other formats can run code when they are read: "
             "save it again with save_pretrained."
         )
     options: dict[str, Any] = {**LOCAL, "use_safetensors": True, "dtype": torch.float32}
-    options |= {"output_loading_info": True, "attn_implementation": "sdpa"}
     with explain_errors(f"hf:{name} cannot be loaded"):
-        try:
-            model, info = AutoModel.from_pretrained(folder, **options)
-        except ValueError:  # this model has no attention of torch's kind
-            options["attn_implementation"] = "eager"
-            model, info = AutoModel.from_pretrained(folder, **options)
+        model, info = AutoModel.from_pretrained(folder, output_loading_info=True, **options)
     return model.eval(), sorted(info["missing_keys"])
 
 
 def _joint(model: Any, holds: str) -> Any:
     """The function into a space that texts share with another kind; None if there is none."""
-    texts = getattr(model, "get_text_features", None)
-    others = {
-        "images": getattr(model, "get_image_features", None),
-        "sounds": getattr(model, "get_audio_features", None),
-    }
-    if texts is None or not any(others.values()):
-        return None
-    return texts if holds == "texts" else others[holds]
+    names = {"texts": "text", "images": "image", "sounds": "audio"}
+    into = {kind: getattr(model, f"get_{name}_features", None) for kind, name in names.items()}
+    return into[holds] if into["texts"] and (into["images"] or into["sounds"]) else None
 
 
 def _weights_digest(folder: Path) -> str:

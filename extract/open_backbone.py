@@ -33,13 +33,9 @@ def check_kind(name: str, source: Source) -> None:
     cls = backbone_class(name)
     takes = cls.takes if cls else "sounds" if name == "log-mel" else "images"
     if source.holds != takes:
-        instead = {
-            "sounds": "log-mel, or hf: and a model of transformers",
-            "texts": "hf: and a model of transformers",
-        }.get(source.holds, "pixels, or a model of timm")
         raise UserError(
             f"{source.name} holds {source.holds}, and {name} takes {takes}; give --backbone "
-            f"{instead}."
+            "hf:NAME, or for sounds log-mel, for images pixels or a model of timm."
         )
 
 

@@ -1,7 +1,6 @@
 """Backbones from timm's registry."""
 
 import copy
-import difflib
 import inspect
 import re
 from collections import Counter
@@ -21,7 +20,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from embedbench import plugins
 from embedbench.array_types import Bytes
-from embedbench.errors import UserError
+from embedbench.errors import UserError, unknown
 from embedbench.networks.paper_networks import timm
 from embedbench.networks.published_weights import hub_weights
 from embedbench.networks.weights import load_weights, read_metadata
@@ -106,13 +105,7 @@ def create_model(name: str, size: int | None, channels: int = 3) -> Any:
     """Return a timm model without classifier, in eval mode, before its weights are loaded."""
     known = timm.list_models() + timm.list_pretrained()
     if name not in known and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
-        others = [*OURS, *plugins.entry_points_by_name("backbones")]
-        near = difflib.get_close_matches(name, [*others, *known], n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise UserError(
-            f"unknown backbone {name!r}.{hint} 'embedbench list backbones' names all of them; one "
-            f"of yours is named {plugins.BY_PATH}."
-        )
+        raise unknown("backbone", name, [*OURS, *plugins.entry_points_by_name("backbones"), *known])
     build: Callable[..., Any] = timm.create_model
     options: dict[str, Any] = {"num_classes": 0, "pretrained": False}
     options |= {} if channels == 3 else {"in_chans": channels}

@@ -157,14 +157,12 @@ def extract(
     from embedbench.files.output_path import check_target
 
     target = check_target(out, overwrite=overwrite)  # before anything slow is imported
-    named = (source, how.backbone or "")
     source, how, stated = _from_zoo(source, how, samples, stated)
     who = None  # this process alone computes the blocks
     if engine or resources or engine_set:
         who = shared.chosen_engine(engine, resources, engine_set, how.threads or 1)
         device = shared.chosen_device(device, who)
     from embedbench.extract.pipeline import extract as run_extraction
-    from embedbench.zoo.zoo_entries import ZOO, remember_file
 
     with bar("files", quiet) as advance:
         file = run_extraction(
@@ -178,8 +176,6 @@ def extract(
             notify=note,
             engine=who,
         )
-    if all(name.startswith(ZOO) for name in named):
-        remember_file(named[0].partition("@")[0], named[1], file)
     show({}, describe_file(file), as_json=False)
 
 

@@ -229,7 +229,6 @@ def _streams(files: list[str] | None, learner: str) -> tuple[tuple[str, ...], ..
     `--learner ncm slda`, which makes a file of the second name, is refused.
     """
     from embedbench.runs.learner_and_protocol_names import learner_names
-    from embedbench.zoo.zoo_entries import ZOO, find_file
 
     if not files:
         return ()
@@ -237,7 +236,7 @@ def _streams(files: list[str] | None, learner: str) -> tuple[tuple[str, ...], ..
     if names:
         listed = ",".join([learner, *names])
         raise UserError(f"--learner takes names with commas between them: --learner {listed}")
-    return (tuple(as_written(find_file(f) if f.startswith(ZOO) else f) for f in files),)
+    return (tuple(as_written(f) for f in files),)
 
 
 def _named_stream(protocol: str | None) -> tuple[tuple[str, ...], dict[Key, str]]:

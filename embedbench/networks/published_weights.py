@@ -29,7 +29,12 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
         return Path(download_cached_file(str(url), check_hash=False, progress=False)), str(url)
     except Exception as error:  # without a network, many kinds of errors occur
         where = f"https://huggingface.co/{hub}" if hub else url
-        raise UserError(_unavailable(name, str(where), error)) from error
+        raise UserError(
+            f"the weights of {name!r} are not on this machine and could not be fetched "
+            f"({type(error).__name__}); download them from {where} (if only users whom the hub "
+            f"knows may, set HF_TOKEN) and pass --weights FILE, or take --weights shipped with "
+            f"{SHIPPED}, or the backbones 'pixels' and 'none', which need none."
+        ) from error
 
 
 def model_folder(name: str) -> tuple[Path, str]:
@@ -79,24 +84,6 @@ def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
         except EntryNotFoundError:
             continue
     raise FileNotFoundError(f"{hub} has no file {' or '.join(names)}")
-
-
-def _unavailable(name: str, where: str, error: Exception) -> str:
-    """Why the weights of a model cannot be had, and what to do."""
-    from huggingface_hub.errors import RepositoryNotFoundError
-
-    if isinstance(error, RepositoryNotFoundError):  # the hub also answers this to unknown users
-        return (
-            f"the hub gives the weights of {name!r} only to users whom it knows: ask for access at "
-            f"{where}, and set HF_TOKEN to a token of yours; or download them and pass "
-            "--weights FILE."
-        )
-    return (
-        f"the weights of {name!r} are not on this machine and could not be fetched "
-        f"({type(error).__name__}); download them from {where} and pass --weights FILE, or do "
-        f"without the network: the package ships those of {SHIPPED} (choose it, with --weights "
-        "shipped), and the backbones 'pixels' and 'none' need none."
-    )
 
 
 def shipped_weights(name: str) -> Path:

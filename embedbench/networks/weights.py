@@ -123,19 +123,11 @@ def _check(
     missing = [k for k in wanted if k not in state and not k.endswith("num_batches_tracked")]
     extra = [k for k in state if k not in wanted and not k.startswith(heads)]
     shapes = [k for k in wanted if k in state and state[k].shape != wanted[k].shape]
-    faults = [
-        f"{len(keys)} {what} (first: {keys[0]})"
-        for keys, what in (
-            (missing, "missing"),
-            (extra, "unknown"),
-            (shapes, "of another shape"),
-        )
-        if keys
-    ]
-    if faults:
+    if faults := [*missing, *extra, *shapes]:
         raise UserError(
-            f"{path} does not fit {cfg['architecture']}: of its parameters {', '.join(faults)}; "
-            "give the weights of this model, or choose the model that they belong to."
+            f"{path} does not fit {cfg['architecture']}: {len(missing)} of its parameters are "
+            f"missing, {len(extra)} unknown and {len(shapes)} of another shape (first: "
+            f"{faults[0]}); give the weights of this model, or choose the model of these."
         )
 
 

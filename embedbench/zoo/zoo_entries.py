@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -12,10 +12,7 @@ from embedbench.config.json_records import JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import UserMetadata
-from embedbench.files.remote.known_files import known_files
-from embedbench.files.remote.uri import KNOWN
 from embedbench.files.sample_metadata import TEST
-from embedbench.storage import user_cache
 
 ZOO = "zoo:"
 UNKNOWN = "unknown"
@@ -135,28 +132,17 @@ def class_list_digest(names: Iterable[str]) -> str:
 
 
 def zoo_rows() -> list[dict[str, str]]:
-    """The entries for `embedbench list zoo`, each with how many of its facts are known."""
+    """The entries for `embedbench list zoo`."""
     zoo, summaries = read_zoo(), {}
     for name, data in zoo.data.items():
         n = sum(row.data == name for row in zoo.published)
-        published = f"; published rows: {n}" if n else ""
-        summaries[ZOO + name] = f"{data.what}; {_known(data)}{published}"
+        summaries[ZOO + name] = data.what + (f"; published rows: {n}" if n else "")
     for name, backbone in zoo.backbones.items():
-        summaries[ZOO + name] = f"{backbone.name}: {backbone.called}; {_known(backbone)}"
+        summaries[ZOO + name] = f"{backbone.name}: {backbone.called}"
     for name, stream in zoo.streams.items():
         settings = " ".join(f"{k}={v}" for k, v in stream.set.items())
         summaries[name] = f"--protocol {stream.protocol}, {settings}"
     return [{"name": name, "summary": summary} for name, summary in summaries.items()]
-
-
-def _known(entry: ZooData | ZooBackbone) -> str:
-    """How many facts of an entry are known; `make` and the like are no facts."""
-    values = [getattr(entry, f.name) for f in fields(entry) if f.name not in ("make", "extract")]
-    facts = [
-        v for value in values for v in (value.values() if isinstance(value, dict) else [value])
-    ]
-    facts = [v for v in facts if v not in ("", (), None)]
-    return f"{sum(v != UNKNOWN for v in facts)} of {len(facts)} facts known"
 
 
 # --- extract zoo:NAME[@FOLDER] --backbone zoo:NAME ---
@@ -197,43 +183,6 @@ def describe_backbone(text: str, stated: UserMetadata) -> tuple[str, Path | None
         pretrained_on=stated.pretrained_on or backbone.pretrained_on.split(", "),
     )
     return backbone.name, Path(backbone.weights) if backbone.weights else None, stated
-
-
-# --- run zoo:DATA/BACKBONE ---
-
-
-def remember_file(data: str, backbone: str, file: EmbeddingFile) -> None:
-    """Keep where `extract zoo:DATA --backbone zoo:BACKBONE` wrote its file."""
-    made = {"path": str(file.path.resolve()), "content": file.digests["content"]}
-    key = f"{data.removeprefix(ZOO)}/{backbone.removeprefix(ZOO)}"
-    user_cache.save("zoo", key, made)
-
-
-def find_file(text: str) -> str:
-    """The file that `zoo:DATA/BACKBONE` names: one made here, else a known one, by its name."""
-    zoo = read_zoo()
-    data, _, backbone = text.removeprefix(ZOO).partition("/")
-    entry = zoo.get_data(data)
-    if not backbone:
-        raise UserError(
-            f"{text} names no backbone; write {ZOO}{data}/BACKBONE, with one of "
-            f"{', '.join(zoo.backbones)}"
-        )
-    zoo.get_backbone(backbone)
-    made = user_cache.load("zoo", f"{data}/{backbone}")
-    if isinstance(made, dict) and Path(str(made.get("path"))).is_file():
-        file = EmbeddingFile.open(str(made["path"]))
-        if file.digests["content"] == made.get("content"):
-            return str(file.path)
-    name = f"{data}.{backbone}"
-    if name in known_files():
-        return KNOWN + name
-    at = f"@{FOLDER}" if FOLDER in entry.source else ""
-    make = f"embedbench extract {ZOO}{data}{at} --backbone {ZOO}{backbone} --out {name}.h5"
-    raise UserError(
-        f"there is no {text} here, and no list of EMBEDBENCH_KNOWN has {name}; make it by: "
-        f"{entry.make or make}"
-    )
 
 
 # --- check zoo:NAME FILE ---

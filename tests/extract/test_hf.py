@@ -116,9 +116,6 @@ def test_no_pickle_and_no_code(texts: str, tmp_path: Path, transformers: Any) ->
     (folder / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"has no model\.safetensors"):
         extract(texts, tmp_path / "a.h5", backbone=name)
-    (folder / "adapter_config.json").write_text("{}")
-    with pytest.raises(UserError, match="is an adapter"):
-        extract(texts, tmp_path / "a.h5", backbone=name)
 
 
 @pytest.mark.parametrize("kind", ["vit", "convnext", "clip"])

@@ -293,8 +293,8 @@ def test_weights_that_do_not_fit(pictures: str, tmp_path: Path) -> None:
         ("broken.safetensors", b"12345678", "cannot be read as weights"),
         ("torch", pickled, "cannot be read as weights"),
         ("plain", pickle.dumps(pickled, protocol=2), "cannot be read as weights"),
-        ("missing", {"state_dict": kept}, r"1 missing \(first: conv_stem.weight\)"),
-        ("extra", {**state, "more.w": torch.ones(1)}, r"1 unknown \(first: more.w\)"),
+        ("missing", {"state_dict": kept}, r"1 of its parameters are missing.*conv_stem.weight"),
+        ("extra", {**state, "more.w": torch.ones(1)}, r"1 unknown.*\(first: more.w\)"),
         ("wide", {**state, "conv_stem.weight": torch.ones(5, 3, 3, 3)}, "1 of another shape"),
         ("vit", timm.create_model("test_vit").state_dict(), "does not fit"),
     ):

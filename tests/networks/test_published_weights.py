@@ -112,8 +112,8 @@ def test_offline(tmp_path: Path) -> None:
     (sentence,) = fetch("http://127.0.0.1:9", tmp_path, "", "gated")
     assert "could not be fetched (ConnectError)" in sentence
     assert "--weights FILE" in sentence
-    assert "ships those of tf_efficientnet_lite0 (choose it, with --weights shipped)" in sentence
-    assert "'pixels' and 'none' need none" in sentence
+    assert "--weights shipped with tf_efficientnet_lite0" in sentence
+    assert "'pixels' and 'none', which need none" in sentence
 
 
 def test_shipped_weights_for_backbones_and_trunks() -> None:

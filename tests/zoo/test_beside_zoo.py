@@ -151,7 +151,7 @@ def test_pushed_and_run_by_its_name_in_a_second_clone(
         listed = "\n".join(f'{k} = "{v}"' for k, v in lines.items())
         (tmp_path / "mine.toml").write_text(f'["{NAME}"]\nsize = {len(data)}\n{listed}\n')
         monkeypatch.setenv("EMBEDBENCH_KNOWN", str(tmp_path / "mine.toml"))
-        command("run", "zoo:cifar100/vit-b16-augreg-in21k", *RUN, "--out", tmp_path / "runs")
+        command("run", f"known:{NAME}", *RUN, "--out", tmp_path / "runs")
     first, second = (
         json.loads(next(root.glob("*/ncm-*/seed-*/record.json")).read_text())
         for root in (runs, tmp_path / "runs")

@@ -17,7 +17,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import NOTHING, classes_seen
 from embedbench.runs.learner_and_protocol_names import learner_names, protocol_class
 from embedbench.zoo import zoo_entries
-from embedbench.zoo.zoo_entries import UNKNOWN, class_list_digest, find_file, read_zoo, zoo_rows
+from embedbench.zoo.zoo_entries import UNKNOWN, class_list_digest, read_zoo, zoo_rows
 
 ASSETS = resources.files("embedbench") / "assets"
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -92,35 +92,6 @@ def test_every_stream_builds(tmp_path: Path) -> None:
         base, step = map(int, re.findall(r"\d+", name)[:2])
         sizes = [len(np.unique(e.y)) for e in built.eval_sets]
         assert sizes[:2] == [base or step, min(step, 120 - (base or step))], name
-
-
-def test_a_made_file_then_a_known_one_then_the_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("EMBEDBENCH_KNOWN", raising=False)
-    name = "zoo:cifar100/vit-b16-augreg-in21k"
-    with pytest.raises(UserError, match="make it by: embedbench extract zoo:cifar100@FOLDER"):
-        find_file(name)
-    file = small_file(tmp_path)
-    zoo_entries.remember_file("zoo:cifar100", "zoo:vit-b16-augreg-in21k", file)
-    assert find_file(name) == str(file.path)
-    file.path.unlink()
-    small_file(tmp_path, 119)  # another content
-    known = {"cifar100.vit-b16-augreg-in21k": None}
-    monkeypatch.setattr(zoo_entries, "known_files", lambda: known)
-    assert find_file(name) == "known:cifar100.vit-b16-augreg-in21k"
-
-
-def test_what_run_refuses() -> None:
-    for name, sentence in (
-        ("zoo:cifar10/none", "unknown data set of the zoo 'cifar10'. Did you mean 'cifar100'"),
-        ("zoo:mnist/nope", "unknown backbone of the zoo 'nope'. Did you mean 'none'"),
-        ("zoo:mnist", "zoo:mnist names no backbone; write zoo:mnist/BACKBONE"),
-        ("zoo:faces100/none", "make it by: embedbench import faces100.npz"),
-    ):
-        with pytest.raises(UserError, match=re.escape(sentence)):
-            find_file(name)
 
 
 def test_what_extract_reads_and_refuses() -> None:
