@@ -89,16 +89,11 @@ def list_command(
     name: Annotated[
         str | None, typer.Argument(help="After learners, protocols or presets: one of them.")
     ] = None,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="With files: remove what was fetched.")
-    ] = False,
     form: str = "text",
 ) -> None:
     """List the names that the command line knows, or the settings behind a name."""
-    from .list_entries import KINDS, LONG, entries, listed_text, prune_files, show_settings
+    from .list_entries import KINDS, LONG, entries, listed_text, show_settings
 
-    if prune:
-        prune_files(kind)
     if name or kind not in (None, *KINDS):
         show_settings(kind if name else None, name or str(kind), form)
         return

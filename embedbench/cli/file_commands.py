@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from embedbench.files.provenance import UserMetadata
-from embedbench.files.remote.uri import is_name
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 
@@ -127,18 +126,6 @@ def inspect(
     from embedbench.files.inspect import card, card_text
 
     analysed = bool(redundancy or discretise or heatmap)
-    if is_name(file) and not (analysed or alignment or picture or page):
-        from embedbench.files.remote.remote_inspection import peek
-
-        result = peek(file)
-        if result.transfer:
-            cost = result.transfer
-            size = f"{cost.get('bytes', 0) / 1e3:,.0f} kB of {result.bytes / 1e6:,.1f} MB"
-            requests = cost.get("requests", 0)
-            note(f"read {size} by {requests} requests; the file was not fetched")
-        data = result.to_json()
-        show_tables(form, data, pairs(data), text=card_text(result))
-        return
     opened = EmbeddingFile.open(shared.here(file))
     result = replace(card(opened), path=str(opened.path if page else file))
     if analysed:
@@ -273,17 +260,6 @@ def push(
     licence: Annotated[
         str, typer.Option(help="Licence of the data, if the file states none; or 'unknown'.")
     ] = "",
-    runs: Annotated[
-        Path | None, typer.Option(metavar="RUNS", help="Runs on the file, for a table of them.")
-    ] = None,
-    parquet: Annotated[
-        bool | None,
-        typer.Option(
-            "--parquet/--no-parquet",
-            help="Send the rows as Parquet too, which the hub shows; there it is the default.",
-            show_default=False,
-        ),
-    ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Make a new repository on the hub private.")
     ] = False,
@@ -294,8 +270,15 @@ def push(
     """Send an embedding file and a page about it to the Hugging Face hub, or to any URL."""
     from embedbench.sharing import push_file
 
-    how = push_file.How(licence, runs, parquet, private, overwrite, quiet)
-    result = push_file.push(file, url, how, notify=note)
+    result = push_file.push(
+        file,
+        url,
+        licence=licence,
+        private=private,
+        overwrite=overwrite,
+        quiet=quiet,
+        notify=note,
+    )
     if result.unchanged:
         note(f"there already: {', '.join(result.unchanged)}")
     if result.sent:

@@ -22,7 +22,7 @@ from embedbench.studies import presets
 from embedbench.text import table_export, terminal_text
 from embedbench.zoo.zoo_entries import zoo_rows
 
-from .command_output import note, show_tables
+from .command_output import show_tables
 
 if TYPE_CHECKING:
     from .command_output import Part
@@ -152,18 +152,10 @@ def file_rows() -> list[dict[str, str]]:
         rows.append({**row, "size": str(known.size), "content": known.content})
     for file in download_cache.entries():
         content = file.digests.get("content", "")
-        summary = f"fetched; {file.size / 1e6:,.1f} MB; content {content[:16]}; used {file.used}"
+        summary = f"fetched; {file.size / 1e6:,.1f} MB; content {content[:16]}"
         row = {"name": file.url, "summary": summary, "url": file.fixed, "sha256": file.sha256}
-        rows.append({**row, "size": str(file.size), "content": content, "used": file.used})
+        rows.append({**row, "size": str(file.size), "content": content})
     return rows
-
-
-def prune_files(kind: str | None) -> None:
-    """Remove the files that were fetched, for `embedbench list files --prune`."""
-    if kind != "files":
-        raise UserError("--prune removes fetched files; write embedbench list files --prune")
-    count, size = download_cache.prune()
-    note(f"removed {count} fetched file{'s' * (count != 1)}, {size / 1e6:,.1f} MB")
 
 
 # What this package has of a kind: summaries by name, or rows that say more.

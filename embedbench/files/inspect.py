@@ -78,8 +78,6 @@ class Card(JsonRecord):
         Redundancy of the features; None if it was not computed.
     alignment : Alignment or None
         Alignment of the layers; None if it was not measured.
-    transfer : dict or None
-        Of a file elsewhere that was not fetched: the `bytes` that were read, and the `requests`.
     """
 
     path: str
@@ -99,11 +97,10 @@ class Card(JsonRecord):
     columns: dict[str, str] | None = field(default=None, metadata=ABSENT)
     redundancy: Redundancy | None = field(default=None, metadata=ABSENT)
     alignment: Alignment | None = field(default=None, metadata=ABSENT)
-    transfer: dict[str, int] | None = field(default=None, metadata=ABSENT)
 
 
-def card(file: EmbeddingFile, rows: int = NORM_ROWS) -> Card:
-    """Return the card of a file; it reads so many rows of the features at most."""
+def card(file: EmbeddingFile) -> Card:
+    """Return the card of a file."""
     samples = file.samples
     leaves = samples.n_leaves
     counts = np.stack(
@@ -132,20 +129,18 @@ def card(file: EmbeddingFile, rows: int = NORM_ROWS) -> Card:
         classes=ClassCounts(leaves, len(samples.classes) - leaves),
         per_class=per_class,
         class_counts={name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
-        norms=_norms(file, rows),
+        norms=_norms(file),
         digests=dict(file.digests),
         provenance=dict(file.provenance),
         columns={name: column_words(values) for name, values in file.columns.items()} or None,
     )
 
 
-def _norms(file: EmbeddingFile, most: int) -> Norms:
+def _norms(file: EmbeddingFile) -> Norms:
     """Return the Euclidean norms of evenly spaced runs of rows, not verified."""
-    n, length = file.shape[0], most // _RUNS
-    if n <= most:
+    n, length = file.shape[0], NORM_ROWS // _RUNS
+    if n <= NORM_ROWS:
         runs = [(0, n)]
-    elif most < NORM_ROWS:  # each run costs a request
-        runs = [(0, most)]
     else:
         starts = np.linspace(0, n - length, _RUNS).astype(int).tolist()
         runs = [(start, start + length) for start in starts]
@@ -175,8 +170,7 @@ def card_text(card: Card) -> str:
         empty = f"; {counts.empty} classes have none" if counts.empty else ""
         lines.append(("" if i else "per class", text + empty))
     norms = card.norms
-    runs = "1 run" if norms.runs == 1 else f"{norms.runs} runs"
-    rows = "all rows" if norms.rows == n else f"{norms.rows} rows in {runs}"
+    rows = "all rows" if norms.rows == n else f"{norms.rows} rows in {norms.runs} runs"
     values = f"min {norms.min:.4g}, mean {norms.mean:.4g}, max {norms.max:.4g}"
     lines.append(("norms", f"{values} ({rows})"))
     lines += list((card.columns or {}).items())

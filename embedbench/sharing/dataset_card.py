@@ -1,7 +1,7 @@
 """The page that goes with a file: what the hub calls a dataset card, `README.md`.
 
-It is written from the file's provenance, and from runs if there are any. Its bytes depend on these,
-the licence and the place alone: no date of today, no host, no user.
+It is written from the file's provenance. Its bytes depend on this, the licence and the place alone:
+no date of today, no host, no user.
 
 **Source** the hub's metadata: huggingface/hub-docs, datasetcard.md; the order of the sections:
 huggingface_hub's datasetcard_template.md; licences that fit data:
@@ -11,16 +11,15 @@ https://huggingface.co/docs/hub/repositories-licenses.
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedbench.errors import UserError
-from embedbench.files import embedding_file, hdf5_layout, inspect, provenance
+from embedbench.files import hdf5_layout, inspect, provenance
 from embedbench.files.remote.uri import HUB
-from embedbench.reports import figure_kinds, result_rows, tables_from_runs, terminal_tables
-from embedbench.text import printable_text, table_export
+from embedbench.reports import figure_kinds
+from embedbench.text import printable_text
 from embedbench.text.markdown import block, code, escape_markdown, link
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ def card_page(
     card: inspect.Card,
     *,
     licence: str = "",
-    rows: Sequence[result_rows.Row] = (),
     place: str = f"{DATASETS}ORG/NAME",
     picture: str = "",
     parquet: Mapping[str, str] | None = None,
@@ -87,7 +85,6 @@ def card_page(
         made=card.provenance,
         weights=weights,
         licence=licence,
-        streams=list(_baselines(rows)),
     )
 
 
@@ -158,44 +155,6 @@ def _metadata(card: inspect.Card, title: str, licence: str, parquet: Mapping[str
         files = [{"split": HUB_SPLITS[name], "path": path} for name, path in parquet.items()]
         data["configs"] = [{"config_name": "default", "data_files": files}]
     return Markup(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=10**6))
-
-
-# --- tables of runs on the file ---
-
-
-def rows_on_file(
-    root: Path, file: embedding_file.EmbeddingFile, notify: Callable[[str], None]
-) -> list[result_rows.Row]:
-    """Return the rows of all runs under `root` that learned from this content."""
-    content = file.digests["content"]
-    rows = [
-        row
-        for row in tables_from_runs.collect(root, notify=notify)
-        if any(used.digests.get("content") == content for used in row.group.first.files)
-    ]
-    if not rows:
-        raise UserError(
-            f"no run under {root} learned from {file.path}: their files have other content; make "
-            f"some with `embedbench run {file.path} --learner ncm,slda,joint --out {root}`"
-        )
-    return rows
-
-
-def _baselines(rows: Sequence[result_rows.Row]) -> Iterator[dict[str, Any]]:
-    """Yield the table of the report for each stream, with what is above and below it."""
-    from markupsafe import Markup
-
-    for mine in result_rows.split_tables(rows):
-        group = mine[0].group
-        settings = ", ".join(
-            f"{name} {value}"
-            for name, value in group.first.protocol_params.items()
-            if value not in (None, "", 0, False)
-        )
-        words = f"{'; '.join(group.describe())}. Settings: {settings}."
-        text, notes = table_export.export_tables(terminal_tables.table_parts(mine), "markdown")
-        protocol = group.first.protocol
-        yield {"protocol": protocol, "words": words, "table": Markup(text), "note": notes[-1]}
 
 
 # --- licences by the names that the hub knows ---

@@ -82,15 +82,6 @@ def continuing(path: Path, name: object) -> Iterator[BinaryIO]:
         raise _unwritable(name, error) from error
 
 
-def second_name(path: Path, new: Path) -> None:
-    """Give a file a second name, or a copy of that name where files have one name only."""
-    with writing(new) as temporary:
-        try:
-            os.link(path, temporary)
-        except OSError:
-            shutil.copyfile(path, temporary)
-
-
 def create(path: Path, data: bytes) -> bool:
     """Write a file of a name that is free; False if it is taken. A power cut may undo it."""
     try:

@@ -8,7 +8,6 @@ at once.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import h5py
 
@@ -20,7 +19,6 @@ from .regular_files import open_regular
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 VERSION = f"2 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
 _passed: set[str] = set()  # identities of files that need not be examined again
-_lent: dict[Path, BinaryIO] = {}  # files that are read in another way than by the system
 
 
 @contextmanager
@@ -32,10 +30,6 @@ def open_hdf5(
     It is refused if it breaks a rule of `embedbench.storage.untrusted_files`. Every error that HDF5
     raises while the file is open is reported as a DamagedFileError.
     """
-    if path in _lent:
-        with h5py.File(_lent[path], "r") as file:
-            yield file
-        return
     before = _identified(path, what)
     if before not in _passed:
         if user_cache.recall("hdf5", path, VERSION) is not True:
@@ -56,23 +50,6 @@ def open_hdf5(
 def trust(path: Path) -> None:
     """Open a file from now on without examining it: this process has just written it itself."""
     _passed.add(user_cache.identity(path))
-
-
-@contextmanager
-def lend(path: Path, source: BinaryIO, unread: BinaryIO) -> Iterator[None]:
-    """Let `open_hdf5` read a path by an open file instead, after the gate.
-
-    Only for a process of its own with bounded memory and time. `source` gives the bytes, `unread`
-    the same for the gate; without bytes, compressed values are not inflated to count them. A broken
-    rule is a RefusedError; HDF5 raises many others.
-    """
-    with h5py.File(source, "r") as file:
-        untrusted_files.check(file, unread, untrusted_files.alive)
-    _lent[path] = source
-    try:
-        yield
-    finally:
-        del _lent[path]
 
 
 def attribute(item: h5py.Group | h5py.Dataset, key: str) -> str:

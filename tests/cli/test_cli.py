@@ -168,7 +168,7 @@ OPTIONS = {
     "check": "--json",
     "reproduce": "--table --data --out --seeds --set --jobs --json",
     "demo": "",
-    "push": "--licence --runs --parquet --private --overwrite --json",
+    "push": "--licence --private --overwrite --json",
     "runs": "",
 }
 

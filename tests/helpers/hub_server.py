@@ -133,6 +133,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _create(self, token: str, asked: dict[str, Any]) -> None:
         if self._may_write(token):
             name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+            if name in self.hub.repositories:
+                self._json(409, {"error": "it is there already", "url": name})
+                return
             self.hub.add(
                 name, {".gitattributes": b""}, private=asked.get("visibility") == "private"
             )

@@ -13,16 +13,14 @@ from file_helpers import PROVENANCE, make_features, make_samples
 from image_files import embedding_file, pixel_file
 from markdown_it import MarkdownIt
 from PIL import Image
-from report_records import keep, make
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.write_file import write_file
 from embedbench.reports.picture_of_file import components
-from embedbench.sharing.dataset_card import card_page, hub_licence, rows_on_file
+from embedbench.sharing.dataset_card import card_page, hub_licence
 from embedbench.sharing.push_file import picture
 from embedbench.storage import user_cache
 from embedbench.text.markdown import code, escape_markdown
@@ -154,19 +152,3 @@ def test_the_picture_depends_on_the_file_alone(tmp_path: Path) -> None:
     assert picture(file) == picture(EmbeddingFile.open(file.path))
     other = write_file(tmp_path / "b.h5", file.samples, file.read() ** 2, {})
     assert picture(other) != picture(file)
-
-
-def test_baselines_are_those_of_this_content(tmp_path: Path) -> None:
-    file = embedding_file(tmp_path)
-    used = [{"name": "e.h5", "digests": file.digests}]
-    runs = [make("ncm", seed, final, files=used) for seed, final in ((0, 0.4), (1, 0.6))]
-    keep(tmp_path / "runs", *runs)
-    keep(tmp_path / "runs", make("slda", 0), stream="stream-2")  # on another file
-    rows = rows_on_file(tmp_path / "runs", file, lambda _: None)
-    page = card_page(card(file), rows=rows)
-    assert "| ncm | 2 | 50.0 ±127.1 | " in page  # t(0.975, 1) = 12.706, sd = √2 / 10
-    assert "slda |" not in page
-    assert str(tmp_path) not in page
-    other = write_file(tmp_path / "other.h5", file.samples, file.read() + 1, PROVENANCE)
-    with pytest.raises(UserError, match=r"no run under .* learned from .*other\.h5"):
-        rows_on_file(tmp_path / "runs", other, lambda _: None)

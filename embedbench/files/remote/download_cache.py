@@ -2,21 +2,15 @@
 
 They lie by the SHA-256 of their bytes, so that several names of one content are one file. Nobody
 else can read them, what another user wrote is not believed, and a file that has changed since it
-was fetched is not used.
+was fetched is fetched again.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from embedbench.config.json_records import UNWRITTEN, JsonRecord, parse_json
 from embedbench.errors import DamagedFileError, UserError
@@ -35,7 +29,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class FetchedFile(JsonRecord):
-    """A file that was fetched: its name (of the hub with the commit), bytes, digests, last use."""
+    """A file that was fetched: its name (of the hub with the commit), bytes and digests."""
 
     url: str
     commit: str | None = None
@@ -43,7 +37,6 @@ class FetchedFile(JsonRecord):
     size: int
     digests: dict[str, str]
     path: str = field(default="", metadata=UNWRITTEN)
-    used: str = field(default="", metadata=UNWRITTEN)
 
     @property
     def fixed(self) -> str:
@@ -62,26 +55,12 @@ def directory() -> Path:
     return place
 
 
-def cache_path(sha256: str, name: Name) -> Path:
-    """The path of a file that was fetched under a name."""
-    return directory() / sha256 / name.basename
-
-
 def find(sha256: str, name: Name) -> FetchedFile | None:
-    """The file with these bytes, under the last part of a name; None if it was not fetched."""
+    """The file with these bytes; None if it was not fetched, or has changed since."""
     about = _about(user_cache.directory() / "files" / sha256)
-    if about is None:
+    if about is None or user_cache.sha256(Path(about.path)) != sha256:
         return None
-    path = cache_path(sha256, name)
-    if not _is_whole(path, sha256):
-        twins = (p for p in _files(path.parent) if _is_whole(p, sha256))
-        if (twin := next(twins, None)) is None:
-            return None
-        atomic_write.second_name(twin, path)
-    with contextlib.suppress(OSError):
-        os.utime(path.parent / ABOUT)  # says when it was last used
-    known: dict[str, Any] = {"url": name.url, "commit": name.commit, "sha256": sha256}
-    return replace(about, **known, path=str(path), used="")
+    return replace(about, url=name.url, commit=name.commit)
 
 
 def find_fixed(name: Name) -> FetchedFile | None:
@@ -117,51 +96,26 @@ def key(url: str, version: str) -> str:
 
 def put(arrived: Path, about: FetchedFile, name: Name) -> FetchedFile:
     """Take in a file that was verified; it disappears from its place."""
-    path = cache_path(about.sha256, name)
+    path = directory() / about.sha256 / name.basename
     path.parent.mkdir(mode=0o700, exist_ok=True)
+    for damaged in _files(path.parent):
+        damaged.unlink()
     atomic_write.sync_path(arrived)
     arrived.replace(path)
     atomic_write.sync_path(path.parent)
     atomic_write.write_safely(path.parent / ABOUT, json.dumps(about.to_json()))
-    return replace(about, path=str(path), used="")
+    return replace(about, path=str(path))
 
 
 def entries() -> list[FetchedFile]:
-    """All fetched files, those used last first."""
-    found = (_about(place) for place in _places())
-    return sorted((f for f in found if f), key=lambda f: f.used, reverse=True)
-
-
-def prune() -> tuple[int, int]:
-    """Remove all fetched files, and those begun; return how many, and their bytes.
-
-    What another process is fetching is kept, and so is whatever is not ours.
-    """
-    count = size = 0
-    for place in _places():
-        about = _about(place)
-        with contextlib.suppress(OSError):
-            for path in [*place.iterdir()]:
-                path.unlink()
-            place.rmdir()
-        count, size = count + 1, size + (about.size if about else 0)
-    for begun in (user_cache.directory() / "files").glob("*.partial"):
-        if leases.is_free(begun.with_suffix(".lease")):
-            count, size = count + 1, size + begun.stat().st_size
-            begun.unlink()
-    if (names := user_cache.directory() / "names").is_dir():
-        shutil.rmtree(names, ignore_errors=True)
-    return count, size
-
-
-def _places() -> Iterator[Path]:
-    root = user_cache.directory() / "files"
-    if root.is_dir() and is_mine(root):
-        yield from (p for p in sorted(root.iterdir()) if _SHA256.fullmatch(p.name) and is_mine(p))
+    """All fetched files."""
+    places = sorted((user_cache.directory() / "files").glob("*"))
+    found = (_about(place) for place in places if _SHA256.fullmatch(place.name))
+    return [file for file in found if file]
 
 
 def _files(place: Path) -> list[Path]:
-    """The names of one content, in a directory."""
+    """The file in a directory; earlier versions kept several names of it."""
     return sorted(p for p in place.iterdir() if not p.name.startswith("."))
 
 
@@ -170,22 +124,12 @@ def _about(place: Path) -> FetchedFile | None:
     about = place / ABOUT
     try:
         files = _files(place)
-        if not (files and is_mine(place) and is_mine(about)):
+        if not files or not all(map(is_mine, (place, about, files[0]))):
             return None
-        used = datetime.fromtimestamp(about.stat().st_mtime, UTC)
-        data = parse_json(regular_files.read_text(about), str(about))
-        kept = FetchedFile.from_json(data, str(about))
-        return replace(kept, path=str(files[0]), used=f"{used:%Y-%m-%d %H:%M}")
+        kept = FetchedFile.from_json(parse_json(regular_files.read_text(about), str(about)))
+        return replace(kept, path=str(files[0]))
     except (OSError, UserError):
         return None
-
-
-def _is_whole(path: Path, sha256: str) -> bool:
-    """Whether a file is as it was fetched; it is read again only if it has changed."""
-    try:
-        return is_mine(path) and user_cache.sha256(path) == sha256
-    except OSError:
-        return False
 
 
 # --- downloads: continued after an interruption, verified, and only then named ---
@@ -243,12 +187,9 @@ def download(
 def _arrive(path: Path, name: Name, remote: Remote, progress: Progress) -> str:
     """Write the bytes that are missing of a partial file; return the SHA-256 of all."""
     with continuing(path, f"{remote.url} to the cache") as file:
-        sha, have = hashlib.sha256(), 0
-        if not remote.version or os.fstat(file.fileno()).st_size > remote.size:
-            file.truncate(0)  # nothing says that it is the same file
-        for piece in iter(partial(file.read, 2**20), b""):
-            sha.update(piece)
-            have += len(piece)
+        have = file.seek(0, os.SEEK_END)
+        if not remote.version or have > remote.size:
+            have = file.seek(file.truncate(0))  # nothing says that it is the same file
         user_cache.check_room(path.parent, remote.size - have, remote.url)
         now, left = remote, ATTEMPTS
         while have < remote.size:
@@ -258,7 +199,6 @@ def _arrive(path: Path, name: Name, remote: Remote, progress: Progress) -> str:
                     if have + len(piece) > remote.size:
                         raise UserError(f"{remote.url} is longer than its server said")
                     file.write(piece)
-                    sha.update(piece)
                     have += len(piece)
                     progress(have, remote.size)
                 if have < remote.size:
@@ -273,7 +213,8 @@ def _arrive(path: Path, name: Name, remote: Remote, progress: Progress) -> str:
                 now = ask(name)  # its address may have been for a short time
                 if (now.version, now.size) != (remote.version, remote.size):
                     raise file_changed(remote.url) from None
-    return sha.hexdigest()
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _verified(path: Path, url: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ docs/files.md describes an entry.
 
 import os
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -17,8 +17,12 @@ from embedbench.storage.regular_files import read_text
 from .uri import KNOWN, LOCAL, Name
 
 SHIPPED = "shipped:"  # of a URL: a file of the package
-_HEX = re.compile(r"[0-9a-f]{64}")
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_TEXT = r".*\S.*", "a text; where it is not known, unknown"
+_DIGEST = r"[0-9a-f]{64}", "64 hexadecimal digits"
+_RULES = {
+    **{"url": _TEXT, "what": _TEXT, "licence": _TEXT, "size": (r"[1-9]\d*", "a number of bytes")},
+    "name": (r"[a-z0-9][a-z0-9._-]*", "of small letters, digits, '.', '_' and '-'"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,29 +74,19 @@ def _assets() -> Path:
 
 def _checked(values: object, name: str, where: str) -> CatalogEntry:
     """An entry whose values can be true."""
-    if not _NAME.fullmatch(name):
-        raise UserError(f"{where} must be of small letters, digits, '.', '_' and '-'; rename it")
     known = CatalogEntry.from_json(values, where)
-    keys = sorted(field.name for field in fields(known))
-    if isinstance(values, dict) and (more := sorted({*values} - {*keys})):
-        raise UserError(f"{where} has {more[0]!r}; an entry takes {', '.join(keys)}")
-    for key in ("sha256", "content", "samples", "recipe"):
-        if not _HEX.fullmatch(getattr(known, key)):
-            raise UserError(f"{where}: {key} must be 64 hexadecimal digits")
-    for key in ("what", "licence"):
-        if not getattr(known, key).strip():
-            raise UserError(f"{where}: {key} is empty; where it is not known, write unknown")
-    if known.size <= 0:
-        raise UserError(f"{where}: size must be a number of bytes, got {known.size}")
-    if known.url.startswith(SHIPPED):
-        file = known.url.removeprefix(SHIPPED)
-        if "/" in file or not (_assets() / file).is_file():
-            raise UserError(f"{where}: the package ships no file {file!r}")
-    else:
+    for key, value in {"name": name, **vars(known)}.items():
+        rule, words = _RULES.get(key, _DIGEST)
+        if not re.fullmatch(rule, str(value), re.DOTALL):
+            raise UserError(f"{where}: {key} must be {words}")
+    shipped = known.url.removeprefix(SHIPPED)
+    if shipped == known.url:
         try:
             scheme = Name.parse(known.url).scheme
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
         if scheme in LOCAL:
             raise UserError(f"{where}: {known.url!r} is on one machine only; name it elsewhere")
+    elif "/" in shipped or not (_assets() / shipped).is_file():
+        raise UserError(f"{where}: the package ships no file {shipped!r}")
     return known

@@ -10,6 +10,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.client import HTTPException, HTTPMessage
 from types import MappingProxyType
@@ -44,8 +45,6 @@ class Remote:
         server does.
     sha256 : str or None
         SHA-256 of the bytes, where the server says it.
-    by_ranges : bool
-        Whether the server sends parts of the file.
     """
 
     url: str
@@ -54,7 +53,6 @@ class Remote:
     read: Callable[[int, int], Iterator[bytes]] = field(repr=False)
     commit: str | None = None
     sha256: str | None = None
-    by_ranges: bool = True
 
 
 class LostError(UserError):
@@ -71,14 +69,9 @@ def lost(url: str, reason: object) -> LostError:
     )
 
 
-def access_denied(url: str, what: str) -> UserError:
-    """The error of a file that only some users get."""
-    return UserError(f"{url} is not given to everybody: {what}")
-
-
-def missing(url: str, what: str = "file") -> UserError:
+def missing(url: str) -> UserError:
     """The error of a name that means nothing."""
-    return UserError(f"there is no {what} {url}; check the name")
+    return UserError(f"there is no {url}; check the name")
 
 
 def file_changed(url: str) -> UserError:
@@ -114,7 +107,7 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
         Headers of each request; secret.
     """
     with _answer(url, name, {**login, "Range": "bytes=0-0"}) as answer:
-        (_, size), by_ranges = _place(answer), answer.status == 206
+        _, size = _place(answer)
         tag, when = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
     if size is None:
         raise UserError(
@@ -141,7 +134,7 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
             except (OSError, HTTPException, ValueError) as error:  # the last: a chunk of length -5
                 raise lost(name, error) from None
 
-    return Remote(name, version, size, read, by_ranges=by_ranges)
+    return Remote(name, version, size, read)
 
 
 def _place(answer: Any) -> tuple[int, int | None]:
@@ -172,17 +165,11 @@ def _answer(url: str, name: str, headers: Mapping[str, str]) -> Any:
 
 def _status_refused(name: str, code: int) -> UserError:
     """The error for a status."""
-    if code in (401, 403, 407):
-        return access_denied(name, f"the server refuses it (status {code}); download it by hand")
     if code in (404, 410):
         return missing(name)
-    if code == 416:
-        return UserError(f"{name} is empty; check the name")
-    if 300 <= code < 400:
-        return UserError(f"{name} leads from address to address without an end; check the name")
     if code == 429 or code >= 500:
         return lost(name, f"status {code}")
-    return UserError(f"{name} cannot be had: the server answers with status {code}")
+    return UserError(f"the server of {name} answers with status {code}; download it by hand")
 
 
 class _Redirects(HTTPRedirectHandler):
@@ -231,7 +218,7 @@ def ask_hub(name: Name) -> Remote:
         )
         about = get_hf_file_metadata(url, timeout=SECONDS)
     except Exception as error:  # without a network, many kinds of errors occur
-        raise _hub_refused(name, error) from None
+        raise hub_refused(name.url, part.repo, error) from None
     if about.commit_hash is None:
         raise UserError(f"{name.url} is on a server that does not name its commit; use https://")
     same = urlsplit(about.location)[:2] == urlsplit(url)[:2]
@@ -245,29 +232,21 @@ def ask_hub(name: Name) -> Remote:
     return replace(remote, version=about.commit_hash, commit=about.commit_hash, sha256=sha256)
 
 
-def _hub_refused(name: Name, error: Any) -> UserError:
-    """The sentence for an error of the hub's client."""
+def hub_refused(url: str, repo: str, error: Any) -> UserError:
+    """The sentence for an error of the hub's client; its text may hold anything."""
     from huggingface_hub import errors
 
-    part, url = name.hub, name.url
-    page = f"https://huggingface.co/{'datasets/' if part.kind == 'dataset' else ''}{part.repo}"
-    login = "log in with `hf auth login`, or set HF_TOKEN"
     status = getattr(getattr(error, "response", None), "status_code", None)
-    if isinstance(error, errors.GatedRepoError):
-        return access_denied(url, f"ask for access at {page}, and {login}")
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return access_denied(url, f"there is no {part.kind} {part.repo}, or it is private: {login}")
-    if isinstance(error, errors.RevisionNotFoundError):
-        return missing(url, f"revision {part.revision!r} of")
-    if isinstance(error, errors.EntryNotFoundError):
+    if isinstance(error, errors.RepositoryNotFoundError) or status in (401, 403):
+        return UserError(
+            f"{url} is not there, or not for everybody: ask for access to {repo} on its page, and "
+            "log in with `hf auth login`, or set HF_TOKEN; to push, with a token that may write"
+        )
+    if isinstance(error, errors.HFValidationError) or status == 404:
         return missing(url)
-    if isinstance(error, errors.OfflineModeIsEnabled):
-        return UserError(f"{url} is not in the cache, and HF_HUB_OFFLINE forbids to ask the hub")
-    if isinstance(error, errors.HFValidationError):
-        return UserError(f"{url} is no name of the hub; check the names before and after the /")
-    if status in (401, 403):
-        return access_denied(url, f"the hub refuses it (status {status}); {login}")
-    return lost(url, error)
+    if status in (409, 412):
+        return UserError(f"{url} was changed by another commit meanwhile; run the command again")
+    return lost(url, error if status is None else f"status {status}")
 
 
 # --- stores ---
@@ -283,28 +262,20 @@ def ask_store(name: Name) -> Remote:
     """Ask a store for the facts of a file."""
     from fsspec.core import url_to_fs
 
-    try:
+    with explain_store_errors(name.url):
         store, path = url_to_fs(name.url)
         store.invalidate_cache()
         info = store.info(path)
         version = str(store.ukey(path))
-        size = None if info.get("size") is None else int(info["size"])
-    except ImportError:
-        raise lacks_package(name.url) from None
-    except Exception as error:  # each store has errors of its own
-        raise _store_refused(name.url, error) from None
-    if info.get("type") == "directory" or size is None:
-        raise UserError(f"{name.url} is a directory; name a file in it")
-    if not 0 <= size < LARGEST:
-        raise UserError(f"the store of {name.url} says a size that no file has")
+        size = -1 if info["type"] == "directory" else int(info.get("size") or -1)
+    if not 0 < size < LARGEST:
+        raise UserError(f"{name.url} is no file of a known size; name a file")
 
     def read(start: int, end: int) -> Iterator[bytes]:
         for at in range(start, end, STORE_PIECE):
             wanted = min(STORE_PIECE, end - at)
-            try:
-                piece = store.cat_file(path, start=at, end=at + wanted)  # s3fs has another order
-            except Exception as error:  # each store has errors of its own
-                raise _store_refused(name.url, error) from None
+            with explain_store_errors(name.url):  # by names, as s3fs has another order
+                piece = store.cat_file(path, start=at, end=at + wanted)
             if len(piece) != wanted:
                 raise file_changed(name.url)
             yield piece
@@ -312,18 +283,23 @@ def ask_store(name: Name) -> Remote:
     return Remote(name.url, version, size, read)
 
 
-def lacks_package(url: str) -> UserError:
-    """The error of a store whose package is not installed."""
-    scheme = url.partition("://")[0]
-    package = PACKAGES.get(scheme)
-    which = f"pip install {package}" if package else "see fsspec's list of file systems"
-    return UserError(f"{scheme}:// needs one more package: {which}")
-
-
-def _store_refused(url: str, error: Exception) -> UserError:
-    """The sentence for an error of a store; its text may hold anything and is not printed."""
-    if isinstance(error, FileNotFoundError):
-        return missing(url)
-    if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
-        return access_denied(url, "log in the way this store has for it (such as AWS_PROFILE)")
-    return lost(url, type(error).__name__)
+@contextmanager
+def explain_store_errors(url: str) -> Iterator[None]:
+    """Turn what a store raises into one sentence; its text may hold anything and is not printed."""
+    try:
+        yield
+    except UserError:
+        raise
+    except ImportError:
+        scheme = url.partition("://")[0]
+        package = PACKAGES.get(scheme, "the one that fsspec's list of file systems names")
+        raise UserError(f"{scheme}:// needs one more package: pip install {package}") from None
+    except FileNotFoundError:
+        raise missing(url) from None
+    except Exception as error:  # each store has errors of its own
+        if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+            raise UserError(
+                f"no permission for {url}; log in the way this store has for it (such as "
+                "AWS_PROFILE)"
+            ) from None
+        raise lost(url, type(error).__name__) from None

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,10 @@ def test_a_new_commit_with_the_same_file(hub: Served) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        (NAME.format("gated"), "ask for access at https://huggingface.co/datasets/org/gated"),
-        (NAME.format("private"), "there is no dataset org/private, or it is private"),
-        (NAME.format("open@v9"), "there is no revision 'v9' of hf://datasets/org/open@v9/small.h5"),
-        ("hf://datasets/org/open/none.h5", "there is no file hf://datasets/org/open/none.h5"),
+        (NAME.format("gated"), "ask for access to org/gated on its page, and log in"),
+        (NAME.format("private"), "small.h5 is not there, or not for everybody"),
+        (NAME.format("open@v9"), "there is no hf://datasets/org/open@v9/small.h5"),
+        ("hf://datasets/org/open/none.h5", "there is no hf://datasets/org/open/none.h5"),
     ],
 )
 def test_what_the_hub_refuses(hub: Served, name: str, sentence: str) -> None:
@@ -85,7 +86,7 @@ def test_a_token_appears_nowhere(
         ):
             said += "".join(call(*words)[1:])
         assert local(NAME.format("private")).is_relative_to(user_cache.directory() / "files")
-        call("list", "files", "--prune")
+        shutil.rmtree(user_cache.directory())
     assert json.dumps(hub.commit)[1:-1] in said
     assert f"Bearer {TOKEN}" in {login for _, _, login in hub.asked} <= {"", f"Bearer {TOKEN}"}
     assert {login for _, _, login in store.asked} == {""}
@@ -160,21 +161,15 @@ def test_every_command_that_takes_a_file(here: Served, small: bytes, call: Any) 
     ):
         assert call(*words)[0] == 0, words
     whole = f"bytes=0-{len(small) - 1}"
-    # by the card, as the file is that small, and once into the cache
-    assert store_of(here).asked_for("/lfs/small.h5").count(whole) == 2
+    assert store_of(here).asked_for("/lfs/small.h5").count(whole) == 1  # into the cache
     assert here.asked_for("/small.h5") == ["bytes=0-0", whole]
     named, plain = (build_stream(x, "incremental-class", base=2) for x in (OPEN, "small.h5"))
     assert named.digests == plain.digests
 
 
 @pytest.mark.usefixtures("here")
-def test_list_and_prune(small: bytes, call: Any) -> None:
+def test_list(small: bytes, call: Any) -> None:
     assert call("verify", OPEN)[0] == 0
     shipped, fetched = json.loads(call("list", "files", "--json")[1])
     assert (shipped["name"], fetched["name"]) == ("known:emoji-vit", FIXED.format("open"))
     assert fetched["size"] == str(len(small))
-    code, out, err = call("list", "files", "--prune")
-    assert code == 0
-    assert "removed 1 fetched file, 0.0 MB" in err
-    assert "open" not in out
-    assert call("list", "--prune")[0] == 2

@@ -10,7 +10,6 @@ from file_helpers import refusal
 
 from embedbench.files.remote import remote_servers
 from embedbench.files.remote.fetch import local, pin_name
-from embedbench.files.remote.remote_inspection import peek
 from embedbench.files.remote.uri import Name
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -25,18 +24,14 @@ def stored(small: bytes) -> Iterator[bytes]:
     store.rm("/bucket", recursive=True)
 
 
-def test_memory(stored: bytes, cache: Path) -> None:
-    card = peek(URL)
-    assert card.shape == (300, 5)
-    assert not cache.exists()
+def test_memory(stored: bytes) -> None:
     path = local(URL)
     assert path.read_bytes() == stored
     assert local(URL) == path
     assert local(pin_name(URL)) == path
-    assert peek(URL).digests == card.digests
     missing = "memory://bucket/none.h5"
-    assert f"there is no file {missing}" in refusal(local, missing)
-    assert "is a directory; name a file in it" in refusal(local, "memory://bucket")
+    assert f"there is no {missing}" in refusal(local, missing)
+    assert "is no file of a known size; name a file" in refusal(local, "memory://bucket")
 
 
 def test_pieces(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +45,7 @@ def test_pieces(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        (PermissionError, "is not given to everybody"),
+        (PermissionError, "no permission for"),
         (RuntimeError, "could not be reached (RuntimeError)"),
         (OSError, "could not be reached (OSError)"),
     ],
@@ -72,8 +67,8 @@ def test_a_store_that_fails(
 @pytest.mark.parametrize(
     ("size", "sentence"),
     [
-        (10**25, "a size that no file has"),
-        (-1, "a size that no file has"),
+        (10**25, "is no file of a known size"),
+        (-1, "is no file of a known size"),
         ("1" * 5000, "could not be reached"),
     ],
 )
@@ -84,8 +79,7 @@ def test_a_store_that_says_another_size(
     with monkeypatch.context() as patch:
         patch.setattr(kind, "info", lambda *_, **__: {"size": size, "type": "file"})
         patch.setattr(kind, "ukey", lambda *_: "1")
-        for read in (local, peek):
-            assert sentence in refusal(read, URL)
+        assert sentence in refusal(local, URL)
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,9 +87,10 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", absent)
-    for scheme, remedy in (("s3", "pip install s3fs"), ("smb", "see fsspec's list")):
+    for scheme, remedy in (("s3", "pip install s3fs"), ("smb", "pip install the one that fsspec's list")):
         said = refusal(local, f"{scheme}://bucket/small.h5")
-        assert f"{scheme}:// needs one more package: {remedy}" in said
+        assert f"{scheme}:// needs one more package: " in said
+        assert remedy in said
 
 
 def test_s3(small: bytes, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,10 +98,9 @@ def test_s3(small: bytes, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         store = fsspec.filesystem("s3")
         store.mkdir("bucket")
         store.pipe_file("bucket/a/small.h5", small)
-        assert peek("s3://bucket/a/small.h5").shape == (300, 5)
         assert local("s3://bucket/a/small.h5").read_bytes() == small
         missing = "s3://bucket/none.h5"
-        assert f"there is no file {missing}" in refusal(local, missing)
+        assert f"there is no {missing}" in refusal(local, missing)
         texts = [p.read_bytes() for p in cache.rglob("*") if p.is_file()]
         for secret in (s3_server.KEY, s3_server.SECRET):
             assert not any(secret.encode() in text for text in texts)
