@@ -99,7 +99,7 @@ def test_no_permission_and_a_missing_package(
         push(file.path, "s3://b/a")
     assert "AKIA" not in str(error.value)
     monkeypatch.setattr("fsspec.core.url_to_fs", lambda _: __import__("no_such_package"))
-    with pytest.raises(UserError, match="s3:// needs one more package: pip install s3fs"):
+    with pytest.raises(UserError, match="s3:// needs one more package; pip install s3fs"):
         push(file.path, "s3://b/a")
 
 

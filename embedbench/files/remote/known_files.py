@@ -20,7 +20,10 @@ SHIPPED = "shipped:"  # of a URL: a file of the package
 _TEXT = r".*\S.*", "a text; where it is not known, unknown"
 _DIGEST = r"[0-9a-f]{64}", "64 hexadecimal digits"
 _RULES = {
-    **{"url": _TEXT, "what": _TEXT, "licence": _TEXT, "size": (r"[1-9]\d*", "a number of bytes")},
+    "url": _TEXT,
+    "what": _TEXT,
+    "licence": _TEXT,
+    "size": (r"[1-9]\d*", "a number of bytes"),
     "name": (r"[a-z0-9][a-z0-9._-]*", "of small letters, digits, '.', '_' and '-'"),
 }
 

@@ -292,8 +292,8 @@ def explain_store_errors(url: str) -> Iterator[None]:
         raise
     except ImportError:
         scheme = url.partition("://")[0]
-        package = PACKAGES.get(scheme, "the one that fsspec's list of file systems names")
-        raise UserError(f"{scheme}:// needs one more package: pip install {package}") from None
+        package = PACKAGES.get(scheme, "what fsspec's list of file systems names")
+        raise UserError(f"{scheme}:// needs one more package; pip install {package}") from None
     except FileNotFoundError:
         raise missing(url) from None
     except Exception as error:  # each store has errors of its own

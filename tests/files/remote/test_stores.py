@@ -87,9 +87,9 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", absent)
-    for scheme, remedy in (("s3", "pip install s3fs"), ("smb", "pip install the one that fsspec's list")):
+    for scheme, remedy in (("s3", "pip install s3fs"), ("smb", "what fsspec's list")):
         said = refusal(local, f"{scheme}://bucket/small.h5")
-        assert f"{scheme}:// needs one more package: " in said
+        assert f"{scheme}:// needs one more package; " in said
         assert remedy in said
 
 
