@@ -29,10 +29,10 @@ from embedbench.storage import atomic_write, value_digest
 from embedbench.version import __version__
 
 from .rebuild_stream import Rebuilder
-from .verify_pack import RANKED, CheckedRun, Submission, UnrankedRun, verify
+from .verify_pack import CheckedRun, Submission, UnrankedRun, verify
 
 COSTS = {"memory": "bytes.total", "seconds": "seconds.learn"}  # less is better
-METRICS = (*RANKED, *COSTS)
+METRICS = (FINAL, "omega_all", "raa", "gacc", *COSTS)
 EQUAL = "equal-answers"  # the flag of runs with the same answers from other initial weights
 
 
@@ -105,7 +105,7 @@ def _stream_key(made: RunRecord) -> str:
 
 
 def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
-    """The entries of one stream, ranked by every metric that they have."""
+    """The entries of one stream, ranked by final accuracy."""
     first = runs[0][1].record
     by_entry: dict[tuple[int, str], list[CheckedRun]] = {}
     inits: dict[str, set[int]] = {}
@@ -118,15 +118,9 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
     names = labels([[run.record for run in each] for each in by_entry.values()])
     who = [submissions[pack] for pack, _ in by_entry]
     mine = dict(zip(_unique(names, who), by_entry.values(), strict=True))
-    notes = tuple(result_rows.Group("", tuple(run.record for _, run in runs)).notes)
-    rankings = {
-        name: ranking
-        for name in METRICS
-        if is_comparable(name, notes) and (ranking := _ranking(name, first, mine)) is not None
-    }
-    answers = {label: {run.answers for run in each} for label, each in mine.items()}
+    ranking = _ranking(first, mine)
     entries = [
-        _entry(label, each, pack, equal, rankings, answers)
+        _entry(label, each, pack, equal, ranking)
         for (label, each), pack in zip(mine.items(), who, strict=True)
     ]
     return BoardStream(
@@ -140,10 +134,10 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
         evals=tuple(dict.fromkeys(run.record.digests.eval for _, run in runs)),
         sessions=len(first.n_train),
         classes=sum(map(len, first.classes)),
-        notes=notes,
+        notes=tuple(result_rows.Group("", tuple(run.record for _, run in runs)).notes),
         entries=tuple(sorted(entries, key=_place)),
-        units={name: ranking.units for name, ranking in rankings.items()},
-        groups=rankings[FINAL].groups if FINAL in rankings else "samples",
+        units=ranking.units,
+        groups=ranking.groups,
     )
 
 
@@ -167,10 +161,9 @@ def _entry(
     runs: Sequence[CheckedRun],
     pack: Submission,
     equal: set[str],
-    rankings: dict[str, compare_learners.ComparisonStudy],
-    answers: dict[str, set[str]],
+    ranking: compare_learners.ComparisonStudy,
 ) -> Entry:
-    """An entry with its verdicts, and the others with the same answers."""
+    """An entry with its verdict."""
     records = [run.record for run in runs]
     used = [run.record for run in runs if _is_used(run)]
     first = records[0]
@@ -179,7 +172,10 @@ def _entry(
         flags[EQUAL] = None
     made_on = (made.environment for made in records)
     devices = (f"{e.get('device', '?')}, {e.get('machine', '?')}" for e in made_on)
-    same = (o for o, theirs in answers.items() if o != label and theirs == answers[label])
+    verdicts = {}
+    if len(ranking.scores) > 1:  # one alone is behind nobody
+        verdicts = dict(zip(ranking.learners, ranking.verdicts, strict=True))
+    verdict = verdicts.get(label)
     return Entry(
         label=label,
         learner=first.learner,
@@ -194,14 +190,8 @@ def _entry(
         devices=tuple(sorted(set(devices))),
         command=first.command,
         flags=tuple(flags),
-        same_answers=tuple(same),
         metrics={name: Stat.of(_value(made, name) for made in used) for name in METRICS},
-        verdicts={
-            name: RankedLearner(**vars(one), learner=label, runs=len(study.scores[label]))
-            for name, study in rankings.items()
-            for other, one in zip(study.learners, study.verdicts, strict=True)
-            if other == label and one.behind is not None
-        },
+        verdict=None if verdict is None or verdict.behind is None else verdict,
     )
 
 
@@ -211,32 +201,24 @@ def _value(made: RunRecord, name: str) -> float:
 
 
 def _ranking(
-    name: str, first: RunRecord, entries: dict[str, list[CheckedRun]]
-) -> compare_learners.ComparisonStudy | None:
-    """The ranking by one metric; None unless two entries that learn have it."""
+    first: RunRecord, entries: dict[str, list[CheckedRun]]
+) -> compare_learners.ComparisonStudy:
+    """The ranking by final accuracy of the entries that learn."""
     scores: dict[str, dict[compare_learners.Block, float]] = {}
     answers: dict[
         tuple[str, compare_learners.Block], Callable[[], metric_jackknife.LeftOut | None]
     ] = {}
     for label, runs in entries.items():
         for run in filter(_is_used, runs):
-            made, left_out = run.record, run.left_out.get(name)
-            value, block = _value(made, name), (compare_learners.order_name(made), str(made.seeds))
+            made = run.record
+            value, block = _value(made, FINAL), (compare_learners.order_name(made), str(made.seeds))
             if made.learns and not math.isnan(value):
                 scores.setdefault(label, {})[block] = value
-                if left_out is not None:
-                    answers[label, block] = partial(lambda same: same, left_out)
-    if len(scores) < 2:
-        return None
+                answers[label, block] = partial(lambda same: same, run.left_out)
     study = compare_learners.ComparisonStudy(
-        result_rows.stream_title(first), name, scores, lower=name in COSTS, answers=answers
+        result_rows.stream_title(first), FINAL, scores, answers=answers
     )
     return study.best_first()
-
-
-def is_comparable(name: str, notes: Sequence[str]) -> bool:
-    """Whether a metric compares on a stream with these notes; Ω does by one reference alone."""
-    return not (name.startswith("omega_") and result_rows.OTHER_REFERENCES in notes)
 
 
 def _place(entry: Entry) -> tuple[bool, bool, float, str]:
@@ -247,16 +229,8 @@ def _place(entry: Entry) -> tuple[bool, bool, float, str]:
 # --- what a board holds ---
 
 
-SCHEMA = "embedbench-board/3.0"
+SCHEMA = "embedbench-board/4.0"
 STATEMENT = "recomputed, not re-run"
-
-
-@dataclass(frozen=True)
-class RankedLearner(learner_verdicts.RowVerdict):
-    """The verdict on one learner of a ranking: its label, and how many runs it has."""
-
-    learner: str
-    runs: int
 
 
 @dataclass(frozen=True)
@@ -279,9 +253,8 @@ class Entry(JsonRecord):
     devices: tuple[str, ...]
     command: str
     flags: tuple[str, ...]
-    same_answers: tuple[str, ...]
     metrics: dict[str, Stat]
-    verdicts: dict[str, RankedLearner]
+    verdict: learner_verdicts.RowVerdict | None
 
 
 @dataclass(frozen=True)
@@ -303,8 +276,8 @@ class BoardStream(JsonRecord):
     classes: int
     notes: tuple[str, ...]
     entries: tuple[Entry, ...]
-    units: dict[str, str]
-    groups: str = "samples"
+    units: str
+    groups: str
 
 
 @dataclass(frozen=True)
@@ -322,7 +295,6 @@ class Board(JsonRecord):
 
 
 INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
-NOTHING = {"text": "–", "half": "", "sort": "", "rank": "–", "first": ""}
 MEANINGS = {
     FINAL: "final accuracy",
     "omega_all": "mean accuracy after each session as a share of the offline score",
@@ -375,7 +347,7 @@ def _page(template: str, board: Board, **values: Any) -> str:
         unranked=sum(len(one.unranked) for one in board.submissions),
         final_text=lambda value: headings_and_units.value_text(value, FINAL),
         level_with_best=lambda learned: [
-            e.label for e in learned[1:] if FINAL in e.verdicts and not e.verdicts[FINAL].behind
+            e.label for e in learned[1:] if e.verdict and not e.verdict.behind
         ],
         cell=_cell,
         **values,
@@ -383,10 +355,8 @@ def _page(template: str, board: Board, **values: Any) -> str:
 
 
 def _stream_page(stream: BoardStream, board: Board) -> str:
-    verdicts = [entry.verdicts.get(FINAL) for entry in stream.entries]
-    judged = compare_learners.TableVerdicts(
-        verdicts, stream.units.get(FINAL, "seeds"), stream.groups
-    )
+    verdicts = [entry.verdict for entry in stream.entries]
+    judged = compare_learners.TableVerdicts(verdicts, stream.units, stream.groups)
     return _page(
         "board_stream",
         board,
@@ -396,21 +366,23 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
             for name in METRICS
             if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
         ],
-        is_comparable=is_comparable,
-        nothing=NOTHING,
+        ranks=comparison_tables.allowed_ranks,
         behind_text=behind_text,
         bounds=compare_learners.describe_verdicts(judged),
         params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
     )
 
 
-def _cell(entry: Entry, name: str) -> dict[str, Any]:
-    """One number: its text, its interval, its rank, and what its column is sorted by."""
-    stat, verdict, named = entry.metrics[name], entry.verdicts.get(name), COSTS.get(name, name)
+def _cell(entry: Entry, name: str, notes: Sequence[str] = ()) -> dict[str, str]:
+    """One number: its text, its interval, and what its column is sorted by.
+
+    Ω compares by one reference alone, and is not shown where they differ.
+    """
+    stat, named = entry.metrics[name], COSTS.get(name, name)
+    if math.isnan(stat.mean) or (name == "omega_all" and result_rows.OTHER_REFERENCES in notes):
+        return {"text": "–", "half": "", "sort": ""}
     return {
         "text": headings_and_units.value_text(stat.mean, named),
         "half": "" if math.isnan(stat.half) else headings_and_units.value_text(stat.half, named),
-        "sort": "" if math.isnan(stat.mean) else repr(stat.mean),
-        "rank": "–" if verdict is None else comparison_tables.allowed_ranks(verdict),
-        "first": "" if verdict is None else verdict.rank,
+        "sort": repr(stat.mean),
     }

@@ -1,7 +1,7 @@
 """Packs: the runs of a directory as one zip archive, for other people.
 
-`docs/board.md` describes the archive. Its bytes depend on the runs, the cards of their files, the
-name and the date alone: members are sorted, stamped 1980-01-01 and stored without compression.
+`docs/board.md` describes the archive. Its bytes depend on the runs, the name and the date alone:
+members are sorted, stamped 1980-01-01 and stored without compression.
 """
 
 import datetime
@@ -15,23 +15,20 @@ import unicodedata
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json, plain
 from embedbench.errors import UserError, short
-from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs.merge_runs import MergeResult, merge, verify_predictions
-from embedbench.scores import record_files, run_record
+from embedbench.scores import record_files
 from embedbench.scores.record_files import LARGEST, PREDICTIONS, RECORD
 from embedbench.storage import atomic_write, leases, safe_zips, user_cache
-from embedbench.studies.study import Study
-from embedbench.studies.study_file import read_study, study_text
 from embedbench.text.printable_text import printable
 
 SCHEMA = "embedbench-pack/1.0"
-INFO, RUNS, FILES, STUDY = "pack.json", "runs", "files", "study.toml"
+INFO, RUNS = "pack.json", "runs"
 LONGEST = 200  # characters of a name
 LONG, DEEP = 200, 12  # bytes of the name of a directory, directories in each other
 # Windows takes no others: a last dot or space is left out, and `con.x` is a device.
@@ -52,7 +49,10 @@ class PackInfo(JsonRecord):
     def check(self, name: str) -> None:
         """Refuse another schema, an empty or long name, and what is no date."""
         if self.schema != SCHEMA:
-            raise UserError(f"{name} has schema {short(self.schema)}, expected {SCHEMA!r}")
+            raise UserError(
+                f"{name} has schema {short(self.schema)}, and this embedbench reads {SCHEMA!r}; "
+                "update embedbench, or ask for a pack of that version"
+            )
         if self.by is not None and not 0 < len(printable(self.by).strip()) <= LONGEST:
             raise UserError(f"{name}: by must be a name of 1 to {LONGEST} characters")
         try:
@@ -69,23 +69,19 @@ class PackResult(JsonRecord):
 
     Parameters
     ----------
-    cards : int
-        Files that could be read here and are described.
     left_out : tuple of str
         A sentence for each run that is damaged.
     """
 
     runs: int
     references: int
-    cards: int
     sha256: str
     left_out: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
         """The numbers in words."""
-        cards = f", file cards: {self.cards}" if self.cards else ""
-        return f"runs: {self.runs}, references: {self.references}{cards}; SHA-256 {self.sha256}"
+        return f"runs: {self.runs}, references: {self.references}; SHA-256 {self.sha256}"
 
 
 def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = None) -> PackResult:
@@ -103,8 +99,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     """
     info = PackInfo(SCHEMA, by, date)
     info.check("the pack")
-    members = {INFO: _text(info.to_json())}
-    left_out, cards, packed = list[str](), dict[str, bytes](), dict[Path, Path]()
+    left_out, packed = list[str](), dict[Path, Path]()
     for run in record_files.find(root, references=True):
         place = run.relative_to(root)
         if place == Path():
@@ -113,32 +108,22 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
             if not is_place(place.parts):
                 raise UserError(f"{run} has a name that packs cannot hold; rename its directories")
             verify_predictions(run)
-            made = record_files.load(run)
+            packed[place] = run
         except UserError as e:
             left_out.append(str(e))
-            continue
-        packed[place] = run
-        for file in made.all_files:
-            name = card_name(file)
-            if name not in cards and (card := _card(file, made.command, root)):
-                cards[name] = card
     if not packed:
         raise UserError(f"{root} has no finished run; give the --out of an earlier run")
-    members |= cards
-    if (root / STUDY).is_file():
-        members[STUDY] = _study(root / STUDY).encode()
     with (
         leases.alone(out),
         atomic_write.writing(out) as temporary,
         zipfile.ZipFile(temporary, "w") as archive,
     ):
-        for name, data in sorted(members.items()):
-            _add(archive, name, data)
+        _add(archive, INFO, _text(info.to_json()))
         for place, run in sorted(packed.items()):
             for name, data in _run_members(run):
                 _add(archive, f"{RUNS}/{place.as_posix()}/{name}", data)
     references = sum("references" in place.parts for place in packed)
-    counts = len(packed) - references, references, len(cards)
+    counts = len(packed) - references, references
     return PackResult(*counts, user_cache.sha256(out), tuple(left_out))
 
 
@@ -169,50 +154,6 @@ def _text(values: dict[str, Any]) -> bytes:
     return (json.dumps(plain(values), indent=1, allow_nan=False) + "\n").encode()
 
 
-def card_name(file: run_record.FileInfo) -> str:
-    """The name of the card of a file in a pack."""
-    digests = "".join(f"{key}{value}" for key, value in sorted(file.digests.items()))
-    return f"{FILES}/{hashlib.sha256(digests.encode()).hexdigest()[:16]}.json"
-
-
-def _card(info: run_record.FileInfo, command: str, root: Path) -> bytes | None:
-    """The card of a file behind a run; None where the file cannot be read here.
-
-    It is sought where the command of the run names it, beside the runs, and in the working
-    directory; it is the file of the run if its digests are.
-    """
-    try:
-        words = [Path(word) for word in shlex.split(command)[2:] if word]
-    except ValueError:
-        words = []
-    named = [path for path in words if path.name == info.name]
-    for path in (*named, root.parent / info.name, Path(info.name)):
-        try:
-            if path.is_file() and (file := EmbeddingFile.open(path)).digests == info.digests:
-                described = {
-                    **info.to_json(),
-                    "format_version": file.version,
-                    "shape": list(file.shape),
-                    "dtype": str(file.dtype),
-                    "layers": file.layers,
-                    "classes_leaves": file.samples.n_leaves,
-                    "provenance": file.provenance,
-                }
-                return _text(without_paths(described))
-        except (UserError, OSError):  # damaged, or not that file
-            continue
-    return None
-
-
-def _study(path: Path) -> str:
-    """The text of a study file without directories."""
-    study = read_study(path)
-    values = {f.name: _walked(getattr(study, f.name)) for f in fields(Study)}
-    values["files"] = tuple(tuple(map(_word, files)) for files in study.files)
-    values["unknown"] = study.unknown and _word(study.unknown)
-    return study_text(Study(**values | {"engine": None, "engine_set": {}, "resources": None}))
-
-
 # --- records without paths of the machine ---
 
 
@@ -225,7 +166,7 @@ _KEY = re.compile(r"(--)?[\w.:-]+")
 
 
 def without_paths(record: dict[str, Any]) -> dict[str, Any]:
-    """The JSON values of a record, or of a card, without directories.
+    """The JSON values of a record without directories.
 
     Every file named in `command` keeps its name alone, and so does every absolute path anywhere
     else: the rest tells who made a run and where, and is of no use to another machine. URLs and
@@ -293,8 +234,7 @@ def _last_name(path: str) -> str:
 MOST = 200_000  # members
 SMALL = 2**24  # bytes of a member that is neither record nor predictions
 
-_PACKS = SCHEMA.partition("/")[0] + "/"
-_CARD = re.compile(rf"{FILES}/[0-9a-f]{{16}}\.json")
+_EARLIER = re.compile(r"study\.toml|files/[0-9a-f]{16}\.json")  # of packs of earlier versions
 
 
 @dataclass(frozen=True)
@@ -357,12 +297,6 @@ def _info(path: Path, archive: zipfile.ZipFile) -> PackInfo:
     if problem := _problem(INFO, member):
         raise UserError(f"{where} is not that of a pack ({problem}); get it again")
     values = parse_json(_bytes(path, archive, member), where)
-    schema = values.get("schema") if isinstance(values, dict) else None
-    if isinstance(schema, str) and schema != SCHEMA and schema.startswith(_PACKS):
-        raise UserError(
-            f"{path} is a pack of another version, {short(schema)}, and this embedbench reads "
-            f"{SCHEMA}; update embedbench, or ask for a pack of that version"
-        )
     info = PackInfo.from_json(values, where)
     info.check(where)
     return info
@@ -405,7 +339,7 @@ def _problem(name: str, member: zipfile.ZipInfo) -> str:
         return "its size is not that of its bytes"
     *folders, last = name.split("/")
     if folders[:1] != [RUNS]:
-        if name not in (INFO, STUDY) and not _CARD.fullmatch(name):
+        if name != INFO and not _EARLIER.fullmatch(name):
             return "no pack has such a file"
         return "it is too large" if member.file_size > SMALL else ""
     if len(folders) < 2 or last not in (RECORD, PREDICTIONS) or {RECORD, PREDICTIONS} & {*folders}:

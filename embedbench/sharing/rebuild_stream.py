@@ -32,22 +32,6 @@ from embedbench.text.table_export import flatten
 
 MOST = 10_000  # of a setting of a protocol that decides how much is built: sessions, width, …
 UNBUILT = ("observe_batch", "evaluate_every")  # settings that decide nothing of the kind
-WORDS = {
-    "ids": "sample ids",
-    "y": "true labels",
-    "eval_set": "eval sets",
-    "set_classes": "classes of the sessions",
-    "split": "splits",
-    "introduces": "classes of the sessions",
-    "parents": "hierarchy",
-    "far_ids": "unknown samples",
-    "n_train": "numbers of training samples",
-    "n_classes": "numbers of classes",
-    "n_train_by_class": "numbers of training samples by class",
-    "n_candidates": "numbers of candidates",
-    "classes": "names of classes",
-    "validation": "validation data",
-}
 DESCRIBED = ("validation", "n_train", "n_classes", "n_train_by_class", "n_candidates", "classes")
 
 
@@ -123,15 +107,15 @@ class Rebuilder:
             if getattr(made.digests, name) != value:
                 raise UserError(f"its digest {name!r} is not that {rebuilt}")
         what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
-        if what := WORDS.get(what) or _difference(task.stream, predictions):
-            raise UserError(f"its {what} are not those {rebuilt}")
+        if what := what or _difference(task.stream, predictions):
+            raise UserError(f"its {what!r} is not that {rebuilt}")
         if isinstance(predictions, Predictions):
             _check_answers(task.stream, predictions)
             ours = task.group_samples(predictions.ids)
             if (group := predictions.group) is not None and (
                 ours is None or not np.array_equal(group, ours)
             ):
-                raise UserError(f"its groups of samples are not those {rebuilt}")
+                raise UserError(f"its 'group' is not that {rebuilt}")
         return described
 
     def groups(self, made: RunRecord) -> Ints | None:
@@ -217,20 +201,20 @@ def _key(digests: dict[str, str]) -> str:
 
 
 def _difference(stream: Stream, predictions: AnyPredictions) -> str:
-    """The first part of some predictions that is not that of the stream, in words; or empty."""
+    """The first part of some predictions that is not that of the stream; or empty."""
     truth = stream_truth(stream)
     if {*truth} - {*vars(predictions)} or ("split" in vars(predictions)) != ("split" in truth):
-        return "kinds of labels"
+        return "y"
     for name, values in truth.items():
         if not np.array_equal(getattr(predictions, name), values):
-            return WORDS[name]
+            return name
     when = np.stack([predictions.session, predictions.samples_seen], axis=1)
     if not any(np.array_equal(when, moments(stream, online=online)) for online in (False, True)):
-        return "evaluation moments"
+        return "moments"
     seen = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
     for i, one in enumerate(stream.sessions):
         seen[i:, one.classes] = True
-    return "" if np.array_equal(predictions.seen, seen[predictions.session]) else "classes seen"
+    return "" if np.array_equal(predictions.seen, seen[predictions.session]) else "seen"
 
 
 def _check_answers(stream: Stream, predictions: Predictions) -> None:

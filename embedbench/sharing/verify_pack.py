@@ -6,24 +6,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.reports.compare_learners import leave_out_groups
-from embedbench.reports.result_rows import run_value
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.scores import label_set_predictions, metric_jackknife, record_files
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.run_record import FINAL, RunRecord, totals
-from embedbench.scores.verified_records import RELATIVE, recompute_record
+from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import regular_files, user_cache, value_digest
 
 from .pack import UnpackedPack, unpack
 from .rebuild_stream import Rebuilder
-
-RANKED = (FINAL, "omega_all", "raa", "gacc")  # scores by which a board ranks
 
 
 @dataclass(frozen=True)
@@ -61,15 +56,15 @@ class CheckedRun:
         The recomputed record; what the files say of the stream is in it.
     answers : str
         Digest of its answers.
-    left_out : dict
-        `RANKED` metric → its value without each group of the test sample; none for label sets.
+    left_out : LeftOut or None
+        Final accuracy without each group of the test sample; None for label sets.
     """
 
     place: str
     learner: Spec[Any]
     record: RunRecord
     answers: str
-    left_out: dict[str, metric_jackknife.LeftOut]
+    left_out: metric_jackknife.LeftOut | None
 
 
 def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRun]]:
@@ -107,7 +102,6 @@ class _Checks:
                 spec, made = self.rebuilder.on_stream(made, predictions)
                 made = self._recomputed(place, made)
                 final = made.metrics[FINAL]
-                _check_totals(made)
                 spec = self._with_references(self.rebuilder.with_learner(spec, made), made)
                 self._check_place(spec, place, made)
                 answers = value_digest.digest(predictions.answer.shape, predictions.answer)
@@ -132,17 +126,12 @@ class _Checks:
 
     def _left_out(
         self, predictions: label_set_predictions.AnyPredictions, place: Path, made: RunRecord
-    ) -> dict[str, metric_jackknife.LeftOut]:
+    ) -> metric_jackknife.LeftOut | None:
         if not isinstance(predictions, Predictions):
-            return {}
+            return None
         names = self.rebuilder.groups(made)
         groups = None if names is None else names[predictions.ids]
-        return {
-            name: left_out
-            for name in RANKED
-            if not math.isnan(run_value(made, name))
-            if (left_out := leave_out_groups(predictions, made, place, name, groups))
-        }
+        return leave_out_groups(predictions, made, place, FINAL, groups)
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""
@@ -222,19 +211,6 @@ def _by_stream(run: tuple[Path, RunRecord]) -> tuple[str, str, int, Path]:
     place, made = run
     files = "".join(str(f.digests) for f in made.files)
     return f"{made.protocol} {made.protocol_params}", files, made.seeds.order, place
-
-
-def _check_totals(made: RunRecord) -> None:
-    """Refuse a record whose seconds, joules or bytes are not those of its sessions."""
-    for name, total in totals(made.sessions).items():
-        if (said := getattr(made, name)) is None:  # joules, in a record of an earlier version
-            continue
-        a, b = (value if isinstance(value, dict) else vars(value) for value in (said, total))
-        # Python 3.12 adds floats more exactly than 3.11
-        if a.keys() != b.keys() or not np.allclose(
-            [a[key] for key in b], [*b.values()], rtol=RELATIVE, atol=0, equal_nan=True
-        ):
-            raise UserError(f"the {name} of the run are not those that its sessions give")
 
 
 def _words(error: Exception) -> str:

@@ -312,7 +312,7 @@ def test_packs_and_boards_take_it_with_its_file(tmp_path: Path) -> None:
     turned = Forgery(lambda p: replace(p, far_ids=p.far_ids[::-1]), full=True)  # type: ignore[index]
     bad = forged(tmp_path / "a.zip", tmp_path / "b.zip", {"/slda-": turned})
     (one,) = board([bad], [tmp_path / "file.h5", far.path]).submissions[0].unranked
-    assert one.reason.startswith("its unknown samples are not those")
+    assert one.reason.startswith("its 'far_ids' is not that")
     without = board([tmp_path / "a.zip"], [tmp_path / "file.h5"])
     reasons = {u.reason for u in without.submissions[0].unranked}
     assert [reason[:31] for reason in reasons] == ["other.h5 with its digests is no"]
