@@ -43,7 +43,7 @@ def import_command(
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Score what another tool answered on an exported stream, and keep it as a run."""
-    from embedbench.interop.import_answers import import_answers, lacks_references, parse_tool
+    from embedbench.interop.import_answers import import_answers, parse_tool
 
     given = pairs("--set", settings or ())
     run_dir = import_answers(
@@ -57,11 +57,6 @@ def import_command(
         overwrite=overwrite,
     )
     note(f"imported {name}: {run_dir}")
-    if lacks_references(run_dir):
-        note(
-            "Ω is open until its reference runs are there: embedbench run, with what show was "
-            f"given, --learner chance and {shlex.join(['--out', str(out)])} makes them"
-        )
 
 
 def _number(text: str) -> int | float | str:

@@ -103,8 +103,11 @@ class ExportedStream(JsonRecord):
                 "show FILE --protocol NAME --export DIR writes it"
             )
         stream = super().from_json(data, name)
-        if wrong := stream._wrong():
-            raise UserError(f"{name}: {wrong}; export the stream again")
+        if not stream._is_whole():
+            raise UserError(
+                f"{name} was changed: its parts do not fit each other, or its digest; export the "
+                "stream again"
+            )
         return stream
 
     @property
@@ -130,25 +133,20 @@ class ExportedStream(JsonRecord):
         new = [self.mask(s.introduces) for s in self.sessions]
         return np.logical_or.accumulate(np.stack(new), axis=0)
 
-    def _wrong(self) -> str:
-        """The first disagreement, in words; empty if there is none."""
+    def _is_whole(self) -> bool:
+        """Whether its parts agree, and can be those of a stream."""
         named = [c for s in self.sessions for c in s.introduces]
         named += [c for e in self.eval_sets for c in (*e.classes, *(e.candidates or ()))]
-        if not self.sessions or not self.eval_sets:
-            return "it has no session or no eval set"
-        if max(len(self.sessions), len(self.eval_sets)) * self.n_labels > MOST:
-            return "it has more sessions and classes than any stream"
-        if not all(0 <= c < self.n_labels for c in named):
-            return (
-                f"classes are numbered 0 to {self.n_labels - 1}, got {min(named)} to {max(named)}"
-            )
-        if tuple(s.train for s in self.sessions) != self.n_train:
-            return "n_train and sessions disagree"
-        if not _DIRECTORY.fullmatch(self.directory) or not _RUN.fullmatch(self.run):
-            return f"{short(f'{self.directory}/{self.run}')} is no place of a run"
-        if self.digest != self.identity:
-            return "its digest is not that of its sessions, so it was changed"
-        return ""
+        size = max(len(self.sessions), len(self.eval_sets)) * self.n_labels
+        return (
+            bool(self.sessions and self.eval_sets)
+            and size <= MOST
+            and all(0 <= c < self.n_labels for c in named)
+            and tuple(s.train for s in self.sessions) == self.n_train
+            and _DIRECTORY.fullmatch(self.directory) is not None
+            and _RUN.fullmatch(self.run) is not None
+            and self.digest == self.identity
+        )
 
 
 STREAM, FEATURES = "stream.json", "features.npy"
@@ -267,12 +265,13 @@ def _write_features(stream: Stream, path: Path) -> None:
         raise UserError("the sessions of this stream have several tables of features; export none")
     table, width = view.table_of(views[0]), views[0].width
     n = len(table.values)
-    header = {"descr": "<f4", "fortran_order": False, "shape": (n, *stream.spec.input_shape)}
-    with atomic_write.writing(path) as temporary, open(temporary, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
+    with atomic_write.writing(path) as temporary:
+        array = np.lib.format.open_memmap(
+            temporary, "w+", dtype="<f4", shape=(n, *stream.spec.input_shape)
+        )
         for first in range(0, n, BLOCK):
             rows = np.arange(first, min(first + BLOCK, n))
-            file.write(view.View(table, rows, width).numpy().astype("<f4").tobytes())
+            array[rows] = view.View(table, rows, width).numpy()
 
 
 def load(directory: Path) -> tuple[ExportedStream, EvalList]:

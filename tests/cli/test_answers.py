@@ -128,7 +128,7 @@ def test_an_imported_run_stands_beside_ours(call: Call) -> None:
     assert call(*SHOW, *SMALL, "--export", "s")[0] == 0
     answered()
     code, _, err = call(*IMPORT, *TOOL, "--set", "lr=0.1,prompts=10,head=cosine")
-    assert (code, "Ω is open" in err) == (0, False)
+    assert code == 0, err
     rows = json.loads(call("report", "runs", "--json").out)["tables"][0]["rows"]
     theirs = next(row for row in rows if row["learner"] == "theirs")
     assert theirs["params"] == {"lr": 0.1, "prompts": 10, "head": "cosine"}
@@ -158,7 +158,7 @@ def test_omega_is_open_until_the_references_are_there(call: Call) -> None:
     assert "references" not in about
     Path("s/stream.json").write_text(json.dumps({**about, "references": "rm -r ~"}))
     code, _, err = call(*IMPORT, *TOOL)
-    assert (code, "Ω is open" in err, "rm -r" in err) == (0, True, False)
+    assert (code, "rm -r" in err) == (0, False)
     words = ["run", *SHOW[1:], *SMALL, "--seed", "2", "--learner", "chance", "--out", "runs"]
     out = call("report", "runs")[1]
     assert "embedbench run --learner chance makes them" in out
