@@ -23,7 +23,7 @@ from embedbench.files import hdf5_layout, inspect, provenance, sample_metadata
 from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.remote import remote_servers, uri
 from embedbench.storage import user_cache
-from embedbench.storage.atomic_write import writing
+from embedbench.storage.atomic_write import write_safely, writing
 
 from .dataset_card import DATASETS, HUB_SPLITS, card_page, data_licence, is_stated
 
@@ -165,7 +165,7 @@ def _parcel(
     )
     for made, content in ((name, picture(file)), (PAGE, page.encode())):
         files[made] = folder / made
-        files[made].write_bytes(content)
+        write_safely(files[made], content, sync=False)
     return files
 
 
