@@ -142,7 +142,7 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
 def _check_names(arrays: Mapping[str, Any], sessions: int) -> list[str]:
     """The kinds of answers in a file; arrays that are missing or not known are refused."""
     parts = {name.partition("_after_")[0] for name in arrays}
-    kinds = [kind for kind in ("scores", "answers", "within") if kind in parts]
+    kinds: list[str] = [kind for kind in ("scores", "answers", "within") if kind in parts]
     if kinds not in _KINDS:
         raise WrongError(
             "give scores_after_0 and so on alone, which decide all answers; or answers_after_0 and "

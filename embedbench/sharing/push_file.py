@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError, short
@@ -253,7 +253,7 @@ def _digests(path: Path) -> tuple[str, str]:
     return _sha256(path.open("rb")), git.hexdigest()
 
 
-def _sha256(file: BinaryIO) -> str:
+def _sha256(file: Any) -> str:
     with file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

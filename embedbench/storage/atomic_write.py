@@ -11,8 +11,8 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedRandom
 from pathlib import Path
-from typing import BinaryIO
 
 from embedbench.errors import UserError
 
@@ -66,7 +66,7 @@ def writing(path: Path, *, within: Path | None = None, sync: bool = True) -> Ite
 
 
 @contextmanager
-def continuing(path: Path, name: object) -> Iterator[BinaryIO]:
+def continuing(path: Path, name: object) -> Iterator[BufferedRandom]:
     """Open a private file to be continued; what is written is kept after an error.
 
     It is for large files that are made again otherwise; they get their name when they are complete,
