@@ -3,21 +3,18 @@
 A hierarchy is a forest. Its nodes are numbered leaves first, as in an embedding file.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
-from pathlib import Path
 
 import numpy as np
 
 from embedbench.array_types import Bools, Ints
-from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_metadata import levels
-from embedbench.storage.regular_files import read_text
 
 # published hierarchies that ship with the project, and the validation fraction of their authors
 PUBLISHED = {
@@ -30,7 +27,7 @@ PUBLISHED = {
 }
 
 
-CLASSES, LEVELS = 10_000, 100  # the most of a hierarchy
+MOST = 10_000  # classes of a hierarchy: a table of all pairs is made
 
 
 @dataclass(frozen=True)
@@ -56,20 +53,6 @@ class Hierarchy:
     parents: Ints
     leaf: Ints
     configurations: tuple[tuple[Ints, ...], ...] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse what is above itself, and what is too large for a table of all pairs."""
-        on = levels(self.parents)
-        if not on.all():
-            looped = self.classes[int(on.argmin())]
-            raise UserError(
-                f"hierarchy {self.name}: class {looped!r} is above itself; mend its parents"
-            )
-        if len(on) > CLASSES or on.max() > LEVELS:
-            raise UserError(
-                f"hierarchy {self.name} has {len(on):,} classes on {on.max():,} levels; expected "
-                f"at most {CLASSES:,} on {LEVELS}"
-            )
 
     @cached_property
     def above(self) -> Bools:
@@ -100,124 +83,78 @@ class Hierarchy:
 # --- where hierarchies come from ---
 
 
-@dataclass(frozen=True)
-class _HierarchyFile(JsonRecord):
-    """A JSON file as `named_hierarchy` describes it."""
-
-    parents: dict[str, str | None]
-    words: dict[str, str] = field(default_factory=dict)
-    configurations: tuple[tuple[tuple[str, ...], ...], ...] = ()
-
-
 def file_hierarchy(file: EmbeddingFile) -> Hierarchy:
     """The hierarchy that an embedding file carries."""
-    leaf = np.arange(file.samples.n_leaves)
-    return Hierarchy(file.path.name, file.classes, file.parents, leaf)
+    name, n = file.path.name, len(file.classes)
+    if n > MOST:
+        raise UserError(f"{name} has {n:,} classes; iirc takes at most {MOST:,}")
+    return Hierarchy(name, file.classes, file.parents, np.arange(file.samples.n_leaves))
 
 
 def named_hierarchy(name: str, file: EmbeddingFile) -> Hierarchy:
-    """A published hierarchy, or that of a JSON file, over the classes of an embedding file.
+    """A published hierarchy over the classes of an embedding file.
 
-    The JSON object has `parents`, {class: the class above it, or null}; classes that are above no
-    other class are the leaves. It may have `configurations`, a list of class orders, each a list of
-    sessions of names; and `words`, {leaf: another name}. A hierarchy has at most 10,000 classes on
-    100 levels.
+    Its JSON object has `parents`, {class: the class above it, or null}; `configurations`, a list of
+    class orders, each a list of sessions of names; and maybe `words`, {leaf: another name}.
     """
-    text = parse_json(hierarchy_text(name), f"hierarchy {name}")
-    loaded = _HierarchyFile.from_json(text, f"hierarchy {name}")
-    over: dict[str, str | None] = dict(loaded.parents)
-    if not over:
-        raise UserError(
-            f"hierarchy {name} has no classes; 'parents' is {{class: class above or null}}"
-        )
+    loaded = json.loads(hierarchy_text(name))
+    over, words = loaded["parents"], loaded.get("words", {})
     over |= {p: None for p in over.values() if p is not None and p not in over}
     inner = {p for p in over.values() if p is not None}
     leaves = [c for c in over if c not in inner]
     classes = [*leaves, *(c for c in over if c in inner)]
     number = {c: k for k, c in enumerate(classes)}
-    parents = np.array([-1 if (p := over[c]) is None else number[p] for c in classes])
-    words = loaded.words
-    labels = _labels(name, leaves, words, file)
     leaf = np.full(file.samples.n_leaves, -1)
-    leaf[labels] = np.arange(len(leaves))
+    leaf[_labels(name, leaves, words, file)] = np.arange(len(leaves))
     return Hierarchy(
         name,
         tuple(f"{words[c]} ({c})" if c in words else c for c in classes),
-        parents,
+        np.array([-1 if (p := over[c]) is None else number[p] for c in classes]),
         leaf,
-        tuple(_configuration(name, tasks, number) for tasks in loaded.configurations),
+        tuple(
+            tuple(np.array([number[c] for c in session], dtype=np.int64) for session in sessions)
+            for sessions in loaded["configurations"]
+        ),
     )
 
 
 def hierarchy_text(name: str) -> str:
-    """The JSON text of a published hierarchy or of a file."""
-    if name in PUBLISHED:
-        asset = resources.files("embedbench") / "assets" / "iirc" / f"{name}.json"
-        return asset.read_text(encoding="utf-8")
-    if not Path(name).is_file():
-        raise unknown("hierarchy", name, ["file", *PUBLISHED, "the path of a JSON file"])
-    return read_text(Path(name))
+    """The JSON text of a published hierarchy."""
+    if name not in PUBLISHED:
+        raise unknown("hierarchy", name, ["file", *PUBLISHED])
+    asset = resources.files("embedbench") / "assets" / "iirc" / f"{name}.json"
+    return asset.read_text(encoding="utf-8")
 
 
 def _labels(
     name: str, leaves: Sequence[str], words: dict[str, str], file: EmbeddingFile
 ) -> list[int]:
-    """The file's label of each leaf.
+    """The file's label of each leaf, each another one.
 
     A leaf matches by either of its names: exactly, or without regard to case and separators if that
     names only one class.
     """
     file_classes = file.classes[: file.samples.n_leaves]
-    exact = {c: k for k, c in enumerate(file_classes)}
     count = Counter(map(_plain, file_classes))
+    exact = {c: k for k, c in enumerate(file_classes)}
     plain = {_plain(c): k for k, c in enumerate(file_classes) if count[_plain(c)] == 1}
-    labels = []
+    labels: list[int] = []
+    missing = []
     for leaf in leaves:
         names = [leaf, words.get(leaf, leaf)]
-        hits = [
-            t[key(n)] for t, key in ((exact, str), (plain, _plain)) for n in names if key(n) in t
-        ]
-        labels.append(hits[0] if hits else -1)
-    missing = [c for c, k in zip(leaves, labels, strict=True) if k < 0]
+        hits = [exact[n] for n in names if n in exact]
+        hits += [plain[_plain(n)] for n in names if _plain(n) in plain]
+        if hits and hits[0] not in labels:
+            labels.append(hits[0])
+        else:
+            missing.append(leaf)
     if missing:
         raise UserError(
             f"{file.path.name} lacks {len(missing)} of the {len(leaves)} classes of hierarchy "
             f"{name}, the first {missing[0]!r}; take a file that has them, or hierarchy=file"
-        )
-    if len(set(labels)) < len(labels):
-        twice = file_classes[next(k for k, n in Counter(labels).items() if n > 1)]
-        raise UserError(
-            f"class {twice!r} of {file.path.name} fits two classes of hierarchy {name}; name the "
-            "classes as the hierarchy does"
         )
     return labels
 
 
 def _plain(name: str) -> str:
     return name.casefold().replace("_", " ").replace("-", " ").strip()
-
-
-def _configuration(
-    name: str, tasks: Sequence[Sequence[str]], number: dict[str, int]
-) -> tuple[Ints, ...]:
-    if not all([tasks, *tasks]):
-        raise UserError(f"hierarchy {name}: a configuration has a session without classes")
-    for c in (c for task in tasks for c in task):
-        if c not in number:
-            raise UserError(f"hierarchy {name}: a configuration has {c!r}, which 'parents' has not")
-    return tuple(np.array([number[c] for c in task], dtype=np.int64) for task in tasks)
-
-
-def check_configuration(hierarchy: Hierarchy, sessions: Sequence[Ints]) -> None:
-    """Raise UserError if a class comes twice, or before or with a class above it."""
-    seen = np.zeros(len(hierarchy.parents), dtype=np.bool_)
-    for t, nodes in enumerate(sessions):
-        for k in nodes:
-            parent = hierarchy.parents[k]
-            if seen[k] or (parent >= 0 and not seen[parent]):
-                what = "comes twice" if seen[k] else "comes before the class above it, or with it"
-                raise UserError(
-                    f"hierarchy {hierarchy.name}: {hierarchy.classes[k]!r} in session {t} {what}; "
-                    "mend the configuration"
-                )
-        seen[nodes] = True

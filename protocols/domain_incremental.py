@@ -8,7 +8,7 @@ import numpy as np
 
 from embedbench.array_types import Array, Ints
 from embedbench.config.setting_ranges import at_least
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams import make_sessions as tools
 from embedbench.streams.load_table import load_table
@@ -75,7 +75,12 @@ class DomainIncremental(Protocol):
         domain = file.column("domain")
         split = tools.split_rows(file, self.validation, self.val_fraction)
         names, left_out = self._names(file, domain, split, seed)
-        groups = self._groups(names)
+        if self.sessions == 1 or self.sessions > len(names):
+            raise UserError(
+                f"protocol.sessions must be 2 to {len(names)} for {len(names)} domains, or 0, got "
+                f"{self.sessions}"
+            )
+        groups = np.array_split(names, self.sessions or len(names))
         parts = [split.where(np.isin(domain, group)) for group in groups]
         for part, group in zip(parts, groups, strict=True):
             self._check(part, group)
@@ -120,36 +125,22 @@ class DomainIncremental(Protocol):
         if self.domains == "random":
             return np.random.default_rng(seed).permutation(known), 0
         names = [name.strip() for name in self.domains.split(",")]
-        for name in names:
-            if name not in known:
-                raise unknown(f"domain of {file.path.name}", name, known.tolist())
-        if len(names) < 2 or len(set(names)) < len(names):
+        if len(names) < 2 or len(set(names)) < len(names) or not {*names} <= {*known.tolist()}:
             raise UserError(
-                f"protocol.domains must name two domains or more, each once, got {self.domains!r}"
+                f"protocol.domains must name two domains or more of {', '.join(known[:20])}, each "
+                f"once, got {self.domains!r}"
             )
         return np.array(names), len(known) - len(names)
 
-    def _groups(self, names: Array) -> list[Array]:
-        """The domains of each session."""
-        if self.sessions == 1 or self.sessions > len(names):
-            raise UserError(
-                f"protocol.sessions must be 2 to {len(names)} for {len(names)} domains, or 0, got "
-                f"{self.sessions}"
-            )
-        return np.array_split(names, self.sessions or len(names))
-
     def _check(self, part: tools.Split, names: Array) -> None:
         """Refuse a session with nothing to learn or to test."""
-        which = ", ".join(names[:3].tolist())
-        if not len(part.train):
+        if not len(part.train) or (self.test == "domain" and not len(part.test)):
+            what = "test" if len(part.train) else "training"
             raise UserError(
-                f"no training samples for the session of {which}; name the other domains with "
-                "--set protocol.domains=A,B, or use --set protocol.test=all"
-            )
-        if self.test == "domain" and not len(part.test):
-            raise UserError(
-                f"no test samples for the session of {which}; use --set protocol.test=all for one "
-                "test set of all domains, or give the file a split that cuts every domain (--split)"
+                f"no {what} samples for the session of {', '.join(names[:3].tolist())}; name the "
+                "other domains with --set protocol.domains=A,B, use --set protocol.test=all for "
+                "one test set of all domains, or give the file a split that cuts every domain "
+                "(--split)"
             )
 
     def _tested(self, parts: list[tools.Split], split: tools.Split) -> list[tools.Split]:

@@ -1,6 +1,7 @@
 """Few-shot class-incremental learning: a base session with all samples, then N-way K-shot ones."""
 
 import gzip
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -15,7 +16,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.class_order import class_order
 from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
@@ -27,7 +28,7 @@ from embedbench.streams.stream import Origin, Stream
 # classes of session 0, and of each later session
 LISTS = {"cifar100": (60, 5), "cub200": (100, 10), "mini-imagenet": (60, 5)}
 SHOT = 5
-CIFAR = 50_000  # training samples of CIFAR-100; its lists number them
+NUMBERED = re.compile("train/([0-9]{1,8})")  # sample ids of CIFAR-100, whose lists have numbers
 
 
 def read_list(name: str) -> list[list[str]]:
@@ -63,18 +64,11 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
 
 def _by_number(file: EmbeddingFile, pool: Ints) -> dict[str, int]:
     """Row of each training sample by its number in the data set."""
-    if len(pool) != CIFAR:
-        raise UserError(
-            f"the lists of cifar100 count its {CIFAR} training samples, and {file.path.name} has "
-            f"{len(pool)}; extract the whole data set with its official split"
-        )
-    ids = file.sample_ids[pool].tolist()
-    tails = [i.removeprefix("train/") for i in ids]
-    numbered = all(
-        i != tail and tail.isdecimal() and len(tail) < 9 for i, tail in zip(ids, tails, strict=True)
-    )
-    numbers = map(int, tails) if numbered else range(CIFAR)
-    return dict(zip(map(str, numbers), pool.tolist(), strict=True))
+    ids = [NUMBERED.fullmatch(i) for i in file.sample_ids[pool].tolist()]
+    numbers = [str(int(i[1])) for i in ids if i]
+    if len(numbers) < len(pool):
+        numbers = list(map(str, range(len(pool))))
+    return dict(zip(numbers, pool.tolist(), strict=True))
 
 
 def _last(path: str) -> str:
@@ -87,14 +81,13 @@ def _check_classes(name: str, file: EmbeddingFile, rows: list[Ints]) -> None:
     seen: set[int] = set()
     for k, taught in enumerate(rows):
         classes, counts = np.unique(file.labels[taught], return_counts=True)
-        expected = way if k else base
         new = {*classes.tolist()} - seen
-        if len(new) != expected or len(classes) != expected or (k and (counts != SHOT).any()):
+        fits = len(new) == len(classes) == (way if k else base)
+        if not fits or (k and (counts != SHOT).any()):
             raise UserError(
-                f"session {k} of {name} should have {expected} new classes"
-                f"{f' of {SHOT} samples each' if k else ''}, and the samples of {file.path.name} "
-                f"that its list names are of {len(classes)} classes, {len(new)} of them new: the "
-                "file has its samples or labels in another order; extract the data set again"
+                f"{file.path.name} has its samples or labels in another order than the lists of "
+                f"{name}: those of session {k} are of {len(classes)} classes, {len(new)} of them "
+                "new; extract the data set again"
             )
         seen |= new
 
@@ -258,7 +251,7 @@ class FSCIL(Protocol):
             )
             if len(some)
         ]
-        return drawn, (*notes, *order_notes(self.order, file, [len(c) for c in classes]))
+        return drawn, tuple(notes)
 
     def _cuts(self, n: int, early: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin, and where the last one ends.
@@ -266,15 +259,12 @@ class FSCIL(Protocol):
         Of n classes, `early` belong to session 0, and `untested` have no test samples.
         """
         base = self.base or round(0.6 * n)
-        needed = max(early, untested + 1)
-        larger = f"--set protocol.base={needed} --set protocol.way={self._way(n - needed)}"
-        if not 0 < base < n:
-            raise UserError(f"base must be between 1 and {n - 1} of the {n} classes, got {base}")
-        if early > base or untested >= base:
+        least = max(early, untested + 1)
+        if not least <= base < n:
             raise UserError(
-                f"{early} of the {n} classes have no test samples or fewer than {self.shot} "
-                f"training samples and belong to the base session, which would hold {base}; "
-                f"{f'take {larger}, or ' if needed < n else ''}lower protocol.shot"
+                f"base must be {least} to {n - 1} for {n} classes, of which {early} have no test "
+                f"samples or fewer than {self.shot} training samples and come first, got {base}; "
+                "set protocol.base, or lower protocol.shot"
             )
         way = self.way or self._way(n - base)
         most = 1 + (n - base) // way

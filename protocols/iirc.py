@@ -1,9 +1,7 @@
 """IIRC: classes on several levels, one label at a time, superclasses before their subclasses."""
 
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -52,8 +50,7 @@ class IIRC(Protocol):
     hierarchy : str
         "file" (classes and parents of the embedding file), a published one by name ("iirc-cifar",
         "iirc-imagenet-full", "iirc-imagenet-lite", and the class-incremental "incremental-cifar",
-        "incremental-imagenet-full", "incremental-imagenet-lite"), or the path of a JSON file (see
-        `_hierarchy.named_hierarchy`). It replaces the file's own hierarchy.
+        "incremental-imagenet-full", "incremental-imagenet-lite"), which replaces the file's own.
     configuration : int or None
         Number of the published class order; None: the order seed, modulo their number. If the
         hierarchy has no published class orders: the seed that draws one.
@@ -109,18 +106,15 @@ class IIRC(Protocol):
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
-        from_file = self.hierarchy == "file"
-        hierarchy = (
-            _hierarchy.file_hierarchy(file)
-            if from_file
-            else _hierarchy.named_hierarchy(self.hierarchy, file)
-        )
+        if self.hierarchy == "file":
+            hierarchy = _hierarchy.file_hierarchy(file)
+        else:
+            hierarchy = _hierarchy.named_hierarchy(self.hierarchy, file)
         order, note = self._order(hierarchy, seed)
-        _hierarchy.check_configuration(hierarchy, order)
-        roles = leaf_roles(file, hierarchy, self.val_fraction)
+        train, intask, posttask = leaf_roles(file, hierarchy, self.val_fraction)
         shares = [  # of each node the rows that teach it, and those of its in-task validation
             share_out(hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap)
-            for by_leaf in (roles.train, roles.intask)
+            for by_leaf in (train, intask)
         ]
         rows, val_rows = (
             tuple(union(of_node[k] for k in nodes) for nodes in order) for of_node in shares
@@ -129,48 +123,36 @@ class IIRC(Protocol):
         few = mean_rows(np.array(tops), len(order[0])) < self.scale_least
         table, features, fitted = load_table(file, self.scale, rows[0], few=few)
         introduced = np.sort(np.concatenate(order))
-        teaching = _Teaching(
-            table=table,
-            labels=file.labels,
-            paths=_paths(hierarchy, introduced),
-            classes=tuple(np.searchsorted(introduced, nodes) for nodes in order),
-            rows=rows,
-            val_rows=val_rows,
-            information=self.information,
+        paths = hierarchy.above[hierarchy.leaf][:, introduced]
+        paths[hierarchy.leaf < 0] = False
+        classes = tuple(np.searchsorted(introduced, nodes) for nodes in order)
+        sessions = _Sessions(table, file.labels, paths, classes, rows, val_rows, self.information)
+        everything = (np.arange(len(introduced)),)
+        whole = replace(
+            sessions, classes=everything, rows=(union(rows),), val_rows=(union(val_rows),)
         )
         parents = hierarchy.parents[introduced]
-        above = np.where(parents < 0, -1, np.searchsorted(introduced, parents))
-        sets = (
-            ("test", np.flatnonzero(file.split == TEST)),
-            ("val", union(roles.posttask)),
+        spec = StreamSpec(
+            table.shape_of(table.width), len(introduced), multilabel=True, scaling=table.scaling
         )
         return Stream(
-            spec=StreamSpec(
-                table.shape_of(table.width),
-                len(introduced),
-                multilabel=True,
-                scaling=table.scaling,
+            spec=spec,
+            sessions=sessions,
+            eval_sets=(
+                sessions.eval_set("test", np.flatnonzero(file.split == TEST)),
+                sessions.eval_set("val", union(posttask)),
             ),
-            sessions=OnDemand([partial(teaching.session, t) for t in range(len(order))]),
-            eval_sets=tuple(teaching.asked(split, own_rows) for split, own_rows in sets),
             recipe=self.recipe(),
             features=features,
             samples=(file.digests["samples"],),
             fitted=fitted,
             observe_batch=self.observe_batch,
             evaluate_every=self.evaluate_every,
-            notes=(note, *_notes(file, hierarchy, roles, teaching)),
-            whole=OnDemand([teaching.whole]),
+            notes=(note, *_notes(file, hierarchy, sum(len(r) for _, r in train), whole)),
+            whole=whole,
             classes=tuple(hierarchy.classes[k] for k in introduced),
-            parents=above,
+            parents=np.where(parents < 0, -1, np.searchsorted(introduced, parents)),
         )
-
-    def recipe(self) -> str:
-        """As in every protocol, with the content of a hierarchy file instead of its path."""
-        if self.hierarchy == "file" or self.hierarchy in _hierarchy.PUBLISHED:
-            return super().recipe()
-        text = {"hierarchy": _hierarchy.hierarchy_text(self.hierarchy)}
-        return json.dumps({**json.loads(super().recipe()), **text}, sort_keys=True)
 
     def _order(self, hierarchy: _hierarchy.Hierarchy, seed: int) -> tuple[tuple[Ints, ...], str]:
         """The nodes of each session, and the origin of the order."""
@@ -193,16 +175,11 @@ class IIRC(Protocol):
         return published[number], f"class order: configuration {number} of {hierarchy.name}"
 
 
-def _paths(hierarchy: _hierarchy.Hierarchy, introduced: Ints) -> Bools:
-    """(L, C) the introduced classes of a sample with each of the file's labels."""
-    paths = hierarchy.above[hierarchy.leaf][:, introduced]
-    paths[hierarchy.leaf < 0] = False
-    return paths
-
-
 @dataclass(frozen=True)
-class _Teaching:
-    """Makes the sessions and eval sets of a stream.
+class _Sessions(Sequence[Session]):
+    """The sessions of a stream; each is made anew at every access.
+
+    A session of ImageNet has (35,000, 1083) bool labels; those of all sessions take up to 20 GB.
 
     Parameters
     ----------
@@ -212,6 +189,8 @@ class _Teaching:
         (L, C) the classes of each label.
     classes, rows, val_rows : tuple of array of int
         For each session, the classes that it introduces, its training and its validation rows.
+    information : str
+        As in `IIRC`.
     """
 
     table: Table
@@ -222,56 +201,44 @@ class _Teaching:
     val_rows: tuple[Ints, ...]
     information: str
 
-    def session(self, t: int) -> Session:
-        """Session t, with the labels of the information mode."""
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[t] for t in range(len(self))[index]]
+        t = range(len(self))[index]
         first = 0 if self.information == "cumulative" else t
-        introduced, seen = self._mask(t, t), self._mask(0, t)
-        visible = introduced if self.information == "incomplete" else seen
-        return self._session(first, t, self.classes[t], visible, seen)
-
-    def whole(self) -> Session:
-        """All sessions as one, with every label."""
-        everything = np.ones(self.paths.shape[1], dtype=np.bool_)
-        last = len(self.classes) - 1
-        return self._session(0, last, np.arange(len(everything)), everything, everything)
-
-    def asked(self, split: str, rows: Ints) -> EvalSet:
-        """An eval set of all `rows` that have a label, with all their labels."""
-        everything = np.ones(self.paths.shape[1], dtype=np.bool_)
-        has_label = self.paths.sum(axis=1) > 0  # (L,)
-        rows = rows[has_label[self.labels[rows]]]
-        y = self.paths[self.labels[rows]]
-        return EvalSet(x=self._view(rows), y=y, ids=rows, classes=everything, split=split)
-
-    def _session(
-        self, first: int, last: int, classes: Ints, visible: Bools, seen: Bools
-    ) -> Session:
-        """The samples of sessions `first` to `last`, each once, with their `visible` labels."""
-        rows, val_rows = (union(part[first : last + 1]) for part in (self.rows, self.val_rows))
-        labels = self.paths & visible
+        rows, val_rows = (union(part[first : t + 1]) for part in (self.rows, self.val_rows))
+        seen = np.zeros(self.paths.shape[1], dtype=np.bool_)
+        visible = seen.copy()
+        seen[np.concatenate(self.classes[: t + 1])] = True
+        visible[self.classes[t]] = True
+        labels = self.paths & (visible if self.information == "incomplete" else seen)
         return Session(
             x=self._view(rows),
             y=labels[self.labels[rows]],
             val_x=self._view(val_rows),
             val_y=labels[self.labels[val_rows]],
             ids=rows,
-            classes=classes,
+            classes=self.classes[t],
             loss_classes=seen,
         )
 
-    def _mask(self, first: int, last: int) -> Bools:
-        mask = np.zeros(self.paths.shape[1], dtype=np.bool_)
-        mask[np.concatenate(self.classes[first : last + 1])] = True
-        return mask
+    def eval_set(self, split: str, rows: Ints) -> EvalSet:
+        """An eval set of all `rows` that have a label, with all their labels."""
+        has_label = self.paths.sum(axis=1) > 0  # (L,)
+        rows = rows[has_label[self.labels[rows]]]
+        everything = np.ones(self.paths.shape[1], dtype=np.bool_)
+        y = self.paths[self.labels[rows]]
+        return EvalSet(x=self._view(rows), y=y, ids=rows, classes=everything, split=split)
 
     def _view(self, rows: Ints) -> View:
         return View(self.table, rows, self.table.width)
 
 
-def _notes(
-    file: EmbeddingFile, hierarchy: _hierarchy.Hierarchy, roles: "Roles", teaching: _Teaching
-) -> list[str]:
-    """Notes for the reader on samples that the stream leaves out or divides."""
+def _notes(file: EmbeddingFile, hierarchy: Hierarchy, train: int, whole: _Sessions) -> list[str]:
+    """Notes for the reader on samples that the stream leaves out or divides, of `train` samples."""
     notes = []
     if (hierarchy.parents < 0).all():
         notes.append(
@@ -280,11 +247,9 @@ def _notes(
         )
     dropped = [file.classes[k] for k in np.flatnonzero(hierarchy.leaf < 0)]
     if dropped:
-        more = ", …" if len(dropped) > 3 else ""
-        named = ", ".join(dropped[:3]) + more
+        named = ", ".join(dropped[:3]) + (", …" if len(dropped) > 3 else "")
         notes.append(f"{len(dropped)} classes that {hierarchy.name} has not are left out: {named}")
-    taught = len(union(teaching.rows))
-    if untaught := sum(len(rows) for _, rows in roles.train) - taught:
+    if untaught := train - len(whole.rows[0]):
         notes.append(f"{untaught} training samples are in no class's share and are not taught")
     if (file.split == VAL).any():
         notes.append("the file's validation samples: half in-task, half post-task validation")
@@ -365,67 +330,38 @@ def _number(heights: Ints, top: Bools, base: int, step: int, sessions: int) -> i
     return sessions
 
 
-# --- sessions made at each access, so that one label matrix is in memory ---
-
-
-class OnDemand(Sequence[Session]):
-    """A sequence of sessions; each is made anew at every access.
-
-    A session of ImageNet has (35,000, 1083) bool labels; those of all sessions take up to 20 GB.
-
-    Parameters
-    ----------
-    makers : sequence of callable
-        One function per session.
-    """
-
-    def __init__(self, makers: Sequence[Callable[[], Session]]) -> None:
-        self._makers = tuple(makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-    def __getitem__(self, index: Any) -> Any:
-        made = self._makers[index]
-        return OnDemand(made) if isinstance(index, slice) else made()
-
-
 # --- the samples with which each class is taught: their roles, and shares ---
 
 
-@dataclass(frozen=True)
-class Roles:
-    """Rows by role, one entry per leaf; `train` and `intask` also name the leaf."""
-
-    train: list[tuple[int, Ints]]
-    intask: list[tuple[int, Ints]]
-    posttask: list[Ints]
+ByLeaf = list[tuple[int, Ints]]  # leaves with rows
 
 
-def leaf_roles(file: EmbeddingFile, hierarchy: Hierarchy, val_fraction: float) -> Roles:
-    """Roles of the training and validation samples, in the order of the file, not shuffled."""
+def leaf_roles(
+    file: EmbeddingFile, hierarchy: Hierarchy, val_fraction: float
+) -> tuple[ByLeaf, ByLeaf, list[Ints]]:
+    """The training, in-task and post-task validation rows of each leaf, not shuffled."""
     train, brought = (_by_label(file, role) for role in (TRAIN, VAL))
     has_val = (file.split == VAL).any()
-    roles = Roles([], [], [])
+    roles: tuple[ByLeaf, ByLeaf, list[Ints]] = ([], [], [])
     for label, leaf in enumerate(hierarchy.leaf.tolist()):
         if leaf < 0:
             continue
         mine, held = train[label], brought[label]
+        first = -(-len(held) // 2)
         if not has_val:
             n = len(mine)
-            first = min(max(1, int(val_fraction * n)), max(n - 1, 0))
-            second = min(max(1, int(val_fraction * n)), max(n - 1 - first, 0))
+            share = max(1, int(val_fraction * n))
+            first = min(share, max(n - 1, 0))
+            second = min(share, max(n - 1 - first, 0))
             held, mine = mine[: first + second], mine[first + second :]
-        else:
-            first = -(-len(held) // 2)
         if not len(mine):
             raise UserError(
                 f"{file.path.name} has no training samples of class {file.classes[label]!r}; "
                 "give it some, or take a hierarchy without it"
             )
-        roles.train.append((leaf, mine))
-        roles.intask.append((leaf, held[:first]))
-        roles.posttask.append(held[first:])
+        roles[0].append((leaf, mine))
+        roles[1].append((leaf, held[:first]))
+        roles[2].append(held[first:])
     if not (file.split == TEST).any():
         raise UserError(
             f"{file.path.name} has no test samples; give it a split (--split) when it is made"

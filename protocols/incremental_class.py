@@ -13,7 +13,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.class_order import class_order
 from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
@@ -101,7 +101,7 @@ class IncrementalClass(Protocol):
             [file],
             features,
             fitted=fitted,
-            notes=(*notes, *order_notes(self.order, file, [len(s.classes) for s, _ in pairs])),
+            notes=notes,
         )
 
     def _order(self, file: EmbeddingFile, seed: int) -> tuple[Ints, Ints]:
@@ -121,12 +121,10 @@ class IncrementalClass(Protocol):
             )
         equal = [len(part) for part in np.array_split(np.arange(n), self.sessions or 1)]
         base = self.base or (equal[0] if self.sessions else n // 2)
-        if not 0 < base < n:
-            raise UserError(f"base must be between 1 and {n - 1} of the {n} classes, got {base}")
-        if untested >= base:
+        if not untested < base < n:
             raise UserError(
-                f"{untested} of the {n} classes have no test samples and belong to the base "
-                f"session, which would hold {base} and could not be scored; enlarge protocol.base"
+                f"base must be {untested + 1} to {n - 1} of the {n} classes, of which {untested} "
+                f"have no test samples and come first, got {base}"
             )
         if self.sessions:
             later = np.array_split(np.arange(base, n), self.sessions - 1)

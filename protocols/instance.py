@@ -108,29 +108,24 @@ class Instance(Protocol):
 
     def _parts(self, file: EmbeddingFile, train: Ints, seed: int) -> list[Ints]:
         """The training rows of each session, in the order of the stream."""
-        rng = np.random.default_rng(seed)
-        if not self._by_class:
-            number = self.sessions or SESSIONS
-            if number > len(train):
-                raise UserError(
-                    f"protocol.sessions must be at most {len(train)}, the number of training "
-                    f"samples, got {number}"
-                )
-            return np.array_split(self._ordered(file, train, rng), number)
-        classes = rng.permutation(np.unique(file.labels[train]))
-        tested = tools.class_mask(file, file.labels[file.split == TEST])[classes]
-        classes = np.concatenate([classes[tested], classes[~tested]])
-        number = self.sessions or min(SESSIONS, len(classes))
-        if number > len(classes):
+        rng, what = np.random.default_rng(seed), "training samples"
+        units, number = train, self.sessions or SESSIONS
+        if self._by_class:
+            classes, what = rng.permutation(np.unique(file.labels[train])), "classes"
+            tested = tools.class_mask(file, file.labels[file.split == TEST])[classes]
+            units = np.concatenate([classes[tested], classes[~tested]])
+            number = self.sessions or min(SESSIONS, len(units))
+        if number > len(units):
             raise UserError(
-                f"protocol.sessions must be at most {len(classes)}, the number of classes, got "
-                f"{number}"
+                f"protocol.sessions must be at most {len(units)}, the {what}, got {number}"
             )
+        if not self._by_class:
+            return np.array_split(self._ordered(file, train, rng), number)
         return [
             np.concatenate(
                 [self._ordered(file, train[file.labels[train] == c], rng) for c in share]
             )
-            for share in np.array_split(classes, number)
+            for share in np.array_split(units, number)
         ]
 
     def _ordered(self, file: EmbeddingFile, rows: Ints, rng: np.random.Generator) -> Ints:

@@ -1,6 +1,5 @@
 """Multi-modal: files of different widths and classes, learned one after the other."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
@@ -98,18 +97,16 @@ class MultiModal(Protocol):
                 f"protocol {self.name!r} takes two embedding files or more, got {len(files)}; name "
                 f"them in the order in which they are to be learned"
             )
-        for file in files:
-            if file.kind == PIXELS:
-                raise UserError(
-                    f"protocol {self.name!r} joins vectors, and {file.path.name} holds images; "
-                    "name a file of their embeddings (embedbench extract SOURCE --backbone NAME)"
-                )
-        for a, b in itertools.combinations(files, 2):
-            if all(a.digests[key] == b.digests[key] for key in ("content", "samples")):
-                raise UserError(
-                    f"{a.path.name} and {b.path.name} hold the same features of the same samples "
-                    f"(digests content and samples); every modality needs a file of its own"
-                )
+        if images := [file.path.name for file in files if file.kind == PIXELS]:
+            raise UserError(
+                f"protocol {self.name!r} joins vectors, and {images[0]} holds images; name a file "
+                "of their embeddings (embedbench extract SOURCE --backbone NAME)"
+            )
+        if len({(f.digests["content"], f.digests["samples"]) for f in files}) < len(files):
+            raise UserError(
+                "two files hold the same features of the same samples (digests content and "
+                "samples); every modality needs a file of its own"
+            )
         widest = max(files, key=lambda file: file.shape[1])
         if self.join == "pad" and 0 < self.width < widest.shape[1]:
             raise UserError(

@@ -105,12 +105,6 @@ def inspect(
         Path | None,
         typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features."),
     ] = None,
-    alignment: Annotated[
-        bool,
-        typer.Option(
-            "--alignment", help="Measure how well layers fit the final embedding's means."
-        ),
-    ] = False,
     picture: Annotated[
         Path | None, typer.Option("--map", help="Draw two dimensions of the embeddings, by class.")
     ] = None,
@@ -132,10 +126,6 @@ def inspect(
         if heatmap is not None:
             shared.check_free(heatmap, overwrite)
         result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
-    if alignment:
-        from embedbench.streams.measure_layer_alignment import file_alignment
-
-        result = replace(result, alignment=file_alignment(opened))
     if picture is not None:
         _map(opened, picture, overwrite)
     data = result.to_json()
@@ -199,12 +189,6 @@ def order(
     base: Annotated[
         int, typer.Option(help="Classes of the first session; 0: all equal.", min=0)
     ] = 0,
-    confusion: Annotated[
-        str, typer.Option(help="Errors of a probe: cross-fitted, or train as in the paper.")
-    ] = "cross-fitted",
-    restarts: Annotated[
-        int, typer.Option(help="Annealings of an order by confusion; the best is kept.")
-    ] = 1,
     overwrite: shared.Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -214,15 +198,7 @@ def order(
 
     opened = EmbeddingFile.open(file)
     shared.check_free(out, overwrite)
-    result = make_order(
-        opened,
-        kind,
-        seed=seed,
-        sessions=sessions,
-        base=base,
-        confusion=confusion,
-        restarts=restarts,
-    )
+    result = make_order(opened, kind, seed=seed, sessions=sessions, base=base)
     write_order(result, out)
     show(result, order_text(result), as_json)
     note(f"wrote {out}")

@@ -13,7 +13,6 @@ from embedbench.text.terminal_text import align_pairs
 from . import hdf5_layout, integrity_checks
 from .embedding_file import EmbeddingFile
 from .feature_redundancy import Redundancy
-from .layer_alignment import Alignment, alignment_words
 from .provenance import list_some, read_weights_entry
 from .sample_metadata import SPLITS
 
@@ -76,8 +75,6 @@ class Card(JsonRecord):
         The optional columns, in words; None if there are none.
     redundancy : Redundancy or None
         Redundancy of the features; None if it was not computed.
-    alignment : Alignment or None
-        Alignment of the layers; None if it was not measured.
     """
 
     path: str
@@ -96,7 +93,6 @@ class Card(JsonRecord):
     provenance: dict[str, Any]
     columns: dict[str, str] | None = field(default=None, metadata=ABSENT)
     redundancy: Redundancy | None = field(default=None, metadata=ABSENT)
-    alignment: Alignment | None = field(default=None, metadata=ABSENT)
 
 
 def card(file: EmbeddingFile) -> Card:
@@ -176,9 +172,7 @@ def card_text(card: Card) -> str:
     lines += list((card.columns or {}).items())
     lines += provenance_lines(card.provenance, card.classes.leaves)
     lines += [(f"{key} digest", value) for key, value in sorted(card.digests.items())]
-    lines += _redundancy_lines(card.redundancy)
-    told = [] if card.alignment is None else alignment_words(card.alignment)
-    return align_pairs(lines + [("" if k else "alignment", text) for k, text in enumerate(told)])
+    return align_pairs(lines + _redundancy_lines(card.redundancy))
 
 
 def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:

@@ -74,7 +74,7 @@ class Table:
         """Whether a device gets the whole table: it is in memory, or fits a GPU."""
         if device not in self._moves:
             resident = not isinstance(self.values, np.memmap)
-            self._moves[device] = resident or 2 * self.nbytes <= free_bytes(device)
+            self._moves[device] = resident or 3 * self.nbytes <= free_bytes(device)
         return self._moves[device]
 
     def tensor(self, device: str) -> torch.Tensor:
@@ -85,15 +85,8 @@ class Table:
             if not isinstance(self.values, np.memmap):
                 self._tensors[device] = torch.from_numpy(self.values).to(device)
                 return self._tensors[device]
-            n = len(self.values)
-            size = max(1, MOVED * n // self.nbytes)
-            blocks = (np.arange(first, min(first + size, n)) for first in range(0, n, size))
-            first = on_device(self.stored(next(blocks)), device)
-            table = first.new_empty((n, *first.shape[1:]))
-            table[:size] = first
-            for rows in blocks:
-                table[rows[0] : rows[-1] + 1] = on_device(self.stored(rows), device)
-            self._tensors[device] = table
+            blocks = np.array_split(np.arange(len(self.values)), 1 + self.nbytes // MOVED)
+            self._tensors[device] = torch.cat([on_device(self.stored(b), device) for b in blocks])
         return self._tensors[device]
 
     def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
@@ -161,14 +154,11 @@ class PixelTable(Table):
 
     def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
         """Copy rows out as a `View` defines them, (n, C, H, W)."""
-        x = read(self.values, rows)
-        if columns is not None:
-            x = x.reshape(len(x), self.width, x.shape[3])[:, columns].reshape(x.shape)
-        factor, offset = (
-            np.array(v, np.float32)[:, None, None] for v in (self.factor, self.offset)
-        )
-        out: Float32s = x.transpose(0, 3, 1, 2).astype(np.float32) * factor + offset
-        return np.ascontiguousarray(out)
+        import torch
+
+        order = None if columns is None else torch.from_numpy(columns)
+        out: Float32s = self.take(torch.from_numpy(rows), width, order, "cpu").numpy()
+        return out
 
     def take(
         self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str

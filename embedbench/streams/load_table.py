@@ -1,17 +1,13 @@
 """A file's embeddings, layers or images as a table, scaled, in memory or mapped."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-
-import numpy as np
 
 from embedbench.array_types import Float32s, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.files.mmap_cache import mapped_table
-from embedbench.storage import user_cache
 from embedbench.storage.value_digest import digest
 
 from .feature_tables import MappedPart, MappedTable, PixelTable, Table, standardise_images
@@ -62,9 +58,12 @@ def load_table(
     if file.kind == PIXELS:
         table = _load_images(file, scale, base_rows)
     elif is_mapped(file, layers, embedding):
-        parts = {name: _mapped_part(file, name, scale, base_rows) for name in tables}
-        table = MappedTable(tuple(parts.values()))
-        table.scales = {name: part.scale for name, part in parts.items()}
+        parts = []
+        for name in tables:
+            part = MappedPart(mapped_table(file, name), Scale("none"))
+            parts.append(replace(part, scale=fit_scaling(scale, part.raw, base_rows)))
+        table = MappedTable(parts)
+        table.scales = {name: part.scale for name, part in zip(tables, parts, strict=True)}
     else:
         table = _load_resident(file, scale, base_rows, layers, embedding)
     table.scale = scale
@@ -110,24 +109,6 @@ def is_mapped(file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = 
     """Whether a table is mapped and shared: it follows from its size alone, and changes no bit."""
     width = file.width(embedding) + sum(file.layers[name] for name in layers)
     return len(file.labels) * width * (1 if file.kind == PIXELS else 4) > RESIDENT
-
-
-def _mapped_part(file: EmbeddingFile, table: str, scale: str, base_rows: Ints) -> MappedPart:
-    """One embedding of a file, mapped; its statistics are kept in the cache."""
-    part = MappedPart(mapped_table(file, table), Scale("none" if scale == "standard" else scale))
-    if scale != "standard":
-        return part
-    key = f"{file.digests['content']} {table} {digest(base_rows)}"
-    kept = user_cache.load("scaling", key)
-    with suppress(TypeError, ValueError):
-        mean, deviation = np.array(kept, dtype=np.float32)
-        if mean.shape == part.values.shape[1:] and (deviation >= np.float32(1e-6)).all():
-            return replace(part, scale=Scale(scale, mean, deviation))
-    fitted = fit_scaling(scale, part.raw, base_rows)
-    assert fitted.mean is not None
-    assert fitted.deviation is not None
-    user_cache.save("scaling", key, [fitted.mean.tolist(), fitted.deviation.tolist()])
-    return replace(part, scale=fitted)
 
 
 def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> PixelTable:

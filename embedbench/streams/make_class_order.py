@@ -4,11 +4,10 @@
 
 **Departs**: the paper takes the confusion of a network on its own training data. Ours is that of a
 linear probe on training samples that it was not fitted to, because a probe makes few errors on
-samples that it was fitted to (`confusion="train"` is the paper's way). The paper says that Eq. 1 is
-maximised, but its code minimises it; so do we. The weights are the notebook's, for any n, without
-its small tie-break for max confusion. 2·10^5 steps instead of 2·10^6; moves of neighbouring blocks
-span at most 100 positions. The schedule is soon greedy and can end in a local optimum; with
-`restarts` above 1 the best of several annealings is kept.
+samples that it was fitted to. The paper says that Eq. 1 is maximised, but its code minimises it; so
+do we. The weights are the notebook's, for any n, without its small tie-break for max confusion.
+2·10^5 steps instead of 2·10^6; moves of neighbouring blocks span at most 100 positions. The
+schedule is soon greedy and can end in a local optimum.
 """
 
 import json
@@ -48,9 +47,7 @@ def make_order(
     seed: int = 0,
     sessions: int = 10,
     base: int = 0,
-    confusion: str = "cross-fitted",
     steps: int = STEPS,
-    restarts: int = 1,
 ) -> dict[str, Any]:
     """An order of the file's leaf classes, with everything needed to make it again.
 
@@ -62,28 +59,19 @@ def make_order(
         Number of sessions, for the task-confusion kinds.
     base : int
         Classes in the first session; 0: all sessions are equal.
-    confusion : str
-        "cross-fitted" or "train", see `confusion_matrix`.
     steps : int
-        Steps of an annealing.
-    restarts : int
-        Number of annealings, for the kinds of `CONFUSION`; the best order is kept.
+        Steps of the annealing.
 
     Returns
     -------
     dict
         Plain JSON; `order` holds class names. The kinds of `CONFUSION` also have `score` (lower is
-        better), `natural_score`, `objective`, `steps`, `confusion`, the `matrix` in the file's
-        order, and `restarts` if it is not 1: such an order has the same bytes as before there were
-        restarts, so that finished runs stay finished.
+        better), `natural_score`, `objective`, `steps`, `confusion`, and the `matrix` in the file's
+        order.
     """
     if kind not in KINDS:
         raise unknown("order", kind, KINDS)
     check_seed(seed, "--seed")
-    if restarts < 1:
-        raise UserError(f"--restarts must be at least 1, got {restarts}")
-    if restarts > 1 and kind not in CONFUSION:
-        raise UserError(f"order {kind!r} is not annealed; drop --restarts {restarts}")
     n = file.samples.n_leaves
     sizes = session_sizes(n, sessions, base)
     made: dict[str, Any] = {
@@ -94,16 +82,15 @@ def make_order(
         "file": {"name": file.path.name, "digests": file.digests},
     }
     if kind in CONFUSION:
-        matrix = confusion_matrix(file, confusion, seed)
+        matrix = confusion_matrix(file, seed)
         W = objective(kind, sizes)
-        order = anneal(W, matrix, seed, steps, restarts)
+        order = anneal(W, matrix, seed, steps)
         made |= {
             "score": order_score(W, matrix, order),
             "natural_score": order_score(W, matrix, np.arange(n)),
             "objective": f"minimise Σ_ij W_ij M_π(i)π(j); {CONFUSION[kind]}",
             "steps": steps,
-            **({"restarts": restarts} if restarts > 1 else {}),
-            "confusion": confusion,
+            "confusion": "cross-fitted",
             "matrix": matrix.tolist(),
         }
     else:
@@ -123,8 +110,6 @@ def session_sizes(n: int, sessions: int, base: int = 0) -> list[int]:
     if sessions < 1 or not 0 <= base <= n - later or (base and not later and base < n):
         rest = f" and {base} in the first" if base else ""
         raise UserError(f"{n} classes cannot make {sessions} sessions{rest}; ask for fewer")
-    if n < sessions:
-        raise UserError(f"{n} classes cannot make {sessions} sessions; ask for fewer")
     equal = [len(part) for part in np.array_split(np.arange(n - base), later)] if later else []
     return [base, *equal] if base else equal
 
@@ -211,12 +196,8 @@ def order_score(W: Floats, matrix: Ints, order: Ints) -> float:
     return float((W * reordered).sum())
 
 
-def anneal(W: Floats, matrix: Ints, seed: int, steps: int = STEPS, restarts: int = 1) -> Ints:
-    """The order with the lowest score in simulated annealings, (n,).
-
-    The first of the `restarts` annealings starts from the identity, each other one from a random
-    order.
-    """
+def anneal(W: Floats, matrix: Ints, seed: int, steps: int = STEPS) -> Ints:
+    """The order with the lowest score in a simulated annealing that starts from the identity."""
     from . import simulated_annealing as _anneal
 
     n = len(W)
@@ -224,13 +205,9 @@ def anneal(W: Floats, matrix: Ints, seed: int, steps: int = STEPS, restarts: int
         return np.arange(n)
     both = (matrix + matrix.T).astype(np.float64)  # W is symmetric, so only the sum matters
     np.fill_diagonal(both, 0)
-    rng, results = np.random.default_rng(seed), []
-    for k in range(restarts):
-        start = rng.permutation(n) if k else np.arange(n)
-        draws = rng.random((steps, 6))
-        moved = _anneal.anneal(W, both[np.ix_(start, start)], START, COOLING, draws)[0]
-        results.append(start[moved])
-    return min(results, key=lambda order: order_score(W, matrix, order))
+    draws = np.random.default_rng(seed).random((steps, 6))
+    order: Ints = _anneal.anneal(W, both, START, COOLING, draws)[0]
+    return order
 
 
 def write_order(made: dict[str, Any], path: Path) -> None:
@@ -245,36 +222,25 @@ def write_order(made: dict[str, Any], path: Path) -> None:
 
 def order_text(made: dict[str, Any]) -> str:
     """Return an order as text: the score, then one class per line."""
-    head = [f"# {made['kind']}, seed {made['seed']}"]
-    if "score" in made:
-        errors = sum(map(sum, made["matrix"]))
-        head += [
-            f"# {made['objective']}",
-            f"# score {made['score']:g}, of the natural order {made['natural_score']:g}; "
-            f"{errors} errors in M",
-        ]
-    return "\n".join([*head, *made["order"]])
+    score = f", score {made['score']:g}" if "score" in made else ""
+    return "\n".join([f"# {made['kind']}, seed {made['seed']}{score}", *made["order"]])
 
 
 # --- the confusion matrix of a linear probe ---
 
 
-HOW = ("cross-fitted", "train")
 FOLDS = 5
 ALPHAS = (1e1, 1e2, 1e3, 1e4, 1e5)  # ridge penalties
 
 
-def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> Ints:
+def confusion_matrix(file: EmbeddingFile, seed: int) -> Ints:
     """M, (C, C): number of training samples of class i that a linear probe takes for class j ≠ i.
 
     Only the file's training split is read; the diagonal is 0. The probe is ridge regression on the
     one-hot classes, with features standardised and clipped to ±5. Its penalty is chosen from
-    `ALPHAS`: fitted to four fifths of every class, the probe must be best on the first fifth.
-    "cross-fitted": each fifth of the samples is classified by a probe fitted to the other four;
-    "train": all samples by one probe fitted to all of them.
+    `ALPHAS`: fitted to four fifths of every class, the probe must be best on the first fifth. Each
+    fifth of the samples is classified by a probe fitted to the other four.
     """
-    if how not in HOW:
-        raise unknown("confusion", how, HOW)
     rows = np.flatnonzero(file.split == TRAIN)
     n, y = file.samples.n_leaves, file.labels[rows]
     if len(np.unique(y)) < 2:
@@ -288,12 +254,9 @@ def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> Ints:
     right = [(_probe(a, x[~held], y[~held], x[held]) == y[held]).mean() for a in ALPHAS]
     alpha = ALPHAS[int(np.argmax(right))]
     answer = np.empty_like(y)
-    if how == "train":
-        answer = _probe(alpha, x, y, x)
-    else:
-        for fold in range(FOLDS):
-            out = fifth == fold
-            answer[out] = _probe(alpha, x[~out], y[~out], x[out])
+    for fold in range(FOLDS):
+        out = fifth == fold
+        answer[out] = _probe(alpha, x[~out], y[~out], x[out])
     matrix = np.bincount(y * n + answer, minlength=n * n).reshape(n, n)
     np.fill_diagonal(matrix, 0)
     return matrix

@@ -68,7 +68,6 @@ order toy.h5 --kind random --out order.json --seed {HUGE} --sessions 2
 order toy.h5 --kind random --out toy.npz/order.json --sessions 2
 order toy.h5 --kind random --out order.json --sessions {HUGE}
 order toy.h5 --kind max-confusion --out order.json --base {HUGE}
-order toy.h5 --kind max-confusion --out order.json --confusion [red] --sessions 2
 extract runs --backbone pixels --out new.h5 --device cpu
 extract demo --backbone pixels --out new.h5 --device cpu --size {HUGE}
 extract demo --backbone tf_efficientnet_lite0 --layers ² --out new.h5 --device cpu

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
+from embedbench.protocols import _hierarchy
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 
@@ -100,7 +102,7 @@ def shown(stream: Stream) -> list[list[tuple[int, list[str]]]]:
     ]
 
 
-def listed(tmp_path: Path, **told: Any) -> str:
-    path = tmp_path / "hierarchy.json"
-    path.write_text(json.dumps(told), encoding="utf-8")
-    return str(path)
+def publish(patch: pytest.MonkeyPatch, **told: Any) -> str:
+    """The name of a hierarchy as those that are published."""
+    patch.setattr(_hierarchy, "hierarchy_text", lambda _: json.dumps(told))
+    return "iirc-cifar"

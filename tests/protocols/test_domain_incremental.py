@@ -116,7 +116,7 @@ def test_the_columns_are_part_of_the_digests(file: EmbeddingFile, tmp_path: Path
     ("settings", "words"),
     [
         ({"test": "every"}, "unknown test 'every'"),
-        ({"domains": "ink,oli"}, "Did you mean 'oil'"),
+        ({"domains": "ink,oli"}, "two domains or more of ink, oil, pen, each"),
         ({"domains": "ink"}, "each once, got 'ink'"),
         ({"domains": "ink,ink"}, "each once, got 'ink,ink'"),
         ({"sessions": 4}, "sessions must be 2 to 3 for 3 domains"),

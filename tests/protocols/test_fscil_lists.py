@@ -116,7 +116,7 @@ def test_cifar_in_another_order_needs_its_numbers(tmp_path: Path) -> None:
     assert sorted(second) == sorted(f"train/{int(n):05d}" for n in lines("cifar100")[1])
     (tmp_path / "file.h5").unlink()
     hidden = cifar_file(tmp_path, "train/{:09d}", order)  # no number of this data set
-    with pytest.raises(UserError, match="session 0 of cifar100 should have 60 new"):
+    with pytest.raises(UserError, match="in another order than the lists of cifar100"):
         FSCIL(lists="cifar100").build([hidden], seed=0)
 
 
@@ -124,7 +124,7 @@ def test_another_number_of_samples_is_refused(tmp_path: Path) -> None:
     split = np.array([TRAIN, TRAIN, TEST, TEST], dtype=np.uint8)
     file = write(tmp_path, ["a", "b", "c", "d"], np.array([0, 1, 0, 1]), split, 2)
     for name, words in (
-        ("cifar100", "50000 training .* has 2"),
+        ("cifar100", "of them are not among"),
         ("cub200", "3500 of them are not"),
     ):
         with pytest.raises(UserError, match=words):

@@ -1,12 +1,11 @@
 """The protocol `iirc` on hierarchies small enough to know by heart, and on random ones."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from iirc_files import ABOVE, BEARS, bears, label_file, label_list, listed, random_file, shown
+from iirc_files import ABOVE, BEARS, bears, label_file, label_list, publish, random_file, shown
 
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.protocols.iirc import IIRC
@@ -15,19 +14,19 @@ from embedbench.streams.view import rows_of
 MODES = ("incomplete", "complete", "cumulative")
 
 
-def order(tmp_path: Path, *sessions: list[str]) -> str:
+def order(patch: pytest.MonkeyPatch, *sessions: list[str]) -> str:
     """The bears in this class order."""
     above = {"polar bear": "bear", "brown bear": "bear", "lamp": None}
-    return listed(tmp_path, parents=above, configurations=[sessions])
+    return publish(patch, parents=above, configurations=[sessions])
 
 
 # --- shares and labels, by hand ---
 
 
-def test_sessions_by_hand(tmp_path: Path) -> None:
+def test_sessions_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten samples i = 0 … 9 of a leaf, 0 is for in-task and 1 for post-task validation; bear
     gets three of the eight others (40 %), a kind of bear the last six (80 %)."""
-    hierarchy = order(tmp_path, ["bear"], ["polar bear", "lamp"], ["brown bear"])
+    hierarchy = order(monkeypatch, ["bear"], ["polar bear", "lamp"], ["brown bear"])
     stream = IIRC(hierarchy=hierarchy).build([bears()], seed=0)
     polar, brown, lamp = ([3 * i + k for i in range(10)] for k in range(3))
     a, b, c = shown(stream)
@@ -65,7 +64,7 @@ def test_information_changes_no_question() -> None:
     assert len(merged) == 1
 
 
-def test_four_levels_by_hand(tmp_path: Path) -> None:
+def test_four_levels_by_hand() -> None:
     """The list is cut once a level: 0.4 of 101 to a, 0.4 of the last 80 to b, 0.4 of the last 64 to
     c, and the last 51 to d."""
     split = [TRAIN] * 125 + [TEST]

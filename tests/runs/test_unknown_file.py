@@ -166,7 +166,7 @@ def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:
     assert stream.far is not None
     assert len(stream.far) == 10
     assert stream.notes[-1].startswith(
-        "10 samples of 2 classes of other.h5 are unknown; those of b"
+        "10 samples of 2 classes of other.h5 are unknown; the other 1 are left out"
     )
     unnamed = other(tmp_path, name="unnamed.h5", backbone="unknown")
     file = EmbeddingFile.open(tmp_path / "file.h5")
@@ -321,10 +321,9 @@ def test_packs_and_boards_take_it_with_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ({"width": 7}, "other.h5 has 7 values a sample and file.h5 4"),
-        ({"backbone": "resnet50"}, "different backbones, resnet50 and made up"),
+        ({"width": 7}, "(embedding 7 by made up; embedding 4 by made up)"),
+        ({"backbone": "resnet50"}, "(embedding 4 by resnet50; embedding 4 by made up)"),
         ({"names": "abc"}, "every class of other.h5 has the name of one"),
-        ({"more": ["--answers", "plain"]}, "--answers plain"),
         ({"more": ["permutation"]}, "the same columns"),
         ({"name": "another.h5"}, "other.h5"),
     ],
@@ -346,12 +345,12 @@ def test_label_sets_and_several_files_are_refused(tmp_path: Path) -> None:
     file, far = near(tmp_path), other(tmp_path)
     stream = IncrementalClass(base=2).build([file], seed=0)
     sets = replace(stream, spec=replace(stream.spec, multilabel=True))
-    with pytest.raises(UserError, match="answers on this stream are sets of labels"):
+    with pytest.raises(UserError, match="needs a stream of one label a sample"):
         with_far_samples(sets, file, far)
     second = make_file(tmp_path, name="second.h5", width=6)
     (spec,) = plan([str(file.path), str(second.path)], "multi-modal", ["ncm"], [0])
     spec = replace(spec, unknown=str(far.path))
-    with pytest.raises(UserError, match="has several files or permuted columns"):
+    with pytest.raises(UserError, match="needs a stream of one label a sample, of one file"):
         StreamCache().stream(spec)
 
 
@@ -375,7 +374,7 @@ def test_images_are_scaled_as_those_of_the_stream(tmp_path: Path, scale: Any) ->
     mean, deviation = (0, 1) if scale == "none" else (base.mean((0, 1, 2)), base.std((0, 1, 2)))
     expected = ((x[far.split == 2] / 255 - mean) / deviation).transpose(0, 3, 1, 2)
     np.testing.assert_allclose(stream.far.numpy(), expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(UserError, match=r"file.h5 is of kind embedding and p.h5 of pixels"):
+    with pytest.raises(UserError, match=r"file.h5 and p.h5 have .* \(embedding 4 by"):
         with_far_samples(stream, file, near(tmp_path))
 
 

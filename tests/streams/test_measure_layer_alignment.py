@@ -1,26 +1,18 @@
 """Alignment of layers: plain loops, a case by hand, and that no test sample is read."""
 
-import json
 import math
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from reproduce_files import blob_file
-from typer.testing import CliRunner
 
 from embedbench.array_types import Floats, Ints
-from embedbench.cli.app import app
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.layer_alignment import alignment, alignment_words
-from embedbench.files.sample_metadata import TEST, VAL
-from embedbench.files.write_file import write_file
 from embedbench.protocols.fscil import FSCIL
-from embedbench.streams.measure_layer_alignment import file_alignment, stream_alignment
+from embedbench.streams.measure_layer_alignment import stream_alignment
 
 LAYERS = ("block-8", "block-9")
 SPANS = {"wide": (3, 8), "near": (8, 11), "far": (11, 14)}
@@ -89,41 +81,13 @@ def test_a_layer_by_hand() -> None:
     assert alignment_words(nothing)[1] == "same: – by the final means, – by its own"
 
 
-# --- of files and streams ---
+# --- of streams ---
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
     """Ten classes of 20 training and 20 test samples, without validation samples."""
     return blob_file(tmp_path_factory.mktemp("alignment") / "vit.h5", 10, 40, layers=LAYERS)
-
-
-def rewritten(file: EmbeddingFile, path: Path, split: Ints) -> EmbeddingFile:
-    """The same samples with another split, and noise in the test rows."""
-    x, noisy = file.read(LAYERS), split == TEST
-    x[noisy] = np.random.default_rng(0).normal(0, 9, x[noisy].shape)
-    final, *others = np.split(x, 3, axis=1)
-    samples = replace(file.samples, split=split.astype(np.uint8))
-    return write_file(path, samples, final, {}, layers=dict(zip(LAYERS, others, strict=True)))
-
-
-def test_of_a_file_with_a_tenth_held_out(file: EmbeddingFile, tmp_path: Path) -> None:
-    found = file_alignment(file)
-    assert (found.validation, found.samples) == ("a tenth of each class's training samples", 20)
-    assert list(found.own) == list(LAYERS)
-    assert file_alignment(rewritten(file, tmp_path / "noisy.h5", file.split)) == found
-
-
-def test_of_a_file_with_validation_samples(file: EmbeddingFile, tmp_path: Path) -> None:
-    split = file.split.copy()
-    split[:: 2 * 5] = VAL  # every fifth training sample
-    held = rewritten(file, tmp_path / "held.h5", split)
-    found = file_alignment(held)
-    assert (found.validation, found.samples) == ("the file's", 40)
-    x, y = held.read(LAYERS).astype(float), held.labels
-    given = [(x[split == s], y[split == s]) for s in (0, VAL)]
-    expected = naive(given[0], given[1], slice(6, 12), slice(0, 6))
-    assert found.to_final["block-8"] == pytest.approx(expected)
 
 
 def test_of_the_base_session_of_a_stream(file: EmbeddingFile) -> None:
@@ -139,17 +103,3 @@ def test_of_the_base_session_of_a_stream(file: EmbeddingFile) -> None:
     on_test = FSCIL(base=6, way=2, order="size", validation="test").build([file], seed=0)
     with pytest.raises(UserError, match="test samples"):
         stream_alignment(on_test, LAYERS)
-
-
-def test_the_command_line(file: EmbeddingFile, tmp_path: Path) -> None:
-    def inspect(path: Path, *options: str) -> Any:
-        return CliRunner().invoke(app, ["inspect", str(path), *options])
-
-    text = inspect(file.path, "--alignment").stdout
-    for line in alignment_words(file_alignment(file)):
-        assert line in text
-    plain = json.loads(inspect(file.path, "--json").stdout)
-    found = json.loads(inspect(file.path, "--alignment", "--json").stdout)
-    assert found == {**plain, "alignment": file_alignment(file).to_json()}
-    flat = blob_file(tmp_path / "flat.h5", 4, 8)
-    assert "flat.h5 has none" in str(inspect(flat.path, "--alignment").exception)
