@@ -86,6 +86,7 @@ EARLIER = {
 }
 EARLIER_OF = {"": "scale_least=0", "fscil": "novel=1"}  # of protocols; "": of all
 EARLIER_SPLIT = "--no-stratify"  # of `extract`
+SURE = {"rank", "score", "logp", "true_logp", "squares", "group"}  # tables that older code lacks
 # settings that code from before does not have; what they are, the place of a run says
 LATER = ("lam_rule", "learner", "novel", "passes", "scale_least", "updates")
 RULES = {
@@ -216,9 +217,7 @@ def write_files(folder: Path) -> dict[str, Row]:
 
 def refusals(case: Case, folder: Path, learners: list[str], how: list[str]) -> dict[str, str]:
     """Run a case; return the reason of each failed run, or of the refusal of the command."""
-    knows = "--answers" in embedbench(folder, "run", "--help").stdout  # older code does not
-    plain = ["--answers", "plain"] if knows else []
-    out = ["--out", case.name, *how, *plain, "--device", "cpu", "--json", "--quiet"]
+    out = ["--out", case.name, *how, "--device", "cpu", "--json", "--quiet"]
     items = [word for item in case.items(learners) for word in ("--set", item)]
     what = ["--protocol", case.protocol, "--learner", ",".join(learners)]
     done = embedbench(folder, "run", *case.files, *what, *out, *case.options, *items)
@@ -227,6 +226,13 @@ def refusals(case: Case, folder: Path, learners: list[str], how: list[str]) -> d
     except (ValueError, KeyError):
         return {"command": (done.stderr.strip() or "no answer").splitlines()[-1]}
     return {f"{f['learner']} seed {f['seed']}": f["reason"] for f in failed}
+
+
+def answers_sha(path: Path) -> str:
+    """SHA-256 of the tables of predictions, but for those on how sure a learner was."""
+    with h5py.File(path) as file:
+        names = sorted({*file} - SURE)
+        return sha(b"".join(name.encode() + file[name][()].tobytes() for name in names))
 
 
 def run_row(place: Path, root: Path) -> Row:
@@ -241,7 +247,7 @@ def run_row(place: Path, root: Path) -> Row:
         settings[1].pop("layers", None)
     return {
         "place": place.relative_to(root).as_posix(),
-        "predictions": sha((place / "predictions.h5").read_bytes()),
+        "predictions": answers_sha(place / "predictions.h5"),
         "settings": sha(settings),
         "logs": sha([session["log"] for session in record["sessions"]]),
         "threads": record["environment"]["threads"],

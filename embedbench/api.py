@@ -14,12 +14,11 @@ from embedbench.config.fields_added_later import later
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import above, at_least, require, within
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.learning.learner import Learner
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
-from embedbench.runs.run_spec import KEPT
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, compute
@@ -99,20 +98,17 @@ def run(
     seed: int = 0,
     device: str = "cpu",
     threads: int = 1,
-    answers: str = "full",
 ) -> AnyPredictions:
     """Run a learner through a stream; return its answers after every session.
 
-    `seed`, `threads` and `answers` are those of `embedbench run`: equal ones give equal answers.
+    `seed` and `threads` are those of `embedbench run`: equal ones give equal answers.
     """
     from embedbench.runs.stream_runner import run_stream
 
-    if answers not in KEPT:
-        raise unknown("answers", answers, KEPT)
     if isinstance(learner, str):
         learner = make_learner(learner)
     with limit_threads(threads):
-        return run_stream(stream, learner, Seeds.of(seed), device, full=answers == "full")[0]
+        return run_stream(stream, learner, Seeds.of(seed), device)[0]
 
 
 def score(

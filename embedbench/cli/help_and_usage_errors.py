@@ -18,7 +18,7 @@ FEW = 12  # options that need no headings
 GROUPS = {
     "Network": "trunk weights augment backbone layers dtype size",
     "Tuning": "preset tune tune_sessions tune_seeds trials budget_mb budget_passes",
-    "Study": "config allow_code save_config shard answers unknown",
+    "Study": "config allow_code save_config shard unknown",
     "Machine": "jobs engine resources engine_set threads device checkpoint",
     "Columns": "columns domain_from group_from time_from",
     "Provenance": "licence citation url backbone_name weights_licence pretrained_on",

@@ -24,7 +24,6 @@ from embedbench.studies import study_file
 from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
 from embedbench.system.cpu_threads import MOST_THREADS
 
-from . import runs_commands
 from . import shared_options as shared
 from .command_output import bar, note, regime_tables, run_tables, show_tables
 
@@ -108,12 +107,6 @@ class StudyOptions(StreamOptions):
     augment: Annotated[
         str | None, typer.Option(help="Augmentation of images: crop-flip or timm.")
     ] = None
-    answers: Annotated[
-        str | None,
-        typer.Option(
-            help="full keeps how sure a learner was, plain does not.", show_default="full"
-        ),
-    ] = None
     unknown: Annotated[
         str | None,
         typer.Option(
@@ -194,7 +187,6 @@ class StudyOptions(StreamOptions):
             trunk=self.trunk,
             weights=self.weights,
             augment=self.augment,
-            answers=self.answers,
             unknown=as_written(self.unknown) if self.unknown else None,
             omega_reference=self.omega_reference,
             tune_sessions=self.tune_sessions,
@@ -290,7 +282,7 @@ def run(
     from embedbench.runs import grid_scheduler, stream_cache
     from embedbench.studies.resolve import take_shard
 
-    engine, streams = _chosen_engine(study, checkpoint), stream_cache.StreamCache()
+    engine, streams = _chosen_engine(study), stream_cache.StreamCache()
     take_shard([], shard)  # what is wrong is refused before anything is tuned
     regimes = _choose_runs(study, out, engine, checkpoint, quiet, streams)
     every = list(dict.fromkeys(chain(*regimes.values())))
@@ -298,13 +290,14 @@ def run(
     if not specs:
         note(f"shard {shard} has none of the {len(every)} runs")
         return
-    with runs_commands.live(out, quiet):
+    with bar("runs", quiet) as advance:
         outcome = grid_scheduler.run_grid(
             specs,
             out,
             engine=engine.at_most(len(specs)),
             threads=study.threads or 1,
             overwrite=overwrite,
+            progress=advance,
             notify=note,
             streams=streams,
         )
@@ -314,15 +307,9 @@ def run(
     _report(outcome, out, study.budget_mb, form, directories)
 
 
-def _chosen_engine(study: Study, checkpoint: float) -> Engine:
+def _chosen_engine(study: Study) -> Engine:
     settings = [f"{name}={value}" for name, value in study.engine_set.items()]
-    engine = shared.chosen_engine(study.engine, study.resources, settings, study.threads or 1)
-    if checkpoint > engine.seconds:
-        raise UserError(
-            f"--checkpoint {checkpoint:g} saves nothing in jobs of {engine.seconds:g} seconds; "
-            "make it less, or give the jobs more (--engine-set time)"
-        )
-    return engine
+    return shared.chosen_engine(study.engine, study.resources, settings, study.threads or 1)
 
 
 def _choose_runs(

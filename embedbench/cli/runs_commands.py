@@ -1,13 +1,10 @@
-"""The commands on directories of runs: status, merge, pack, import, track; a live view of runs."""
+"""The commands on directories of runs: status, merge, pack, import, track."""
 
 from __future__ import annotations
 
 import math
 import shlex
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +12,7 @@ import typer
 
 from embedbench.engines.engine_tasks import pairs
 from embedbench.text.table_export import records
-from embedbench.text.terminal_text import line, new_table, render_text
+from embedbench.text.terminal_text import line, new_table
 
 from . import help_and_usage_errors
 from . import shared_options as shared
@@ -84,13 +81,13 @@ def status(
     root: Annotated[Path, typer.Argument(metavar="RUNS")],
     form: str = "text",
 ) -> None:
-    """Say what is finished, being made, waiting or abandoned. Nothing is changed."""
+    """Say what is finished, being made or abandoned. Nothing is changed."""
 
     from embedbench.runs import runs_status
 
     now = runs_status.status(root)
     data = now.to_json()
-    kinds = ("running", "failed", "abandoned")
+    kinds = ("running", "abandoned")
     rows = [{"state": kind, **row} for kind in kinds for row in records(data[kind])]
     show_tables(form, data, rows, parts=status_parts(now))
 
@@ -153,67 +150,20 @@ def _tell(result: merge_runs.MergeResult | PackResult, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-# --- the view of all runs of a directory ---
-
-
 def status_parts(status: runs_status.Status) -> list[Part]:
-    """One or two lines on all runs, a table of those being made, a line for each that is not."""
-    others = [f"failed: {f.cell}: {f.reason}" for f in status.failed]
-    others += [
-        f"abandoned: {a.cell}, checkpoint of {duration(a.seconds)} ago" for a in status.abandoned
-    ]
-    return [*running_parts(status), *map(line, others)]
-
-
-def running_parts(status: runs_status.Status) -> list[Part]:
-    """One or two lines on all runs, and a table of those being made."""
-    parts: list[Part] = [line(text, "bold") for text in summary(status)]
-    if not status.running:
-        return parts
-    table = new_table(["running", "session", "for", "process"])
-    for c in status.running:
-        session = "–" if c.session is None else f"{c.session} of {c.sessions}"
-        where = f"{c.pid} on {c.host.partition('.')[0]}"
-        table.add_row(*map(line, (c.cell, session, duration(c.seconds), where)))
-    return [*parts, table]
-
-
-def fitted_text(status: runs_status.Status | None, width: int, height: int) -> str:
-    """The runs that are being made, in the lines and columns of a terminal."""
-    if status is None:
-        return "planning the runs"
-    lines = render_text(running_parts(status), width=width).split("\n")
-    left_out = len(lines) - height + 2
-    return "\n".join(lines if left_out < 2 else [*lines[:-left_out], f"… and {left_out} more"])
-
-
-def summary(status: runs_status.Status) -> list[str]:
-    """Count runs that are finished, being made and waiting; estimate how long they may take."""
+    """A line on all runs, a table of those being made, a line for each that is abandoned."""
     kinds = {"running": len(status.running), "abandoned": len(status.abandoned)}
-    if status.planned is None:
-        counts = [f"{status.finished} finished", *(f"{n} {kind}" for kind, n in kinds.items() if n)]
-        return [" · ".join(counts)]
-    kinds = {"running": kinds["running"], "waiting": status.waiting or 0}
-    kinds |= {"failed": len(status.failed), "abandoned": len(status.abandoned)}
-    counts = [f"{status.done} of {count_in_words(status.planned, 'run')} done"]
-    counts += [f"{n} {kind}" for kind, n in kinds.items() if n]
-    return [" · ".join(counts), *_left(status)]
-
-
-def _left(status: runs_status.Status) -> list[str]:
-    if not status.running and not status.waiting:
-        return []
-    if status.seconds_left is None:
-        return ["time left not known yet"]
-    parts = [f"about {duration(status.seconds_left)}"] if status.seconds_left >= 1 else []
-    if status.unknown:
-        parts.append(f"{count_in_words(status.unknown, 'run')} of unknown length")
-    return [f"{' and '.join(parts or ['less than 1 s'])} left"]
-
-
-def count_in_words(number: int, what: str) -> str:
-    """A number of things, in the plural where it is one."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    counts = [f"{status.finished} finished", *(f"{n} {kind}" for kind, n in kinds.items() if n)]
+    parts: list[Part] = [line(" · ".join(counts), "bold")]
+    if status.running:
+        table = new_table(["running", "session", "for", "process"])
+        for c in status.running:
+            session = "–" if c.session is None else f"{c.session} of {c.sessions}"
+            where = f"{c.pid} on {c.host.partition('.')[0]}"
+            table.add_row(*map(line, (c.run, session, duration(c.seconds), where)))
+        parts.append(table)
+    old = [f"abandoned: {a.run}, checkpoint of {duration(a.seconds)} ago" for a in status.abandoned]
+    return [*parts, *map(line, old)]
 
 
 def duration(seconds: float) -> str:
@@ -228,37 +178,3 @@ def duration(seconds: float) -> str:
     while len(parts) > 1 and not parts[0][0]:
         parts.pop(0)
     return " ".join(f"{n} {unit}" for n, unit in parts[:2] if n or len(parts) == 1)
-
-
-SHARE = 0.05  # of the time may be spent on looking at the runs
-
-
-@contextmanager
-def live(root: Path, quiet: bool) -> Iterator[None]:
-    """Show the runs of the grids that run in a directory, as `embedbench runs status` does."""
-    if quiet or not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    from embedbench.runs import runs_status
-
-    watcher, console = runs_status.Watcher(root), Console(stderr=True)
-    seen: runs_status.Status | None = None
-    next_look = 0.0
-
-    def view() -> Text:
-        nonlocal seen, next_look
-        began = time.monotonic()
-        if began >= next_look:
-            with suppress(OSError):  # it changes while it is looked at
-                now = watcher.look()
-                if now.planned is not None:  # none before the grid runs, and after
-                    seen = now
-            next_look = began + (time.monotonic() - began) / SHARE
-        return Text(fitted_text(seen, *console.size))
-
-    with Live(get_renderable=view, console=console, refresh_per_second=1, transient=True):
-        yield

@@ -151,16 +151,12 @@ def _specs(cls: type) -> tuple[_Spec, ...]:
             continue
         hint, absent = hints[f.name], bool(f.metadata.get("absent"))
         if absent:  # None means a missing key, not a null
-            hint = functools.reduce(operator.or_, _present(hint))
+            present = (one for one in typing.get_args(hint) if one is not type(None))
+            hint = functools.reduce(operator.or_, present)
         missing = dataclasses.MISSING
         required = f.default is missing and f.default_factory is missing
         specs.append(_Spec(f.name, f.metadata.get("key", f.name), _reader(hint), absent, required))
     return tuple(specs)
-
-
-def _present(hint: Any) -> list[Any]:
-    """Return the types of a union, except None."""
-    return [one for one in typing.get_args(hint) if one is not type(None)]
 
 
 @functools.cache

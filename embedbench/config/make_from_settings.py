@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from embedbench.errors import UserError, short, unknown
 
+from .describe_settings import REQUIRED, get_default
 from .setting_ranges import _options, field_hints
 
 OTHER_NAMES = {"lambda": "lam", "learning_rate": "lr"}  # what is often typed → our field
@@ -41,8 +42,10 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
             raise UserError(
                 f"{name}.{head} is a single value; it has no setting {next(iter(inner))!r}"
             )
-        default = _default(cls, head) if start is None else getattr(start, head)
-        values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}", start=default)
+        (field,) = (f for f in dataclasses.fields(cls) if f.name == head)
+        own = get_default(field) if start is None else getattr(start, head)
+        own = None if own is REQUIRED else own
+        values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}", start=own)
     try:
         return cls(**values) if start is None else dataclasses.replace(start, **values)
     except TypeError as e:  # a field without a default that was not given
@@ -67,14 +70,6 @@ def _init_names(hint: Any) -> list[str]:
     if not dataclasses.is_dataclass(hint):
         return []
     return [f.name for f in dataclasses.fields(hint) if f.init]
-
-
-def _default(cls: type, name: str) -> Any:
-    """The default of a dataclass's field; None if it has none."""
-    (field,) = (f for f in dataclasses.fields(cls) if f.name == name)
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return None if field.default is dataclasses.MISSING else field.default
 
 
 def _read(value: Any, hint: Any, name: str) -> Any:

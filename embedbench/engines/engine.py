@@ -5,7 +5,6 @@ imported before it is asked for.
 """
 
 import importlib.util
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -57,7 +56,10 @@ class Engine:
                     "fewer runs go at once (--jobs)"
                 )
         elif kind in NEEDS:
-            _check_installed(kind, text)
+            name, module = NEEDS[kind]
+            if importlib.util.find_spec(module) is None:
+                remedy = f"pip install 'embedbench-cl[{kind}]'"
+                raise UserError(f"--engine {text} needs {name}: {remedy}")
             from . import ray_engine, slurm_engine
 
             engine = ray_engine if kind == "ray" else slurm_engine
@@ -70,25 +72,13 @@ class Engine:
     def kind(self) -> str:
         """`local`, `ray`, `slurm`, or the whole name of an engine of other people."""
         head = self.name.partition(":")[0]
-        if head in ("local", "ray", "slurm"):
-            wrong = (head == "slurm" and self.name != head) or self.name == f"{head}:"
-            if wrong or (head == "ray" and not re.fullmatch(r"ray(://.+:\d+)?", self.name)):
-                raise unknown("engine", self.name, NAMES)
+        if re.fullmatch(r"local(:.+)?|ray(://.+:\d+)?|slurm", self.name):
             return head
-        if self.name not in plugins.entry_points_by_name("engines") and not (
-            head and ":" in self.name
-        ):
-            raise unknown("engine", self.name, [*NAMES, *plugins.entry_points_by_name("engines")])
+        known = plugins.entry_points_by_name("engines")
+        is_code = head not in ("", "local", "ray", "slurm") and ":" in self.name
+        if self.name not in known and not is_code:
+            raise unknown("engine", self.name, [*NAMES, *known])
         return self.name
-
-    @property
-    def seconds(self) -> float:
-        """The time that a task has until its process is ended."""
-        if self.kind != "slurm":
-            return math.inf
-        from . import slurm_engine
-
-        return 60.0 * float(slurm_engine.options(self.resources, self.settings)["timeout_min"])
 
     @property
     def is_local(self) -> bool:
@@ -169,14 +159,6 @@ def at_once(share: float, number: int) -> int:
     if not number:
         raise UserError("--resources gpus asks for a GPU, and this machine has none; leave it out")
     return number * int(1 / share + 1e-9)
-
-
-def _check_installed(kind: str, text: str) -> None:
-    """Refuse an engine whose library is missing."""
-    name, module = NEEDS[kind]
-    if importlib.util.find_spec(module) is None:
-        remedy = f"pip install 'embedbench-cl[{kind}]'"
-        raise UserError(f"--engine {text} needs {name}: {remedy}")
 
 
 HERE = Engine("local:1")  # this process

@@ -13,7 +13,7 @@ from embedbench.config.run_seeds import read_whole
 from embedbench.errors import UserError, short, unknown
 
 MOST_CPUS = 10**6
-_BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,12})?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
+_BYTES = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) ?([MGT])B")
 _NEXT = re.compile(r",(?=[^,=]*=|\s*$)")  # between name=value and name=value
 
 
@@ -78,13 +78,10 @@ def _gpus(value: str) -> float:
 
 def _memory(value: str) -> int:
     match = _BYTES.fullmatch(value)
-    if match is not None:
-        number, unit, binary = match.groups()
-        power = " KMGT".index(unit.upper() or " ")
-        size = int(float(number) * (1024 if binary else 1000) ** power)
-        if 10**6 <= size < 2**60:
-            return size
-    raise UserError(f"--resources memory takes 1MB or more, such as 4GB; got {short(value)}")
+    size = int(float(match[1]) * 10 ** (6 + 3 * "MGT".index(match[2]))) if match else 0
+    if size < 10**6:
+        raise UserError(f"--resources memory takes 1MB or more, such as 4GB; got {short(value)}")
+    return size
 
 
 class LostTaskError(Exception):

@@ -7,14 +7,11 @@ the process that began them.
 import logging
 import os
 import shutil
-import socket
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 from embedbench.errors import UserError
@@ -22,8 +19,6 @@ from embedbench.errors import UserError
 from .engine_tasks import LostTaskError, Resources, pack, runner, unpack
 
 RETRIES = 3  # of a task whose process or node ended
-LOOK = 2.0  # seconds from one look at the head to the next
-PATIENCE = 30.0  # seconds without an answer of the head after which it is lost; under Ray's 60
 
 
 def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
@@ -41,24 +36,19 @@ def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]
 
 
 class RayExecutor(Executor):
-    """Tasks of Ray, which must be connected; `head` is HOST:PORT.
+    """Tasks of Ray, which must be connected.
 
-    After a minute without the head Ray ends this process by itself.
+    After a minute without the head of its cluster Ray ends this process by itself.
     """
 
-    def __init__(self, resources: Resources, head: str) -> None:
+    def __init__(self, resources: Resources) -> None:
         import ray
 
         self._pending: dict[Future[Any], Any] = {}
-        self._head, self._ends = head, Event()
-        self._lost: UserError | None = None  # says that the head is
-        Thread(target=self._watch, name="head of Ray", daemon=True).start()
         self._run = ray.remote(runner()).options(**options(resources, {}))
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` on a node that has what it takes."""
-        if self._lost:
-            raise self._lost
         future: Future[Any] = Future()
         ref = self._run.remote(pack(fn, args, kwargs))
         self._pending[future] = ref
@@ -70,37 +60,16 @@ class RayExecutor(Executor):
         """Wait for the tasks, or end them at once."""
         import ray
 
-        if self._lost:
-            return
         if cancel_futures:
-            self._ends.set()
             for ref in list(self._pending.values()):
                 ray.cancel(ref, force=True)
         elif wait:
             ray.wait(list(self._pending.values()), num_returns=len(self._pending))
 
-    def _watch(self) -> None:
-        """Give up all tasks when the head is lost."""
-        host, _, port = self._head.rpartition(":")
-        seen = time.monotonic()
-        while not self._ends.wait(LOOK):
-            with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), LOOK):
-                seen = time.monotonic()
-            if time.monotonic() - seen > PATIENCE:
-                self._lost = UserError(
-                    f"the head of the Ray cluster, {self._head}, does not answer any more; start "
-                    "the cluster and run the command again: it goes on from what is finished"
-                )
-                break
-        for future in list(self._pending) if self._lost else ():
-            if self._pending.pop(future, None) is not None:
-                future.set_exception(self._lost)
-
     def _settle(self, future: Future[Any], made: Future[Any]) -> None:
         from ray.exceptions import RayError
 
-        if self._pending.pop(future, None) is None:
-            return  # it was given up
+        self._pending.pop(future, None)
         try:
             future.set_result(unpack(made.result()))
         except RayError as error:
@@ -137,8 +106,7 @@ def ray_executor(name: str, resources: Resources) -> Iterator[Executor]:
         executor = None
         try:
             _check_fits(resources)
-            head = address.partition("://")[2] or ray.get_runtime_context().gcs_address
-            executor = RayExecutor(resources, head)
+            executor = RayExecutor(resources)
             yield executor
         finally:
             if executor is not None:
@@ -158,13 +126,9 @@ def _check_fits(resources: Resources) -> None:
     nodes = [node["Resources"] for node in cluster.nodes() if node["Alive"]]
     if any(all(node.get(name, 0) >= least for name, least in asked.items()) for node in nodes):
         return
-    asks, most = (
-        ", ".join(f"{name} {has(name):.12g}" for name in asked if asked[name])
-        for has in (asked.__getitem__, lambda name: max(node.get(name, 0) for node in nodes))
-    )
+    takes = ", ".join(f"{name} {least:.12g}" for name, least in asked.items() if least)
     raise UserError(
-        f"no node of the Ray cluster has what a run takes, {asks} (the most on one: {most}); "
-        "ask for less (--resources)"
+        f"no node of the Ray cluster has what a run takes, {takes}; ask for less (--resources)"
     )
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
@@ -16,8 +17,8 @@ from typing import Any
 
 from embedbench.config.run_seeds import is_number, read_whole
 from embedbench.errors import UserError, short, unknown
-from embedbench.storage import atomic_write, leases, user_cache
-from embedbench.system import callback_types, cpu_threads
+from embedbench.storage import user_cache
+from embedbench.system import callback_types
 
 from . import engine_tasks
 
@@ -87,15 +88,9 @@ class SlurmExecutor(Executor):
 
         root = user_cache.directory() / "slurm"
         root.mkdir(parents=True, exist_ok=True)
-        clean(root)
-        self.folder = atomic_write.temporary_name(root / "jobs").with_suffix("")
-        self.lease = leases.take(_lease_of(self.folder))
-        self.folder.mkdir(mode=0o700)
-        cluster = _cluster(settings)
-        self._jobs = submitit.AutoExecutor(folder=self.folder, cluster=cluster)
+        self.folder = Path(tempfile.mkdtemp(prefix=".jobs.", dir=root))
+        self._jobs = submitit.AutoExecutor(folder=self.folder, cluster=_cluster(settings))
         self._jobs.update_parameters(**options(resources, settings))
-        # submitit's local jobs do not wait for each other
-        self._most = max(1, cpu_threads.cores() // resources.cpus) if cluster == "local" else None
         self._waiting: SimpleQueue[_Call] = SimpleQueue()
         self._running: list[tuple[_Call, Any]] = []
         self._queue = _Queue()
@@ -133,7 +128,7 @@ class SlurmExecutor(Executor):
 
     def _submit(self) -> None:
         """Submit the tasks that wait, as one array of jobs."""
-        taken = list(self._taken(None if self._most is None else self._most - len(self._running)))
+        taken = list(self._taken())
         if not taken:
             return
         try:
@@ -151,13 +146,11 @@ class SlurmExecutor(Executor):
         self._queue.forget()
         self._running += zip(taken, jobs, strict=True)
 
-    def _taken(self, most: int | None) -> Iterator[_Call]:
-        taken = 0
+    def _taken(self) -> Iterator[_Call]:
         with suppress(Empty):
-            while most is None or taken < most:
+            while True:
                 task = self._waiting.get_nowait()
                 if task.future.running() or task.future.set_running_or_notify_cancel():
-                    taken += 1
                     yield task
 
     def _settled(self, task: _Call, job: Any) -> bool:
@@ -234,21 +227,6 @@ def list_jobs() -> set[str] | None:
     return set(made.stdout.split())
 
 
-def clean(root: Path) -> None:
-    """Remove the directories of commands that have ended, once none of their jobs is left."""
-    if (there := list_jobs()) is None:
-        return
-    left = {job.partition("_")[0] for job in there}
-    for folder in root.glob(".jobs.*"):
-        jobs = {path.name.partition("_")[0] for path in folder.glob("*_submission.sh")}
-        if folder.is_dir() and not jobs & left and leases.is_free(_lease_of(folder)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lease_of(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.lease")
-
-
 @contextmanager
 def slurm_executor(
     resources: engine_tasks.Resources, settings: Mapping[str, str], notify: callback_types.Notify
@@ -269,9 +247,6 @@ def slurm_executor(
         executor.shutdown()
         if not executor.lost:  # its messages are still to be read
             shutil.rmtree(executor.folder, ignore_errors=True)
-    finally:
-        if executor.lease is not None:
-            executor.lease.release()
 
 
 def _cluster(settings: Mapping[str, str]) -> str:

@@ -86,11 +86,10 @@ class Checkpoint:
         """
         return 0, None
 
-    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        """Save a training after some epochs, if a checkpoint is due."""
-
-    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
-        """Save a training that has ended, now or with the next checkpoint of its session."""
+    def save_training(
+        self, epochs: int, parts: dict[str, Any], log: dict[str, Any] | None = None
+    ) -> None:
+        """Save a training after some epochs, or with its log when it has ended, if that is due."""
 
     def begin(self, number: int) -> None:
         """Begin a session."""

@@ -129,9 +129,9 @@ class Training:
             reason = self.verdict(epoch, loss)
             if reason:
                 break
-            checkpoint.save_epoch(epoch, unfinished)
+            checkpoint.save_training(epoch, unfinished)
         log = self.close(epoch, loss, reason)
-        checkpoint.save_end(log, parts)
+        checkpoint.save_training(epoch, parts, log)
         return log
 
     @property

@@ -300,5 +300,5 @@ def _predictions(row: Row) -> list[Predictions]:
 def _absent(kind: str, what: str) -> str:
     return (
         f"--figure {kind} needs answers with {what}, and no run here has that stored; embedbench "
-        "run stores how sure answers are, but with --answers plain and for label sets"
+        "run stores how sure answers are, but for label sets"
     )

@@ -102,8 +102,8 @@ def collect(
             far = "with --unknown OTHER.h5 " if name.startswith("far_") else ""
             raise UserError(
                 f"{name} needs to know how sure answers were, and no run under {root} has that "
-                f"stored; embedbench run {far}stores it, but with --answers plain, for label sets, "
-                "and for learners whose scores give no probabilities"
+                f"stored; embedbench run {far}stores it, but for label sets and for learners whose "
+                "scores give no probabilities"
             )
     if cells and not tables:
         raise UserError(

@@ -3,7 +3,7 @@
 ============  ======================  =================================  ========================
 File          Written after           Holds                              Without it
 ============  ======================  =================================  ========================
-`begun.json`  every checkpoint        what decides the run; their number the run begins anew
+`begun.json`  every checkpoint        what decides the run                the run begins anew
 `sessions`    a session               the learner, its answers and logs  the run begins anew
 `fit-I-N`     an epoch of a training  net, optimiser, best epoch so far  the training begins anew
 `fit-I-N`     the end of a training   net, optimiser, log                the training begins anew
@@ -20,9 +20,10 @@ import math
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from embedbench.config.json_records import JsonRecord, plain
 from embedbench.engines.engine_tasks import TimeUpError, ends_soon
@@ -31,20 +32,11 @@ from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import Checkpoint
 from embedbench.scores.run_record import SessionCosts
 from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.regular_files import open_regular
 
 BEGUN, SESSIONS = "begun.json", "sessions"
 FORMAT = 2  # of all files
 MOST_THREADS = 1024  # a damaged number could end the process
-
-
-class Stateful(Protocol):
-    """A learner, or what collects its answers."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that it must remember."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,6 @@ class _Begun(JsonRecord):
     resumed: int  # how often the run went on
     decided: dict[str, Any]
     format: int = 1  # before it had a number, checkpoints were pickled
-    saves: int = 0  # checkpoints so far
 
 
 class UnusableError(Exception):
@@ -99,11 +90,11 @@ class CheckpointDirectory(Checkpoint):
     ) -> None:
         self.directory, self.decided, self.threads = directory, decided, threads
         self.device, self.seconds, self.notify, self._is_mine = device, seconds, notify, is_mine
-        self.resumed = self._saves = 0  # how often the run went on, and was saved
+        self.resumed = 0  # how often the run went on
+        self._is_begun = False  # whether the directory has a checkpoint of the run
         self.carried = 0.0  # seconds of the session at work that were spent before it was cut off
         self._mark = json.dumps(decided, sort_keys=True).encode()
         self._stored: dict[str, Any] | None = None
-        self._waiting: dict[str, bytes] = {}  # trainings that have ended since the last checkpoint
         self._session = self._fits = 0  # the session at work, and the trainings begun in it
         self._began = self._saved = self._ended = time.perf_counter()
         nothing: dict[str, Any] = {"learner": None, "evaluator": None, "logs": []}
@@ -124,16 +115,11 @@ class CheckpointDirectory(Checkpoint):
             return False
         other = [name for name, value in self.decided.items() if begun.decided.get(name) != value]
         if other:
-            was, now = begun.decided.get(other[0]), self.decided[other[0]]
-            short = all(isinstance(v, str) and len(v) <= 40 and v.isprintable() for v in (was, now))
-            both = f": {was} there, {now} here" if short else ""
-            raise UnusableError(f"it was made with another {other[0]}{both}")
+            raise UnusableError(f"it was made with another {other[0]}")
         self._stored = self._read(SESSIONS)
-        if self._stored is None:
-            raise UnusableError(f"{SESSIONS} is missing")
-        if not isinstance(self._stored.get("logs"), list):
-            raise UnusableError(f"{SESSIONS} is damaged")
-        self.threads, self.resumed, self._saves = begun.threads, begun.resumed + 1, begun.saves
+        if self._stored is None or not isinstance(self._stored.get("logs"), list):
+            raise UnusableError(f"{SESSIONS} is missing or damaged")
+        self.threads, self.resumed, self._is_begun = begun.threads, begun.resumed + 1, True
         self._save({})
         return True
 
@@ -146,9 +132,9 @@ class CheckpointDirectory(Checkpoint):
         """Forget the checkpoint."""
         if self._is_mine():
             shutil.rmtree(self.directory, ignore_errors=True)
-        self._stored, self.resumed, self._saves = None, 0, 0
+        self._stored, self.resumed, self._is_begun = None, 0, False
 
-    def restore(self, learner: Stateful, evaluator: Stateful) -> list[SessionCosts]:
+    def restore(self, learner: Any, evaluator: Any) -> list[SessionCosts]:
         """Bring a learner that has started, and an evaluator, to the end of the last saved session.
 
         Returns the logs of the sessions so far, none if the run begins.
@@ -170,10 +156,9 @@ class CheckpointDirectory(Checkpoint):
     def begin(self, number: int) -> None:
         """A session is to be learned now."""
         self._session, self._fits, self.carried = number, 0, 0.0
-        self._waiting.clear()
         self._began = time.perf_counter()
 
-    def end(self, learner: Stateful, evaluator: Stateful, logs: list[SessionCosts]) -> None:
+    def end(self, learner: Any, evaluator: Any, logs: list[SessionCosts]) -> None:
         """Save the learner, the answers and the logs after a session, if a checkpoint is due."""
         if not self._due(self._ended):
             return
@@ -210,25 +195,12 @@ class CheckpointDirectory(Checkpoint):
         self.carried = spent - (time.perf_counter() - self._began)
         return done, log
 
-    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        """Save a training after some epochs, if a checkpoint is due."""
-        if self._due(self._saved):
-            self._save({**self._waiting, **self._training(epochs, None, parts)})
-            self._waiting.clear()
-
-    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
-        """Save a training that has ended, now or with the next checkpoint of its session."""
-        self._waiting |= self._training(log["epochs"], log, parts)
-        if self._due(self._saved):
-            self._save(self._waiting)
-            self._waiting.clear()
-
-    def _due(self, last: float) -> bool:
-        return ends_soon.is_set() or time.perf_counter() - last >= self.seconds
-
-    def _training(
-        self, epochs: int, log: dict[str, Any] | None, parts: dict[str, Any]
-    ) -> dict[str, bytes]:
+    def save_training(
+        self, epochs: int, parts: dict[str, Any], log: dict[str, Any] | None = None
+    ) -> None:
+        """Save a training after some epochs, or with its log when it has ended, if that is due."""
+        if not self._due(self._saved):
+            return
         state = {
             "epochs": epochs,
             "log": log,
@@ -238,7 +210,10 @@ class CheckpointDirectory(Checkpoint):
             "random": checkpoint_state.random_states(self.device),
             "seconds": self.carried + time.perf_counter() - self._began,
         }
-        return self._file(self._fit, state)
+        self._save(self._file(self._fit, state))
+
+    def _due(self, last: float) -> bool:
+        return ends_soon.is_set() or time.perf_counter() - last >= self.seconds
 
     def _file(self, name: str, state: dict[str, Any]) -> dict[str, bytes]:
         """A file to save, by name; none if its state is no data."""
@@ -260,12 +235,12 @@ class CheckpointDirectory(Checkpoint):
             if not self._is_mine():
                 raise UserError("another process has taken the run over")
             self.directory.mkdir(parents=True, exist_ok=True)
-            if not self._saves and not self.resumed:
+            if not self._is_begun:
                 files = {SESSIONS: self._start, **files}
             for name, data in files.items():
                 write_safely(self.directory / name, data)
-            self._saves += bool(files)
-            begun = _Begun(self.threads, self.resumed, self.decided, FORMAT, self._saves)
+            self._is_begun = True
+            begun = _Begun(self.threads, self.resumed, self.decided, FORMAT)
             write_safely(self.directory / BEGUN, json.dumps(vars(begun), indent=1))
         except (OSError, UserError) as error:
             self._give_up(error)
@@ -280,24 +255,20 @@ class CheckpointDirectory(Checkpoint):
 
     def _read(self, name: str) -> dict[str, Any] | None:
         """The contents of a file; None if there is none."""
-        data = _bytes(self.directory / name)
+        if (data := _bytes(self.directory / name)) is None:
+            return None
         try:
-            return (
-                None
-                if data is None
-                else checkpoint_state.unpack_state(data, self.device, self._mark)
-            )
+            return checkpoint_state.unpack_state(data, self.device, self._mark)
         except checkpoint_state.DamagedStateError as error:
             raise UnusableError(f"{name} is damaged") from error
 
 
-def saves_at(directory: Path) -> int:
-    """Number of times that a run was saved in a directory; 0 if that cannot be read."""
-    try:
-        begun = _begun(directory)
-    except UnusableError:
-        begun = None
-    return begun.saves if begun else 0
+def saved_at(directory: Path) -> int:
+    """When the newest state of a run was saved in a directory, in nanoseconds; 0: never."""
+    with suppress(OSError):
+        states = [path for path in directory.iterdir() if path.name != BEGUN]
+        return max((path.stat().st_mtime_ns for path in states), default=0)
+    return 0
 
 
 def _begun(directory: Path) -> _Begun | None:
@@ -308,17 +279,16 @@ def _begun(directory: Path) -> _Begun | None:
         begun = _Begun.from_json(json.loads(data))
     except (ValueError, RecursionError, UserError) as error:
         raise UnusableError(f"{BEGUN} is damaged") from error
-    if begun.format != FORMAT:
-        raise UnusableError("it was written by another version")
-    if not 1 <= begun.threads <= MOST_THREADS:
-        raise UnusableError(f"{BEGUN} is damaged")
+    if begun.format != FORMAT or not 1 <= begun.threads <= MOST_THREADS:
+        raise UnusableError(f"{BEGUN} is damaged, or of another version")
     return begun
 
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        if path.exists() and not path.is_file():  # a pipe, say, which would never end
-            raise UnusableError(f"{path.name} is no file")
-        return path.read_bytes() if path.exists() else None
+        with open_regular(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
     except (OSError, MemoryError) as error:
         raise UnusableError(f"{path.name} cannot be read ({error})") from error

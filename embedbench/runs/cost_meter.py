@@ -3,8 +3,9 @@
 import importlib
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +22,26 @@ class Meter:
     """
 
     def __init__(self, device: str) -> None:
-        self._joules = _counter(device)
+        self._nvml: Any = None
+        if device.startswith("cuda"):
+            with suppress(Exception):  # any error of driver or library: no joules
+                import torch
+
+                nvml = importlib.import_module("pynvml")
+                nvml.nvmlInit()
+                # not by index: NVML numbers all cards, torch only those in CUDA_VISIBLE_DEVICES
+                uuid = torch.cuda.get_device_properties(device).uuid
+                self._card = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+                self._nvml = nvml
 
     def read(self) -> Floats:
         """Seconds and joules since a fixed moment in the past, (2,)."""
-        return np.array([time.perf_counter(), self._joules()])
+        joules = math.nan
+        if self._nvml is not None:
+            with suppress(Exception):  # older cards refuse; the driver may stop answering
+                millijoules = self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._card)
+                joules = float(millijoules) / 1000
+        return np.array([time.perf_counter(), joules])
 
     @contextmanager
     def add_to(self, cost: Floats) -> Iterator[None]:
@@ -33,28 +49,3 @@ class Meter:
         began = self.read()
         yield
         cost += self.read() - began
-
-
-def _counter(device: str) -> Callable[[], float]:
-    """A function that reads the joules that the card has used since its driver was loaded."""
-    if not device.startswith("cuda"):
-        return lambda: math.nan
-    try:
-        import torch
-
-        nvml = importlib.import_module("pynvml")
-        nvml.nvmlInit()
-        # not by index: NVML numbers all cards, torch only those in CUDA_VISIBLE_DEVICES
-        uuid = torch.cuda.get_device_properties(device).uuid
-        card = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-        nvml.nvmlDeviceGetTotalEnergyConsumption(card)  # older cards refuse
-    except Exception:  # any error of driver or library: the run continues without joules
-        return lambda: math.nan
-
-    def joules() -> float:
-        try:
-            return float(nvml.nvmlDeviceGetTotalEnergyConsumption(card)) / 1000  # from millijoules
-        except Exception:  # the driver may stop answering during a run
-            return math.nan
-
-    return joules

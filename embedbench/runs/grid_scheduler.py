@@ -3,42 +3,34 @@
 Other processes, here or on other machines, may be at runs in the same directory. A run that one of
 them makes is waited for at the end, and made here if it stops.
 
-On the machines of an engine a small file in the runs directory holds a random mark: a worker that
-reads the same mark sees the same directory. It stays, because jobs may begin when this process has
-ended.
+All machines of an engine must see the runs directory and the embedding files under the same paths.
 """
 
 import os
 import platform
-import secrets
-import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.engine_tasks import LostTaskError
 from embedbench.errors import UserError
-from embedbench.files.remote.uri import is_name
-from embedbench.scores import record_files, single_label_scores, verified_records
+from embedbench.scores import record_files, verified_records
 from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
-from embedbench.storage import atomic_write, leases, regular_files
+from embedbench.storage import atomic_write, leases
 from embedbench.system.callback_types import Notify, StageProgress
 
-from . import checkpoint, run_spec, runs_status
-from .run_dirs import fill_if_free, publish, replacing, run_at, tidy_if_free
-from .run_one import hold, run_one
+from . import checkpoint, run_spec
+from .run_dirs import run_at, tidy_if_free
+from .run_one import run_one
 from .run_task import Task, make_task
 from .stream_cache import StreamCache
 
-MARK = ".directory"  # its name in the runs directory
 SEEN = 60.0  # seconds until a network file system must show what another machine wrote
 
 
@@ -52,13 +44,12 @@ class Outcome:
     failed: list[tuple[run_spec.RunSpec, str]] = field(default_factory=list)  # with the reasons
     bad_input: bool = True  # whether every failure came from wrong input
 
-    def fail(self, spec: run_spec.RunSpec, error: Exception) -> str:
-        """Note a failure, and return its reason; the other runs continue."""
+    def fail(self, spec: run_spec.RunSpec, error: Exception) -> None:
+        """Note a failure; the other runs continue."""
         named = isinstance(error, UserError | LostTaskError)
         reason = str(error) if named else f"{type(error).__name__}: {error}"
         self.failed.append((spec, reason))
         self.bad_input &= isinstance(error, UserError)
-        return reason
 
 
 def silent(_: str) -> None:
@@ -78,8 +69,8 @@ def run_grid(
 ) -> Outcome:
     """Run specs and their references in several processes; each is saved as soon as it finishes.
 
-    References come after the requested runs. Metrics that need one are open until it is finished,
-    and then filled in. A run that fails does not stop the others. A run that was interrupted
+    References come after the requested runs. Metrics that need one are open until the end, and then
+    filled in. A run that fails does not stop the others. A run that was interrupted
     continues from its checkpoint.
 
     Parameters
@@ -128,69 +119,44 @@ def run_grid(
     return grid.outcome
 
 
-# --- tasks on the machines of an engine: made in the shared directory, or sent back as files ---
+# --- tasks on the machines of an engine ---
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer of a worker.
+    """The answer of a worker: whether it made the run, and sentences for the user.
 
-    `made` says whether it made the run, see `run_one`, and `done` whether the run is finished, as
-    the worker sees it; `said` are sentences for the user. `files` are those of the finished run by
-    name, where the worker does not see the runs directory.
+    `done` says whether the run is finished, as the worker sees it.
     """
 
     made: bool
     done: bool
     said: tuple[str, ...]
-    files: dict[str, bytes] | None = None
 
 
 @dataclass(frozen=True)
 class RemoteCall:
-    """A call that makes a run in a worker; paths are absolute, the mark is that of RUNS."""
+    """A call that makes a run in a worker of another machine."""
 
     task: Task
     threads: int
-    mark: str
 
     def __call__(self) -> Reply:
         """Make the run; see `run_one`."""
         task, said = self.task, list[str]()
         _check_files(task)
-        if _read_mark(task.root) == self.mark:
-            made = run_one(task, self.threads, said.append)
-            return Reply(made, task.is_done(), tuple(said))
-        with tempfile.TemporaryDirectory(prefix="embedbench-") as folder:
-            here = make_task(task.spec, Path(folder), task.streams)
-            run_one(here, self.threads, said.append)
-            files = {path.name: path.read_bytes() for path in here.run_dir.iterdir()}
-        return Reply(True, True, tuple(said), files)
+        made = run_one(task, self.threads, said.append)
+        return Reply(made, task.is_done(), tuple(said))
 
     def progress(self) -> int:
-        """Number of times that the run was saved, for engines that end what takes too long."""
-        return checkpoint.saves_at(self.task.checkpoint)
-
-
-def make_mark(root: Path) -> str:
-    """The mark of a runs directory; it gets one where it has none."""
-    atomic_write.create(root / MARK, secrets.token_hex(16).encode())
-    return regular_files.read_text(root / MARK)
-
-
-def send(task: Task, threads: int, mark: str) -> RemoteCall:
-    """The function that a worker calls to make a task."""
-    absolute = replace(task, run_dir=task.run_dir.absolute(), root=task.root.absolute())
-    return RemoteCall(absolute, threads, mark)
+        """A number that grows as the run is saved, for engines that end what takes too long."""
+        return checkpoint.saved_at(self.task.checkpoint)
 
 
 def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
-    """Take what a worker answers; a run that was sent is published. Returns what `run_one` does."""
+    """Take what a worker answers, once its run is seen here. Returns what `run_one` does."""
     for sentence in reply.said:
         notify(sentence)
-    if reply.files is not None:
-        files = reply.files
-        return hold(task, lambda _: _publish(task, files))
     end = time.monotonic() + SEEN
     while reply.done and not task.is_done():
         if time.monotonic() > end:
@@ -205,35 +171,18 @@ def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
     return reply.made
 
 
-def _read_mark(root: Path) -> str | None:
-    try:
-        return regular_files.read_text(root / MARK)
-    except UserError:
-        return None
-
-
 def _check_files(task: Task) -> None:
+    """Refuse a worker that does not see the files and the directory of the runs."""
     here = f"on {platform.node() or 'a worker'}"
+    if not task.root.is_dir():
+        raise UserError(
+            f"there is no directory {task.root} {here}, where the run was to be made; take an "
+            "--out that all machines see"
+        )
     files = [file for file in (*task.spec.files, task.spec.unknown) if file]
-    for file in files:
-        if not (is_name(file) or os.access(file, os.R_OK)):
-            raise UserError(
-                f"{file} cannot be read {here}, where the run was to be made; put it where all "
-                "machines see it under this name"
-            )
     if task.streams.run_dir(task.spec, task.root) != task.run_dir:
         names = ", ".join(files)
         raise UserError(f"{names}: the file {here} is not the one that the run was planned for")
-
-
-def _publish(task: Task, files: dict[str, bytes]) -> None:
-    """Publish a run that a worker sent; the lease on it is held."""
-    made = atomic_write.temporary_name(task.run_dir)
-    made.mkdir()
-    for name, data in files.items():
-        atomic_write.write_safely(made / Path(name).name, data)
-    with replacing(task.run_dir, task.root):
-        publish(made, task.run_dir, task.root)
 
 
 # --- the grid ---
@@ -250,43 +199,31 @@ class _Grid:
     notify: Notify
     outcome: Outcome = field(default_factory=Outcome)
     total: int = 0
-    _lacks: dict[Path, set[Path]] = field(default_factory=dict)  # run → what it waits for
-    _announced: set[Path] = field(default_factory=set)
 
     def make_all(self, root: Path, engine: Engine) -> None:
         """Make every task; those that other processes make are waited for at the end."""
         todo = [task for task in self.tasks.values() if not task.is_done()]
         self.total, self.outcome.skipped = len(todo), len(self.tasks) - len(todo)
-        missing = {task.run_dir for task in todo}
-        for run_dir in self.requested:
-            runs = (root / run for run in self.tasks[run_dir].reference.runs)
-            self._lacks[run_dir] = missing.intersection([run_dir, *runs])
-        with (
-            runs_status.keep_plan(root, self.tasks.values() if todo else ()) as note_failure,
-            engine.executor(len(todo), self.notify) as executor,
-        ):
-            mark = None if engine.is_local or executor is None else make_mark(root)
+        with engine.executor(len(todo), self.notify) as executor:
+            is_remote = executor is not None and not engine.is_local
             while todo:
-                todo = self._wait(self._make(todo, executor, mark, note_failure))
+                todo = self._wait(self._make(todo, executor, is_remote))
         self.progress("", self.total, self.total)
 
     def _calls(
-        self, tasks: list[Task], mark: str | None
+        self, tasks: list[Task], is_remote: bool
     ) -> Iterator[tuple[Task, Callable[[], bool | Reply]]]:
         for task in tasks:
-            here = partial(run_one, task, threads=self.threads, notify=self.notify)
-            yield task, here if mark is None else send(task, self.threads, mark)
+            if is_remote:
+                run_dir, root = task.run_dir.absolute(), task.root.absolute()
+                yield task, RemoteCall(replace(task, run_dir=run_dir, root=root), self.threads)
+            else:
+                yield task, partial(run_one, task, threads=self.threads, notify=self.notify)
 
-    def _make(
-        self,
-        tasks: list[Task],
-        executor: Executor | None,
-        mark: str | None,
-        note_failure: Callable[[Task, str], None],
-    ) -> list[Task]:
+    def _make(self, tasks: list[Task], executor: Executor | None, is_remote: bool) -> list[Task]:
         """Make the tasks that no other process holds; returns those that one does."""
         held = list[Task]()
-        attempts = run_calls(executor, self._calls(tasks, mark))
+        attempts = run_calls(executor, self._calls(tasks, is_remote))
         for number, (task, attempt) in enumerate(attempts, executor is not None):
             done = self.total - len(tasks) + number - len(held)
             self.progress(task.label, done, self.total)
@@ -295,44 +232,32 @@ class _Grid:
                 if isinstance(made, Reply):
                     made = take_reply(task, made, self.notify)
             except Exception as error:
-                note_failure(task, self.outcome.fail(task.spec, error))
+                self.outcome.fail(task.spec, error)
                 continue
             if made or task.is_done():
                 self.outcome.elsewhere += not made
-                self._fill_waiting(task.run_dir)
             else:
                 held.append(task)
         return held
 
     def _wait(self, held: list[Task]) -> list[Task]:
-        """Wait until a task that other processes hold is free; returns those still to be made."""
-        while held and not any(leases.is_free(task.lease) for task in held):
-            for task in held:
-                if task.run_dir not in self._announced:
-                    self.notify(leases.waiting(task.label, task.lease))
-                    self._announced.add(task.run_dir)
-            self.progress(f"waiting for {held[0].label}", self.total - len(held), self.total)
-            time.sleep(leases.POLL)
-            for task in [task for task in held if task.is_done()]:
-                held.remove(task)
+        """Wait for tasks that other processes hold; returns those that are still to be made."""
+        free = []
+        for task in held:
+            lease = leases.wait(task.lease, task.is_done, task.label, self.notify)
+            if lease is None:
                 self.outcome.elsewhere += 1
-                self._fill_waiting(task.run_dir)
-        return held
-
-    def _fill_waiting(self, run_dir: Path) -> None:
-        """Fill in the requested runs that a run, finished just now, makes whole."""
-        for waits, lacks in list(self._lacks.items()):
-            lacks.discard(run_dir)
-            if not lacks:
-                del self._lacks[waits]
-                fill_if_free(waits, self.tasks[waits].root)  # `settle` looks again
+            else:
+                lease.release()
+                free.append(task)
+        return free
 
     def settle(self) -> None:
         """Fill in the references that finished runs lack, and name the requested ones there are.
 
         A run that has its references keeps them: one sentence says that others were asked for.
         """
-        others, plain, by_threads = 0, 0, Counter[Any]()
+        others = 0
         for run_dir, task in self.tasks.items():
             try:
                 run = _record_at(run_dir)
@@ -343,30 +268,15 @@ class _Grid:
                 continue
             if run is None:
                 continue
-            by_threads[run.environment.get("threads")] += 1
             if run_dir in self.requested:
                 self.outcome.run_dirs.append(run_dir)
                 others += not _same(task.reference, run.reference)
-                plain += task.spec.answers == "full" and _is_plain(run)
         if others:
             self.notify(
                 "finished runs keep their references and their formula of Ω, though others are "
                 f"asked for now ({others} of {len(self.outcome.run_dirs)} runs); run them again "
                 "with --overwrite, or take another --out"
             )
-        if plain:
-            self.notify(
-                f"{plain} of {len(self.outcome.run_dirs)} runs have plain answers, without how "
-                "sure the learner was, and are kept; run them again with --overwrite, or take "
-                "another --out"
-            )
-        for number, n in by_threads.items():
-            if number not in (self.threads, None):
-                runs_were = "1 run was" if n == 1 else f"{n} runs were"
-                self.notify(
-                    f"{runs_were} finished with --threads {number}, and not run again with "
-                    f"{self.threads}"
-                )
 
     def _fill(self, task: Task) -> None:
         """Fill in the reference of a run, or wait for another process that does."""
@@ -397,7 +307,9 @@ def with_references(
     for spec in specs:
         if spec.is_offline:
             continue
-        depends = streams.depends_on_order(spec)  # a protocol that cannot be built is refused here
+        depends = streams.facts(
+            spec
+        ).depends_on_order  # a protocol that cannot be built is refused here
         if not overwrite and _has_others(make_task(spec, root, streams)):
             continue
         needed[spec.chance_run()] = None
@@ -419,11 +331,6 @@ def _has_others(task: Task) -> bool:
     except UserError:  # damaged, which is said where it is read again
         return False
     return run is not None and not _same(task.reference, run.reference)
-
-
-def _is_plain(run: RunRecord) -> bool:
-    """Whether a run lacks how sure the learner was, which label sets never have."""
-    return run.answers is None and run.score in single_label_scores.SCORES
 
 
 def _same(wanted: References, kept: References) -> bool:

@@ -4,11 +4,11 @@ Other processes, here or on other machines, may be at the same run: the one that
 makes it.
 """
 
-import contextlib
 import dataclasses
 import inspect
 import platform
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,22 +35,6 @@ def run_one(task: Task, threads: int, notify: Notify) -> bool:
     Returns whether it was made here. If not, its record or its lease says what became of it.
     """
     use_card(task.spec.device)
-
-    def make(lease: leases.Lease) -> None:
-        with contextlib.ExitStack() as stack:
-            if task.anew:
-                atomic_write.remove(task.checkpoint)
-                stack.enter_context(run_dirs.replacing(task.run_dir, task.root))
-            execute(task, threads, notify, lease)
-
-    return hold(task, make)
-
-
-def hold(task: Task, make: Callable[[leases.Lease], None]) -> bool:
-    """Call `make(lease)` with the lease on a task, unless it is done or another process is at it.
-
-    Returns whether `make` was called, and succeeded.
-    """
     task.run_dir.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(task.lease)
     if lease is None:
@@ -60,7 +44,11 @@ def hold(task: Task, make: Callable[[leases.Lease], None]) -> bool:
         if task.is_done():
             return False
         try:
-            make(lease)
+            if task.anew:
+                atomic_write.remove(task.checkpoint)
+            replaced = run_dirs.replacing(task.run_dir, task.root) if task.anew else nullcontext()
+            with replaced:
+                execute(task, threads, notify, lease)
         except Exception:
             if lease.is_mine():
                 raise
@@ -135,7 +123,6 @@ def train_and_predict(
                 spec.device,
                 progress,
                 checkpoint,
-                full=spec.answers == "full",
             )
 
     try:

@@ -12,15 +12,13 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, TypeVar
 
 from embedbench.config import fields_added_later, make_from_settings, run_seeds
 from embedbench.learning.learner import Learner
 from embedbench.streams.protocol import Protocol
 
 T = TypeVar("T", Learner, Protocol)
-AnswersKept = Literal["full", "plain"]
-KEPT: tuple[AnswersKept, ...] = get_args(AnswersKept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +95,6 @@ class RunSpec:
         The log of the search that chose the settings, see `tune`. It does not affect the result.
     checkpoint : float
         Least number of seconds between two checkpoints. It does not affect the result.
-    answers : str
-        What is kept of the answers: "full", with how sure the learner was of each, or "plain". It
-        does not affect the result.
     unknown : str
         Path of the file of samples that no session teaches; empty: there is none.
     """
@@ -118,7 +113,6 @@ class RunSpec:
     part: int = 0
     tuning: dict[str, Any] | None = field(default=None, compare=False)
     checkpoint: float = 60.0
-    answers: AnswersKept = field(default="full", compare=False)
     unknown: str = ""
 
     @cached_property

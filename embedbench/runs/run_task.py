@@ -11,7 +11,7 @@ from embedbench.streams.stream import Stream
 
 from . import run_dirs
 from .run_spec import RunSpec
-from .stream_cache import StreamCache
+from .stream_cache import StreamCache, number_groups
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Task:
 
         A protocol of someone else may have ids that are no rows of its files.
         """
-        groups = self.streams.groups(self.names)
+        groups = number_groups(self.files)
         known = groups is not None and (not len(ids) or 0 <= ids.min() <= ids.max() < len(groups))
         return groups[ids] if groups is not None and known else None
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,13 +21,13 @@ from embedbench.system.cpu_threads import limit_threads
 from . import run_dirs, run_spec
 
 
-class _Facts(NamedTuple):
+class Facts(NamedTuple):
     """Facts of a stream for planning; they are kept when the stream itself is not."""
 
-    references: int
+    references: tuple[str, ...]  # the key of each, see `reference_key`
     normalise_new: bool
     so_far: bool
-    depends_on_order: bool
+    depends_on_order: bool  # whether its offline reference depends on the order of the sessions
 
 
 _Key = tuple[tuple[str, ...], run_spec.Spec[Protocol], int, str]  # identifies a stream
@@ -44,9 +44,7 @@ class StreamCache:
     def __init__(self) -> None:
         self._files: dict[str, embedding_file.EmbeddingFile] = {}
         self._last: tuple[_Key, Stream] | None = None
-        self._groups: dict[tuple[str, ...], Ints | None] = {}
-        self._facts: dict[_Key, _Facts] = {}
-        self._reference_keys: dict[tuple[_Key, int], str] = {}
+        self._facts: dict[_Key, Facts] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _worker_cache, ()
@@ -56,22 +54,6 @@ class StreamCache:
         if path not in self._files:
             self._files[path] = embedding_file.EmbeddingFile.open(fetch.local(path))
         return self._files[path]
-
-    def groups(self, paths: tuple[str, ...]) -> Ints | None:
-        """(N,) number of the `group` of each row of files, one after another; None without groups.
-
-        No two files have a group in common.
-        """
-        if paths not in self._groups:
-            columns = [self.file(path).columns.get("group") for path in paths]
-            codes, first = list[Ints](), 0
-            for column in (c for c in columns if c is not None):
-                names, code = np.unique(column, return_inverse=True)
-                codes.append(code + first)
-                first += len(names)
-            every = len(codes) == len(paths)
-            self._groups[paths] = np.concatenate(codes) if every else None
-        return self._groups[paths]
 
     def stream(self, spec: run_spec.RunSpec) -> Stream:
         """The stream of a run."""
@@ -86,9 +68,9 @@ class StreamCache:
             if spec.unknown:
                 stream = with_far_samples(stream, files[0], self.file(spec.unknown))
         self._last = (key, stream)
-        so_far = stream.so_far
+        so_far, references = stream.so_far, tuple(map(reference_key, stream.references))
         depends = so_far or bool(stream.fitted)
-        self._facts[key] = _Facts(len(stream.references), stream.normalise_new, so_far, depends)
+        self._facts[key] = Facts(references, stream.normalise_new, so_far, depends)
         return stream
 
     def stream_to_learn(self, spec: run_spec.RunSpec) -> Stream:
@@ -96,23 +78,20 @@ class StreamCache:
         stream = self.stream(spec)
         return stream.references[spec.part] if spec.is_offline else stream
 
-    def depends_on_order(self, spec: run_spec.RunSpec) -> bool:
-        """Whether the offline reference depends on the order of the sessions."""
-        return self._facts_of(spec).depends_on_order
-
     def parts(self, spec: run_spec.RunSpec) -> list[run_spec.RunSpec]:
         """The run itself; for an offline learner, one run per reference of the stream."""
-        n = self._facts_of(spec).references if spec.is_offline else 1
+        n = len(self.facts(spec).references) if spec.is_offline else 1
         return [dataclasses.replace(spec, part=k) for k in range(n)]
 
     def offline_runs(self, spec: run_spec.RunSpec) -> list[list[run_spec.RunSpec]]:
         """The runs behind α_ideal on a run's stream: one list per reference, one run per seed."""
-        return spec.offline_runs(self._facts_of(spec).references)
+        return spec.offline_runs(len(self.facts(spec).references))
 
     def run_dir(self, spec: run_spec.RunSpec, root: Path) -> Path:
         """The directory of a run; equal runs have the same one."""
         if spec.is_offline:
-            return root / run_dirs.reference_dir_name(spec, self._reference_key(spec))
+            key = self.facts(spec).references[spec.part]
+            return root / run_dirs.reference_dir_name(spec, key)
         contents = [self._contents(f) for f in spec.files]
         contents += ["unknown", self._contents(spec.unknown)] if spec.unknown else []
         return root / run_dirs.run_dir_name(spec, contents)
@@ -134,24 +113,34 @@ class StreamCache:
             (chance,) = directories([spec.chance_run()])
         return offline_references.References(
             preset=spec.preset,
-            normalise_new=self._facts_of(spec).normalise_new,
+            normalise_new=self.facts(spec).normalise_new,
             offline_runs=offline if len(offline) > 1 else offline[0],
             chance_run=chance,
-            so_far=(not spec.is_offline and self._facts_of(spec).so_far) or None,
+            so_far=(not spec.is_offline and self.facts(spec).so_far) or None,
             learner=None if spec.is_offline else spec.omega_reference,
         )
 
-    def _facts_of(self, spec: run_spec.RunSpec) -> _Facts:
+    def facts(self, spec: run_spec.RunSpec) -> Facts:
+        """What planning asks of the stream of a run."""
         key = _key(spec)
         if key not in self._facts:
             self.stream(spec)
         return self._facts[key]
 
-    def _reference_key(self, spec: run_spec.RunSpec) -> str:
-        key = (_key(spec), spec.part)
-        if key not in self._reference_keys:
-            self._reference_keys[key] = reference_key(self.stream_to_learn(spec))
-        return self._reference_keys[key]
+
+def number_groups(files: Sequence[embedding_file.EmbeddingFile]) -> Ints | None:
+    """(N,) number of the `group` of each row of files, one after another; None without groups.
+
+    No two files have a group in common.
+    """
+    codes, first = list[Ints](), 0
+    for file in files:
+        if (column := file.columns.get("group")) is None:
+            return None
+        names, code = np.unique(column, return_inverse=True)
+        codes.append(code + first)
+        first += len(names)
+    return np.concatenate(codes)
 
 
 @functools.cache

@@ -6,7 +6,6 @@ It cuts online batches and measures time; `answers_from_scores` asks for the ans
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -24,7 +23,7 @@ from embedbench.learning.base_session_prototypes import Classifier, KnownFile
 from embedbench.learning.online_learner import OnlineLearner
 from embedbench.learning.pretraining import taught_digest
 from embedbench.learning.sample_containers import blocks
-from embedbench.networks.weights import load_head
+from embedbench.networks.weights import HeadMetadata, load_head
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
 from embedbench.scores.run_record import SessionCosts
 from embedbench.streams import layer_columns, view
@@ -64,47 +63,46 @@ def run_stream(
     _check(stream, learner)
     with repeatable(device), enough_memory(device):
         learner.start(stream.spec, seeds, device)
-        teacher = _Teacher(stream, learner, seeds, device, progress, checkpoint, head)
-        return _through(stream, teacher, checkpoint, full)
-
-
-def _through(
-    stream: Stream,
-    teacher: "_Teacher",
-    checkpoint: contract.Checkpoint,
-    full: bool,
-) -> tuple[AnyPredictions, list[SessionCosts]]:
-    """Learn and evaluate session by session, starting after the last checkpoint."""
-    learner, device = teacher.learner, teacher.device
-    evaluator, meter = make_evaluator(stream, device, full=full), Meter(device)
-    logs: list[SessionCosts] = checkpoint.restore(learner, evaluator)
-    kept = len(logs)  # sessions learned before the run was interrupted
-    seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
-    before = 0  # training samples of the earlier sessions
-    for i, session in enumerate(stream.sessions):
-        seen = seen.copy()
-        seen[session.classes] = True
-        if i >= kept:
-            checkpoint.begin(i)
-            learning, evaluating = np.zeros(2), np.zeros(2)  # seconds, joules
-            log: dict[str, Any] = {}
-            for n, lesson in teacher.lessons(i, seen, before):
-                with meter.add_to(learning):
-                    log = lesson()
-                    learner.prepare()
-                    _synchronise(device)
-                with meter.add_to(evaluating):
-                    evaluator.ask(learner, Moment(i, before + n, seen))
-            if checkpoint.carried:  # the joules before the interruption are unknown
-                learning += (checkpoint.carried, math.nan)
-            contract.trim(learner)
-            (learn_s, learn_j), (evaluate_s, evaluate_j) = learning.tolist(), evaluating.tolist()
-            held: dict[str, float] = {**learner.footprint()}
-            logs.append(SessionCosts(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
-            checkpoint.end(learner, evaluator, logs)
-            teacher.progress(f"session {i + 1}/{len(stream.sessions)}")
-        before += len(session.x)
-    return evaluator.predictions(), logs
+        evaluator, meter = make_evaluator(stream, device, full=full), Meter(device)
+        logs: list[SessionCosts] = checkpoint.restore(learner, evaluator)
+        kept = len(logs)  # sessions learned before the run was interrupted
+        seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
+        before = 0  # training samples of the earlier sessions
+        for i, session in enumerate(stream.sessions):
+            seen = seen.copy()
+            seen[session.classes] = True
+            if i >= kept:
+                checkpoint.begin(i)
+                context = contract.Context(
+                    validate=partial(_validation_score, session=session, seen=seen, device=device),
+                    validation=stream.validation,
+                    progress=progress,
+                    checkpoint=checkpoint,
+                    head=head,
+                    samples=len(session.x),
+                )
+                learning, evaluating = np.zeros(2), np.zeros(2)  # seconds, joules
+                log: dict[str, Any] = {}
+                for n, lesson in _lessons(stream, i, before, learner, context, seeds, device):
+                    with meter.add_to(learning):
+                        log = lesson()
+                        learner.prepare()
+                        if device.startswith("cuda"):  # it may be at work still
+                            torch.cuda.synchronize(device)
+                    with meter.add_to(evaluating):
+                        evaluator.ask(learner, Moment(i, before + n, seen))
+                if checkpoint.carried:  # the joules before the interruption are unknown
+                    learning += (checkpoint.carried, math.nan)
+                contract.trim(learner)
+                learned, evaluated = learning.tolist(), evaluating.tolist()
+                held: dict[str, float] = {**learner.footprint()}
+                logs.append(
+                    SessionCosts(learned[0], evaluated[0], held, log, learned[1], evaluated[1])
+                )
+                checkpoint.end(learner, evaluator, logs)
+                progress(f"session {i + 1}/{len(stream.sessions)}")
+            before += len(session.x)
+        return evaluator.predictions(), logs
 
 
 def _as_seen(stream: Stream, learner: contract.Learner) -> Stream:
@@ -173,84 +171,69 @@ def _check_samples(x: view.View, y: Labels, spec: StreamSpec, where: str) -> Non
     """Refuse shapes and labels that differ from the spec, so that learners need not check them."""
     n, n_classes = len(x), spec.n_classes
     if x.shape != spec.input_shape:
-        got = f"width {x.shape[0]}" if len(x.shape) == 1 else f"shape {x.shape}"
-        said = spec.input_shape[0] if len(spec.input_shape) == 1 else spec.input_shape
-        raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
+        raise UserError(
+            f"{where} has samples of shape {x.shape}, the stream's spec says {spec.input_shape}"
+        )
     if spec.scaling not in (None, view.table_of(x).scaling):
         raise UserError(
             f"{where} shows images by another scaling than the stream's spec: expected "
             f"{spec.scaling}, got {view.table_of(x).scaling}"
         )
-    if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
-        raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
-    if spec.multilabel != (y.dtype == np.bool_):
-        kind = "bool" if spec.multilabel else "integer"
-        raise UserError(f"{where} has labels of type {y.dtype}, expected {kind}")
+    expected = ((n, n_classes), "bool") if spec.multilabel else ((n,), "integer")
+    if y.shape != expected[0] or spec.multilabel != (y.dtype == np.bool_):
+        raise UserError(
+            f"{where} has labels of shape {y.shape} and type {y.dtype}, expected {expected[0]} and "
+            f"{expected[1]}"
+        )
     if n and not spec.multilabel and not 0 <= int(y.min()) <= int(y.max()) < n_classes:
         raise UserError(
             f"{where} has labels {y.min()} to {y.max()}; they must lie in 0 to {n_classes - 1}"
         )
 
 
-@dataclass(frozen=True)
-class _Teacher:
-    """Splits sessions into lessons; the learner is evaluated after each lesson."""
+def _lessons(
+    stream: Stream,
+    number: int,
+    before: int,
+    learner: contract.Learner,
+    context: contract.Context,
+    seeds: Seeds,
+    device: str,
+) -> Iterator[tuple[int, Callable[[], dict[str, Any]]]]:
+    """The lessons of a session, as pairs (samples, lesson); the learner is evaluated after each.
 
-    stream: Stream
-    learner: contract.Learner
-    seeds: Seeds
-    device: str
-    progress: Callable[[str], None]
-    checkpoint: contract.Checkpoint
-    head: Float32s | None
+    `samples` counts the session's samples up to the end of the lesson. `lesson()` trains the
+    learner and returns its log. The last lesson ends with the session. Online learners also have a
+    lesson after every `stream.evaluate_every` samples, counted over the whole stream from `before`.
+    """
+    session, size = stream.sessions[number], stream.observe_batch
+    n = len(session.x)
+    if not (learner.tags.online and size):
+        yield n, partial(contract.learn_session, learner, session, context)
+        return
+    order = np.arange(n)
+    if not stream.ordered:
+        order = np.random.default_rng([seeds.batches, number]).permutation(n)
+    batches = _batches(session, order, size, device)
+    steps, effort = 0, _effort(learner)
+    for end in lesson_ends(stream, number, before, online=True):
+        last = max(1, -(-end // size))
+        yield end, partial(_observe, learner, islice(batches, last - steps), last, effort)
+        steps = last
 
-    def lessons(
-        self, number: int, seen: Bools, before: int
-    ) -> Iterator[tuple[int, Callable[[], dict[str, Any]]]]:
-        """The lessons of a session, as pairs (samples, lesson).
 
-        `samples` counts the session's samples up to the end of the lesson. `lesson()` trains the
-        learner and returns its log. The last lesson ends with the session. Online learners also
-        have a lesson after every `stream.evaluate_every` samples, counted over the whole stream
-        from `before`.
-        """
-        session, size = self.stream.sessions[number], self.stream.observe_batch
-        n = len(session.x)
-        if not (self.learner.tags.online and size):
-            yield (
-                n,
-                lambda: contract.learn_session(self.learner, session, self._context(session, seen)),
-            )
-            return
-        order = np.arange(n)
-        if not self.stream.ordered:
-            order = np.random.default_rng([self.seeds.batches, number]).permutation(n)
-        batches = _batches(session, order, size, self.device)
-        steps, effort = 0, _effort(self.learner)
-        for end in lesson_ends(self.stream, number, before, online=True):
-            last = max(1, -(-end // size))
-            yield end, partial(self._observe, islice(batches, last - steps), last, effort)
-            steps = last
-
-    def _observe(
-        self, batches: Iterable[tuple[Tensor, Tensor]], steps: int, before: dict[str, int]
-    ) -> dict[str, Any]:
-        for x, y in batches:
-            self.learner.observe(x, y)
-        if before:
-            return {name: n - before[name] for name, n in _effort(self.learner).items()}
-        updates = self.learner.updates if isinstance(self.learner, OnlineLearner) else 1
-        return {"steps": updates * steps, "epochs": updates}
-
-    def _context(self, session: Session, seen: Bools) -> contract.Context:
-        return contract.Context(
-            validate=partial(_validation_score, session=session, seen=seen, device=self.device),
-            validation=self.stream.validation,
-            progress=self.progress,
-            checkpoint=self.checkpoint,
-            head=self.head,
-            samples=len(session.x),
-        )
+def _observe(
+    learner: contract.Learner,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    steps: int,
+    before: dict[str, int],
+) -> dict[str, Any]:
+    for x, y in batches:
+        learner.observe(x, y)
+    if before:
+        return {name: n - before[name] for name, n in _effort(learner).items()}
+    updates = learner.updates if isinstance(learner, OnlineLearner) else 1
+    return {"steps": updates * steps, "epochs": updates}
 
 
 def _effort(learner: contract.Learner) -> dict[str, int]:
@@ -285,12 +268,6 @@ def _validation_score(
     return float((out.argmax(1).cpu() == torch.from_numpy(session.val_y)).double().mean())
 
 
-def _synchronise(device: str) -> None:
-    """Wait until a GPU has finished its work."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize(device)
-
-
 @contextmanager
 def enough_memory(device: str) -> Iterator[None]:
     """Within this context a card without enough memory is one sentence."""
@@ -304,9 +281,6 @@ def enough_memory(device: str) -> Iterator[None]:
         ) from error
 
 
-MEANS = "leave classifier.base out"
-
-
 def pretrained_head(learner: contract.Learner, stream: Stream) -> Float32s | None:
     """The rows of a learner's `classifier.base`, in the order of the base session's classes.
 
@@ -315,55 +289,47 @@ def pretrained_head(learner: contract.Learner, stream: Stream) -> Float32s | Non
     classifier = getattr(learner, "classifier", None)
     if not isinstance(classifier, Classifier) or not isinstance(classifier.base, KnownFile):
         return None
-    base = classifier.base
-    path = base.checked()
+    path = classifier.base.checked()
     weight, about = load_head(path)
-    if stream.origin is None:
-        raise UserError(
-            f"classifier.base={path.name} needs a stream of one file that says which, as those of "
-            f"fscil do; {MEANS}"
-        )
-    file, first = stream.origin.file, stream.sessions[0]
-    if stream.origin.embedding != FINAL:
-        raise UserError(
-            f"{path.name} classifies the final embedding, and protocol.embedding is "
-            f"{stream.origin.embedding!r}; drop that, or {MEANS}"
-        )
-    _check_weights(base, file.provenance.get("backbone", {}), file.path.name, path.name)
-    if stream.fitted:
-        raise UserError(
-            f"{path.name} classifies features as they are, and this stream scales each column; "
-            "add --set protocol.scale=none"
-        )
-    if weight.shape[1] != file.width():
-        raise UserError(
-            f"{path.name} classifies embeddings of width {weight.shape[1]}, and those of "
-            f"{file.path.name} have {file.width()}; extract them again, or {MEANS}"
-        )
-    names = [file.classes[c] for c in np.unique(first.y)]
-    if sorted(names) != sorted(about.classes):
-        other = sorted(set(names) ^ set(about.classes))
-        raise UserError(
-            f"{path.name} classifies {len(about.classes)} classes that are not the {len(names)} of "
-            f"the base session (of one alone: {', '.join(other[:3])}); give the protocol the "
-            f"settings of its pretraining, or {MEANS}"
-        )
-    if taught_digest(file.samples, first) != about.samples:
-        raise UserError(
-            f"{path.name} was trained on other samples than the base session of this stream has; "
-            f"give both the same split and val_fraction, or {MEANS}"
-        )
+    if problem := _head_misfit(classifier.base, tuple(weight.shape), about, stream):
+        raise UserError(f"{path.name} {problem}, or leave classifier.base out")
     row_of = {name: row for row, name in enumerate(about.classes)}
-    rows: Float32s = weight.numpy()[[row_of[name] for name in names]]
+    rows: Float32s = weight.numpy()[[row_of[name] for name in _base_classes(stream)]]
     return rows
 
 
-def _check_weights(base: KnownFile, backbone: dict[str, Any], file: str, head: str) -> None:
-    """Refuse embeddings that other weights made."""
-    made = str(backbone.get("weights_sha256", ""))
-    if made != base.sha256:
-        by = f"weights with the SHA-256 {made[:12]}…" if made else "no weights that it names"
-        raise UserError(
-            f"{file} was made by {by}, and {head} has {base.sha256[:12]}…; extract it with "
-            f"--weights {head}, or {MEANS}"
+def _base_classes(stream: Stream) -> list[str]:
+    """Names of the classes of the base session, in the order of their numbers."""
+    assert stream.origin is not None
+    return [stream.origin.file.classes[c] for c in np.unique(stream.sessions[0].y)]
+
+
+def _head_misfit(
+    base: KnownFile, shape: tuple[int, ...], about: HeadMetadata, stream: Stream
+) -> str:
+    """Why a head of `shape`, (k, d), is not one of the base session's, and what to do; or ""."""
+    if stream.origin is None:
+        return "needs a stream of one file that says which it is of: take --protocol fscil"
+    file, first = stream.origin.file, stream.sessions[0]
+    if stream.origin.embedding != FINAL or stream.fitted:
+        return (
+            "classifies the final embedding as it is: drop protocol.embedding, add --set "
+            "protocol.scale=none"
         )
+    made = str(file.provenance.get("backbone", {}).get("weights_sha256", ""))
+    if made != base.sha256 or shape[1] != file.width():
+        return (
+            f"has the SHA-256 {base.sha256[:12]}… and takes {shape[1]} columns, and the weights "
+            f"that made {file.path.name} have {made[:12] or 'none'}, its embeddings "
+            f"{file.width()} columns: extract it with these weights (--weights)"
+        )
+    names = _base_classes(stream)
+    if (
+        sorted(names) != sorted(about.classes)
+        or taught_digest(file.samples, first) != about.samples
+    ):
+        return (
+            f"was trained on other classes ({len(about.classes)}, here {len(names)}) or samples "
+            "than the base session has: give the protocol the settings of its pretraining"
+        )
+    return ""

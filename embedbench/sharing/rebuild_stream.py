@@ -21,7 +21,7 @@ from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.run_task import make_task
-from embedbench.runs.stream_cache import StreamCache
+from embedbench.runs.stream_cache import StreamCache, number_groups
 from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import UNRANKED, Predictions
@@ -120,7 +120,8 @@ class Rebuilder:
 
     def groups(self, made: RunRecord) -> Ints | None:
         """(N,) number of the `group` of each row of a run's files; None where one has none."""
-        return self.streams.groups(tuple(self._files[_key(f.digests)] for f in made.files))
+        paths = (self._files[_key(f.digests)] for f in made.files)
+        return number_groups([self.streams.file(path) for path in paths])
 
     def with_learner(self, spec: RunSpec, made: RunRecord) -> RunSpec:
         """The spec with the learner and the seeds that a record states."""

@@ -16,7 +16,7 @@ from embedbench.config.run_seeds import LARGEST, Seeds, is_number, read_whole, v
 from embedbench.errors import UserError, short, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import learner_and_protocol_names as by_name
-from embedbench.runs.run_spec import KEPT, RunSpec, Spec, set_words
+from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 
 from .presets import PASSES, preset, split_regimes
@@ -184,13 +184,6 @@ def check_study(study: Study, classes: Classes | None = None) -> None:
     for what in ("file", "protocol", "learner"):
         if not getattr(study, f"{what}s"):
             raise UserError(f"name a {what}: on the command line or in a study file (--config)")
-    if study.answers is not None and study.answers not in KEPT:
-        raise unknown("answers", study.answers, KEPT)
-    if study.unknown and study.answers == "plain":
-        raise UserError(
-            "--unknown asks how sure the learner is, which --answers plain does not keep; leave "
-            "out one of them"
-        )
     by_learner = grids(study, study.grid, classes)
     both = [name for name in grids(study, study.tune, classes) if name in by_learner]
     if both:  # each point would need its own search
@@ -350,7 +343,6 @@ class _StreamStudy:
                     device=device,
                     command=shlex.join(words),
                     checkpoint=checkpoint,
-                    answers="plain" if study.answers == "plain" else "full",
                     unknown=study.unknown or "",
                 )
 
@@ -376,7 +368,6 @@ class _StreamStudy:
         study = self.study
         words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
         words += ["--preset", study.preset] if study.preset else []
-        words += ["--answers", "plain"] if study.answers == "plain" else []
         words += ["--unknown", study.unknown] if study.unknown else []
         words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}

@@ -86,7 +86,6 @@ class Study:
     trunk: str | None = None
     weights: str | None = None
     augment: str | None = None
-    answers: str | None = None
     unknown: str | None = None
     omega_reference: str | None = None
     tune_sessions: int | None = None

@@ -171,10 +171,13 @@ def test_bad_input_is_seen_to_slip_through(hole: str, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("x", "session 2 has samples of width 13, the stream's spec says 12"),
+        ("x", "session 2 has samples of shape (13,), the stream's spec says (12,)"),
         ("y", "session 2 has labels 4 to 4; they must lie in 0 to 3"),
         ("table", "features must be finite, row 7 holds NaN or an infinite value"),
-        ("val_y", "session 2's validation data has 6 samples, but labels of shape (5,)"),
+        (
+            "val_y",
+            "session 2's validation data has labels of shape (5,) and type int64, expected (6,)",
+        ),
     ],
 )
 def test_what_a_refusal_says(what: str, sentence: str) -> None:

@@ -1,7 +1,6 @@
 """Cells on a Ray cluster of several nodes on this machine; nodes and drivers are killed."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -128,39 +127,3 @@ def test_what_no_node_has_is_refused(cluster: Any) -> None:
             Engine.parse("ray", asked).executor(1),
         ):
             pass
-
-
-LOSES_ITS_HEAD = """
-import time
-from embedbench.engines import ray_engine
-from embedbench.engines.engine import Engine
-ray_engine.PATIENCE = 3.0
-with Engine.parse("ray").executor(2) as executor:
-    slow = executor.submit(time.sleep, 600)
-    executor.submit(abs, 1).result()
-    print("begun", flush=True)
-    print(slow.exception(), flush=True)
-"""
-
-
-def test_a_lost_head_is_one_sentence() -> None:
-    with tempfile.TemporaryDirectory(prefix="eb-") as folder:
-        made = start_cluster(folder)
-        made.add_node(num_cpus=1, object_store_memory=80_000_000)
-        made.wait_for_nodes()
-        driver = subprocess.Popen(
-            [sys.executable, "-c", LOSES_ITS_HEAD],
-            env={**os.environ, "RAY_ADDRESS": made.address},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert driver.stdout is not None
-        assert driver.stdout.readline() == "begun\n"
-        made.remove_node(made.head_node, allow_graceful=False)
-        printed, _ = driver.communicate(timeout=120)
-        made.shutdown()
-    sentence = r"^the head of the Ray cluster, \S+, does not answer any more; "
-    assert re.search(sentence, printed, re.MULTILINE), printed
-    assert len(printed.splitlines()) <= 2  # Ray itself has one
-    assert driver.returncode == 0

@@ -17,14 +17,14 @@ class Slow(MLP):
     """The MLP, which sleeps after each epoch."""
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        save_epoch = ctx.checkpoint.save_epoch
+        save_training = ctx.checkpoint.save_training
 
-        def slowly(epochs: int, parts: dict[str, Any]) -> None:
+        def slowly(*told: Any) -> None:
             time.sleep(float(os.environ.get(PAUSE, "0")))
-            save_epoch(epochs, parts)
+            save_training(*told)
 
-        ctx.checkpoint.save_epoch = slowly  # type: ignore[method-assign]
+        ctx.checkpoint.save_training = slowly  # type: ignore[method-assign]
         try:
             return super().learn(session, ctx)
         finally:
-            ctx.checkpoint.save_epoch = save_epoch  # type: ignore[method-assign]
+            ctx.checkpoint.save_training = save_training  # type: ignore[method-assign]

@@ -99,12 +99,11 @@ class Recorder:
         self.calls.append(("resume", *parts))
         return self.done, self.log
 
-    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        self.calls.append((epochs, *parts))
-
-    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
-        rate = parts["optimiser"].param_groups[0]["lr"]
-        self.calls.append((log["epochs"], log["lr"], rate, *parts))
+    def save_training(
+        self, epochs: int, parts: dict[str, Any], log: dict[str, Any] | None = None
+    ) -> None:
+        rates = (log["lr"], parts["optimiser"].param_groups[0]["lr"]) if log else ()
+        self.calls.append((epochs, *rates, *parts))
 
 
 PARTS = ("net", "optimiser", "generator", "draws", "views")
@@ -338,11 +337,11 @@ def test_a_training_ends_within_an_epoch_in_the_step_that_reaches_its_samples() 
 class Saved(Recorder):
     """Keeps a training after each epoch, and gives that after `done` of them back."""
 
-    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        self.calls.append({k: copy.deepcopy(take_state(v)) for k, v in parts.items()})
-
-    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
-        pass
+    def save_training(
+        self, epochs: int, parts: dict[str, Any], log: dict[str, Any] | None = None
+    ) -> None:
+        if log is None:
+            self.calls.append({k: copy.deepcopy(take_state(v)) for k, v in parts.items()})
 
     def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
         if not self.calls:

@@ -1,4 +1,4 @@
-"""Cells on workers that see the runs directory, and on workers that do not."""
+"""Cells on workers of other machines, which must see the runs directory."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -36,10 +36,10 @@ class Far(Executor):
 
 
 class Blind(Far):
-    """Its worker sees another directory under the name of the runs directory."""
+    """Its worker does not see the runs directory."""
 
     def before(self, call: Any) -> Any:
-        return replace(call, mark="of another directory")
+        return replace(call, task=replace(call.task, root=call.task.root / "elsewhere"))
 
 
 class OtherNumbers(Far):
@@ -63,21 +63,12 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Far]], Engine]:
     return made
 
 
-@pytest.mark.parametrize("kind", [Far, Blind])
-def test_workers_give_the_same_bytes(
-    kind: type[Far], use: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, cells = use(kind), small_grid(tmp_path, [0, 1])
+def test_workers_give_the_same_bytes(use: Any, tmp_path: Path) -> None:
+    engine, cells = use(Far), small_grid(tmp_path, [0, 1])
     good = expected(cells, tmp_path / "good")
-    sent: list[str] = []
-    publishes = grid_scheduler._publish
-    monkeypatch.setattr(
-        grid_scheduler, "_publish", lambda task, files: sent.extend(files) or publishes(task, files)
-    )
     root = tmp_path / "runs"
     outcome = run_grid(cells, root, engine=engine)
     check_same(outcome, cells, root, good)
-    assert sent == ([] if kind is Far else ["predictions.h5", "record.json"] * len(good))
     for place in outcome.run_dirs:  # references lie with the driver
         there = record_files.load(place)
         assert there.reference.source != "missing"
@@ -87,6 +78,15 @@ def test_workers_give_the_same_bytes(
     again = run_grid(cells, root, engine=engine, overwrite=True)
     check_same(again, cells, root, good)
     assert all((p / "predictions.h5").stat().st_mtime_ns > m for p, m in marks.items())
+
+
+def test_a_worker_that_does_not_see_the_directory_makes_nothing(use: Any, tmp_path: Path) -> None:
+    cells = small_grid(tmp_path, [0])
+    outcome = run_grid(cells, tmp_path / "runs", engine=use(Blind))
+    assert len(outcome.failed) == 4
+    assert outcome.bad_input
+    assert "take an --out that all machines see" in outcome.failed[0][1]
+    assert not answers(tmp_path)
 
 
 def test_overwrite_on_another_machine_makes_the_runs_again(tmp_path: Path, use: Any) -> None:
@@ -114,20 +114,11 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not list(looks)
 
 
-def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Any
-) -> None:
-    engine, (cell, *_) = use(Far), (cells := small_grid(tmp_path, [0]))
-    file = Path(cell.files[0])
-    monkeypatch.setattr(grid_scheduler.os, "access", lambda *_: False)  # type: ignore[attr-defined]
-    outcome = run_grid(cells, tmp_path / "a", engine=engine)
-    assert len(outcome.failed) == 4
-    assert outcome.bad_input
-    assert f"{file} cannot be read on " in outcome.failed[0][1]
-    monkeypatch.undo()
-
-    task = make_task(cell, tmp_path / "b", StreamCache())
+def test_a_file_that_is_another_where_the_worker_is(tmp_path: Path) -> None:
+    (cell, *_) = small_grid(tmp_path, [0])
+    (tmp_path / "a").mkdir()
+    task = make_task(cell, tmp_path / "a", StreamCache())
     moved = replace(task, run_dir=task.run_dir.with_name("seed-7"))
     with pytest.raises(grid_scheduler.UserError, match=r"the file on .* is not the one"):
-        grid_scheduler.RemoteCall(moved, 1, "mark")()
+        grid_scheduler.RemoteCall(moved, 1)()
     assert not answers(tmp_path)

@@ -31,7 +31,7 @@ from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
-from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
+from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saved_at
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Session, Stream
 
@@ -215,7 +215,7 @@ def test_checkpoints_are_as_far_apart_as_asked(
 def test_a_process_whose_time_is_over_saves_what_it_has_done_and_ends(tmp_path: Path) -> None:
     """However far apart checkpoints are; each process gets further, to the same answers."""
     whole, _ = run_stream(STREAM, mlp(), SEEDS)
-    saves, answers = [saves_at(tmp_path)], None
+    saves, answers = [saved_at(tmp_path)], None
     ends_soon.set()
     try:
         while answers is None and len(saves) < 50:
@@ -223,31 +223,13 @@ def test_a_process_whose_time_is_over_saves_what_it_has_done_and_ends(tmp_path: 
             checkpoint.open()
             with suppress(TimeUpError):
                 answers, _ = run_stream(STREAM, mlp(), SEEDS, checkpoint=checkpoint)
-            saves.append(saves_at(tmp_path))
+            saves.append(saved_at(tmp_path))
     finally:
         ends_soon.clear()
-    assert saves[:-1] == list(range(len(saves) - 1))  # the last one had nothing left to learn
+    assert saves[0] == 0
+    assert saves[:-1] == sorted(set(saves))  # the last one had nothing left to learn
     assert len(saves) > 1 + 3 * len(STREAM.sessions)  # after every epoch
     assert same(vars(answers), vars(whole))
-
-
-def test_trainings_that_have_ended_are_kept_with_the_next_checkpoint(tmp_path: Path) -> None:
-    checkpoint = CheckpointDirectory(tmp_path, {}, seconds=math.inf)
-    checkpoint.begin(0)
-    parts = {"net": nn.Linear(2, 2)}
-    for _ in range(2):
-        assert checkpoint.resume(parts) == (0, None)
-        checkpoint.save_end({"epochs": 3}, parts)
-    checkpoint.resume(parts)
-    assert names(tmp_path) == []
-    checkpoint.seconds = 0
-    checkpoint.save_epoch(1, parts)
-    assert names(tmp_path) == ["begun.json", "fit-0-0", "fit-0-1", "fit-0-2", "sessions"]
-    again = CheckpointDirectory(tmp_path, {}, seconds=0)
-    assert again.open()
-    again.begin(0)
-    found = [again.resume({"net": nn.Linear(2, 2)}) for _ in range(4)]
-    assert found == [(3, {"epochs": 3}), (3, {"epochs": 3}), (1, None), (0, None)]
 
 
 @pytest.mark.parametrize("time_is_over", [False, True])
@@ -316,7 +298,7 @@ def test_the_checkpoint_of_another_run_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(CutOffError):
         run_stream(STREAM, mlp(), SEEDS, checkpoint=checkpoint)
     other = CheckpointDirectory(tmp_path, {"torch": "2.2", "setting": {"lr": 1}}, seconds=0)
-    with pytest.raises(UnusableError, match=r"another torch: 2\.1 there, 2\.2 here$"):
+    with pytest.raises(UnusableError, match=r"another torch$"):
         other.open()
     other = CheckpointDirectory(tmp_path, {"torch": "2.1", "setting": {"lr": 2}}, seconds=0)
     with pytest.raises(UnusableError, match=r"another setting$"):
@@ -367,13 +349,13 @@ def test_what_begun_json_holds_is_looked_at(begun: Any, tmp_path: Path) -> None:
     if isinstance(begun, dict):
         begun = json.dumps(json.loads(path.read_text()) | begun)
     path.write_bytes(begun if isinstance(begun, bytes) else begun.encode())
-    with pytest.raises(UnusableError, match=r"^begun\.json is damaged$"):
+    with pytest.raises(UnusableError, match=r"^begun\.json is damaged"):
         CheckpointDirectory(tmp_path, {}, seconds=0).open()
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "begun.json")
-    with pytest.raises(UnusableError, match="is no file"):
+    with pytest.raises(UnusableError, match=r"^begun\.json cannot be read"):
         CheckpointDirectory(tmp_path, {}, seconds=0).open()
 
 
@@ -400,5 +382,5 @@ def test_a_forged_state_begins_anew(change: dict[str, Any], tmp_path: Path) -> N
     path = tmp_path / "sessions"
     state = unpack_state(path.read_bytes(), "cpu", b"{}") | change
     path.write_bytes(pack_state(state, b"{}"))
-    with pytest.raises(UnusableError, match=r"^sessions (does not fit|is damaged)"):
+    with pytest.raises(UnusableError, match=r"^sessions (does not fit|is missing or damaged)"):
         go_on(CheckpointDirectory(tmp_path, {}, seconds=0))

@@ -97,7 +97,7 @@ def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
     for name, earlier, says in (
         ("sessions", False, "sessions is damaged"),
         ("fit-1-0", False, "fit-1-0 is damaged"),
-        ("sessions", True, "it was written by another version"),
+        ("sessions", True, "begun.json is damaged, or of another version"),
     ):
         root, told = tmp_path / f"{name}-{earlier}", []
         partial = cut_off(cell, root)

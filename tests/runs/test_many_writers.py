@@ -187,7 +187,8 @@ def at_rest(monkeypatch: pytest.MonkeyPatch, what: Callable[[], None]) -> list[N
         if len(waits) == 3:
             what()
 
-    monkeypatch.setattr(grid_scheduler, "time", SimpleNamespace(sleep=sleep))
+    clock = SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
+    monkeypatch.setattr(leases, "time", clock)
     return waits
 
 

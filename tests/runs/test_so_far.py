@@ -58,4 +58,4 @@ def test_planning_knows_that_references_depend_on_the_order(tmp_path: Path) -> N
     for protocol, items in (("incremental-class", ()), ("instance", SETTINGS[3:4])):
         settings = ["protocol.scale=none", *items]
         (cell,) = plan([str(file.path)], protocol, ["ncm"], [0], settings)
-        assert StreamCache().depends_on_order(cell) == (protocol == "instance")
+        assert StreamCache().facts(cell).depends_on_order == (protocol == "instance")
