@@ -163,3 +163,14 @@ def test_a_memory_reads_only_the_samples_that_it_takes(monkeypatch: pytest.Monke
     assert max(taken) <= 5
     assert torch.equal(held.rows.x, by_sample.rows.x)
     assert torch.equal(held.lists, by_sample.lists)
+
+
+def test_what_is_mapped_follows_from_the_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = made(tmp_path / "a.h5", "float16", width=5)
+    for layers, width in (((), 5), (("b",), 8)):
+        monkeypatch.setattr(loading, "RESIDENT", 4 * N * width)  # as float32
+        assert not loading.is_mapped(file, layers)
+        monkeypatch.setattr(loading, "RESIDENT", 4 * N * width - 1)
+        assert loading.is_mapped(file, layers)

@@ -1,7 +1,12 @@
 """Tables that are wider than the terminal: columns go, numbers and names stay."""
 
+import fcntl
+import io
+import os
 import re
+import struct
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,3 +167,14 @@ def test_a_table_in_the_provenance_is_said_in_words() -> None:
         "backbone",
         "name v, layers b1 b2 (token), library timm",
     )
+
+
+def test_the_width_is_that_of_the_terminal_or_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    outer, inner = os.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 31, 0, 0))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    with os.fdopen(outer, "wb"), os.fdopen(inner, "w", encoding="utf-8") as stream:
+        assert terminal_text.terminal_width(stream) == 31
+        monkeypatch.setenv("COLUMNS", "40")
+        assert terminal_text.terminal_width(stream) == 40
+    assert terminal_text.terminal_width(io.StringIO()) is None
