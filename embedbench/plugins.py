@@ -5,16 +5,15 @@ docs/plugins.md describes the kinds. Nothing is imported before it is loaded by 
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
-import importlib.util
 import inspect
 import itertools
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 from embedbench.errors import UserError, short, unknown
 
 if TYPE_CHECKING:
-    from importlib.metadata import Distribution, EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint, EntryPoints
 
 KINDS = ("learners", "protocols", "metrics", "backbones", "sources", "engines", "trackers")
 BY_PATH = "package.module:Name"  # how code is named that no package offers
@@ -143,8 +142,17 @@ def find_package(thing: object) -> tuple[str, str] | None:
 @functools.cache
 def _package(top: str, file: str, path: tuple[str, ...]) -> tuple[str, str] | None:
     """The distribution that holds a file of the top package `top`; many runs ask for it."""
-    for made in _distributions(top):
-        if any(Path(file).resolve().is_relative_to(root) for root in _roots(made)):
+    from importlib.metadata import distribution, packages_distributions  # slow
+    from urllib.request import url2pathname
+
+    # One installed for development lists no files, but may have entry points of ours.
+    entries = itertools.chain.from_iterable(map(_entries, KINDS))
+    named = [e.dist for e in entries if e.dist and re.split(r"[.:]", e.value)[0] == top]
+    for made in itertools.chain(named, map(distribution, packages_distributions().get(top, ()))):
+        roots = [str(made.locate_file(""))]
+        url = urlsplit(json.loads(made.read_text("direct_url.json") or "{}").get("url", ""))
+        roots += [url2pathname(url.path)] if url.scheme == "file" else []  # where it is developed
+        if any(Path(file).resolve().is_relative_to(Path(root).resolve()) for root in roots):
             return made.name, made.version
     return None
 
@@ -154,62 +162,7 @@ def origin(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"
 
 
-def summary(entry: EntryPoint) -> str:
-    """The first line of what an entry point says of itself, read from its source, not imported.
-
-    Empty where the source, or the line, is not there.
-    """
-    top, *parts = _module(entry).split(".")
-    spec = importlib.util.find_spec(top) if top else None
-    if spec is None or not spec.has_location or spec.origin is None:
-        return ""
-    inside = Path(spec.origin).parent.joinpath(*parts)
-    for path in (Path(spec.origin), inside.with_suffix(".py"), inside / "__init__.py"):
-        try:
-            body = ast.parse(path.read_text(encoding="utf-8")).body
-        except (OSError, SyntaxError, ValueError):
-            continue
-        for node in body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == entry.attr:
-                return (ast.get_docstring(node) or "").partition("\n")[0]
-    return ""
-
-
 def _entries(kind: str) -> EntryPoints:
     from importlib.metadata import entry_points  # slow
 
     return entry_points(group=f"embedbench.{kind}")
-
-
-def _module(entry: EntryPoint) -> str:
-    """The module that an entry point names; empty if it names none."""
-    match = entry.pattern.match(entry.value)
-    return match["module"] if match else ""
-
-
-def _distributions(top: str) -> Iterator[Distribution]:
-    """Yield the distributions that may hold the top package `top`.
-
-    One installed for development lists no files of it, but may have entry points of ours.
-    """
-    from importlib.metadata import distribution, packages_distributions  # slow
-
-    for entry in itertools.chain.from_iterable(map(_entries, KINDS)):
-        if _module(entry).partition(".")[0] == top and entry.dist is not None:
-            yield entry.dist
-    for name in dict.fromkeys(packages_distributions().get(top, ())):
-        yield distribution(name)
-
-
-def _roots(made: Distribution) -> list[Path]:
-    """The folders that a distribution's code lies in; also where it is developed."""
-    from urllib.request import url2pathname  # slow
-
-    roots = [Path(str(made.locate_file(""))).resolve()]
-    try:
-        url = urlsplit(json.loads(made.read_text("direct_url.json") or "{}").get("url", ""))
-    except ValueError:
-        return roots
-    if url.scheme == "file":
-        roots.append(Path(url2pathname(url.path)).resolve())
-    return roots

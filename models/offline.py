@@ -52,7 +52,7 @@ class Offline(Learner):
         if self.learner == "slda" and (spec.multilabel or len(spec.input_shape) > 1):
             raise UserError(
                 "the reference slda takes vectors with one class each; for images and label sets "
-                "leave --omega-reference out"
+                "leave offline.learner out"
             )
         self.model: MLP | SLDA = SLDA() if self.learner == "slda" else self.mlp
         self.model.start(spec, seeds, device)

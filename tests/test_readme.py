@@ -75,7 +75,7 @@ def test_commands_parse(line: str) -> None:
         words = words[1:]
         command = command.commands[words[0]]  # type: ignore[attr-defined]
     if words[1:]:  # not the mere name of a command
-        command.make_context(words[0], app._dashes(words[1:]))
+        command.make_context(words[0], words[1:])
 
 
 @pytest.mark.parametrize("item", sorted(settings()))

@@ -41,48 +41,23 @@ def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
 
 
 def test_every_key_of_a_record_has_one_row_that_says_what_it_means(pages: dict[str, str]) -> None:
-    record = pages["json.md"].split("\n## ")[1]
-    rows = re.findall(r"^\| (`.*?`) \| (.*?) \| (.*) \|$", record, re.MULTILINE)
-    keys = [key for row, _, _ in rows for key in re.findall(r"`(.*?)`", row)]
-    assert len(keys) == len({*keys}) > 70
-    assert all(kind and meaning for _, kind, meaning in rows)
-    assert {"files[i].digests", "sessions[i].log", "by_score.NAME.R", "reference.ideal"} <= {*keys}
-    said = {key: (kind, meaning) for key, kind, meaning in rows}
-    assert said["`order`"] == (
-        "object or null",
-        "The class order; null where the protocol orders no classes.",
-    )
-    assert said["`unknown`"][1].endswith("Keys as of `files[i]`.")
+    for record in pages["json.md"].split("\n## ")[1:]:
+        rows = re.findall(r"^\| (`.*?`) \| (.*?) \| (.*) \|$", record, re.MULTILINE)
+        assert len({key for key, _, _ in rows}) == len(rows)
+        assert all(kind and meaning for _, kind, meaning in rows)
+    classes = ("RunRecord", "FileInfo", "References", "RescoredRun")
+    assert [c for c in classes if f"\n## {c}\n" not in pages["json.md"]] == []
 
 
-def test_a_search_for_few_shot_has_the_protocol_first(pages: dict[str, str]) -> None:
-    """A main entry of the index comes before titles and texts; it is on that page alone."""
-    first = [name for name, text in pages.items() if "{index} ! few-shot" in text]
-    assert first == ["protocols/fscil.md"]
+def test_every_setting_is_listed_with_its_default(pages: dict[str, str]) -> None:
+    for name in names.our_learners():
+        for field in dataclasses.fields(names.learner_class(name)):  # type: ignore[arg-type]
+            if f"learners/{name}.md" in pages:  # no alias
+                assert f"\n{name}.{field.name}" in pages[f"learners/{name}.md"]
+    assert "\newc.lam=none  (float or None, at least 0)\n" in pages["learners/ewc.md"]
 
 
-def test_every_setting_has_a_row_that_says_what_it_means(pages: dict[str, str]) -> None:
-    rows = re.compile(r"^\| `(\w+)` \| .*? \| (?:\*.*?\.\*|\[\S+\)\.) (.*) \|$", re.MULTILINE)
-    classes = {f"learners/{n}.md": names.learner_class(n) for n in names.our_learners()}
-    classes |= {f"protocols/{n}.md": names.protocol_class(n) for n in names.our_protocols()}
-    for name, cls in classes.items():
-        if name in pages:  # no alias
-            said = dict(rows.findall(pages[name]))
-            assert said.keys() == {field.name for field in dataclasses.fields(cls)}, name
-            assert all(said.values()), name
-    assert all(text for _, text in rows.findall(pages["settings.md"]))
-
-
-def test_defaults_are_as_set_takes_them(pages: dict[str, str]) -> None:
-    ewc = pages["learners/ewc.md"]
-    for row in ("| `lam` | `none` |", "| `fisher` | `exact` |", "| `past_validation` | `false` |"):
-        assert row in ewc
-    assert ewc.index("| `lam` |") < ewc.index("| `trunk` |")  # what is its own comes first
-    assert "[Stop](../settings.md#stop)" in ewc
-    assert "\n## Stop\n" in pages["settings.md"]
-
-
-def test_pages_are_written_once_and_old_ones_go(
+def test_old_pages_go(
     pages: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reference, "pages", pages.items)
@@ -90,9 +65,7 @@ def test_pages_are_written_once_and_old_ones_go(
     (tmp_path / "learners" / "gone.md").touch()
     reference.write(tmp_path)
     assert not (tmp_path / "learners" / "gone.md").exists()
-    before = (tmp_path / "learners" / "ewc.md").stat().st_mtime_ns
-    reference.write(tmp_path)
-    assert (tmp_path / "learners" / "ewc.md").stat().st_mtime_ns == before
+    assert (tmp_path / "learners" / "ewc.md").exists()
 
 
 # --- docstrings ---
@@ -122,9 +95,10 @@ def test_a_docstring_becomes_markdown() -> None:
         "high": ("float", "The bounds, both."),
         "kind": ("str", '"a" or "b".'),
     }
-    text = docstrings.markdown(parts(Example)[""])
-    assert text.startswith("A sum: x \\* y\\_i | z.\n\nSource\n: A (2020), Eq. 1.\n")
-    assert "\nDeparts\n: `a * b` is\n  ours.\n\n  More of it.\n" in text
+    text = docstrings.escaped(parts(Example)[""])
+    assert text.startswith(
+        "A sum: x \\* y\\_i | z.\n\n**Source**: A (2020), Eq. 1. **Departs**: `a * b` is"
+    )
     assert docstrings.cell("a | b\nc") == "a \\| b c"
 
 

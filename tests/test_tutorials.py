@@ -30,7 +30,7 @@ def test_commands_parse(page: Path) -> None:
     assert commands(page)
     for name, *words in commands(page):
         command = group.commands[name]  # type: ignore[attr-defined]  # a group has commands
-        command.make_context(name, app._dashes(words))
+        command.make_context(name, words)
 
 
 @pages

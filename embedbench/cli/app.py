@@ -83,23 +83,19 @@ def list_command(
         typer.Argument(
             help="learners, protocols, metrics, presets, orders, sources, engines, trackers, "
             "backbones, files or zoo; or the name of a learner, a protocol or a preset.",
-            autocompletion=shared.complete_kinds,
         ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Argument(help="After learners, protocols or presets: one of them.")
     ] = None,
     form: str = "text",
 ) -> None:
     """List the names that the command line knows, or the settings behind a name."""
     from .list_entries import KINDS, LONG, entries, listed_text, show_settings
 
-    if name or kind not in (None, *KINDS):
-        show_settings(kind if name else None, name or str(kind), form)
-        return
-    if kind:
+    if kind in KINDS:
         rows = entries(kind)
         show_tables(form, rows, rows, text=listed_text(rows))
+        return
+    if kind:
+        show_settings(kind, form)
         return
     listed = {k: entries(k) for k in KINDS if k not in LONG}
     text = "\n\n".join(f"{k}:\n{listed_text(rows)}" for k, rows in listed.items())
@@ -164,21 +160,12 @@ def demo(
     run_demo(out, quiet=quiet)
 
 
-def _dashes(words: list[str]) -> list[str]:
-    """Write options with `-` instead of `_`: `--skip_bad` becomes `--skip-bad`."""
-    fixed = []
-    for word in words:
-        name, equals, value = word.partition("=")
-        fixed.append(name.replace("_", "-") + equals + value if word.startswith("--") else word)
-    return fixed
-
-
 def main() -> None:
     """Entry point: user errors end with one sentence and exit code 2; SIGTERM is like Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     keep_freed_memory()
     try:
-        code = app(_dashes(sys.argv[1:]), standalone_mode=False)
+        code = app(sys.argv[1:], standalone_mode=False)
     except UserError as e:
         sentence = str(e)
     except OSError as e:

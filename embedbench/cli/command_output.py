@@ -120,32 +120,21 @@ def bar(unit: str, quiet: bool) -> Iterator[Advance]:
         return
     from rich import progress
     from rich.console import Console
-    from rich.theme import Theme
 
     columns: list[Any] = [
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[rate]}"),
         progress.TimeElapsedColumn(),
         progress.TimeRemainingColumn(),
     ]
-    plain = {f"progress.{what}": "none" for what in ("download", "elapsed", "remaining")}
-    console = Console(stderr=True, theme=Theme(plain))  # yellow cannot be read on white
-    with progress.Progress(*columns, console=console, transient=True) as display:
-        task = display.add_task(unit, total=None, rate="")
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(unit, total=None)
 
         def advance(*what: str | int) -> None:
             done, total = (w for w in what if isinstance(w, int))
             text = next((w for w in what if isinstance(w, str) and w), unit)
-            speed = display.tasks[0].speed
-            rate = "" if speed is None or unit == "runs" else f"{speed:.1f} {unit}/s"
-            display.update(
-                task,
-                completed=done,
-                total=total,
-                description=printable_text.printable(text),
-                rate=rate,
-            )
+            text = printable_text.printable(text)
+            display.update(task, completed=done, total=total, description=text)
 
         yield advance

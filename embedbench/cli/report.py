@@ -76,7 +76,6 @@ class ReportOptions:
             metavar="KIND",
             help="Also write a figure of one stream: curves, matrix, omega, trade-off, ranks, "
             "calibration or unknown.",
-            autocompletion=shared.complete_figures,
         ),
     ] = None
     out: Annotated[
@@ -285,6 +284,6 @@ def _by_preset(root: Path, over: Over) -> Tables:
     if not regimes:
         raise UserError(
             f"no command of the runs under {root} names a preset; make such runs with "
-            "embedbench run … --preset NAME,NAME"
+            "embedbench run … --preset NAME"
         )
     return regime_tables(root, regimes, over)

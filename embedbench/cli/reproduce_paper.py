@@ -79,7 +79,7 @@ def reproduce(
 
     from embedbench.papers.paper import ReproduceRequest
 
-    who = shared.chosen_engine(shared.engine_name(engine, jobs), resources, engine_set, threads)
+    who = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
     with bar("runs", quiet) as advance:
         asked = ReproduceRequest(
             out=directory,

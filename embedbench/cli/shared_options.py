@@ -113,20 +113,18 @@ def chosen_form(
 with_tables = taking(form=chosen_form)  # for commands that print by `show_tables`
 
 
-def engine_name(name: str | None, jobs: int | None) -> str | None:
-    """The engine that `--engine` or `--jobs` names; None if neither is given."""
-    short = None if jobs is None else f"local:{jobs}"
-    if short and name not in (None, short):
-        raise UserError(f"--jobs {jobs} is short for --engine {short}: give one of them")
-    return name or short
-
-
 def chosen_engine(
-    name: str | None, resources: str | None, settings: list[str] | None, threads: int
+    name: str | None,
+    resources: str | None,
+    settings: list[str] | None,
+    threads: int,
+    jobs: int | None = None,
 ) -> Engine:
-    """The engine of a name, or `local`; a run takes as many cores as `--threads`."""
+    """The engine that `--engine` or `--jobs` names; a run takes as many cores as `--threads`."""
+    if name and jobs:
+        raise UserError(f"--jobs {jobs} is short for --engine local:{jobs}: give one of them")
     needs = Resources.parse(resources or "", cpus=threads)
-    return Engine.parse(name or "local", needs, settings or [])
+    return Engine.parse(name or (f"local:{jobs}" if jobs else "local"), needs, settings or [])
 
 
 def check_free(path: Path, overwrite: bool) -> None:
@@ -159,38 +157,19 @@ def chosen_device(name: str, engine: Engine = HERE) -> str:
     return name
 
 
-def complete_names(kind: str) -> Callable[[str], list[tuple[str, str]]]:
-    """Completes a name of a kind that `embedbench list` knows, the last one of a list with commas.
+def complete_names(kind: str) -> Callable[[str], list[str]]:
+    """Completes a name of a kind that `embedbench list` knows.
 
-    Examples
-    --------
-    >>> [name for name, _ in complete_names("learners")("ncm,sld")]
-    ['ncm,slda']
+    >>> complete_names("learners")("sld")
+    ['slda']
     """
 
-    def completed(incomplete: str) -> list[tuple[str, str]]:
+    def completed(incomplete: str) -> list[str]:
         from .list_entries import entries
 
-        before, comma, begun = incomplete.rpartition(",")
-        rows = [row for row in entries(kind) if row["name"].startswith(begun)]
-        return [(before + comma + row["name"], row["summary"]) for row in rows]
+        return [row["name"] for row in entries(kind) if row["name"].startswith(incomplete)]
 
     return completed
-
-
-def complete_kinds(incomplete: str) -> list[str]:
-    """Completes what `embedbench list` takes: a kind, or what has settings."""
-    from .list_entries import KINDS, NAMES
-
-    every = [*KINDS, *(name for names in NAMES.values() for name in names())]
-    return [name for name in dict.fromkeys(every) if name.startswith(incomplete)]
-
-
-def complete_figures(incomplete: str) -> list[tuple[str, str]]:
-    """Completes a kind of figure."""
-    from embedbench.reports.figure_kinds import KINDS
-
-    return [(name, what) for name, what in KINDS.items() if name.startswith(incomplete)]
 
 
 def here(text: str) -> Path:

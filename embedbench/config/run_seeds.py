@@ -131,7 +131,7 @@ def is_number(text: str) -> bool:
 def read_whole(text: str, name: str, least: int, most: int) -> int:
     """Read a whole number within two bounds; `name` is what the error calls it.
 
-    >>> read_whole("12", "--trials", 1, 20)
+    >>> read_whole("12", "--seed", 1, 20)
     12
     """
     if not (is_number(text) and least <= int(text) <= most):

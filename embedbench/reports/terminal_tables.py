@@ -158,7 +158,7 @@ def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[
     return [
         f"the reference of Ω ({name}, {100 * ideal:.1f} %) is weak here: {', '.join(above)} "
         f"{'is' if len(above) == 1 else 'are'} above it by more than the interval; run with "
-        "--omega-reference names another one"
+        "--set offline.learner=… names another one"
     ]
 
 

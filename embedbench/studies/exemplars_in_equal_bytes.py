@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from embedbench.errors import UserError
 from embedbench.learning import exemplars
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
-from embedbench.scores import record_files
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of
 
@@ -30,8 +28,7 @@ def exemplars_within(
     one exemplar per class, once with two. The two footprints give the bytes of one exemplar and of
     everything else (parameters, importance vectors, kept optimiser states, heads that grow). What
     exists only during a session, such as a teacher copy, or only before a quantiser is trained, is
-    not counted. None where the learner keeps no exemplars, so that nothing can be chosen; see
-    `over_budget`.
+    not counted. None where the learner keeps no exemplars, so that nothing can be chosen.
     """
     memory = getattr(spec.learner.settings, MEMORY, None)
     if not isinstance(memory, exemplars.Capacity):
@@ -108,18 +105,4 @@ def fit_budget(
     return [
         run if (total := totals[run.learner.name]) is None else run.with_settings(**{TOTAL: total})
         for run in runs
-    ]
-
-
-def over_budget(run_dirs: Sequence[Path], megabytes: float | None) -> list[str]:
-    """A sentence on each learner that held more than the budget after the last session."""
-    most: dict[str, float] = {}
-    for run_dir in run_dirs if megabytes is not None else []:
-        run = record_files.load(run_dir)
-        held = run.footprint["total"] / 1e6
-        most[run.learner] = max(held, most.get(run.learner, 0.0))
-    return [
-        f"{name} held up to {held:.2f} MB, over the budget of {megabytes:g} MB"
-        for name, held in most.items()
-        if held > (megabytes or 0.0)
     ]

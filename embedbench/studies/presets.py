@@ -6,14 +6,13 @@ lie in `embedbench/assets/presets`.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError, unknown
 
-from .study import Key, Settings, Study, split_names
+from .study import Settings
 from .study_file import read_toml, toml_settings, toml_to_text
 
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
@@ -28,7 +27,7 @@ def preset_names() -> list[str]:
 def about(name: str) -> tuple[str, str]:
     """The comments at the top of a preset: the first line, and the rest on one line."""
     lines = []
-    for text in _files(name)[0].read_text(encoding="utf-8").splitlines():
+    for text in _path(name).read_text(encoding="utf-8").splitlines():
         if not text.startswith("#"):
             break
         lines.append(text.removeprefix("#").strip())
@@ -42,78 +41,34 @@ def preset(name: str | None) -> Settings:
     A name is one that ships, or the path of a file that ends in `.toml`.
     """
     settings: Settings = {}
-    for path in reversed(_files(name)):
-        settings |= toml_settings(_table(path).get("set", {}), f"{path}: [set]")
+    paths: list[Path] = []
+    while name is not None:
+        path = _path(name)
+        if path in paths:
+            raise UserError(f"{path} extends itself; take its preset out")
+        paths.append(path)
+        table = _shipped(path) if path.parent == FOLDER else read_toml(path)
+        for key in table:
+            if key not in ("preset", "set"):
+                error = unknown("key", key, ("preset", "set"))
+                raise UserError(f"{path}: {error} A whole study is run with --config.")
+        settings = toml_settings(table.get("set", {}), f"{path}: [set]") | settings
+        given = table.get("preset")
+        name = None if given is None else toml_to_text(given, f"{path}: preset")
     return settings
 
 
-def _files(name: str | None) -> list[Path]:
-    """The file of a preset, of the one that it extends, and so on."""
-    files: list[Path] = []
-    while name is not None:
-        if name.endswith(SUFFIX):
-            path = Path(name)
-        elif name in preset_names():
-            path = FOLDER / f"{name}{SUFFIX}"
-        else:
-            error = unknown("preset", name, preset_names())
-            raise UserError(f"{error} A file of yours ends in {SUFFIX}.")
-        if path in files:
-            raise UserError(f"{path} extends itself; take its preset out")
-        files.append(path)
-        name = _extended(path)
-    return files
-
-
-def _extended(path: Path) -> str | None:
-    """The preset that a preset names; refuses what a preset cannot say."""
-    table = _table(path)
-    for key in table:
-        if key not in ("preset", "set"):
-            error = unknown("key", key, ("preset", "set"))
-            raise UserError(f"{path}: {error} A whole study is run with --config.")
-    given = table.get("preset")
-    return None if given is None else toml_to_text(given, f"{path}: preset")
-
-
-def _table(path: Path) -> dict[str, Any]:
-    return _shipped(path) if path.parent == FOLDER else read_toml(path)
+def _path(name: str) -> Path:
+    """The file of a preset."""
+    if name.endswith(SUFFIX):
+        return Path(name)
+    if name not in preset_names():
+        error = unknown("preset", name, preset_names())
+        raise UserError(f"{error} A file of yours ends in {SUFFIX}.")
+    return FOLDER / f"{name}{SUFFIX}"
 
 
 _shipped = cache(read_toml)
-
-
-LAYOUT = ("base", "step", "sessions", "order")  # settings of a protocol that all regimes share
-PASSES = Key("passes")
-
-
-def split_regimes(study: Study) -> dict[str, Study]:
-    """The study of each preset, by its name; a study without one is its own, by "".
-
-    What one preset says of base, step, sessions and order of the classes is said of all: their rows
-    are compared. What teaches (loss, validation data, batches, passes) is each regime's own.
-    """
-    names = split_names(study.preset)
-    settings = {name: preset(name) for name in names}
-    layout: Settings = {}
-    for name in names if len(names) > 1 else ():
-        for key, value in settings[name].items():
-            if key.target != "protocol" or key.name not in LAYOUT or key in study.set:
-                continue
-            if layout.setdefault(key, value) != value:
-                raise UserError(
-                    f"the presets {', '.join(names)} say both {layout[key]} and {value} of {key}, "
-                    f"and their rows need the same sessions; choose with --set {key}=VALUE"
-                )
-    if study.budget_passes is not None and not any(PASSES in of for of in settings.values()):
-        raise UserError("--budget-passes is for a preset that sets it: --preset equal-passes")
-    regimes = {}
-    for name in names or ("",):
-        mine = layout | study.set
-        if study.budget_passes is not None and PASSES in settings[name]:
-            mine[PASSES] = f"{study.budget_passes:.17g}"
-        regimes[name] = replace(study, preset=name or None, set=mine, budget_passes=None)
-    return regimes
 
 
 def find_regimes(runs: Iterable[tuple[Path, Mapping[str, Any]]]) -> dict[str, list[Path]]:

@@ -19,24 +19,20 @@ from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 
-from .presets import PASSES, preset, split_regimes
+from .presets import preset
 from .study import Key, Lists, Settings, Study, with_dashes
 
 MOST = 100_000  # runs of a study
 OMEGAS = ("kemker_table", "kemker_eq")
 REFERENCES = ("offline", "chance")  # what learners are compared with
-# what `--omega-reference` gives the offline learner
-IDEALS = {
-    "mlp": {"learner": "mlp"},
-    "linear": {"learner": "mlp", "mlp.trunk": "linear"},
-    "slda": {"learner": "slda"},
-}
 REFERENCE_RUNS = 1000  # the most offline runs behind an α_ideal
+PASSES = Key("passes")  # a preset that sets it gives all the same training
 SHARED = ("protocol", "seeds", "omega", "references", *REFERENCES)  # with every learner's command
 SEED_NAMES = tuple(Seeds.__dataclass_fields__)
 _KNOWN = ("protocol.…", "seeds.…", "omega", "references")
 
 K = TypeVar("K")
+V = TypeVar("V")
 Grid = Mapping[str, Sequence[str]]  # setting of a learner → values
 
 
@@ -66,8 +62,10 @@ class SortedSettings:
     omega: str = OMEGAS[0]
     references: int = 1  # offline runs behind an α_ideal
 
-    def take(self, key: Key, value: str) -> bool:
-        """Take a setting that belongs to no learner; False if it may belong to one."""
+    def take(
+        self, key: Key, value: str, learners: Sequence[str], into: dict[str, dict[str, Any]]
+    ) -> bool:
+        """Take a setting, one of a learner `into` its settings; False if it names no target."""
         if key.head == "protocol" and key.name:
             self.protocol[key.name] = value
         elif key.head == "seeds" and key.name:
@@ -80,6 +78,8 @@ class SortedSettings:
             self.omega = value
         elif key == Key("references"):
             self.references = read_whole(value, "references", 0, REFERENCE_RUNS)
+        elif key.target in learners or key.target in REFERENCES:
+            into.setdefault(key.target, {})[key.name] = value
         else:
             return False
         return True
@@ -101,41 +101,24 @@ def sort_settings(
     Of `settings`, which `--set` gives, one with a learner's name goes over one without. Those of
     learners that do not run are refused when they are used.
     """
-    result = SortedSettings()
-    _take_preset(result, learners, preset_name, Classes() if classes is None else classes)
-    for name in learners:
-        if with_name := by_name.alias_settings(name):
-            result.defaults[name] = {**result.defaults.get(name, {}), **with_name}
-    for key, value in settings.items():
-        if result.take(key, value):
-            continue
-        if key.target in learners or key.target in REFERENCES:
-            result.learners.setdefault(key.target, {})[key.name] = value
-        else:
-            result.common[key] = value
-    return result
-
-
-def _take_preset(
-    result: SortedSettings, learners: Sequence[str], preset_name: str | None, classes: Classes
-) -> None:
-    """Take the settings of a preset; those of learners that do not run are left out."""
-    every: Settings = {}
-    known = by_name.learner_names()
-    for key, value in preset(preset_name).items():
-        if key.target in learners or key.target in REFERENCES:
-            result.defaults.setdefault(key.target, {})[key.name] = value
-        elif not result.take(key, value) and key.target not in known and ":" not in key.head:
-            every[key] = value
+    classes = Classes() if classes is None else classes
+    result, known = SortedSettings(), by_name.learner_names()
     run = [name for name in learners if name not in REFERENCES]
-    for name in run if every else ():
-        mine = {str(k): v for k, v in every.items() if classes.has(name, k)}
-        result.defaults[name] = mine | result.defaults.get(name, {})
-    for key in every:
-        others = (name for name in known if name not in run)
-        if not any(classes.has(name, key) for name in (*run, *others)):
+    for key, value in preset(preset_name).items():
+        if result.take(key, value, learners, result.defaults) or key.target in known:
+            continue  # the latter are of learners that do not run
+        if ":" not in key.head and not any(classes.has(name, key) for name in (*run, *known)):
             meant = [near for n in run for near in nearest(classes[n], key.field)]
             raise unknown(f"setting in preset {preset_name}", str(key), _KNOWN, meant)
+        for name in run:
+            if classes.has(name, key):  # one with the learner's name goes over it
+                result.defaults.setdefault(name, {}).setdefault(str(key), value)
+    for name in learners:
+        result.defaults.setdefault(name, {}).update(by_name.alias_settings(name))
+    for key, value in settings.items():
+        if not result.take(key, value, learners, result.learners):
+            result.common[key] = value
+    return result
 
 
 def resolve(
@@ -151,35 +134,17 @@ def resolve(
     """
     classes = Classes()
     check_study(study, classes)
-    each = [_runs(s, classes, str(out), device, checkpoint) for s in split_regimes(study).values()]
-    return list(dict.fromkeys(itertools.chain(*each)))
-
-
-def _runs(
-    study: Study, classes: Classes, out: str, device: str, checkpoint: float
-) -> Iterator[RunSpec]:
-    """Yield the runs of a study of one preset."""
-    _check_passes(study, classes)
-    streams = itertools.product(study.files, study.protocols, study.orders or (None,))
-    for files, protocol, order in streams:
+    runs: dict[RunSpec, None] = {}
+    for files, protocol in itertools.product(study.files, study.protocols):
         for point in _points(_protocol_grid(study, protocol)):
-            settings = _stream_settings(study, protocol, order, point)
-            settings |= _trunk_settings(study, classes) | _ideal_settings(study)
+            settings = _stream_settings(study, protocol, point)
+            settings |= _trunk_settings(study, classes)
             stream = _StreamStudy(study, files, protocol, settings, classes)
-            yield from stream.runs(out, device, checkpoint)
+            runs |= dict.fromkeys(stream.runs(str(out), device, checkpoint))
+    return list(runs)
 
 
-def _check_passes(study: Study, classes: Classes) -> None:
-    """Refuse a learner that trains, and not by the passes that a preset gives all."""
-    for name in study.learners if PASSES in preset(study.preset) else ():
-        if classes.has(name, Key("lr")) and not classes.has(name, PASSES):
-            raise UserError(
-                f"{name} has a training of its own, and no count of what it presents; leave it out "
-                f"of --preset {study.preset}"
-            )
-
-
-def check_study(study: Study, classes: Classes | None = None) -> None:
+def check_study(study: Study, classes: Classes) -> None:
     """Refuse a study that has no runs, or none that could be meant."""
     for what in ("file", "protocol", "learner"):
         if not getattr(study, f"{what}s"):
@@ -191,11 +156,16 @@ def check_study(study: Study, classes: Classes | None = None) -> None:
     if by_learner and study.budget_mb is not None:
         raise UserError("a budget goes with no grid; leave out [grid] or --budget-mb")
     streams = sum(_size(_protocol_grid(study, protocol)) for protocol in study.protocols)
-    streams *= len(study.files) * max(1, len(study.orders))
     each = sum(_size(by_learner.get(name, {})) for name in study.learners)
-    each *= max(1, len(study.seeds)) * max(1, len(study.vary)) * len(split_regimes(study))
-    if streams * each > MOST:
+    seeds = max(1, len(study.seeds)) * max(1, len(study.vary))
+    if len(study.files) * streams * each * seeds > MOST:
         raise UserError(f"the study has more than {MOST:,} runs; cut it into several")
+    for name in study.learners if PASSES in preset(study.preset) else ():
+        if classes.has(name, Key("lr")) and not classes.has(name, PASSES):
+            raise UserError(
+                f"{name} has a training of its own, and no count of what it presents; leave it out "
+                f"of --preset {study.preset}"
+            )
 
 
 def grids(study: Study, lists: Lists, classes: Classes | None = None) -> Mapping[str, Grid]:
@@ -232,57 +202,37 @@ def override(study: Study, flags: Study) -> Study:
     fixed = {*map(str, {*flags.set} - {*flags.tune})}
 
     def free(lists: Lists) -> Lists:
-        kept = {}
-        for key, values in lists.items():
-            name = f"protocol.{key.name}" if _protocol_of(key, mine) else key.name
-            if not {str(key), name} & fixed:
-                kept[key] = values
-        return kept
+        names = {k: f"protocol.{k.name}" if _protocol_of(k, mine) else k.name for k in lists}
+        return {k: v for k, v in lists.items() if not {str(k), names[k]} & fixed}
 
-    own = {} if flags.engine else study.engine_set  # another engine has other settings
     return replace(
         new,
-        orders=flags.orders if Key("protocol", "order") in flags.set else new.orders,
         set=mine.set | flags.set,
         tune=free(mine.tune) | flags.tune,
         grid=free(mine.grid) | flags.grid,
-        engine_set=own | flags.engine_set,
     )
 
 
 def without_others(study: Study, learners: Sequence[str], protocols: Sequence[str]) -> Study:
-    """The study of these learners and protocols, without settings that are for its others alone.
-
-    Its grids name their learners.
-    """
+    """The study of these learners and protocols, without settings that are for its others alone."""
     classes = Classes()
-    every = replace(
-        study,
-        learners=tuple(dict.fromkeys([*study.learners, *learners])),
-        protocols=tuple(dict.fromkeys([*study.protocols, *protocols])),
-    )
-    gone = {*every.learners, *every.protocols} - {*learners, *protocols}
+    gone = {*study.learners, *study.protocols} - {*learners, *protocols}
+    left = {*map(with_dashes, gone)}
+
+    def kept(given: Mapping[Key, V]) -> dict[Key, V]:
+        return {key: value for key, value in given.items() if is_kept(key)}
 
     def is_kept(key: Key) -> bool:
-        which = {name for name in every.learners if classes.has(name, key)}
-        return key.target not in {*map(with_dashes, gone)} and not (which and which <= gone)
-
-    def by_learner(lists: Lists) -> Lists:
-        named = {
-            Key(name, setting): tuple(values)
-            for name, grid in grids(every, lists, classes).items()
-            for setting, values in grid.items()
-            if name in learners
-        }
-        return {k: v for k, v in lists.items() if _protocol_of(k, every) and is_kept(k)} | named
+        which = {name for name in {*study.learners, *learners} if classes.has(name, key)}
+        return key.target not in left and not (which and which <= gone)
 
     return replace(
         study,
         learners=tuple(learners),
         protocols=tuple(protocols),
-        set={key: value for key, value in study.set.items() if is_kept(key)},
-        tune=by_learner(study.tune),
-        grid=by_learner(study.grid),
+        set=kept(study.set),
+        tune=kept(study.tune),
+        grid=kept(study.grid),
     )
 
 
@@ -376,7 +326,7 @@ class _StreamStudy:
         return [*words, *set_words(shared)], set_words(mine)
 
 
-def _stream_settings(study: Study, protocol: str, order: str | None, point: Settings) -> Settings:
+def _stream_settings(study: Study, protocol: str, point: Settings) -> Settings:
     """The settings of a stream: those of other protocols are left out."""
     settings: Settings = {}
     for key, value in (study.set | point).items():
@@ -385,7 +335,7 @@ def _stream_settings(study: Study, protocol: str, order: str | None, point: Sett
             settings[key] = value
         elif name in ("protocol", with_dashes(protocol)):
             settings[Key("protocol", key.name)] = value
-    return settings | ({Key("protocol", "order"): order} if order else {})
+    return settings
 
 
 def _trunk_settings(study: Study, classes: Classes) -> Settings:
@@ -402,15 +352,6 @@ def _trunk_settings(study: Study, classes: Classes) -> Settings:
             )
     settings = {Key(name, k): value for name in trained for k, value in given.items()}
     return settings | {Key("offline", f"mlp.{k}"): value for k, value in given.items()}
-
-
-def _ideal_settings(study: Study) -> Settings:
-    """The settings that make the offline reference the learner that is named."""
-    if study.omega_reference is None:
-        return {}
-    if study.omega_reference not in IDEALS:
-        raise unknown("--omega-reference", study.omega_reference, IDEALS)
-    return {Key("offline", name): v for name, v in IDEALS[study.omega_reference].items()}
 
 
 def _protocol_of(key: Key, study: Study) -> str | None:

@@ -58,12 +58,12 @@ class Study:
     ----------
     files : tuple of tuple of str
         Those of each stream.
-    protocols, learners, orders, vary : tuple of str
-        Names; `orders` are values of `protocol.order`, `vary` are kinds of seed.
+    protocols, learners, vary : tuple of str
+        Names; `vary` are kinds of seed.
     seeds : tuple of int
         One run of each learner a seed; empty is 0.
     preset : str or None
-        The name or the file of a preset; several with commas, see `split_regimes`.
+        The name or the file of a preset.
     unknown : str or None
         The file of samples that no session teaches.
     tune_seeds : tuple of int
@@ -72,35 +72,26 @@ class Study:
         What `--set` gives. A protocol's name instead of `protocol` means this protocol alone.
     tune, grid : dict of Key to tuple of str
         Values to choose from, and values that are all run.
-    engine_set : dict of str to str
-        Settings of the engine.
     """
 
     files: tuple[tuple[str, ...], ...] = ()
     protocols: tuple[str, ...] = ()
     learners: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
-    orders: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
     preset: str | None = None
     trunk: str | None = None
     weights: str | None = None
     augment: str | None = None
     unknown: str | None = None
-    omega_reference: str | None = None
     tune_sessions: int | None = None
     tune_seeds: tuple[int, ...] = ()
-    trials: int | None = None
     budget_mb: float | None = None
-    budget_passes: float | None = None
-    engine: str | None = None
-    resources: str | None = None
     threads: int | None = None
     device: str | None = None
     set: Settings = field(default_factory=dict)
     tune: Lists = field(default_factory=dict)
     grid: Lists = field(default_factory=dict)
-    engine_set: dict[str, str] = field(default_factory=dict)
 
 
 def parse_settings(items: Iterable[str]) -> Settings:

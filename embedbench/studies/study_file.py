@@ -7,10 +7,8 @@ written.
 """
 
 import importlib
-import json
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,15 +20,9 @@ from embedbench.system.cpu_threads import MOST_THREADS
 
 from .study import Key, Lists, Settings, Study, split_names
 
-KEYS = tuple(f.name for f in fields(Study))
-ENGINES = ("local", "ray", "slurm")  # what follows their ":" is no code
+KEYS = (*(f.name for f in fields(Study)), "orders")
 MOST = 2**20  # bytes of a study file
-DEEPEST = 20  # levels of nested tables
 MOST_KEYS = 10_000  # of a table, after names with commas are taken apart
-LONGEST = 1000  # characters of a key
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}|-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)")
 
 
 def read_study(path: Path, *, allow_code: bool = False) -> Study:
@@ -39,8 +31,7 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
     Parameters
     ----------
     allow_code : bool
-        Whether it may name code by `package.module:Name`, which is imported here, or the address
-        of a Ray cluster, whose answers are pickles.
+        Whether it may name code by `package.module:Name`, which is imported here.
     """
     values: dict[str, Any] = {}
     for key, value in read_toml(path).items():
@@ -48,43 +39,20 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
             continue
         name = key.replace("-", "_")
         if name not in KEYS:
-            plural = [_dashed(k) for k in KEYS if k == f"{name}s"]  # `protocol` is `protocols`
-            error = unknown("key", key, [_dashed(k) for k in KEYS], plural)
-            raise UserError(f"{path}: {error}")
+            raise UserError(f"{path}: {unknown('key', key, map(_dashed, KEYS))}")
         read = _READERS.get(name, toml_to_text)
         values[name] = read(value, f"{path}: {key}")
+    if orders := values.pop("orders", ()):  # short for a grid
+        values["grid"] = {Key("protocol", "order"): orders} | values.get("grid", {})
     study = Study(**values)
-    for name in _code(study):
+    for name in (n for n in (*study.protocols, *study.learners) if ":" in n):
         if not allow_code:
             raise UserError(
                 f"{path} names code, {short(name)}; add --allow-code if you trust it, or install a "
                 "package that offers it by a name"
             )
         _import_installed(name, path)
-    if study.engine and study.engine.startswith("ray:") and not allow_code:
-        raise UserError(
-            f"{path} names a Ray cluster, {short(study.engine)}, whose answers can run code here; "
-            "add --allow-code if you trust it, or name it with --engine"
-        )
     return study
-
-
-def study_text(study: Study) -> str:
-    """A study as the text of a study file."""
-    values = {}
-    for name in KEYS:
-        value = getattr(study, name)
-        if name == "files":
-            value = [one[0] if len(one) == 1 else one for one in value]
-        elif name in ("seeds", "tune_seeds") and value:
-            value = run_seeds.format_seeds(value)
-        elif name == "engine_set":
-            value = {Key.parse(key): one for key, one in value.items()}
-        elif isinstance(value, int | float):
-            value = f"{value:.17g}" if isinstance(value, float) else str(value)
-        if value not in (None, (), [], {}):
-            values[_dashed(name)] = dict(value) if isinstance(value, Mapping) else value
-    return write_toml(values)
 
 
 def _dashed(key: str) -> str:
@@ -129,7 +97,7 @@ def _number(value: Any, where: str) -> float:
     return number
 
 
-# --- options as TOML: to the texts of a command line, and back ---
+# --- TOML to the texts of a command line ---
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -165,7 +133,7 @@ def flat_table(table: Any, where: str) -> Iterator[tuple[Key, Any]]:
     Raises
     ------
     UserError
-        It is no table, one nested too deep, or one of too many or too long keys.
+        It is no table, or one of too many keys.
 
     Examples
     --------
@@ -178,7 +146,7 @@ def flat_table(table: Any, where: str) -> Iterator[tuple[Key, Any]]:
         pair
         for first, value in table.items()
         for name in first.split(",")
-        for pair in _flat(name.strip(), value, where, DEEPEST)
+        for pair in _flat(name.strip(), value)
     )
     for number, (key, value) in enumerate(pairs):
         if number == MOST_KEYS:
@@ -191,58 +159,12 @@ def toml_settings(table: Any, where: str) -> Settings:
     return {key: toml_to_text(value, f"{where}.{key}") for key, value in flat_table(table, where)}
 
 
-def _flat(key: str, value: Any, where: str, levels: int) -> Iterator[tuple[str, Any]]:
-    if len(key) > LONGEST:
-        raise UserError(f"{where} has a key of more than {LONGEST:,} characters; shorten it")
-    if not isinstance(value, dict):
-        yield key, value
-    elif not levels:
-        raise UserError(f"{where} is nested deeper than {DEEPEST} tables")
-    else:
+def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
         for name, part in value.items():
-            yield from _flat(f"{key}.{name}", part, where, levels - 1)
-
-
-def write_toml(values: Mapping[str, Any]) -> str:
-    """TOML of texts, lists of texts (or of such lists), and tables of these by `Key`.
-
-    >>> table = {Key("ewc", "lam"): "1e2", Key("my.mod:Mine", "on"): "true"}
-    >>> print(write_toml({"seeds": "0-2", "set": table}))
-    seeds = "0-2"
-    <BLANKLINE>
-    [set]
-    ewc.lam = 1e2
-    "my.mod:Mine".on = true
-    <BLANKLINE>
-    """
-    plain = [f"{k} = {_value(v)}" for k, v in values.items() if not isinstance(v, dict)]
-    lines = ["\n".join(plain) + "\n"] if plain else []
-    for name, table in values.items():
-        if isinstance(table, dict) and table:
-            rows = [f"{_key(k, table)} = {_value(v)}" for k, v in table.items()]
-            lines.append("\n".join([f"[{name}]", *rows]) + "\n")
-    return "\n".join(lines)
-
-
-def _key(key: Key, table: Mapping[Key, Any]) -> str:
-    """A key with dots; the dots of `package.module:Name` do not divide it."""
-    text = str(key)
-    if any(o.startswith(f"{text}.") or text.startswith(f"{o}.") for o in map(str, table)):
-        return _quoted(text)  # TOML has no key that is both a value and a table
-    parts = [key.head, *(key.name.split(".") if key.name else [])]
-    return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in parts)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    if value in ("true", "false") or _NUMBER.fullmatch(value):
-        return str(value)
-    return _quoted(value)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+            yield from _flat(f"{key}.{name}", part)
+    else:
+        yield key, value
 
 
 _READERS: dict[str, Callable[[Any, str], object]] = {
@@ -255,22 +177,11 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "threads": _whole(MOST_THREADS),
     "tune_sessions": _whole(10**6),
     "tune_seeds": _seeds,
-    "trials": _whole(10**6),
     "budget_mb": _number,
-    "budget_passes": _number,
     "set": toml_settings,
-    "engine_set": lambda *given: {str(k): v for k, v in toml_settings(*given).items()},
     "tune": _lists,
     "grid": _lists,
 }
-
-
-def _code(study: Study) -> Iterable[str]:
-    """The names in a study that are code by its path."""
-    engine = study.engine or ""
-    if engine.partition(":")[0] not in ENGINES:
-        yield from (engine,) if ":" in engine else ()
-    yield from (n for n in (*study.protocols, *study.learners) if ":" in n)
 
 
 def _import_installed(name: str, path: Path) -> None:

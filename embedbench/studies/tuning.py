@@ -1,12 +1,11 @@
 """Choosing settings on validation data of a stream's first sessions; test data is never used."""
 
+import itertools
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import inf, isnan, nan
+from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +52,10 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
     kept = stream.sessions[:sessions]
     for i, session in enumerate(kept):
         if len(session.val_x) == 0:
-            remedy = "raise protocol.val_fraction"
-            if i:
-                remedy = (
-                    "few-shot sessions never have any: tune on the sessions before it with "
-                    f"--tune-sessions {i}"
-                )
-            raise UserError(f"session {i} has no validation data to tune on; {remedy}")
+            raise UserError(
+                f"session {i} has no validation data to tune on; raise protocol.val_fraction, or "
+                "tune on the sessions before it (--tune-sessions)"
+            )
     held = [replace(e, split="test") for e in stream.eval_sets if e.split == "val"]
     sets = tuple(held) or tuple(
         EvalSet(
@@ -109,23 +105,10 @@ class _Log(JsonRecord):
 
 
 @dataclass(frozen=True)
-class _Finished(JsonRecord):
-    """The score of one trial."""
-
-    settings: dict[str, str]
-    seed: int
-    score: float
-
-    @property
-    def key(self) -> str:
-        return _key(self.seed, self.settings)
-
-
-@dataclass(frozen=True)
 class _Trials(JsonRecord):
-    """The finished trials of a search that goes on."""
+    """The scores of the finished trials of a search that goes on, by `_key`."""
 
-    finished: tuple[_Finished, ...]
+    scores: dict[str, float]
 
 
 def tune(
@@ -135,7 +118,6 @@ def tune(
     *,
     sessions: int = 3,
     seeds: Sequence[int] = (),
-    points: int | None = None,
     engine: Engine = HERE,
     threads: int = 1,
     progress: callback_types.StageProgress = lambda *_: None,
@@ -151,7 +133,7 @@ def tune(
     Parameters
     ----------
     grid : Grid
-        The values to try, by setting; every combination, or `points` of a range.
+        The values to try, by setting; every combination.
     sessions : int
         How many sessions of the stream a trial learns.
     seeds : sequence of int
@@ -166,7 +148,7 @@ def tune(
     """
     streams = streams or StreamCache()
     seeds = tuple(dict.fromkeys(seeds)) or (spec.seed,)
-    candidates = tuning_rule.make_candidates(grid, spec.learner.settings, points)
+    candidates = [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
     specs = [spec.with_settings(**settings) for settings in candidates]  # refused before any trial
     default = None
     if len(seeds) > 1:
@@ -175,7 +157,7 @@ def tune(
             candidates.append(tuning_rule.default_of(spec.learner.settings, grid))
         default = same[0] if same else len(candidates) - 1
     run_dir = streams.run_dir(replace(spec, seed=seeds[0]), root).relative_to(root)
-    more = [] if len(seeds) == 1 and points is None else [json.dumps([seeds, points])]
+    more = [] if len(seeds) == 1 else [json.dumps([seeds, None])]
     key = value_digest.digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)
     path = root / "tuning" / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,15 +165,19 @@ def tune(
         leases.lease_path(path), path.is_file, f"the search for {spec.learner}", notify
     )
     if lease is None:
-        return _kept(path, candidates)
+        data = parse_json(regular_files.read_text(path), str(path))
+        log = _Log.from_json(data, str(path)).to_json()
+        if log["chosen"] not in [each.get("settings") for each in log["tried"]]:
+            raise UserError(f"{path} chose settings that it did not try; delete it")
+        return log
     with lease:
-        kept = path.with_name(f".{path.name}.trials")
+        kept = path.with_name(f".{path.name}.scores")
         trial = partial(trial_score, sessions=sessions, threads=threads, streams=streams)
         run = partial(_run_trials, spec, kept, seeds, trial, engine, progress)
         scores = run(candidates)
         if default is not None:
-            further = _possible(spec, tuning_rule.beyond(grid, candidates, _means(scores)))
-            candidates += [each for each in further if each not in candidates]
+            further = tuning_rule.beyond(grid, candidates, tuning_rule.means(scores))
+            candidates += [c for c in further if c not in candidates and _accepts(spec, c)]
             scores = run(candidates)
         log = _log(spec, grid, sessions, seeds, candidates, scores, default)
         atomic_write.write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
@@ -199,31 +185,13 @@ def tune(
     return log
 
 
-def _possible(
-    spec: RunSpec, candidates: Sequence[tuning_rule.Candidate]
-) -> list[tuning_rule.Candidate]:
-    """The candidates that the learner accepts."""
-    possible = []
-    for settings in candidates:
-        with suppress(UserError):  # beyond the range of the setting
-            spec.with_settings(**settings)
-            possible.append(settings)
-    return possible
-
-
-def _kept(path: Path, candidates: Sequence[tuning_rule.Candidate]) -> dict[str, Any]:
-    """The log of a finished search."""
-    kept = _Log.from_json(parse_json(regular_files.read_text(path), str(path)), str(path)).to_json()
-    tried = [each.get("settings") for each in kept["tried"]]
-    beyond_the_grid = len(tried) - len(candidates) if kept.get("seeds") else 0
-    if tried[: len(tried) - beyond_the_grid] != candidates or kept["chosen"] not in tried:
-        raise UserError(f"{path} chose settings that are not tried here; delete it")
-    return kept
-
-
-def _means(scores: Floats) -> list[float]:
-    """The mean of each row; -inf where it is undefined."""
-    return [-math.inf if math.isnan(mean) else mean for mean in scores.mean(1).tolist()]
+def _accepts(spec: RunSpec, settings: tuning_rule.Candidate) -> bool:
+    """Whether the learner accepts the settings: not beyond the range of one."""
+    try:
+        spec.with_settings(**settings)
+    except UserError:
+        return False
+    return True
 
 
 def _log(
@@ -246,11 +214,9 @@ def _log(
     if default is not None:
         for each, row in zip(tried, scores.tolist(), strict=True):
             each["by_seed"] = row
-        at_edge = choice.index != default
-        edge = [
-            k for k in grid if at_edge and tuning_rule.rises(candidates, _means(scores), chosen, k)
-        ]
-        several = {"seeds": seeds, "default": candidates[default], "edge": tuple(edge)}
+        means, names = tuning_rule.means(scores), grid if choice.index != default else ()
+        edge = tuple(k for k in names if tuning_rule.rises(candidates, means, chosen, k))
+        several = {"seeds": seeds, "default": candidates[default], "edge": edge}
         several |= {"gain": choice.gain, "standard_error": choice.error}
     return _Log(
         learner=spec.learner.name,
@@ -272,24 +238,22 @@ def _run_trials(
     candidates: Sequence[tuning_rule.Candidate],
 ) -> Floats:
     """(candidates, seeds) the scores; the trials that the file `kept` does not have are run."""
-    finished: dict[str, _Finished] = {}
+    finished: dict[str, float] = {}
     if kept.is_file():  # of a search that was interrupted
-        trials = _Trials.from_json(parse_json(regular_files.read_text(kept), str(kept)), str(kept))
-        finished = {each.key: each for each in trials.finished}
-    keys = [(seed, c) for seed in seeds for c in candidates]  # a stream is built once a seed
-    missing = [key for key in keys if _key(*key) not in finished]
+        data = parse_json(regular_files.read_text(kept), str(kept))
+        finished = dict(_Trials.from_json(data, str(kept)).scores)
+    every = [(seed, c) for seed in seeds for c in candidates]  # a stream is built once a seed
     calls = [
-        ((seed, c), partial(trial, replace(spec, seed=seed).with_settings(**c)))
-        for seed, c in missing
+        (_key(seed, c), partial(trial, replace(spec, seed=seed).with_settings(**c)))
+        for seed, c in every
+        if _key(seed, c) not in finished
     ]
     with engine.executor(len(calls)) as pool:
-        for number, ((seed, settings), score) in enumerate(run_calls(pool, calls), 1):
-            made = _Finished(settings, seed, score())
-            finished[made.key] = made
-            atomic_write.write_safely(kept, json.dumps(_Trials(tuple(finished.values())).to_json()))
-            done = len(keys) - len(missing) + number
-            progress(f"tuning {spec.learner}", done, len(keys))
-    return np.array([[finished[_key(s, c)].score for s in seeds] for c in candidates])
+        for number, (key, score) in enumerate(run_calls(pool, calls), 1):
+            finished[key] = score()
+            atomic_write.write_safely(kept, json.dumps(_Trials(finished).to_json()))
+            progress(f"tuning {spec.learner}", len(every) - len(calls) + number, len(every))
+    return np.array([[finished[_key(s, c)] for s in seeds] for c in candidates])
 
 
 def _key(seed: int, settings: tuning_rule.Candidate) -> str:
@@ -301,11 +265,7 @@ def search(
     grids: Mapping[str, resolve.Grid],
     root: Path,
     *,
-    sessions: int,
-    seeds: Sequence[int] = (),
-    points: int | None = None,
     notify: Callable[[str], None] = lambda _: None,
-    streams: StreamCache | None = None,
     **how: Any,
 ) -> list[RunSpec]:
     """Tune each learner once, and return the runs with the settings chosen and the search's log.
@@ -314,20 +274,10 @@ def search(
     first. `how` are further arguments of `tune`.
     """
     first = {run.learner.name: run for run in reversed(runs)}
-    streams = streams or StreamCache()
-    values = [pair for grid in grids.values() for pair in grid.items()]
-    if points is not None and not any(tuning_rule.parse_range(*pair) for pair in values):
-        raise UserError("--trials is for a range, such as --tune ewc.lam=1..1e6; leave it out")
-    how |= {"sessions": sessions, "seeds": seeds, "points": points}
-    how |= {"notify": notify, "streams": streams}
     logs: dict[str, dict[str, Any]] = {}
-    for name, grid in grids.items():  # refused before anything is made
-        tuning_rule.make_candidates(grid, first[name].learner.settings, points)
     for name, grid in grids.items():
-        start = replace(first[name], seed=seeds[0]) if seeds else first[name]
-        trial = trial_stream(streams.stream(start), sessions)
-        logs[name] = tune(first[name], grid, root, **how)
-        notify(outcome(logs[name], trial))
+        logs[name] = tune(first[name], grid, root, notify=notify, **how)
+        notify(outcome(logs[name]))
     return [_with_chosen(run, logs) for run in runs]
 
 
@@ -342,38 +292,32 @@ def _with_chosen(run: RunSpec, logs: Mapping[str, Mapping[str, Any]]) -> RunSpec
 # --- the text on a search ---
 
 
-def outcome(log: Mapping[str, Any], trial: Stream) -> str:
-    """Text on a search: its choice and score, the scores of all trials, and what is left open.
-
-    `log` is what `tune` returns, `trial` the stream of the trials.
-    """
-    tried = [t["settings"] for t in log["tried"]]
+def outcome(log: Mapping[str, Any]) -> str:
+    """Text on a search: its choice and score, the scores of all trials, and what is left open."""
     scores = [_score(t.get("average_incremental_accuracy")) for t in log["tried"]]
-    n = len(trial.sessions)
-    samples = sum(len(e.x) for e in trial.eval_sets[:n])
-    score = "pw-JS" if trial.spec.multilabel else "accuracy"
-    several = log.get("seeds")
-    seeds = f"seeds {format_seeds(several)}" if several else f"seed {log['seed']}"
-    head = (
-        f"tuned {log['learner']} on {seeds}: {_choice(log)}, by average incremental "
-        f"{score} on {samples} validation samples of {'1 session' if n == 1 else f'{n} sessions'}"
+    n = log["sessions"]
+    seeds = f"seeds {format_seeds(log['seeds'])}" if log.get("seeds") else f"seed {log['seed']}"
+    each = " · ".join(
+        f"{','.join(t['settings'].values())}→{_percent(s)}"
+        for t, s in zip(log["tried"], scores, strict=True)
     )
-    values = [",".join(settings.values()) for settings in tried]
-    each = " · ".join(f"{v}→{_percent(s)}" for v, s in zip(values, scores, strict=True))
-    doubts = _doubts(log, tried, scores)
-    return "\n".join(
-        [head, f"  {','.join(log['chosen'])} → %: {each}", *(f"  {d}" for d in doubts)]
-    )
+    lines = [
+        f"tuned {log['learner']} on {seeds}: {_choice(log)}, by average incremental accuracy on "
+        f"the validation data of {'1 session' if n == 1 else f'{n} sessions'}",
+        f"  {','.join(log['chosen'])} → %: {each}",
+    ]
+    doubt = _doubt(log, scores)
+    return "\n".join([*lines, f"  {doubt}"] if doubt else lines)
 
 
 def _choice(log: Mapping[str, Any]) -> str:
     """What was chosen, and by how much the best one differs from the default."""
     text = ", ".join(f"{name}={value}" for name, value in log["chosen"].items())
-    values = (log.get(name) for name in ("gain", "standard_error"))
-    gain, error = (nan if value is None else 100 * value for value in values)
+    gain, error = log.get("gain"), log.get("standard_error")
+    by = None if gain is None else f"{100 * gain:.1f} ± {100 * (error or 0.0):.1f} points"
     if log["chosen"] != log.get("default"):
-        return text if isnan(gain) else f"{text} (+{gain:.1f} ± {error:.1f} points)"
-    within = "" if not gain > 0 else f"; the best is only {gain:.1f} ± {error:.1f} points above it"
+        return f"{text} (+{by})" if by else text
+    within = f"; the best is only {by} above it" if gain and gain > 0 else ""
     return f"default kept ({text}{within})"
 
 
@@ -386,25 +330,17 @@ def _percent(score: float) -> str:
     return "–" if score == -inf else f"{100 * score:.1f}"
 
 
-def _doubts(
-    log: Mapping[str, Any], tried: Sequence[dict[str, str]], scores: Sequence[float]
-) -> list[str]:
-    """Sentences on what the scores leave open."""
-    chosen = log["chosen"]
+def _doubt(log: Mapping[str, Any], scores: Sequence[float]) -> str:
+    """A sentence on what the scores leave open; "" if nothing."""
+    tried, chosen = [t["settings"] for t in log["tried"]], log["chosen"]
     best = scores[tried.index(chosen)]
     if len(tried) > 1 and all(tuning_rule.is_equal(score, best) for score in scores):
-        what = "values" if len(chosen) == 1 else "combinations"
-        scored = "have no score" if best == -inf else f"scored {_percent(best)} %"
-        used = "the default" if log.get("seeds") else "the first"
-        return [
-            f"all {len(tried)} {what} {scored}: nothing was decided, and {used} is used; try "
-            "values far beyond these, or more sessions (--tune-sessions)"
-        ]
+        return (
+            f"all {len(tried)} scored {_percent(best)} %: nothing was decided; try values far "
+            "beyond these, or more sessions (--tune-sessions)"
+        )
     edge = log.get("edge")
     if edge is None:
         edge = [name for name in chosen if tuning_rule.rises(tried, scores, chosen, name)]
-    if not edge:
-        return []
-    where = "is at the edge of its grid" if len(edge) == 1 else "are at the edge of their grids"
     values = ", ".join(f"{name}={chosen[name]}" for name in edge)
-    return [f"{values} {where}, a value beyond may be better"]
+    return f"{values}: at the edge of the grid, a value beyond may be better" if edge else ""

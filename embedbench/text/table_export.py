@@ -139,25 +139,14 @@ def _short(value: Any) -> str:
 # --- LaTeX ---
 
 
-LONG = 36  # letters from which on a column of texts has lines: `p` in place of `l`
-LINE = 105  # letters of a line across a page of two columns, in 10 points
-WIDE = r"% wide: for table*, with \footnotesize\setlength{\tabcolsep}{3pt}"
-# Headings of the terminal, as a paper has them; all others only get a capital.
-_HEADS = {
-    "final %": "Final accuracy (%)",
-    "MB": "Memory (MB)",
-    "learn s": "Learning (s)",
-    "n": "$n$",
-    "p": "$p$",
-}
 _PACKAGES = {"booktabs": r"\toprule", "amssymb": r"\checkmark"}  # package → what needs it
-_NUMBER = re.compile(r"([−<+]?)([\d,]*)(\.\d+)?(?: ±([\d,]*)(\.\d+)?)?")
+_NUMBER = re.compile(r"([−<+]?)([\d,]*\.?\d+)(?: ±([\d,]*\.?\d+))?")
 _INDEXED = re.compile("([Α-ω])_([a-zA-Z]+)")
 # fmt: off
 _FORMULAS = {
-    "·": r"\cdot", "×": r"\times", "−": "-", "±": r"\pm", "≤": r"\le", "≥": r"\ge", "→": r"\to",
-    "✓": r"\checkmark", "∪": r"\cup", "∂": r"\partial", "‖": r"\|", "√": r"\surd", "″": "''",
-    "∞": r"\infty", "≈": r"\approx", "∈": r"\in", "½": r"\frac{1}{2}", "<": "<", ">": ">", "|": "|",
+    "·": r"\cdot", "×": r"\times", "−": "-", "±": r"\pm", "≤": r"\le", "≥": r"\ge",
+    "→": r"\to", "✓": r"\checkmark", "∞": r"\infty", "≈": r"\approx", "‖": r"\|",
+    "<": "<", ">": ">", "|": "|",
 }
 # fmt: on
 _LATEX = {
@@ -180,88 +169,18 @@ def tabular(
     Columns without an entry are left out; those that hold numbers are to the `right`. The title is
     written above as a comment.
     """
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in heads]
-    kept = [i for i, column in enumerate(columns) if any(column) or not rows]
-    made = [_numbers(columns[i]) if right[i] else list(map(latex_text, columns[i])) for i in kept]
-    sizes = [max(map(len, [heads[i], *columns[i]])) for i in kept]
-    long = [not right[i] and size > LONG for i, size in zip(kept, sizes, strict=True)]
-    short = sum(size + 2 for size, lines in zip(sizes, long, strict=True) if not lines)
-    share = max(0.25, 0.92 - short / LINE) / max(1, sum(long))
-    kinds = [
-        f"p{{{share:.2f}\\linewidth}}" if w else "lr"[right[i]]
-        for i, w in zip(kept, long, strict=True)
-    ]
-    breaks = r"\_\allowbreak{}"  # after underscores
-    made = [
-        [cell.replace(r"\_", breaks) for cell in m] if w else m
-        for m, w in zip(made, long, strict=True)
-    ]
-    tops = [head_text(heads[i]) for i in kept]
+    kept = [i for i in range(len(heads)) if not rows or any(row[i] for row in rows)]
     lines = [
         *([f"% {printable(title)}"] if title else []),
-        *([WIDE] if short > LINE else []),
-        rf"\begin{{tabular}}{{@{{}}{''.join(kinds)}@{{}}}}",
+        rf"\begin{{tabular}}{{@{{}}{''.join('lr'[right[i]] for i in kept)}@{{}}}}",
         r"\toprule",
-        " & ".join(map(_stacked, tops, kinds) if short > LINE else tops) + r" \\",
+        " & ".join(latex_text(heads[i]) for i in kept) + r" \\",
         r"\midrule",
-        *(" & ".join(row) + r" \\" for row in zip(*made, strict=True)),
+        *(" & ".join(latex_text(row[i]) for i in kept) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
     ]
     return "\n".join(lines)
-
-
-def _stacked(head: str, kind: str) -> str:
-    """A heading in two lines, broken after its first word."""
-    first, _, rest = head.partition(" ")
-    return rf"\shortstack[{kind[0].replace('p', 'l')}]{{{first}\\{rest}}}" if rest else head
-
-
-def head_text(head: str) -> str:
-    r"""A heading of the terminal as one of a paper.
-
-    >>> print(head_text("final %"), head_text("average_forgetting %"), head_text("Ω_all"))
-    Final accuracy (\%) Average forgetting (\%) $\Omega_{\mathrm{all}}$
-    """
-    if head in _HEADS:
-        text = _HEADS[head]
-        return text if text.startswith("$") else latex_text(text)
-    text = re.sub(r" %$", " (%)", head)
-    if not _INDEXED.match(text):
-        text = re.sub(r"(?<=[a-z])_(?=[a-z])", " ", text)
-        text = text[:1].upper() + text[1:]
-    return latex_text(text)
-
-
-def _numbers(cells: Sequence[str]) -> list[str]:
-    """Cells of a column set to the right, padded so that points and ± come below each other."""
-    parsed = [_NUMBER.fullmatch(printable(cell)) for cell in cells]
-    found = [m.groups(default="") for m in parsed if m and (m[2] or m[3])]
-    wide = [max((len(parts[k]) for parts in found), default=0) for k in range(5)]
-    made = []
-    for cell, match in zip(cells, parsed, strict=True):
-        if not match or not (match[2] or match[3]):
-            made.append(latex_text(cell))
-            continue
-        sign, whole, part, half, rest = match.groups(default="")
-        text = {"−": "-", "<": "{<}"}.get(sign, sign) + whole + part
-        gap = _space(part, wide[2])
-        if half or rest:
-            missing = "0" * (wide[3] - len(half))
-            zeros = rf"\phantom{{{missing}}}" if missing else ""
-            gap += rf" \pm {zeros}{half}{rest}{_space(rest, wide[4])}"
-        elif wide[3] or wide[4]:
-            digits = "0" * wide[3] + ("." + "0" * (wide[4] - 1) if wide[4] else "")
-            gap += rf"\phantom{{{{}} \pm {digits}}}"
-        text = (text + gap).replace(",", "{,}")
-        made.append(f"${text}$" if sign or gap else text)
-    return made
-
-
-def _space(part: str, wide: int) -> str:
-    """The room of the digits that a number has fewer than others after the point."""
-    missing = wide - len(part)
-    return rf"\phantom{{{'.' * (not part)}{'0' * (missing - (not part))}}}" if missing else ""
 
 
 def latex_text(text: str) -> str:
@@ -271,9 +190,10 @@ def latex_text(text: str) -> str:
     $-35.4 \pm 1.3$ $\Omega_{\mathrm{all}}$ 50 \%
     """
     plain = printable(text)
-    number = _NUMBER.fullmatch(plain)
-    if number and (number[2] or number[3]):
-        return _numbers([plain])[0]
+    if number := _NUMBER.fullmatch(plain):
+        sign, value, half = number.groups(default="")
+        formula = f"{sign.replace('−', '-')}{value}" + (rf" \pm {half}" if half else "")
+        return f"${formula}$".replace(",", "{,}") if sign or half else value.replace(",", "{,}")
     parts = _INDEXED.split(plain)  # text, letter, index, text, …
     made = ["".join(map(_character, part)) for part in parts]
     for i in range(1, len(parts), 3):
@@ -283,13 +203,8 @@ def latex_text(text: str) -> str:
 
 def _character(character: str) -> str:
     """One character of a text; one that is unknown here stays, for engines that read Unicode."""
-    if character in _LATEX or character.isascii():
-        return _LATEX.get(character, character)
-    kind, _, plain = unicodedata.decomposition(character).partition(" ")
-    if kind in ("<super>", "<sub>"):
-        inner = _LATEX.get(chr(int(plain, 16)), chr(int(plain, 16))).strip("$")
-        return f"${'^' if kind == '<super>' else '_'}{{{inner}}}$"
-    return f"${_greek(character)}$" if _greek(character) else character
+    greek = _greek(character)
+    return _LATEX.get(character, f"${greek}$" if greek else character)
 
 
 def _greek(letter: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shutil
 import sys
 import textwrap
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 NATURAL = 1_000_000  # columns where there is no terminal: nothing is as wide
 NAME = 8  # columns that a folded name has at least
-_UNIT = re.compile(r"(?<=\d) (?=%|(?:MB|s)\b)")
-_GLUE = "\ue000"  # in the place of a space, so that no line ends there
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
@@ -89,8 +86,6 @@ def render_text(
     with console.capture() as captured:
         for part in parts:
             if not isinstance(part, Table):
-                part = part.copy()
-                part.plain = _UNIT.sub(_GLUE, part.plain)
                 console.print(part, width=room)
                 continue
             out = leave_out(part, room)
@@ -99,8 +94,7 @@ def render_text(
                 what = "1 column" if out == 1 else f"{out} columns"
                 remark = f"{what} left out; widen the terminal or use --json"
                 console.print(line(remark, "dim"), width=room)
-    text = captured.get().replace(_GLUE, " ")
-    return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n")
+    return "\n".join(line.rstrip() for line in captured.get().split("\n")).rstrip("\n")
 
 
 def leave_out(table: Table, room: int) -> int:
@@ -148,22 +142,14 @@ def align_pairs(lines: Sequence[tuple[str, str]]) -> str:
     return "\n".join(printed)
 
 
-def fold_line(text: str, room: int, *, whole: bool = False) -> list[str]:
-    """One line as lines that end at words, as far indented; a number stays with its unit.
-
-    `whole`: a word that is longer than the room, a path for example, stays whole; else it is cut.
-    """
+def fold_line(text: str, room: int) -> list[str]:
+    """One line as lines that end at words, as far indented; a long word stays whole."""
     if len(text) <= room:
         return [text]
     indent = text[: len(text) - len(text.lstrip(" "))]
-    lines = textwrap.wrap(
-        _UNIT.sub(_GLUE, text),
-        room,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=not whole,
-    )
-    return [line.replace(_GLUE, " ") for line in lines]
+    wrapper = textwrap.TextWrapper(room, subsequent_indent=indent, break_long_words=False)
+    wrapper.break_on_hyphens = False
+    return wrapper.wrap(text)
 
 
 def fit_width(text: str, room: int | None) -> str:
@@ -171,4 +157,4 @@ def fit_width(text: str, room: int | None) -> str:
     if room is None:
         return text
     lines = text.split("\n")
-    return "\n".join(part for line in lines for part in fold_line(line, room, whole=True))
+    return "\n".join(part for line in lines for part in fold_line(line, room))

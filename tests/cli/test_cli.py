@@ -81,7 +81,7 @@ def _extract(source: str) -> list[str]:
 # wrong inside files, sources, settings and protocols is tested where it is noticed.
 BAD_INPUT: list[tuple[list[str], str]] = [
     (_run(learner="nmc"), "unknown learner 'nmc'. Did you mean 'ncm'?"),
-    (_run("slda"), "--learner ncm,slda"),
+    (_run("slda"), "there is no file slda"),
     (_run("--set", "step=4"), "unknown setting 'step'. Did you mean 'protocol.step'?"),
     (_run("--protocol", "incremental-clas"), "Did you mean 'incremental-class'?"),
     (_run("--set", "ewc.lamm=3", learner="ewc"), "'lamm'. Did you mean 'lam'?"),
@@ -89,11 +89,10 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (_run("--set", "ewc.lam=much", learner="ewc"), "ewc.lam must be float | None, got 'much'"),
     (_run("--set", "lam"), "--set takes name=value"),
     (_run("--out", "taken.npz"), "taken.npz is a file; --out takes a directory"),
-    (_run(learner=","), "--learner names no learner"),
+    (_run(learner=","), "name a learner"),
     (_run("--seeds", "4-0"), "the lower number first"),
     (_run("--seed", "1", "--seeds", "0-4"), "not both"),
     (_run("--device", "cuda:99"), "try --device cpu"),
-    (_run("--allow-code"), "add --config STUDY"),
     (_run(file="begun.h5"), ".begun.h5.partial: run the same extract again"),
     (_run(file="toy.npz"), "`embedbench import`"),
     (_run(file="flipped.h5"), "rows 0-59 of features do not match"),
@@ -182,12 +181,11 @@ def test_commands_and_options_that_scripts_rely_on(command: str) -> None:
     assert set(OPTIONS[command].split()) <= known
 
 
-# Names that pages import before any work, commands that must answer at once, and what is slow; some
-# is imported by typer alone, to read values: pydantic takes as long as all the rest.
+# Names that pages import before any work, commands that must answer at once, and what is slow;
 HELP = ("--version", "--help", "run --help", "runs status --help")
 LOOK = ("list", "list backbones", "list incremental-class", "list kemker", "inspect toy.h5")
 AT_ONCE = {
-    "help": ("sys", HELP, "torch numpy rich pydantic concurrent.futures importlib.metadata"),
+    "help": ("sys", HELP, "torch numpy concurrent.futures"),
     "looking around": (
         "embedbench.api, embedbench.learning.Footprint",
         (*LOOK, "verify toy.h5"),
@@ -238,16 +236,6 @@ def test_list_names_everything_with_a_summary(kind: str, name: str, call: Call) 
     assert name in {f["name"] for f in found}
 
 
-def test_options_take_dashes_and_underscores(call: Call) -> None:
-    words = ["extract", "corrupt", "--backbone=pixels", "--out", "kept.h5", "--overwrite"]
-    for option in ("--skip-bad", "--skip_bad"):
-        done = call(*words, option)
-        assert done.code == 0, done.err
-        assert done.out == "kept.h5: 7 samples of 1728 features\n"
-        assert "dog/2.png" in done.err
-    assert call("extract", "photos", "--backbone", "pixels", "--skip_bda").code == 2
-
-
 def test_json_is_all_there_is_on_stdout(call: Call) -> None:
     run = _run("--out", "json-runs", "--json", "--budget-mb", "1e-5")
     commands = [
@@ -267,9 +255,6 @@ def test_json_is_all_there_is_on_stdout(call: Call) -> None:
     assert found[3] == found[4]
     assert [r["learner"] for r in found[3]["tables"][0]["rows"]] == ["ncm"]
     assert all(run["agrees"] for run in found[5])
-    over = "ncm held up to 0.00 MB, over the budget of 1e-05 MB"
-    assert found[3]["over_budget"] == [over]
-    assert over in ends[3].err
     assert "kept" not in ends[3].err
     assert "kept" in ends[4].err
 

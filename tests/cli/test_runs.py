@@ -1,4 +1,4 @@
-"""`run --shard` and `--save-config`, `runs status`, `merge` and `track`."""
+"""`run --shard` and `--config`, `runs status`, `merge` and `track`."""
 
 import json
 from pathlib import Path
@@ -60,15 +60,17 @@ def test_merge_and_status_from_the_command_line(call: Call) -> None:
         assert "there is no directory none" in call("runs", *command).err
 
 
-def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
+def test_a_study_is_run_and_tracked(call: Call) -> None:
     """The same runs, whether asked for by words or by a file."""
     given = ["run", "e.h5", "--protocol", "permutation", "--learner", "ncm,slda", "--seeds", "0-1"]
     given += ["--set", "references=0", "--device", "cpu", "--jobs", "1"]
     given += ["--set", "protocol.sessions=2", "--tune", "slda.shrinkage=0.1,0.2"]
-    assert call(*given, "--save-config", "study.toml") == (0, "", "")
-    assert not Path("runs").exists()
-    assert "study.toml is there already" in call(*given, "--save-config", "study.toml").err
-    assert "--out RUNS" in call("run", "--config", "study.toml").err
+    Path("study.toml").write_text(
+        'files = ["e.h5"]\nprotocols = ["permutation"]\nlearners = ["ncm", "slda"]\nseeds = "0-1"\n'
+        'device = "cpu"\n[set]\nreferences = 0\nprotocol.sessions = 2\n'
+        "[tune]\nslda.shrinkage = [0.1, 0.2]\n"
+    )
+    assert "--out" in call("run", "--config", "study.toml").err
     assert call(*given, "--out", "by-words", "--quiet")[0] == 0
     assert call("run", "--config", "study.toml", "--out", "by-file", "--quiet")[0] == 0
     names = [

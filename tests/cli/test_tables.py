@@ -15,6 +15,7 @@ from report_records import keep, make
 from embedbench.checks import conformance_suite
 from embedbench.cli.app import app
 from embedbench.cli.list_entries import entries
+from embedbench.cli.run import StudyOptions
 from embedbench.errors import UserError, unknown
 from embedbench.reports.tables_from_runs import collect
 from embedbench.streams.class_order import NAMED, ORDERS
@@ -52,7 +53,7 @@ def test_csv_of_a_report_has_exact_means_and_intervals(runs: Path) -> None:
 
 @pytest.mark.parametrize(
     ("form", "first"),
-    [("markdown", "| learner |"), ("latex", "% \\usepackage{booktabs}\n% wide: for table*")],
+    [("markdown", "| learner |"), ("latex", "% \\usepackage{booktabs}\n")],
 )
 def test_stdout_is_the_table_alone(runs: Path, form: str, first: str) -> None:
     done = asked("report", runs, f"--{form}")
@@ -97,10 +98,8 @@ def test_every_order_with_a_name_is_listed() -> None:
     assert {*CONFUSION, *PUBLISHED} < set(KINDS)
     rows = {row["name"]: row for row in entries("orders")}
     assert list(rows) == list(NAMED)
-    assert {name for name, row in rows.items() if row["classes"] == "100"} == {
-        "icarl_87",
-        *PUBLISHED,
-    }
+    hundred = {name for name, row in rows.items() if row["summary"].endswith("; 100 classes")}
+    assert hundred == {"icarl_87", *PUBLISHED}
 
 
 def test_a_shell_gets_names_without_torch() -> None:
@@ -109,12 +108,12 @@ def test_a_shell_gets_names_without_torch() -> None:
         "try: app(prog_name='embedbench')\n"
         "finally: print('torch' in sys.modules, file=sys.stderr)"
     )
-    words = "embedbench run --learner ncm,sld"
+    words = "embedbench run --learner sld"
     given = {"COMP_WORDS": words, "COMP_CWORD": "3", "_EMBEDBENCH_COMPLETE": "complete_bash"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | given, capture_output=True, text=True
     )
-    assert "ncm,slda" in done.stdout
+    assert "slda" in done.stdout
     assert done.stderr.splitlines()[-1] == "False"
 
 
@@ -125,15 +124,12 @@ def test_completion_is_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "complete" in asked("--show-completion").stdout.lower()
 
 
-def test_learners_may_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from embedbench.studies.study_file import read_study
-
-    study = tmp_path / "study.toml"
-    words = ["run", "emoji.h5", "--protocol", "incremental-class", "--save-config", study]
-    monkeypatch.setattr("embedbench.studies.resolve.resolve", lambda *_, **__: [])
-    done = asked(*words, "--learner", "ncm", "--learner", "slda,chance")
-    assert done.exit_code == 0, done.exception
-    assert read_study(study).learners == ("ncm", "slda", "chance")
+def test_learners_may_be_repeated() -> None:
+    assert StudyOptions(learner=["ncm", "slda,chance"]).study().learners == (
+        "ncm",
+        "slda",
+        "chance",
+    )
 
 
 def test_a_suggestion_stands_without_a_long_list() -> None:

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 from commands import quick_workers
 
-from embedbench.cli.shared_options import chosen_device, chosen_engine, engine_name
+from embedbench.cli.shared_options import chosen_device, chosen_engine
 from embedbench.engines import engine, local_pool, slurm_engine
 from embedbench.engines.engine import Engine, at_once
 from embedbench.engines.engine_tasks import (
@@ -307,9 +307,9 @@ def test_an_error_travels_in_its_words() -> None:
 
 def test_jobs_are_short_for_local_processes() -> None:
     def chosen(name: str | None, jobs: int | None, resources: str | None = None) -> Engine:
-        return chosen_engine(engine_name(name, jobs), resources, None, threads=2)
+        return chosen_engine(name, resources, None, threads=2, jobs=jobs)
 
-    assert chosen(None, 3).name == chosen("local:3", 3).name == chosen("local:3", None).name
+    assert chosen(None, 3).name == chosen("local:3", None).name
     assert chosen(None, None).name == "local"
     assert chosen(None, None).resources.cpus == 2
     assert chosen("local", None, "cpus=4").resources.cpus == 4

@@ -267,7 +267,7 @@ def test_the_commands_parse() -> None:
         for line in of_paper.commands.values():
             words = shlex.split(line)
             assert words[:3] == ["embedbench", "reproduce", name]
-            context = reproduce.make_context("reproduce", app._dashes(words[2:]))
+            context = reproduce.make_context("reproduce", words[2:])
             tables = paper(name)
             known = {*tables.exact, *tables.tables, *tables.costly}
             assert set(context.params["tables"] or ()) <= known, line

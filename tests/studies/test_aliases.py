@@ -58,9 +58,9 @@ def test_from_python_and_in_the_list() -> None:
     assert (learner.units, learner.head) == (7, "cosine")
     assert api.make_learner("icarl_norm") == api.make_learner("icarl-norm")
     said = {e["name"]: e["summary"] for e in list_entries.entries("learners")}
-    assert said["er-infinite"] == "er with memory.select=all"
-    assert said["icarl-norm"] == "icarl with answer=logits, head=cosine"
-    assert said["fel-2012"] == "fel with value=sign"
+    assert said["er-infinite"] == "another name of er with memory.select=all"
+    assert said["icarl-norm"] == "another name of icarl with answer=logits, head=cosine"
+    assert said["fel-2012"] == "another name of fel with value=sign"
     assert said["finetune"] == "another name of mlp"
 
 

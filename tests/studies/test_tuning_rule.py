@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,12 @@ from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.engines.engine import HERE
-from embedbench.errors import UserError
 from embedbench.reports.result_rows import searches
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores.run_record import RunRecord
-from embedbench.studies.resolve import grids
-from embedbench.studies.study import Study, parse_lists
 from embedbench.studies.tuning import search, tune
-from embedbench.studies.tuning_rule import beyond, choose, make_candidates, rises, step_beyond
+from embedbench.studies.tuning_rule import beyond, choose, rises, step_beyond
 
 NAN = math.nan
 
@@ -258,53 +254,6 @@ def test_what_a_search_on_seeds_says(
         assert run.tuning["seeds"] == [*SEEDS]
     assert sentence in said[0]
     assert said[0] == said[1]
-
-
-# --- ranges ---
-
-
-def settings_of(tmp_path: Path, learner: str) -> Any:
-    return spec_of(tmp_path, learner).learner.settings
-
-
-def test_a_range_gives_sobol_points_on_a_log_scale(tmp_path: Path) -> None:
-    slda = settings_of(tmp_path, "slda")
-    tried = make_candidates({"shrinkage": ["1e-4..1"]}, slda, 16)
-    logs = sorted(math.log10(float(each["shrinkage"])) for each in tried)
-    assert len(logs) == 16
-    # a scrambled net: one point in each sixteenth; values have four digits
-    assert [int((log + 4) * 4 - 1e-3) for log in logs] == pytest.approx(range(16), abs=1)
-    assert make_candidates({"shrinkage": ["1e-4..1"]}, slda, 16) == tried
-
-
-def test_a_range_of_whole_numbers_beside_a_list(tmp_path: Path) -> None:
-    knn = settings_of(tmp_path, "knn")
-    grid = {"k": ["1..100"], "metric": ["cosine", "euclidean"]}
-    tried = make_candidates(grid, knn, 8)
-    assert all(1 <= int(each["k"]) <= 100 for each in tried)
-    assert [each["metric"] for each in tried].count("cosine") == 4
-
-
-@pytest.mark.parametrize(
-    ("values", "points", "message"),
-    [
-        (["1e-4..1"], None, "none was given"),
-        (["1e-4..1"], 12, "a power of two from 2 to 4096, such as 16; got 12"),
-        (["1..1e-4"], 8, "LOW..HIGH with 0 < LOW < HIGH"),
-        (["0..1"], 8, "got '0..1'"),
-        (["1e-4..1", "2"], 8, "got '1e-4..1,2'"),
-        (["a..b"], 8, "got 'a..b'"),
-    ],
-)
-def test_wrong_ranges(tmp_path: Path, values: list[str], points: int | None, message: str) -> None:
-    with pytest.raises(UserError, match=re.escape(message)):
-        make_candidates({"shrinkage": values}, settings_of(tmp_path, "slda"), points)
-
-
-def test_trials_without_a_range_are_refused(tmp_path: Path) -> None:
-    chosen = grids(Study(learners=("slda",)), parse_lists(["slda.shrinkage=0.1,0.2"]))
-    with pytest.raises(UserError, match="--trials is for a range"):
-        search([spec_of(tmp_path)], chosen, tmp_path, sessions=2, engine=HERE, points=8)
 
 
 def test_a_log_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
