@@ -5,7 +5,6 @@ Tags, footprint and resuming are checked here, unusual sessions in `learner_edge
 
 import dataclasses
 import json
-import random
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,17 +46,10 @@ def images_follow_the_seeds(cls: type[Learner]) -> None:
     """
     applies_where(cls.tags.images)
     stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
-    answers = []
-    for other in (1, 2) if cls.tags.deterministic else (1,):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(other)
-            learner = tools.small(cls, **FULL)
-            tools.teach(learner, stream)
-        answers.append(tools.ask(learner, stream))
-    tools.demand_same("scores from the same seeds", *answers)
+    learner = tools.demand_same_from_seeds(lambda: tools.small(cls, **FULL), stream)
     state = learner.state_dict()
     seen = [c for classes in FEW for c in classes]
-    whole, alone = answers[-1][:, seen], tools.ask(learner, stream, cut=1)[:, seen]
+    whole, alone = (tools.ask(learner, stream, cut=n)[:, seen] for n in (10**6, 1))
     off = tools.measure_difference(whole, alone)
     demand(off <= 1e-5, f"expected scores within 1e-5 one by one, they are {off:.1e} off")
     tools.demand_same("state_dict() after scores", state, learner.state_dict())
@@ -74,11 +66,10 @@ def images_go_on_from_a_state(cls: type[Learner]) -> None:
     first, rest = tools.cut(stream, 1)
     old, new = tools.small(cls, **FULL), tools.small(cls, **FULL)
     tools.run(first, old)
-    state = old.state_dict()
-    held, total = tools.state_bytes(state), old.footprint().total
-    kept = old.footprint().get("optimiser", 0)
-    demand(total - kept >= held, f"footprint of {total - kept} bytes, the state holds {held}")
-    tools.goes_on_alike(old, new, state, stream, rest)
+    held, footprint = tools.state_bytes(old.state_dict()), old.footprint()
+    counted = footprint.total - footprint.get("optimiser", 0)
+    demand(counted >= held, f"footprint of {counted} bytes, the state holds {held}")
+    tools.goes_on_alike(old, new, stream, rest)
 
 
 # --- the contract ---
@@ -183,20 +174,7 @@ def scores_ignore_how_batches_are_cut(cls: type[Learner]) -> None:
 def same_seed_same_predictions(cls: type[Learner]) -> None:
     """The four seeds decide everything: the global random state does not matter."""
     applies_where(cls.tags.deterministic)
-    states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002  (theirs)
-    runs = []
-    try:
-        for other in (1, 2):
-            torch.manual_seed(other)
-            random.seed(other)
-            np.random.seed(other)  # noqa: NPY002  (a learner may use it, and must not)
-            learner, stream = tools.small(cls), blobs(cls.tags)
-            runs.append((tools.teach(learner, stream).answer, tools.ask(learner, stream)))
-    finally:
-        torch.set_rng_state(states[0])
-        random.setstate(states[1])
-        np.random.set_state(states[2])  # noqa: NPY002  (theirs)
-    tools.demand_same("answers from the same seeds", *runs)
+    tools.demand_same_from_seeds(lambda: tools.small(cls), blobs(cls.tags))
 
 
 @tools.learner_check
@@ -218,21 +196,7 @@ def state_round_trips(cls: type[Learner]) -> None:
     first, rest = (stream, stream) if cls.tags.offline else tools.cut(stream, 1)
     old, new = tools.small(cls), tools.small(cls)
     tools.teach(old, first)
-    state = old.state_dict()
-    saved = tools.as_loaded(state)
-    with tools.going_on(new, saved):
-        new.start(stream.spec, tools.SEEDS, tools.device())
-        new.prepare()
-        what = "scores after loading the state"
-        tools.demand_same(what, tools.ask(old, stream), tools.ask(new, stream))
-        if cls.tags.offline or not cls.tags.deterministic:
-            return
-        tools.teach(new, rest)
-    with tools.going_on(old):
-        tools.teach(old, rest)
-    tools.demand_same("state dict after more learning (make it a copy)", saved, state)
-    what = "scores from the loaded state on"
-    tools.demand_same(what, tools.ask(old, stream), tools.ask(new, stream))
+    tools.goes_on_alike(old, new, stream, rest)
 
 
 # --- tags and footprint ---

@@ -147,8 +147,7 @@ def label_sets_follow_the_seeds(cls: type[Learner]) -> None:
     applies_where(cls.tags.multilabel and cls.tags.deterministic)
     stream = blob_streams.family_blobs(cls.tags)
     before = [s.y.copy() for s in stream.sessions]
-    runs = [tools.run(stream, tools.small(cls))[0].answer for _ in range(2)]
-    tools.demand_same("label sets from the same seeds", *runs)
+    tools.demand_same_from_seeds(lambda: tools.small(cls), stream)
     tools.demand_same("labels after learning", before, [s.y for s in stream.sessions])
 
 
@@ -169,7 +168,7 @@ def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
     fresh = getattr(cls, "optimiser_state", "kept") == "fresh"
     fits = total <= held if fresh else total == held
     demand(fits, f"footprint of {total} bytes, the state holds {held}")
-    tools.goes_on_alike(old, new, old.state_dict(), stream, rest)
+    tools.goes_on_alike(old, new, stream, rest)
     tools.demand_same("hyperparameters after learning", before, dataclasses.asdict(old))
 
 
