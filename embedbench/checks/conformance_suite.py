@@ -23,7 +23,7 @@ from embedbench.scores.unrecorded_metrics import OutsideMetric
 from embedbench.streams.protocol import Protocol
 from embedbench.text.terminal_text import fit_width, terminal_width
 
-from . import learner_edge_cases  # noqa: F401  (with what it imports it fills LEARNER_CHECKS)
+from . import learner_contract, learner_edge_cases  # noqa: F401  (they fill LEARNER_CHECKS)
 from .check_building_blocks import CheckFailed, NotApplicable
 from .learner_check_tools import LEARNER_CHECKS, on_device
 from .metric_contract import METRIC_CHECKS

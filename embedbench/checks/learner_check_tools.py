@@ -27,6 +27,7 @@ from embedbench.streams.stream import Stream
 from embedbench.system.cpu_threads import limit_threads
 from embedbench.system.gpu_determinism import repeatable
 
+from .blob_streams import each_kind
 from .check_building_blocks import CheckFailed, demand
 
 SEEDS = Seeds.of(0)
@@ -51,6 +52,9 @@ SMALL: dict[str, Any] = {
     "updates": 2,
 }
 
+TINY: dict[str, Any] = {"trunk": "resnet8", "epochs": 2}
+FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # settings that reveal faults
+
 # Attributes in which tables and views keep copies on a device; on the CPU they share memory.
 COPIES = ("_tensors", "_indices")
 _DEVICE: ContextVar[str] = ContextVar("device", default="cpu")
@@ -69,6 +73,24 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
 
     LEARNER_CHECKS.append(on_one_thread)
     return on_one_thread
+
+
+def kinds_check(check: Callable[[Callable[[], Learner], Stream], None]) -> LearnerCheck:
+    """Make a check of one stream a check on a stream of each kind that a learner takes.
+
+    It gets what makes the learner: on images with settings that reveal faults.
+    """
+
+    @functools.wraps(check)
+    def on_each_kind(cls: type[Learner]) -> None:
+        for kind, stream in each_kind(cls.tags).items():
+            settings = FULL if kind == "images" else {}
+            try:
+                check(functools.partial(small, cls, **settings), stream)
+            except CheckFailed as failure:
+                raise CheckFailed(f"on {kind}: {failure}") from None
+
+    return learner_check(on_each_kind)
 
 
 @contextmanager
@@ -160,7 +182,7 @@ def demand_same_from_seeds(make: Callable[[], Learner], stream: Stream) -> Learn
             random.seed(other)
             np.random.seed(other)  # noqa: NPY002  (a learner may use it, and must not)
             learner = make()
-            answers.append(vars(run(stream, learner)[0]))
+            answers.append([vars(run(stream, learner)[0]), ask(learner, stream)])
     finally:
         torch.set_rng_state(states[0])
         random.setstate(states[1])

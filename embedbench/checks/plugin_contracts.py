@@ -19,24 +19,20 @@ from scipy.io import wavfile
 
 from embedbench.array_types import Array
 from embedbench.engines.engine import Engine
-from embedbench.files.embedding_file import verify
 from embedbench.files.sample_metadata import Samples
 from embedbench.reports.load_results import Run
-from embedbench.reports.trackers import make_tracker, track
+from embedbench.reports.trackers import make_tracker
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
-from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study, parse_settings
 
 from .check_building_blocks import CheckFailed, Checks, applies_where, demand
-from .protocol_cases import small_file
+from .protocol_cases import WIDTH, small_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
-
-    from PIL import Image
 
     from embedbench.extract.backbone import Backbone
     from embedbench.extract.source import Source
@@ -46,7 +42,7 @@ SOURCE_CHECKS = Checks[str]()
 ENGINE_CHECKS = Checks[str]()
 TRACKER_CHECKS = Checks[str]()
 
-# --- backbones: small images or sounds, prepared, computed and made into a file ---
+# --- backbones: small images or sounds, prepared and computed ---
 
 TOLERANCE = 1e-3  # of the largest value: batches of other sizes have other last bits
 MODES = ("RGB", "L", "RGBA", "P", "RGB", "1")  # Pillow's modes of the small images
@@ -58,13 +54,9 @@ def _open_backbone(name: str) -> tuple[Backbone, list[Any]]:
     """A backbone, and small samples for it."""
     from embedbench.extract.open_backbone import open_backbone
 
-    backbone = open_backbone(name, lambda: _images()[0], size=_size(name))
+    size = SQUARE if name == "pixels" else None
+    backbone = open_backbone(name, lambda: _images()[0], size=size)
     return backbone, _sounds() if backbone.takes == "sounds" else _images()
-
-
-def _size(name: str) -> int | None:
-    """The input size that is given: only to our own backbone of images."""
-    return SQUARE if name == "pixels" else None
 
 
 def _images() -> list[Any]:
@@ -84,12 +76,6 @@ def _sounds() -> list[Any]:
         wavfile.write(file, 16_000, draw.integers(-9000, 9000, int(16_000 * seconds), np.int16))
         result.append(file.getvalue())
     return result
-
-
-def _png(image: Image.Image) -> bytes:
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return file.getvalue()
 
 
 def _prepare(backbone: Backbone, contents: list[Any]) -> Array:
@@ -154,28 +140,6 @@ def rows_depend_on_their_samples_alone(name: str) -> None:
     backbone.forward(batch)
     untouched = np.array_equal(batch, kept) and contents == _open_backbone(name)[1]
     demand(untouched, "expected samples and batches as they were, one was changed")
-
-
-@BACKBONE_CHECKS.add
-def it_makes_a_file(name: str) -> None:
-    """`embedbench extract` makes a file of it, twice the same, whose checksums are right."""
-    from embedbench.extract.pipeline import extract
-
-    with TemporaryDirectory() as folder:
-        root = Path(folder) / "source"
-        for i, content in enumerate(_open_backbone(name)[1] * 3):
-            (class_folder := root / f"class {i % 2}").mkdir(parents=True, exist_ok=True)
-            sound = isinstance(content, bytes)
-            path = class_folder / (f"{i}.wav" if sound else f"{i}.png")
-            write_safely(path, content if sound else _png(content))
-        more: dict[str, Any] = {"split": "0.5", "device": "cpu", "notify": lambda _: None}
-        digests = []
-        for out in (Path(folder) / "a.h5", Path(folder) / "b.h5"):
-            file = extract(str(root), out, backbone=name, size=_size(name), **more)
-            damaged = verify(out)
-            demand(not damaged, f"expected a file without damage: {damaged}")
-            digests.append(file.digests)
-        demand(digests[0] == digests[1], f"expected the same digests of two files: {digests}")
 
 
 # --- sources ---
@@ -302,13 +266,13 @@ LOG: dict[str, Any] = {"text": "a\nb", "none": None, "list": [1, [2.5]], "inner"
 
 
 def _runs() -> Path:
-    """Two finished runs, with their references; they last as long as the process."""
-    file = small_file("plain").path
+    """A finished run, with its references; they last as long as the process."""
+    file = small_file("plain", WIDTH).path
     study = Study(
         files=((str(file),),),
         protocols=("incremental-class",),
         learners=("ncm",),
-        seeds=(0, 1),
+        seeds=(0,),
         set=parse_settings(SETTINGS),
     )
     run_grid(resolve(study), file.parent / "runs")
@@ -316,24 +280,12 @@ def _runs() -> Path:
 
 
 @TRACKER_CHECKS.add
-def finished_runs_are_replayed(name: str) -> None:
-    """`embedbench runs track` replays finished runs to it, and no file of a run changes."""
-    runs = _runs()
-    files = [p for place in record_files.find(runs, references=True) for p in place.iterdir()]
-    before, n = [path.read_bytes() for path in files], len(record_files.find(runs))
-    with TemporaryDirectory() as folder:
-        replays = track(runs, [f"{name}:{folder}/target"], notify=lambda _: None)
-    demand(replays == n, f"expected {n} runs to be replayed, got {replays}")
-    after = [path.read_bytes() for path in files]
-    demand(after == before, "expected the runs as they were, a file changed")
-
-
-@TRACKER_CHECKS.add
 def values_stay_untouched(name: str) -> None:
     """It takes any log that JSON can hold, changes nothing that it is given, needs no run."""
-    place = record_files.find(_runs())[0]
+    runs = _runs()
+    place = record_files.find(runs)[0]
     made = record_files.load(place)
-    run, kept = Run.of(made, place, _runs()), made.to_json()
+    run, kept = Run.of(made, place, runs), made.to_json()
     with TemporaryDirectory() as folder:
         make_tracker(f"{name}:{folder}/empty").close()
         tracker = make_tracker(f"{name}:{folder}/target")

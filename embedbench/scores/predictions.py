@@ -5,7 +5,7 @@ describes the layout of `predictions.h5`, so that it can be read without this mo
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +137,8 @@ class Predictions(ArrayFile):
         lower = (unranked | (self.rank < n_seen)).all()
         demand(lower, "rank must be lower than the number of classes seen")
         far = None if self.far_score is None else np.isnan(self.far_score)
-        undefined = {"score": none, "logp": none, "true_logp": unranked, "squares": none}
-        for name, where in {**undefined, "far_logp": far}.items():
+        due: dict[str, Any] = {"score": none, "logp": none, "true_logp": unranked, "squares": none}
+        for name, where in {**due, "far_logp": far}.items():
             values = getattr(self, name)
             if values is not None:
                 demand(np.array_equal(np.isnan(values), where), f"{name} is NaN elsewhere than due")

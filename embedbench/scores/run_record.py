@@ -216,9 +216,10 @@ class UnscoredRun(JsonRecord):
         yield "n_train_by_class", "as many samples as n_train", not by_class or total
         least = min((n for n in self.n_candidates or () if n is not None), default=1)
         yield "each of n_candidates", "1 or more, or null", least > 0
-        held = [v for h in (self, *self.sessions) for v in h.footprint.values()]
-        missing = self.imported is not None  # another tool told no sizes
-        finite = all(0 <= v < math.inf or (missing and math.isnan(v)) for v in held)
+        held = (self.footprint, *(s.footprint for s in self.sessions))
+        missing = self.imported is not None  # other tools may say no sizes
+        sizes = [v for h in held for v in h.values() if not (missing and math.isnan(v))]
+        finite = all(0 <= v < math.inf for v in sizes)
         yield "each of footprint", "a number of bytes: finite, 0 or more", finite
         costs = [c for part in (self.seconds, self.joules) if part for c in vars(part).values()]
         for s in self.sessions:

@@ -21,7 +21,7 @@ from faulty_learners import StateIsNoData
 from honest_learners import HONEST, Good, NeedsId
 
 from embedbench.checks import conformance_suite
-from embedbench.checks.blob_streams import blobs, multilabel_blobs, on_table
+from embedbench.checks.blob_streams import blobs, family_blobs, on_table
 from embedbench.checks.check_building_blocks import (
     CheckFailed,
     NotApplicable,
@@ -42,7 +42,10 @@ from embedbench.checks.learner_contract import (
     same_seed_same_predictions,
     state_round_trips,
 )
-from embedbench.checks.learner_edge_cases import eval_labels_do_not_matter, one_sample
+from embedbench.checks.learner_edge_cases import (
+    eval_labels_do_not_matter,
+    unusual_sessions_are_learned,
+)
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.config.run_seeds import Seeds
@@ -148,7 +151,7 @@ class Bare(Learner):
             "its footprint counts samples",
         ),
         (state_round_trips, StateIsNoData, "'classes' of the state is of type set"),
-        (one_sample, Bare, "write @dataclass over it"),
+        (unusual_sessions_are_learned, Bare, "write @dataclass over it"),
     ],
     ids=name_of,
 )
@@ -199,7 +202,7 @@ def test_what_a_refusal_says(what: str, sentence: str) -> None:
 
 def test_several_labels_are_refused_for_a_learner_of_one() -> None:
     with pytest.raises(UserError, match="one label a sample"):
-        stream_runner.run_stream(multilabel_blobs(Tags()), Good(), Seeds.of(0))
+        stream_runner.run_stream(family_blobs(Tags()), Good(), Seeds.of(0))
 
 
 def test_ids_are_told_where_needed_and_allowed_only() -> None:
