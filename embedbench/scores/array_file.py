@@ -89,18 +89,6 @@ class ArrayFile:
         safe_hdf5.trust(path)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a `predictions.h5`.
-
-        Raises
-        ------
-        UserError
-            The file cannot be read, or holds what no run can have answered.
-        """
-        with readable(path) as f:
-            return cls.read(f)
-
-    @classmethod
     def read(cls, f: h5py.File) -> Self:
         """Read and check an open `predictions.h5`; only inside `readable`."""
         stated = f.attrs.get("format"), f.attrs.get("format_version")
