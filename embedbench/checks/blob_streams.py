@@ -156,9 +156,9 @@ def family_blobs(tags: Tags, size: int = 96, *, n_val: int = 16) -> Stream:
 
 def each_kind(tags: Tags) -> dict[str, Stream]:
     """A small stream of each kind that a learner with these tags takes."""
-    streams = {"vectors": blobs(tags, FEW, 17, n_val=4)}
+    streams = {"vectors": blobs(tags, FEW, 18, n_val=4)}
     if tags.images:
-        streams["images"] = as_images(streams["vectors"])
+        streams["images"] = as_images(blobs(tags, FEW, 17, n_val=4))  # a last batch of one
     if tags.multilabel:
         sets = family_blobs(tags, 24, n_val=8)
         streams["label sets"] = sets.merged() if tags.offline else sets

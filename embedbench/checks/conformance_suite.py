@@ -5,7 +5,6 @@ in the package. A check is one function. The first line of its docstring says wh
 raises `CheckFailed` if the demand is not met, and `NotApplicable` if it does not apply.
 """
 
-import dataclasses
 import inspect
 import time
 import traceback
@@ -79,7 +78,7 @@ def check_text(results: Sequence[CheckResult]) -> str:
 
 
 def check(name: str, device: str = "cpu", kind: str | None = None) -> list[CheckResult]:
-    """Check anything by its name, or all our metrics by the name "metrics".
+    """Check anything by its name.
 
     Parameters
     ----------
@@ -91,15 +90,9 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Check
     kind : str or None
         One of `plugins.KINDS`; None: the one that has the name.
     """
-    kind = "metrics" if name == "metrics" else kind_of(name, kind)
+    kind = kind_of(name, kind)
     if device != "cpu" and kind != "learners":
         raise UserError(f"{name} is checked on no device; leave out --device {device}")
-    if name == "metrics":
-        return [
-            dataclasses.replace(r, name=f"{each}: {r.name}")
-            for each, metric in all_metrics().items()
-            for r in run_checks(METRIC_CHECKS, metric)
-        ]
     checks, subject, _ = CONTRACTS[kind]
     with on_device(device):
         return run_checks(checks, subject(name))
@@ -168,9 +161,7 @@ def kind_of(name: str, kind: str | None) -> str:
     by_kind = {k: {*ours, *plugins.entry_points_by_name(k)} for k, (*_, ours) in CONTRACTS.items()}
     kinds = [k for k, known in by_kind.items() if {head, head.replace("_", "-")} & known]
     if not kinds and ":" not in head:
-        error = unknown(
-            "name", head, ["metrics", *(n for known in by_kind.values() for n in known)]
-        )
+        error = unknown("name", head, set[str]().union(*by_kind.values()))
         raise UserError(f"{error} Code of yours is named {plugins.BY_PATH}.")
     kinds = kinds or _kinds_of_thing(plugins.outside(head))
     if len(kinds) != 1:

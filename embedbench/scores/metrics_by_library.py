@@ -3,7 +3,7 @@
 "Accuracy" and "forgetting" are computed in several ways under one name. Every definition here is
 applied to the same answers, so that whatever differs is the definition. Libraries as of November
 2026: Avalanche 0.6.0, Continuum 1.2.7, and the public repositories of FACIL, PyCIL, Mammoth and
-online-continual-learning (OCL); names without a library are our metrics.
+online-continual-learning (OCL).
 
 What is not reproduced: PyCIL rounds every percentage to two decimals before it averages, and counts
 groups of `increment` classes instead of sessions; Avalanche and OCL let a learner answer classes
@@ -19,6 +19,7 @@ import numpy as np
 
 from embedbench.array_types import Floats
 
+from . import metrics
 from .predictions import Predictions
 from .single_label_scores import score_matrix
 
@@ -29,11 +30,10 @@ class Scores:
     """The material of the definitions, from one run with one eval set a session."""
 
     def __init__(self, p: Predictions) -> None:
-        sample, by_class = score_matrix(p, "accuracy"), score_matrix(p, "class_accuracy")
-        self.R, self.alpha = sample.R, sample.pooled[sample.ends]  # (T, T), (T,)
-        self.within, self.by_class = score_matrix(p, "within_accuracy").R, by_class.R
-        self.class_alpha = by_class.pooled[by_class.ends]
-        self.n_classes = sample.n_classes  # (T,) classes of each session
+        names = ("accuracy", "class_accuracy", "within_accuracy")
+        self.matrices = {name: score_matrix(p, name) for name in names}
+        sample = self.matrices["accuracy"]
+        self.R, self.n_classes = sample.R, sample.n_classes  # (T, T), (T,)
         self.lower = [row[: i + 1] for i, row in enumerate(self.R)]  # up to session i
         # (T,) mean recall over the classes of all sessions, also of those to come
         last = np.full_like(p.session, len(p.set_classes) - 1)
@@ -41,11 +41,17 @@ class Scores:
         self.whole = everything[sample.ends]
 
 
-def _forgetting(R: Floats, *, until: int = 0, sessions: int | None = None) -> float:
+def _ours(metric: metrics.Metric, score: str) -> tuple[str, Callable[[Scores], float]]:
+    """Name and function of a metric of ours, of a base score."""
+    reference = metrics.Reference()
+    return f"{metric.__name__} of `{score}`", lambda s: metric(s.matrices[score], reference)
+
+
+def _forgetting(R: Floats, *, until: int = 1, sessions: int | None = None) -> float:
     """Mean over sessions but the last of the drop from the best score since they were learned.
 
-    `until`: the best score is sought before the last session; 1: up to it, so that no session
-    counts below 0; -1: before the one before it. `sessions`: to divide by instead.
+    `until`: the best score is sought up to the last session, so that no session counts below 0; -1:
+    before the one before it. `sessions`: to divide by instead.
     """
     L = len(R) - 1
     if L < 1:
@@ -63,134 +69,118 @@ def _since(R: Floats, gap: int) -> float:
     return sum(result) / (T * (T - 1) / 2)
 
 
-def _bwt(s: Scores) -> float:
-    return float(np.mean(s.R[-1, :-1] - np.diagonal(s.R)[:-1])) if len(s.R) > 1 else math.nan
-
-
-# name; formula, where R[i, j] is per-sample accuracy on session j after session i and α_i that on
-# all sessions so far; who computes it under which name; and how
+# name; who computes it under which name; formula, where R[i, j] is per-sample accuracy on session j
+# after session i and α_i that on all sessions so far, or the metric of ours; and how
 Definition = tuple[str, str, str, Callable[[Scores], float]]
 DEFINITIONS: dict[str, tuple[Definition, ...]] = {
     "accuracy": (
         (
             "final, per class",
-            "mean recall of all classes after session L",
-            "final_accuracy",
-            lambda s: float(s.class_alpha[-1]),
+            "Kemker et al. 2018",
+            *_ours(metrics.final_accuracy, "class_accuracy"),
         ),
         (
             "final, per sample",
-            "α_L",
-            "Avalanche: StreamAccuracy; Continuum: Logger.accuracy; PyCIL: accuracy total; "
-            "final_accuracy of `accuracy`",
-            lambda s: float(s.alpha[-1]),
+            "Avalanche: StreamAccuracy; Continuum: Logger.accuracy; PyCIL: accuracy total",
+            *_ours(metrics.final_accuracy, "accuracy"),
         ),
         (
             "mean over sessions",
-            "1/T Σ_j R[L, j]",
-            "FACIL: avg_accs_tag; Mammoth: Class-IL mean accuracy; OCL: avg_end_acc; "
-            "average_accuracy of `accuracy`",
-            lambda s: float(np.mean(s.R[-1])),
+            "FACIL: avg_accs_tag; Mammoth: Class-IL mean accuracy; OCL: avg_end_acc",
+            *_ours(metrics.average_accuracy, "accuracy"),
         ),
         (
             "mean over sessions, by their classes",
-            "Σ_j c_j R[L, j] / Σ_j c_j, c_j classes of session j",
             "FACIL: wavg_accs_tag",
+            "Σ_j c_j R[L, j] / Σ_j c_j, c_j classes of session j",
             lambda s: float(np.average(s.R[-1], weights=s.n_classes)),
         ),
         (
             "mean over sessions, session known",
-            "1/T Σ_j R[L, j], answers within the session",
             "FACIL: avg_accs_taw; Mammoth: Task-IL mean accuracy",
-            lambda s: float(np.mean(s.within[-1])),
+            *_ours(metrics.average_accuracy, "within_accuracy"),
         ),
         (
             "average incremental",
-            "1/T Σ_i α_i",
-            "PyCIL: Average Accuracy; Continuum: Logger.average_incremental_accuracy; "
-            "average_incremental_accuracy of `accuracy`",
-            lambda s: float(np.mean(s.alpha)),
+            "PyCIL: Average Accuracy; Continuum: Logger.average_incremental_accuracy",
+            *_ours(metrics.average_incremental_accuracy, "accuracy"),
         ),
         (
             "average incremental, sessions alike",
-            "1/T Σ_i 1/(i+1) Σ_{j≤i} R[i, j]",
             "OCL: avg_acc",
+            "1/T Σ_i 1/(i+1) Σ_{j≤i} R[i, j]",
             lambda s: float(np.mean([np.mean(row) for row in s.lower])),
         ),
         (
             "mean of the lower triangle",
-            "2/(T(T+1)) Σ_i Σ_{j≤i} R[i, j]",
             "Continuum: accuracy_A; Díaz-Rodríguez et al. 2018",
+            "2/(T(T+1)) Σ_i Σ_{j≤i} R[i, j]",
             lambda s: float(np.mean(np.concatenate(s.lower))),
         ),
         (
             "average of all classes, also future ones",
-            "1/T Σ_i mean recall of the classes of all T sessions after session i",
             "Avalanche: amca_metrics",
+            "1/T Σ_i mean recall of the classes of all T sessions after session i",
             lambda s: float(np.mean(s.whole)),
         ),
     ),
     "forgetting": (
         (
             "from the best before, per class",
-            "1/L Σ_{j<L} (max_{j≤l<L} R[l, j] - R[L, j]), R mean recall",
-            "average_forgetting",
-            lambda s: _forgetting(s.by_class),
+            "Chaudhry et al. 2018, Eq. 3",
+            *_ours(metrics.average_forgetting, "class_accuracy"),
         ),
         (
             "from the best before",
-            "1/L Σ_{j<L} (max_{j≤l<L} R[l, j] - R[L, j])",
-            "FACIL: TAg Forg; average_forgetting of `accuracy`; Chaudhry et al. 2018, Eq. 3",
-            lambda s: _forgetting(s.R),
+            "FACIL: TAg Forg; Chaudhry et al. 2018, Eq. 3",
+            *_ours(metrics.average_forgetting, "accuracy"),
         ),
         (
             "from the best before, session known",
-            "the same, answers within the session",
             "FACIL: TAw Forg",
-            lambda s: _forgetting(s.within),
+            *_ours(metrics.average_forgetting, "within_accuracy"),
         ),
         (
             "from the best, the last included",
-            "1/L Σ_{j<L} (max_{j≤l≤L} R[l, j] - R[L, j])",
             "PyCIL: trainer Forgetting; Mammoth: utils.metrics.forgetting",
-            lambda s: _forgetting(s.R, until=1),
+            "1/L Σ_{j<L} (max_{j≤l≤L} R[l, j] - R[L, j])",
+            lambda s: _forgetting(s.R),
         ),
         (
             "from the best, over all sessions",
-            "1/T Σ_{j≤L} (max_{j≤l≤L} R[l, j] - R[L, j]), 0 for the last",
             "OCL: avg_fgt before its pull request 23",
-            lambda s: _forgetting(s.R, until=1, sessions=len(s.R)),
+            "1/T Σ_{j≤L} (max_{j≤l≤L} R[l, j] - R[L, j]), 0 for the last",
+            lambda s: _forgetting(s.R, sessions=len(s.R)),
         ),
         (
             "from the first",
-            "1/L Σ_{j<L} (R[j, j] - R[L, j])",
             "Avalanche: StreamForgetting",
-            lambda s: -_bwt(s),
+            "1/L Σ_{j<L} (R[j, j] - R[L, j])",
+            lambda s: -metrics.bwt(s.matrices["accuracy"], metrics.Reference()),
         ),
         (
             "two sessions left out",
-            "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
             "Continuum 1.2.7: metrics.forgetting (its issue 281)",
+            "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
             lambda s: _forgetting(s.R, until=-1),
         ),
     ),
     "backward transfer": (
         (
             "at the end",
-            "1/L Σ_{j<L} (R[L, j] - R[j, j])",
-            "Mammoth: utils.metrics.backward_transfer; Avalanche: StreamBWT; bwt of `accuracy`",
-            _bwt,
+            "Mammoth: utils.metrics.backward_transfer; Avalanche: StreamBWT",
+            *_ours(metrics.bwt, "accuracy"),
         ),
         (
             "over all sessions",
-            "2/(T(T-1)) Σ_i Σ_{j<i} (R[i, j] - R[j, j])",
             "OCL: before negative values become 0; Díaz-Rodríguez et al. 2018",
+            "2/(T(T-1)) Σ_i Σ_{j<i} (R[i, j] - R[j, j])",
             lambda s: _since(s.R, 1),
         ),
         (
             "over all sessions, the newest pairs left out",
-            "2/(T(T-1)) Σ_i Σ_{j<i-1} (R[i, j] - R[j, j])",
             "Continuum 1.2.7: metrics.backward_transfer",
+            "2/(T(T-1)) Σ_i Σ_{j<i-1} (R[i, j] - R[j, j])",
             lambda s: _since(s.R, 2),
         ),
     ),
@@ -206,7 +196,7 @@ def audit(p: Predictions) -> list[dict[str, Any]]:
     scores, result = Scores(p), list[dict[str, Any]]()
     for group, definitions in DEFINITIONS.items():
         known: list[float] = []
-        for name, formula, sources, compute in definitions:
+        for name, sources, formula, compute in definitions:
             value = compute(scores)
             if not (math.isnan(value) or any(abs(v - value) < EQUAL for v in known)):
                 known.append(value)

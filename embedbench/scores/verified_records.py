@@ -2,7 +2,7 @@
 
 `Checker` is for reports, `rescore` for `embedbench score`. What is recomputed depends on the bytes
 of the record, of its predictions and of those of its references, and on the code of this room: a
-`Checker` keeps its outcome under these in the user's cache directory, and never under the runs.
+`Checker` keeps under these, in the user's cache directory, that a record agrees.
 """
 
 import functools
@@ -26,7 +26,7 @@ from .offline_references import MISSING
 from .run_flags import FLAGS
 from .run_record import BaseScore, RunRecord
 
-KIND = "metrics"  # of what is kept in the cache
+KIND, AGREES = "metrics", "agrees"  # what is kept in the cache, of what agrees
 RELATIVE = 1e-9
 # the absolute one is for differences that should be 0
 CLOSE: dict[str, Any] = {"rtol": RELATIVE, "atol": 1e-12, "equal_nan": True}
@@ -56,17 +56,15 @@ class Checker:
         root = home(kept, place, self.root)
         pins = [self._reference(root, run) for run in kept.reference.runs]
         key = outcome_key(data, record_files.predictions_sha256(place, kept), *pins)
-        outcome = user_cache.load(KIND, key)
-        if not isinstance(outcome, dict):
-            again, seen = recompute_record(kept, place, root)
-            more = take_unrecomputed(kept, again).to_json() if seen.new else None
-            outcome = {"differs": seen.describe(), "record": more}
-            user_cache.save(KIND, key, outcome)
-        if differs := outcome.get("differs"):
-            raise UserError(f"{place}: {differs}; embedbench score names them all")
-        if (more := outcome.get("record")) is None:
+        if user_cache.load(KIND, key) == AGREES:
             return kept
-        return replace(RunRecord.from_json(more, str(place)), run=kept.run)
+        again, seen = recompute_record(kept, place, root)
+        if seen.differs:
+            raise UserError(f"{place}: {seen.describe()}; embedbench score names them all")
+        if seen.new:
+            return take_unrecomputed(kept, again)
+        user_cache.save(KIND, key, AGREES)
+        return kept
 
     def _reference(self, root: Path, run: str) -> str:
         """The SHA-256 of a reference run's predictions; empty if it cannot be used."""

@@ -87,8 +87,8 @@ def test_the_package_is_short() -> None:
         ("mine.metrics:best_class_accuracy", "metrics", 5),
         ("mosaic", None, 3),
         ("lines", None, 1),
-        ("mine.shelf:shelf@shelf", "sources", 3),
-        ("mine.engine:threads", "engines", 2),
+        ("mine.shelf:shelf@shelf", "sources", 2),
+        ("mine.engine:threads", "engines", 1),
     ],
 )
 def test_it_passes_every_check(name: str, kind: str | None, checks: int, mine: Path) -> None:

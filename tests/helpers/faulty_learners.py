@@ -86,7 +86,7 @@ class NeedsAQuestion(Good):
         return super().scores(x)
 
 
-@caught_by("scores are pure")
+@caught_by("scores are pure", "scores ignore how batches are cut")
 class CountsQuestions(Good):
     state: ClassVar[dict[str, str]] = {**Good.state, "asked": "transient"}
     begin: ClassVar = {"asked": 0}

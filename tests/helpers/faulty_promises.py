@@ -134,8 +134,7 @@ ON_SETS = (
     *ON_SETS,
     "scores ignore how batches are cut",
     "footprint counts the state",
-    "rows outside sessions do not matter",
-    "eval labels do not matter",
+    "only sessions so far matter",
 )
 class SaysItTakesManyLabels(Good):
     tags: ClassVar[Tags] = Tags(multilabel=True)
