@@ -174,10 +174,7 @@ def samples_form_a_data_set(name: str) -> None:
 
 @SOURCE_CHECKS.add
 def samples_can_be_read(name: str) -> None:
-    """Samples are images within our bounds, sounds or texts, the same in every thread.
-
-    What must be read in order is read once.
-    """
+    """Samples are images within our bounds, sounds or texts, the same in every thread."""
     from embedbench.extract.sound_files import read_sound
     from embedbench.extract.source import open_image
 
@@ -190,10 +187,9 @@ def samples_can_be_read(name: str) -> None:
             read_sound(content, 10)
         elif made.holds != "texts":
             open_image(content).load()
-    if not made.in_order:
-        with ThreadPoolExecutor(4) as pool:
-            same = [*pool.map(made.read, some * 4)] == contents * 4
-        demand(same, "expected the same samples in every thread, got others")
+    with ThreadPoolExecutor(4) as pool:
+        same = [*pool.map(made.read, some * 4)] == contents * 4
+    demand(same, "expected the same samples in every thread, got others")
 
 
 # --- engines ---

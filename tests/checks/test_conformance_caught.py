@@ -143,14 +143,14 @@ SPOILED: dict[str, tuple[type[Any], Callable[[Stream], Stream], set[str]]] = {
         _tests_on_train,
         {"train and test are disjoint", "counts are exact", "merged ignores the order"},
     ),
-    "teaches a false label": (IIRC, _false_label, {"label sets are the files"}),
-    "shows a label too early": (IIRC, _leaf_too_early, {"label sets never reveal the future"}),
+    "teaches a false label": (IIRC, _false_label, {"samples are the files"}),
+    "shows a label too early": (IIRC, _leaf_too_early, {"labels never reveal the future"}),
     "asks what was taught": (
         IIRC,
         _asks_what_was_taught,
-        {"label sets keep their roles", "train and test are disjoint"},
+        {"train and test are disjoint"},
     ),
-    "merges no leaves": (IIRC, _incomplete_whole, {"label sets merge to the complete ones"}),
+    "merges no leaves": (IIRC, _incomplete_whole, {"merged ignores the order"}),
     "drops a sample": (Permutation, _last_dropped, {"counts are exact"}),
     "drops samples": (
         IncrementalClass,
