@@ -64,12 +64,9 @@ def check_text(results: Sequence[CheckResult]) -> str:
             continue
         lines.append(f"{'ok    ' if r.passed else 'FAILED'}  {r.name}  ({r.seconds:.1f} s)")
         if not r.passed:
-            again = r.message == message  # one error may end many checks
+            said = "the same" if r.message == message else r.message  # one error may end many
+            lines += [f"        demanded: {r.demand}", f"        {said}"]
             message = r.message
-            lines += [
-                f"        demanded: {r.demand}",
-                f"        {'the same' if again else message}",
-            ]
     asked = [r.passed for r in results if r.applies]
     rest = len(results) - len(asked)
     total = f"{sum(asked)} of {len(asked)} checks passed"
@@ -165,9 +162,7 @@ def kind_of(name: str, kind: str | None) -> str:
         raise UserError(f"{error} Code of yours is named {plugins.BY_PATH}.")
     kinds = kinds or _kinds_of_thing(plugins.outside(head))
     if len(kinds) != 1:
-        raise UserError(
-            f"what {head} is cannot be told; say it with --kind: {', '.join(CONTRACTS)}"
-        )
+        raise UserError(f"say by --kind what {head} is, one of {', '.join(CONTRACTS)}")
     return kinds[0]
 
 

@@ -273,7 +273,7 @@ def _said(name: str, kind: str | None) -> str:
 
 def test_what_cannot_be_told_apart_is_asked_for() -> None:
     for name, kind, sentence in (
-        (f"{HERE}:twice", None, "must be said by --kind"),
+        (f"{HERE}:twice", None, "say by --kind what"),
         (f"{HERE}:twice", "metricks", "unknown kind 'metricks'. Did you mean 'metrics'"),
         ("mosiac", None, "unknown name 'mosiac'"),
         (f"{HERE}:twice", "backbones", "is not a subclass of embedbench's Backbone"),
