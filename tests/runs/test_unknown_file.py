@@ -246,7 +246,7 @@ def test_files_are_read_as_they_were_written_and_checked(tmp_path: Path) -> None
     for changes, reason in (
         ({"far_ids": None}, "only all of far_ids, far_score"),
         ({"far_logp": None}, "far_logp must be there"),
-        ({"far_score": gone}, "far_logp must be NaN exactly where far_score is"),
+        ({"far_score": gone}, "far_logp is NaN elsewhere than due"),
         ({"far_logp": -p.far_logp}, "far_logp must be at most 0"),
     ):
         with pytest.raises(WrongError, match=reason):
