@@ -178,16 +178,18 @@ def _hide(stream: Stream) -> tuple[Stream, Callable[[], None]]:
     The labels of eval sets are moved on by one class. The function is called after each session.
     """
     table, begun = table_of(stream.sessions[0].x), list[Ints]()  # rows of the sessions so far
-    to_come = iter(stream.sessions)
-    sessions = [*stream.sessions]  # changed in place: the runner reads one after the other
+    taught = stream.sessions  # the function keeps no eval set in memory
+    to_come = iter(taught)
+    sessions = [*taught]  # changed in place: the runner reads one after the other
 
     def begin() -> None:
         new = next(to_come, None)
         if new is not None:
             begun.extend((rows_of(new.x), rows_of(new.val_x)))
             noisy = _noise(table, np.concatenate(begun))
-            shown = blob_streams.with_views(stream, lambda v: blob_streams.on_table(v, noisy))
-            sessions[:] = shown.sessions
+            for t, s in enumerate(taught):
+                x, val_x = (blob_streams.on_table(v, noisy) for v in (s.x, s.val_x))
+                sessions[t] = replace(s, x=x, val_x=val_x)
 
     begin()
     noise = _noise(table, np.arange(0))
