@@ -7,7 +7,7 @@ record names the SHA-256 of the predictions, which is compared whenever they are
 import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -124,13 +124,30 @@ def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPre
     made = made or load(directory)
     predictions_sha256(directory, made)
     predictions = load_any(directory / PREDICTIONS)
-    sessions = int(predictions.session[-1]) + 1
-    if sessions != len(made.n_train):
-        raise UserError(
-            f"{directory}: predictions.h5 has {sessions} sessions, record.json "
-            f"{len(made.n_train)}; make that run again with --overwrite"
-        )
+    for key, values, expected in _lists(made, predictions):
+        if isinstance(values, tuple) and len(values) != expected:
+            raise UserError(
+                f"{directory}: {key} has {len(values)} values, and by predictions.h5 it must have "
+                f"{expected}; make that run again with --overwrite"
+            )
     return predictions
+
+
+def _lists(made: UnscoredRun, p: AnyPredictions) -> Iterator[tuple[str, Any, int]]:
+    """Yield the lists of a record by key, and the lengths that they must have."""
+    kept, sessions = made.reference, int(p.session[-1]) + 1
+    yield "n_train", made.n_train, sessions
+    sets, classes = (p.introduces if isinstance(p, LabelSets) else p.set_classes).shape
+    yield "n_candidates", made.n_candidates, sets
+    yield "n_train_by_class", made.n_train_by_class, classes
+    each = sessions if kept.so_far else sets
+    if any(isinstance(runs, tuple) for runs in kept.offline_runs):
+        yield "reference.offline_runs", kept.offline_runs, each
+    for name, ideal in (kept.ideal or {}).items():
+        yield f"reference.ideal.{name}", ideal, each
+    for name, chance in (kept.chance or {}).items():
+        if kept.chance_run is not None:  # or else it is undefined
+            yield f"reference.chance.{name}", chance, min(sessions + 1, sets)
 
 
 def evaluate(
