@@ -20,7 +20,7 @@ from embedbench.streams.class_order import class_order
 from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.stream import Origin, Stream
+from embedbench.streams.stream import Stream
 
 # The published lists: the benchmarks are Tao et al.'s (2020), the lists those of CEC (Zhang et al.,
 # 2021) that later papers use: all training images of session 0, and five of each class after it.
@@ -204,7 +204,7 @@ class FSCIL(Protocol):
             features,
             fitted=fitted,
             notes=notes,
-            origin=Origin(file, self.embedding),
+            origin=(file, self.embedding),
         )
 
     def _listed(self, file: EmbeddingFile, pool: Ints) -> tuple[list[Drawn], tuple[str, ...]]:

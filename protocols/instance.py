@@ -12,7 +12,6 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.feature_tables import Table
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
@@ -91,7 +90,9 @@ class Instance(Protocol):
         table, features, fitted = load_table(
             file, self.scale, np.sort(parts[0]), few=first < self.scale_least
         )
-        pairs = self._sessions(table, file, split, parts)
+        pairs = tools.teach_parts(
+            table, file, split, parts, split.val, all_known=not self._by_class
+        )
         columns = (file.digests["columns"],) if self._by_group else ()
         untimed = self._by_group and "time" not in file.columns
         return self.make_stream(
@@ -138,24 +139,3 @@ class Instance(Protocol):
         _, sizes = np.unique(group, return_counts=True)
         groups = np.split(rows[by_time], np.cumsum(sizes)[:-1])
         return np.concatenate([groups[k] for k in rng.permutation(len(groups))])
-
-    def _sessions(
-        self, table: Table, file: EmbeddingFile, split: tools.Split, parts: list[Ints]
-    ) -> list[tools.Taught]:
-        """The sessions, each with the eval set that counts from it on."""
-        label, known = file.labels, np.arange(file.samples.n_leaves)
-        nothing = known[:0]
-        pairs = []
-        for k, (train, val) in enumerate(
-            zip(parts, tools.deal_validation_rows(label, parts, split.val), strict=True)
-        ):
-            if self._by_class:
-                new = np.unique(label[train])
-                test = split.test[np.isin(label[split.test], new)]
-            else:
-                new = nothing if k else known
-                test = split.test[:0] if k else split.test
-            classes = new if len(test) else nothing
-            rows = tools.Split(train, val, test)
-            pairs.append(tools.make_session(table, file, rows, classes=classes, introduces=new))
-        return pairs

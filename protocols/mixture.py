@@ -18,7 +18,6 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST
 from embedbench.streams import make_sessions as tools
 from embedbench.streams.class_order import class_order
-from embedbench.streams.feature_tables import Table
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
@@ -127,7 +126,7 @@ class Mixture(Protocol):
         sizes = np.unique(file.labels[split.train], return_counts=True)[1]
         few = self._first(sizes) < self.scale_least
         table, features, fitted = load_table(file, self.scale, parts[0], few=few)
-        pairs = self._sessions(table, file, split, parts)
+        pairs = tools.teach_parts(table, file, split, parts, self._held(file, split, parts))
         return self.make_stream(
             tools.flat_spec(table, file),
             pairs,
@@ -173,22 +172,6 @@ class Mixture(Protocol):
         last = n - 1 if self.setting == "long-tailed-shuffled" else whole
         kept = np.minimum(sizes, int(sizes.max() * self.imbalance ** (last / max(n - 1, 1))))
         return tools.mean_rows(kept, whole)
-
-    def _sessions(
-        self, table: Table, file: EmbeddingFile, split: tools.Split, parts: list[Ints]
-    ) -> list[tools.Taught]:
-        """The sessions, each with the eval set of the classes that it introduces."""
-        label, pairs = file.labels, []
-        held = tools.deal_validation_rows(label, parts, self._held(file, split, parts))
-        seen = np.zeros(file.samples.n_leaves, dtype=np.bool_)
-        for train, val in zip(parts, held, strict=True):
-            here = tools.class_mask(file, label[train])
-            new, seen = np.flatnonzero(here & ~seen), seen | here
-            test = split.test[np.isin(label[split.test], new)]
-            classes = new if len(test) else new[:0]
-            rows = tools.Split(train, val, test)
-            pairs.append(tools.make_session(table, file, rows, classes=classes, introduces=new))
-        return pairs
 
     def _held(self, file: EmbeddingFile, split: tools.Split, parts: list[Ints]) -> Ints:
         """Validation rows; a class that lost training samples loses as large a share of them."""

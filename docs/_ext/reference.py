@@ -29,7 +29,6 @@ BEHIND = {
     "View": "streams.view",
     "EvalSet": "streams.stream",
     "StreamSpec": "streams.stream",
-    "Origin": "streams.stream",
     "Context": "learning.learner",
     "Checkpoint": "learning.learner",
     "Footprint": "learning.learner",

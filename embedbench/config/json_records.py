@@ -177,8 +177,20 @@ def _reader(hint: Any) -> Callable[[Any, str], Any]:
     return _read_float if hint is float else functools.partial(_read_scalar, hint)
 
 
-def _read_any(value: Any, path: str) -> Any:
-    _check_any(value, path)
+def _read_any(value: Any, path: str, level: int = 0) -> Any:
+    """Refuse what no code expects in a value of any type: depth, huge integers, broken text."""
+    if level > DEEPEST and isinstance(value, dict | list | tuple):
+        raise _MismatchError(path, f"at most {DEEPEST} levels deep", value)
+    if isinstance(value, dict):
+        for key, part in value.items():
+            _read_any(part, _joined(path, _text(key, path)), level + 1)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _read_any(part, path, level + 1)
+    elif isinstance(value, str | int):
+        _read_scalar(type(value), value, path)
+    elif value is not None and not isinstance(value, float):
+        raise _MismatchError(path, "a value of JSON", value)
     return value
 
 
@@ -210,24 +222,6 @@ def _text(value: str, path: str) -> str:
     if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
         raise _MismatchError(path, "a text of whole characters", ascii(value))
     return value
-
-
-def _check_any(value: Any, path: str, level: int = 0) -> None:
-    """Refuse what no code expects in a value of any type: depth, huge integers, broken text."""
-    if value is None or isinstance(value, float | bool):
-        return
-    if level > DEEPEST:
-        raise _MismatchError(path, f"at most {DEEPEST} levels deep", value)
-    if isinstance(value, dict):
-        for key, part in value.items():
-            _check_any(part, _joined(path, _text(key, path)), level + 1)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            _check_any(part, path, level + 1)
-    elif isinstance(value, str | int):
-        _read_scalar(type(value), value, path)
-    else:
-        raise _MismatchError(path, "a value of JSON", value)
 
 
 def _read_tuple(item: Callable[[Any, str], Any], value: Any, path: str) -> tuple[Any, ...]:

@@ -10,8 +10,6 @@ from embedbench.errors import UserError, short, unknown
 from .describe_settings import REQUIRED, get_default
 from .setting_ranges import _options, field_hints
 
-OTHER_NAMES = {"lambda": "lam", "learning_rate": "lr"}  # what is often typed → our field
-
 
 def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -> Any:
     """Build a dataclass from nested settings; text values are read as the field's type.
@@ -59,7 +57,7 @@ def nearest(cls: type, name: str) -> list[str]:
     ['lam']
     """
     hints, names = field_hints(cls), _init_names(cls)
-    meant = OTHER_NAMES.get(name, name)
+    meant = {"lambda": "lam", "learning_rate": "lr"}.get(name, name)  # what is often typed
     same = [meant] if meant in names else []
     nested = [f"{n}.{meant}" for n in names if meant in _init_names(hints[n].kind)]
     return [*same, *nested] or difflib.get_close_matches(name, names, n=1, cutoff=0.5)

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import Any, Self
 
@@ -32,7 +33,9 @@ class Resources:
         >>> Resources.parse("gpus=0.25,memory=4GB", cpus=2)
         Resources(cpus=2, gpus=0.25, memory=4000000000)
         """
-        read = {"cpus": _cpus, "gpus": _gpus, "memory": _memory}
+        whole = partial(read_whole, name="--resources cpus", least=1, most=MOST_CPUS)
+        read: dict[str, Callable[[str], float]]
+        read = {"cpus": whole, "gpus": _gpus, "memory": _memory}
         given: dict[str, Any] = {"cpus": cpus}
         for name, value in pairs("--resources", [text]).items():
             if name not in read:
@@ -58,10 +61,6 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
         if part:
             read[name] = value
     return read
-
-
-def _cpus(value: str) -> int:
-    return read_whole(value, "--resources cpus", 1, MOST_CPUS)
 
 
 def _gpus(value: str) -> float:

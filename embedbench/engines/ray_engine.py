@@ -67,13 +67,13 @@ class RayExecutor(Executor):
             ray.wait(list(self._pending.values()), num_returns=len(self._pending))
 
     def _settle(self, future: Future[Any], made: Future[Any]) -> None:
-        from ray.exceptions import RayError
+        from ray.exceptions import NodeDiedError, OutOfMemoryError, WorkerCrashedError
 
         self._pending.pop(future, None)
         try:
             future.set_result(unpack(made.result()))
-        except RayError as error:
-            future.set_exception(_meaning(error))
+        except (NodeDiedError, OutOfMemoryError, WorkerCrashedError):
+            future.set_exception(LostTaskError(RETRIES + 1))
         except BaseException as error:
             future.set_exception(error)
 
@@ -130,12 +130,3 @@ def _check_fits(resources: Resources) -> None:
     raise UserError(
         f"no node of the Ray cluster has what a run takes, {takes}; ask for less (--resources)"
     )
-
-
-def _meaning(error: Exception) -> Exception:
-    """Ray's error in our words."""
-    from ray.exceptions import NodeDiedError, OutOfMemoryError, WorkerCrashedError
-
-    if isinstance(error, WorkerCrashedError | NodeDiedError | OutOfMemoryError):
-        return LostTaskError(RETRIES + 1)
-    return error

@@ -17,7 +17,7 @@ from embedbench.files.formats.numpy_files import load_npz
 from embedbench.learning.learner import SCORE_KINDS
 from embedbench.runs import answers_from_scores as scoring
 from embedbench.runs.learner_and_protocol_names import learner_names
-from embedbench.runs.run_dirs import replacing, save_run, tidy
+from embedbench.runs.run_dirs import run_at, save_run, tidy
 from embedbench.scores import record_files
 from embedbench.scores.array_file import WrongError, inside
 from embedbench.scores.predictions import Answers, Predictions
@@ -89,8 +89,7 @@ def import_answers(
                 f"{run_dir} is there already; give another --name or other --set, or add "
                 "--overwrite"
             )
-        with replacing(run_dir, root):
-            save_run(predictions, _unscored(stream, what), run_dir, root)
+        save_run(predictions, _unscored(stream, what), run_dir, root, run_at(run_dir))
     return run_dir
 
 

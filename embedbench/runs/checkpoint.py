@@ -168,9 +168,7 @@ class CheckpointDirectory(Checkpoint):
             "logs": [vars(log) for log in logs],
             "random": checkpoint_state.random_states(self.device),
         }
-        if not (files := self._file(SESSIONS, state)):
-            return
-        self._save(files)
+        self._save({SESSIONS: state})
         if math.isinf(self.seconds):  # it could not be written
             return
         for path in self.directory.glob("fit-*"):
@@ -210,21 +208,13 @@ class CheckpointDirectory(Checkpoint):
             "random": checkpoint_state.random_states(self.device),
             "seconds": self.carried + time.perf_counter() - self._began,
         }
-        self._save(self._file(self._fit, state))
+        self._save({self._fit: state})
 
     def _due(self, last: float) -> bool:
         return ends_soon.is_set() or time.perf_counter() - last >= self.seconds
 
-    def _file(self, name: str, state: dict[str, Any]) -> dict[str, bytes]:
-        """A file to save, by name; none if its state is no data."""
-        try:
-            return {name: checkpoint_state.pack_state(state, self._mark)}
-        except UserError as error:
-            self._give_up(error)
-            return {}
-
-    def _save(self, files: dict[str, bytes]) -> None:
-        """Write files, and after them `begun.json`, without which they do not count.
+    def _save(self, states: dict[str, dict[str, Any]]) -> None:
+        """Write states, and after them `begun.json`, without which they do not count.
 
         Raises
         ------
@@ -234,6 +224,7 @@ class CheckpointDirectory(Checkpoint):
         try:
             if not self._is_mine():
                 raise UserError("another process has taken the run over")
+            files = {n: checkpoint_state.pack_state(s, self._mark) for n, s in states.items()}
             self.directory.mkdir(parents=True, exist_ok=True)
             if not self._is_begun:
                 files = {SESSIONS: self._start, **files}
@@ -242,16 +233,13 @@ class CheckpointDirectory(Checkpoint):
             self._is_begun = True
             begun = _Begun(self.threads, self.resumed, self.decided, FORMAT)
             write_safely(self.directory / BEGUN, json.dumps(vars(begun), indent=1))
-        except (OSError, UserError) as error:
-            self._give_up(error)
+        except (OSError, UserError) as error:  # also of a state that is no data
+            if self.seconds < math.inf:  # once
+                self.notify(f"no checkpoint can be kept, the run goes on without: {error}")
+            self.seconds = math.inf
         self._saved = time.perf_counter()
-        if files and ends_soon.is_set() and self.seconds < math.inf:
+        if states and ends_soon.is_set() and self.seconds < math.inf:
             raise TimeUpError
-
-    def _give_up(self, error: Exception) -> None:
-        if self.seconds < math.inf:  # once
-            self.notify(f"no checkpoint can be kept, the run goes on without: {error}")
-        self.seconds = math.inf
 
     def _read(self, name: str) -> dict[str, Any] | None:
         """The contents of a file; None if there is none."""

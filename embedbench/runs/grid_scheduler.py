@@ -262,7 +262,8 @@ class _Grid:
             try:
                 run = _record_at(run_dir)
                 if run is not None and run.reference.source == "missing":
-                    self._fill(task)
+                    with leases.alone(run_dir):  # another process may be filling it in
+                        verified_records.fill_reference(run_dir, task.root)
             except UserError as e:
                 self.outcome.fail(task.spec, e)
                 continue
@@ -277,18 +278,6 @@ class _Grid:
                 f"asked for now ({others} of {len(self.outcome.run_dirs)} runs); run them again "
                 "with --overwrite, or take another --out"
             )
-
-    def _fill(self, task: Task) -> None:
-        """Fill in the reference of a run, or wait for another process that does."""
-
-        def is_there() -> bool:
-            run = _record_at(task.run_dir)
-            return run is None or run.reference.source != "missing"
-
-        lease = leases.wait(task.lease, is_there, task.label, self.notify)
-        if lease is not None:
-            with lease:
-                verified_records.fill_reference(task.run_dir, task.root)
 
 
 def with_references(

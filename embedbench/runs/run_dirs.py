@@ -5,7 +5,7 @@
 `.seed-0.lease`         the process that works on it, see `embedbench.storage.leases`
 `.seed-0.partial`       its checkpoint; written only by who holds the lease
 `.seed-0.WRITER.tmp`    a run while it is written
-`.seed-0.WRITER.old`    the run that `--overwrite` replaces, until the new one is finished
+`.seed-0.WRITER.old`    the run that `--overwrite` replaces, in the moment in which it does
 ======================  ===============================================================
 """
 
@@ -13,7 +13,7 @@ import contextlib
 import errno
 import glob
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.run_record import UnscoredRun
-from embedbench.scores.verified_records import fill_reference
+from embedbench.scores.verified_records import fill_reference, remember
 from embedbench.storage import atomic_write, leases, user_cache, value_digest
 
 from .run_spec import RunSpec, Spec
@@ -69,13 +69,15 @@ def run_at(run_dir: Path) -> str | None:
         return None
 
 
-def publish(made: Path, run_dir: Path, root: Path) -> bool:
+def publish(made: Path, run_dir: Path, root: Path, replaces: str | None = None) -> bool:
     """Rename a complete run to `run_dir`; a finished one that is there already is kept instead.
 
     `made` lies beside `run_dir` and is gone afterwards. The directories from `root`, that of all
-    runs, are synced. Returns whether it is the run in `run_dir` now.
+    runs, are synced. The run of which `run_at` says `replaces` makes way. Returns whether it is the
+    run in `run_dir` now.
     """
     atomic_write.sync_path(made)
+    old: Path | None = None
     while True:
         try:
             made.rename(run_dir)
@@ -83,25 +85,30 @@ def publish(made: Path, run_dir: Path, root: Path) -> bool:
         except OSError as error:
             if error.errno not in TAKEN:
                 raise
-        if record_files.is_finished(run_dir):
+        if not record_files.is_finished(run_dir):
+            _discard(run_dir, root)
+        elif replaces is not None and run_at(run_dir) == replaces:
+            old = atomic_write.temporary_name(run_dir).with_suffix(".old")
+            run_dir.rename(old)
+        else:
             shutil.rmtree(made, ignore_errors=True)
             return False
-        _discard(run_dir, root)
     for directory in run_dir.parents:
         atomic_write.sync_path(directory)
         if directory == root:
             break
+    if old is not None:
+        atomic_write.remove(old)
     return True
 
 
-def set_aside(run_dir: Path) -> Path:
-    """Give a finished run, which is to be replaced, another name; returns the name."""
-    aside = atomic_write.temporary_name(run_dir).with_suffix(".old")
-    run_dir.rename(aside)
-    return aside
-
-
-def save_run(predictions: AnyPredictions, unscored: UnscoredRun, run_dir: Path, root: Path) -> bool:
+def save_run(
+    predictions: AnyPredictions,
+    unscored: UnscoredRun,
+    run_dir: Path,
+    root: Path,
+    replaces: str | None = None,
+) -> bool:
     """Score predictions and publish them as a run; a finished one there is kept, see `publish`."""
     made = atomic_write.temporary_name(run_dir)
     made.mkdir(parents=True)
@@ -111,30 +118,18 @@ def save_run(predictions: AnyPredictions, unscored: UnscoredRun, run_dir: Path, 
         kept = None if getattr(predictions, "rank", None) is None else "full"
         run = replace(unscored, predictions_sha256=sha256, answers=kept)
         record_files.save(record_files.evaluate(run, made, root, run_dir), made)
-        return publish(made, run_dir, root)
+        if is_ours := publish(made, run_dir, root, replaces):
+            remember(run_dir, root)
+        return is_ours
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
 
 
-@contextlib.contextmanager
-def replacing(run_dir: Path, root: Path) -> Iterator[None]:
-    """Put a finished run aside while another is published; it comes back if that fails."""
-    old = None if run_at(run_dir) is None else set_aside(run_dir)
-    try:
-        yield
-    except BaseException:
-        if old is not None and old.exists():
-            publish(old, run_dir, root)
-        raise
-    if old is not None:
-        atomic_write.remove(old)
-
-
 def tidy(run_dir: Path, root: Path) -> None:
     """Clear up what processes that have ended left beside a run; its lease must be held.
 
-    A run that was put aside to be replaced comes back if nothing has replaced it.
+    A run that was being replaced comes back if nothing has replaced it.
     """
     for old in run_dir.parent.glob(f".{glob.escape(run_dir.name)}.*.old"):
         with contextlib.suppress(FileNotFoundError):  # its process puts it back itself

@@ -8,7 +8,6 @@ import dataclasses
 import inspect
 import platform
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,9 +45,7 @@ def run_one(task: Task, threads: int, notify: Notify) -> bool:
         try:
             if task.anew:
                 atomic_write.remove(task.checkpoint)
-            replaced = run_dirs.replacing(task.run_dir, task.root) if task.anew else nullcontext()
-            with replaced:
-                execute(task, threads, notify, lease)
+            execute(task, threads, notify, lease)
         except Exception:
             if lease.is_mine():
                 raise
@@ -80,7 +77,7 @@ def execute(
     if isinstance(predictions, Predictions) and predictions.rank is not None:
         predictions = replace(predictions, group=task.group_samples(predictions.ids))
     unscored = _unscored(task, sessions, checkpoint)
-    if not run_dirs.save_run(predictions, unscored, task.run_dir, task.root):
+    if not run_dirs.save_run(predictions, unscored, task.run_dir, task.root, task.replaces):
         notify(f"another process has finished {task.label} first; its run is kept")
     checkpoint.clear()
 

@@ -18,7 +18,9 @@ def described_stream(task: Task) -> dict[str, Any]:
     spec, stream, files = task.spec, task.stream, task.files
     protocol = spec.protocol.settings
     order = protocol.order_record()
-    classes = [stream.classes] if stream.classes else [_leaves(file) for file in files]
+    classes = (
+        [stream.classes] if stream.classes else [f.classes[: f.samples.n_leaves] for f in files]
+    )
     return {
         "schema": run_record.SCHEMA,
         "protocol": spec.protocol.name,
@@ -60,10 +62,6 @@ def _file_info(file: EmbeddingFile, name: str) -> run_record.FileInfo:
     if source is None:  # of the package
         return dataclasses.replace(made, url=name)
     return dataclasses.replace(made, url=source.url, commit=source.commit, sha256=source.sha256)
-
-
-def _leaves(file: EmbeddingFile) -> Sequence[str]:
-    return file.classes[: file.samples.n_leaves]
 
 
 def _seen(task: Task, classes: Sequence[Sequence[str]]) -> list[str]:

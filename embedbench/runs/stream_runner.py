@@ -301,7 +301,7 @@ def pretrained_head(learner: contract.Learner, stream: Stream) -> Float32s | Non
 def _base_classes(stream: Stream) -> list[str]:
     """Names of the classes of the base session, in the order of their numbers."""
     assert stream.origin is not None
-    return [stream.origin.file.classes[c] for c in np.unique(stream.sessions[0].y)]
+    return [stream.origin[0].classes[c] for c in np.unique(stream.sessions[0].y)]
 
 
 def _head_misfit(
@@ -310,8 +310,8 @@ def _head_misfit(
     """Why a head of `shape`, (k, d), is not one of the base session's, and what to do; or ""."""
     if stream.origin is None:
         return "needs a stream of one file that says which it is of: take --protocol fscil"
-    file, first = stream.origin.file, stream.sessions[0]
-    if stream.origin.embedding != FINAL or stream.fitted:
+    (file, embedding), first = stream.origin, stream.sessions[0]
+    if embedding != FINAL or stream.fitted:
         return (
             "classifies the final embedding as it is: drop protocol.embedding, add --set "
             "protocol.scale=none"

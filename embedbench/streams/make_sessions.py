@@ -136,6 +136,31 @@ def deal_validation_rows(labels: Ints, parts: Sequence[Ints], held: Ints) -> lis
     return [np.sort(np.concatenate([held[:0], *rows])) for rows in out]
 
 
+def teach_parts(
+    table: Table,
+    file: EmbeddingFile,
+    split: Split,
+    parts: Sequence[Ints],
+    held: Ints,
+    *,
+    all_known: bool = False,
+) -> list[Taught]:
+    """A session for each of the `parts`, training rows in their order, with its validation rows.
+
+    Each introduces, and tests, the classes that no earlier one taught; with `all_known` the first
+    does so for all classes. `held` (n,) are the validation rows, which are dealt out.
+    """
+    labels, pairs = file.labels, []
+    seen = np.zeros(file.samples.n_leaves, dtype=np.bool_)
+    for train, val in zip(parts, deal_validation_rows(labels, parts, held), strict=True):
+        here = np.ones_like(seen) if all_known else class_mask(file, labels[train])
+        new, seen = np.flatnonzero(here & ~seen), seen | here
+        test = split.test[np.isin(labels[split.test], new)]
+        rows, tested = Split(train, val, test), new if len(test) else new[:0]
+        pairs.append(make_session(table, file, rows, classes=tested, introduces=new))
+    return pairs
+
+
 def limit_losses(pairs: list[Taught], loss: str) -> list[Taught]:
     """The sessions of a stream, in order, with the classes that their losses may use.
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from embedbench.array_types import Array, Bools, Ints, Labels
-from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.storage.value_digest import digest
 
 from .feature_tables import Scaling
@@ -112,14 +112,6 @@ class StreamSpec:
     scaling: Scaling | None = None
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The one file behind a stream, and the table of it that is the embedding."""
-
-    file: EmbeddingFile
-    embedding: str = FINAL
-
-
 @dataclass(frozen=True, repr=False)
 class Stream:
     """A stream is a value: sessions, eval sets, and four digests.
@@ -158,8 +150,9 @@ class Stream:
         single-label stream.
     classes, parents : tuple of str, array of int or None
         Names of the C classes and the class above each one, -1 at the top.
-    origin : Origin or None
-        The one file behind the stream, for the runner; None: several, or the protocol names none.
+    origin : tuple or None
+        The one file behind the stream and the name of its embedding, for the runner; None: several
+        files, or the protocol names none.
     ordered : bool
         Whether the samples of a session come in the order of its rows. If not, the runner shuffles
         them before it cuts batches.
@@ -189,7 +182,7 @@ class Stream:
     whole: Sequence[Session] = ()
     classes: tuple[str, ...] = ()
     parents: Ints | None = None
-    origin: Origin | None = None
+    origin: tuple[EmbeddingFile, str] | None = None
     ordered: bool = False
     task_free: bool = False
     so_far: bool = False

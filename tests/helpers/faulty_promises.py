@@ -124,18 +124,13 @@ class SaysItNeedsLayers(Good):
 
 
 ON_SETS = (
-    "learns blobs",
-    "same seed same predictions",
-    "state round trips",
+    "label sets are learned",
+    "label sets follow the seeds",
+    "label sets go on from a state",
 )
 
 
-@caught_by(
-    *ON_SETS,
-    "scores ignore how batches are cut",
-    "footprint counts the state",
-    "only sessions so far matter",
-)
+@caught_by(*ON_SETS, "rows outside sessions do not matter", "eval labels do not matter")
 class SaysItTakesManyLabels(Good):
     tags: ClassVar[Tags] = Tags(multilabel=True)
 
@@ -145,7 +140,7 @@ class SaysItTakesManyLabels(Good):
         return super().learn(session, ctx)
 
 
-@caught_by("learns blobs")
+@caught_by("label sets are learned")
 class TakesTheFirstOfManyLabels(ManyLabels):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         y = session.y
@@ -161,7 +156,7 @@ class DrawsWhereLabelsAreSets(ManyLabels):
         return super().learn(session, ctx)
 
 
-@caught_by("state round trips")
+@caught_by("label sets go on from a state")
 class ForgetsWhichSetsCame(ManyLabels):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -174,7 +169,7 @@ class ForgetsWhichSetsCame(ManyLabels):
         return super().learn(session, ctx)
 
 
-@caught_by("learns blobs")
+@caught_by("whole sessions are learned")
 class LearnsBatchesOnly(Good):
     tags: ClassVar[Tags] = Tags(online=True)
 

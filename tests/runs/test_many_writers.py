@@ -272,7 +272,7 @@ def test_a_failure_after_the_lease_was_lost_is_none(
 # --- --overwrite ----------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_replaced_is_aside_until_the_new_one_is_finished(
+def test_a_run_that_is_replaced_is_there_until_the_new_one_is_finished(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
@@ -281,13 +281,12 @@ def test_a_run_that_is_replaced_is_aside_until_the_new_one_is_finished(
     there: list[str] = []
     before_each_run(monkeypatch, lambda _: there.extend(names(place.parent)))
     run_grid(cells[:1], tmp_path, overwrite=True)
-    beside = {re.sub(r"0\..*\.old", "0.WRITER.old", name) for name in there}
-    assert beside == {".seed-0.WRITER.old", ".seed-0.lease"}
+    assert there == [".seed-0.lease", "seed-0"]
     assert names(place.parent) == ["seed-0"]
     assert (place / "record.json").read_text() != text  # other seconds
 
 
-def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
+def test_a_run_stays_if_the_one_that_replaces_it_fails(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
@@ -298,14 +297,14 @@ def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
     assert tree(place.parent) == before
 
 
-def test_what_stopped_workers_put_aside_comes_back(
+def test_what_stopped_workers_leave_is_cleared_up(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C stops the workers at once; they release nothing."""
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
 
     def stopped(*_: Any) -> None:
-        run_dirs.set_aside(place)
+        place.rename(place.with_name(".seed-0.north-1-ab.old"))
         place.with_name(".seed-0.north-1-ab.tmp").mkdir()
         raise KeyboardInterrupt
 
@@ -320,7 +319,7 @@ def test_what_a_killed_process_put_aside_is_kept_by_the_next(
     cells: list[RunSpec], made: list[str], tmp_path: Path
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
-    assert re.fullmatch(r"\.seed-0\..+\.old", run_dirs.set_aside(place).name)
+    place.rename(place.with_name(".seed-0.north-1-ab.old"))
     made.clear()
     outcome = run_grid(cells[:1], tmp_path)
     assert (outcome.run_dirs, outcome.skipped, outcome.elsewhere) == ([place], 2, 0)

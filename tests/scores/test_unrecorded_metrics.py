@@ -25,6 +25,7 @@ from embedbench.scores.unrecorded_metrics import (
     windowed_forgetting,
     with_outside,
 )
+from embedbench.scores.verified_records import rescore
 
 HERE = __name__
 
@@ -40,6 +41,11 @@ spread.lower_is_better = True  # type: ignore[attr-defined]
 def fails(scores: Any, reference: Any) -> float:
     """Fails."""
     raise ZeroDivisionError("no session")
+
+
+def one(scores: Any) -> float:
+    """Takes no reference."""
+    return 1.0
 
 
 @pytest.fixture
@@ -72,6 +78,17 @@ def test_it_is_a_column_and_never_in_a_record(runs: Path) -> None:
     assert all(study.mean(best) <= study.mean(other) for other in study.learners)
 
 
+def test_score_prints_it_and_updates_nothing_of_it(runs: Path) -> None:
+    place = runs / "stream-1" / "mlp" / "seed-0"
+    metrics = outside_metrics([f"{HERE}:spread"], lambda _: None)
+    result = rescore(place, runs, update=True, metrics=metrics)
+    assert result.agrees
+    assert result.outside is not None
+    assert 0 <= result.outside[f"{HERE}:spread"] <= 1
+    assert f"{HERE}:spread" not in record_files.load(place).metrics
+    assert rescore(place, runs).to_json().get("outside") is None
+
+
 def test_one_that_fails_is_nan_and_said_once(runs: Path) -> None:
     said: list[str] = []
     rows = collect(runs, notify=said.append, metrics=[f"{HERE}:fails"])
@@ -84,7 +101,8 @@ def test_one_that_fails_is_nan_and_said_once(runs: Path) -> None:
 
 def test_what_is_no_metric_is_refused() -> None:
     for name, sentence in (
-        (f"{HERE}:Path", "is no metric: expected a function of (scores, reference)"),
+        (f"{HERE}:one", "expected a function of (scores, reference), got function one"),
+        (f"{HERE}:Path", "is no metric"),
         ("bwtt", "unknown metric 'bwtt'. Did you mean 'bwt'?"),
     ):
         with pytest.raises(UserError) as error:
@@ -104,8 +122,7 @@ def test_a_package_cannot_take_the_name_of_ours_nor_stop_a_report(
     said: list[str] = []
     rows = collect(runs, notify=said.append)
     assert rows[0].group.further == ("good",)
-    assert "left out: bwt" in said[0]
-    assert "a metric is left out: cannot import" in said[1]
+    assert ["bwt" in said[0], "a metric is left out: cannot import" in said[1]] == [True, True]
     place = runs / "stream-1" / "mlp" / "seed-0"
     kept = record_files.load(place)
     assert with_outside(kept, place, {}, said.append) is kept
