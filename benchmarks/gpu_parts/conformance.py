@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from embedbench.checks.conformance_suite import LEARNER_CHECKS, check_learner, run_checks
+from embedbench.checks.conformance_suite import LEARNER_CHECKS, run_checks
 from embedbench.checks.learner_check_tools import on_device
 from embedbench.runs import learner_and_protocol_names
 from gpu_parts.answers import each_learner
@@ -24,11 +24,8 @@ def steps() -> list[Step]:
 def hold(name: str, bench: Bench) -> list[Figure]:
     """Run all checks on one learner."""
     cls = learner_and_protocol_names.learner_class(name)
-    if bench.toy:
-        with on_device(bench.device):
-            results = run_checks(LEARNER_CHECKS[:TOY], cls)
-    else:
-        results = check_learner(cls, bench.device)
+    with on_device(bench.device):
+        results = run_checks(LEARNER_CHECKS[: TOY if bench.toy else None], cls)
     failed = [r for r in results if not r.passed]
     figure = f"{len(results) - len(failed)} of {len(results)} passed"
     note = "; ".join(f"{r.name}: {r.message}" for r in failed)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from embedbench.array_types import Array, Bools, Float32s, Ints
+from embedbench.array_types import Bools, Float32s, Ints
 from embedbench.learning.learner import Tags
 from embedbench.streams.feature_tables import PixelTable, Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
@@ -19,6 +19,7 @@ BATCH = 8  # samples in the batches of online learners
 NOISE = 0.2  # deviation of a blob; its centres lie about 5 apart
 SESSIONS = ((0, 1), (2,), (3,))
 EVERY_CLASS = ((0, 1, 2, 3),)
+FEW = ((0, 1), (2,))  # for checks that do not measure accuracy
 
 
 def blobs(
@@ -103,43 +104,13 @@ def as_images(stream: Stream) -> Stream:
 
     The values of the images are those of the blobs, rounded to a level of grey.
     """
-    tables: dict[int, PixelTable] = {}
-
-    def pixels(view: View) -> View:
-        table = table_of(view)
-        if id(table) not in tables:
-            small = np.clip(128 + 32 * table.values, 0, 255).astype(np.uint8).reshape(-1, 2, 2, 3)
-            values = small.repeat(4, axis=1).repeat(4, axis=2)
-            tables[id(table)] = PixelTable(values, *LEVELS)
-        return View(tables[id(table)], rows_of(view), 64)
-
+    values = table_of(stream.sessions[0].x).values
+    small = np.clip(128 + 32 * values, 0, 255).astype(np.uint8).reshape(-1, 2, 2, 3)
+    table = PixelTable(small.repeat(4, axis=1).repeat(4, axis=2), *LEVELS)
     return replace(
-        with_views(stream, pixels),
+        with_views(stream, lambda view: View(table, rows_of(view), 64)),
         spec=replace(stream.spec, input_shape=(3, 8, 8), scaling=LEVELS),
         features=f"{stream.features} as images",
-    )
-
-
-def multilabel_blobs(tags: Tags) -> Stream:
-    """One session of samples with one or two labels; a sample is the sum of its labels' blobs."""
-    one = blobs(tags, EVERY_CLASS, 96, n_val=0)
-    y = np.stack([one.sessions[0].y, np.random.default_rng(1).integers(0, N_CLASSES, 96)], axis=1)
-    many: Array = np.zeros((96, N_CLASSES), dtype=np.bool_)
-    np.put_along_axis(many, y, True, axis=1)
-    centres = _centres(one.spec.input_shape[0])
-    values = table_of(one.sessions[0].x).values.copy()
-    values[rows_of(one.sessions[0].x)] = many.astype(np.float32) @ centres  # (n, C) @ (C, D)
-    values += np.random.default_rng(2).normal(0, NOISE, values.shape).astype(np.float32)
-    view = on_table(one.sessions[0].x, Table(values))
-    empty = view.select(np.arange(0))
-    session = replace(one.sessions[0], x=view, y=many, val_x=empty, val_y=many[:0])
-    test = replace(one.eval_sets[0], x=view, y=many, ids=session.ids)
-    return replace(
-        one,
-        spec=replace(one.spec, multilabel=True),
-        sessions=(session,),
-        eval_sets=(test,),
-        observe_batch=0,
     )
 
 
@@ -174,6 +145,17 @@ def family_blobs(tags: Tags, size: int = 96, *, n_val: int = 16) -> Stream:
         parents=np.array([-1, -1, 0, 1]),
         observe_batch=0,
     )
+
+
+def each_kind(tags: Tags) -> dict[str, Stream]:
+    """A small stream of each kind that a learner with these tags takes."""
+    streams = {"vectors": blobs(tags, FEW, 18, n_val=4)}
+    if tags.images:
+        streams["images"] = as_images(blobs(tags, FEW, 17, n_val=4))  # a last batch of one
+    if tags.multilabel:
+        sets = family_blobs(tags, 24, n_val=8)
+        streams["label sets"] = sets.merged() if tags.offline else sets
+    return streams
 
 
 def with_views(stream: Stream, change: Callable[[View], View]) -> Stream:

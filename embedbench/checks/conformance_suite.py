@@ -5,12 +5,9 @@ in the package. A check is one function. The first line of its docstring says wh
 raises `CheckFailed` if the demand is not met, and `NotApplicable` if it does not apply.
 """
 
-import dataclasses
 import inspect
-import re
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -19,27 +16,21 @@ from embedbench import plugins
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
-from embedbench.runs import learner_and_protocol_names
+from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores.metrics import all_metrics
-from embedbench.scores.unrecorded_metrics import OutsideMetric, takes_scores
+from embedbench.scores.unrecorded_metrics import OutsideMetric
 from embedbench.streams.protocol import Protocol
 from embedbench.text.terminal_text import fit_width, terminal_width
 
-from . import learner_edge_cases  # noqa: F401  (with what it imports it fills LEARNER_CHECKS)
-from .backbone_contract import BACKBONE_CHECKS, BackboneSubject
+from . import learner_contract, learner_edge_cases  # noqa: F401  (they fill LEARNER_CHECKS)
 from .check_building_blocks import CheckFailed, NotApplicable
-from .engine_contract import ENGINE_CHECKS
 from .learner_check_tools import LEARNER_CHECKS, on_device
 from .metric_contract import METRIC_CHECKS
+from .plugin_contracts import BACKBONE_CHECKS, ENGINE_CHECKS, SOURCE_CHECKS, TRACKER_CHECKS
 from .protocol_contract import PROTOCOL_CHECKS
-from .source_contract import SOURCE_CHECKS, SourceSubject
-from .tracker_contract import TRACKER_CHECKS, TrackerSubject
 
 T = TypeVar("T")
-SEVERAL = 3  # checks that end with one error are listed together
-ERROR = r"(\w+ )?raised \w+: "
 CALLS = ("cell_started", "session", "cell_done", "close")  # of a tracker
-BACKBONES = ("pixels", "log-mel")  # ours that compute rows
 
 
 @dataclass(frozen=True)
@@ -63,31 +54,19 @@ class CheckResult(JsonRecord):
     seconds: float
     applies: bool = True
 
-    @property
-    def error(self) -> bool:
-        """Whether an error ended the check."""
-        return not self.passed and bool(re.match(ERROR, self.message))
-
 
 def check_text(results: Sequence[CheckResult]) -> str:
-    """Results as text: one line per check, the message if it failed, and how many passed.
-
-    An error that ended several checks comes first and once, with their names.
-    """
-    errors = [r.message for r in results if r.error]
-    lines, often = [], {e: n for e, n in Counter(errors).most_common() if n >= SEVERAL}
-    for message, n in often.items():
-        names = ", ".join(r.name for r in results if r.message == message)
-        lines += [f"{n} checks could not run: {message}", f"        {names}", ""]
+    """Results as text: one line per check, the message if it failed, and how many passed."""
+    lines, message = [], ""
     for r in results:
-        if r.message in often:
-            continue
         if not r.applies:
             lines.append(f"–       {r.name}  (does not apply)")
             continue
         lines.append(f"{'ok    ' if r.passed else 'FAILED'}  {r.name}  ({r.seconds:.1f} s)")
         if not r.passed:
-            lines += [f"        demanded: {r.demand}", f"        {r.message}"]
+            said = "the same" if r.message == message else r.message  # one error may end many
+            lines += [f"        demanded: {r.demand}", f"        {said}"]
+            message = r.message
     asked = [r.passed for r in results if r.applies]
     rest = len(results) - len(asked)
     total = f"{sum(asked)} of {len(asked)} checks passed"
@@ -96,7 +75,7 @@ def check_text(results: Sequence[CheckResult]) -> str:
 
 
 def check(name: str, device: str = "cpu", kind: str | None = None) -> list[CheckResult]:
-    """Check anything by its name, or all our metrics by the name "metrics".
+    """Check anything by its name.
 
     Parameters
     ----------
@@ -108,25 +87,12 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Check
     kind : str or None
         One of `plugins.KINDS`; None: the one that has the name.
     """
-    kind = "metrics" if name == "metrics" else kind_of(name, kind)
+    kind = kind_of(name, kind)
     if device != "cpu" and kind != "learners":
         raise UserError(f"{name} is checked on no device; leave out --device {device}")
-    if kind == "learners":
-        return check_learner(name, device)
-    if name != "metrics":
-        return run_checks(*contract(kind, name))
-    return [
-        dataclasses.replace(r, name=f"{each}: {r.name}")
-        for each, metric in all_metrics().items()
-        for r in run_checks(METRIC_CHECKS, metric)
-    ]
-
-
-def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[CheckResult]:
-    """Run every check for learners on a learner, given by name or class, on a device."""
-    cls = learner_and_protocol_names.learner_class(learner) if isinstance(learner, str) else learner
+    checks, subject, _ = CONTRACTS[kind]
     with on_device(device):
-        return run_checks(LEARNER_CHECKS, cls)
+        return run_checks(checks, subject(name))
 
 
 def run_checks(checks: Iterable[Callable[[T], None]], subject: T) -> list[CheckResult]:
@@ -164,74 +130,46 @@ def _run(check: Callable[[T], None], subject: T) -> CheckResult:
 # --- kinds of names ---
 
 
-def kind_of(name: str, kind: str | None) -> str:
-    """The kind of what has a name."""
-    if kind is not None:
-        if kind not in plugins.KINDS:
-            raise unknown("kind", kind, plugins.KINDS)
-        return kind
-    head = name.partition("@")[0]  # of a source: the rest is for it
-    by_kind = _names()
-    plain = {head, head.replace("_", "-")}
-    kinds = [k for k, names in by_kind.items() if plain & names]
-    if len(kinds) == 1:
-        return kinds[0]
-    if kinds:
-        raise UserError(f"{head} is in {', '.join(kinds)}; say which with --kind")
-    if ":" not in head:
-        known = {name for names in by_kind.values() for name in names}
-        error = unknown("name", head, [*known, "metrics"])
-        raise UserError(f"{error} Code of yours is named {plugins.BY_PATH}.")
-    return _kind_of_thing(head, plugins.outside(head))
-
-
-def _names() -> dict[str, set[str]]:
-    """All names that can be checked, by kind."""
-    ours = {
-        "learners": learner_and_protocol_names.our_learners(),
-        "protocols": learner_and_protocol_names.our_protocols(),
-        "metrics": all_metrics(),
-        "backbones": BACKBONES,
-        "sources": ("demo",),
-        "engines": ("local", "local:2", "ray", "slurm"),
-    }
-    return {
-        kind: {*ours.get(kind, ()), *plugins.entry_points_by_name(kind)} for kind in plugins.KINDS
-    }
-
-
-def _kind_of_thing(name: str, thing: Any) -> str:
-    """The kind of an object, by its class or by the arguments that it takes."""
-    from embedbench.extract.backbone import Backbone
-
-    bases = {Learner: "learners", Protocol: "protocols", Backbone: "backbones"}
-    for base, kind in bases.items():
-        if inspect.isclass(thing) and issubclass(thing, base):
-            return kind
-    if all(hasattr(thing, call) for call in CALLS):
-        return "trackers"
-    if takes_scores(thing):
-        return "metrics"
-    raise UserError(
-        f"{name} is no learner, protocol, backbone, metric or tracker; say what it is with --kind, "
-        f"one of {', '.join(plugins.KINDS)}"
-    )
-
-
-def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any]:
-    """The checks of a kind, and what each of them takes; not of learners."""
-    contracts: dict[str, tuple[Sequence[Callable[[Any], None]], Callable[[str], Any]]] = {
-        "protocols": (PROTOCOL_CHECKS, learner_and_protocol_names.protocol_class),
-        "metrics": (METRIC_CHECKS, _metric),
-        "backbones": (BACKBONE_CHECKS, BackboneSubject),
-        "sources": (SOURCE_CHECKS, SourceSubject),
-        "engines": (ENGINE_CHECKS, str),
-        "trackers": (TRACKER_CHECKS, TrackerSubject),
-    }
-    checks, subject = contracts[kind]
-    return checks, subject(name)
-
-
 def _metric(name: str) -> Any:
     ours = all_metrics()
     return ours[name] if name in ours else OutsideMetric.load(name).function
+
+
+# the checks of each kind, what each of them takes, made from a name, and names of ours
+Contract = tuple[Sequence[Callable[[Any], None]], Callable[[str], Any], Iterable[str]]
+CONTRACTS: dict[str, Contract] = {
+    "learners": (LEARNER_CHECKS, names.learner_class, names.our_learners()),
+    "protocols": (PROTOCOL_CHECKS, names.protocol_class, names.our_protocols()),
+    "metrics": (METRIC_CHECKS, _metric, all_metrics()),
+    "backbones": (BACKBONE_CHECKS, str, ("pixels", "log-mel")),
+    "sources": (SOURCE_CHECKS, str, ("demo",)),
+    "engines": (ENGINE_CHECKS, str, ("local", "local:2", "ray", "slurm")),
+    "trackers": (TRACKER_CHECKS, str, ()),
+}
+
+
+def kind_of(name: str, kind: str | None) -> str:
+    """The kind of what has a name."""
+    if kind is not None:
+        if kind not in CONTRACTS:
+            raise unknown("kind", kind, CONTRACTS)
+        return kind
+    head = name.partition("@")[0]  # of a source: the rest is for it
+    by_kind = {k: {*ours, *plugins.entry_points_by_name(k)} for k, (*_, ours) in CONTRACTS.items()}
+    kinds = [k for k, known in by_kind.items() if {head, head.replace("_", "-")} & known]
+    if not kinds and ":" not in head:
+        error = unknown("name", head, set[str]().union(*by_kind.values()))
+        raise UserError(f"{error} Code of yours is named {plugins.BY_PATH}.")
+    kinds = kinds or _kinds_of_thing(plugins.outside(head))
+    if len(kinds) != 1:
+        raise UserError(f"say by --kind what {head} is, one of {', '.join(CONTRACTS)}")
+    return kinds[0]
+
+
+def _kinds_of_thing(thing: Any) -> list[str]:
+    """The kind of a class; none of a function."""
+    from embedbench.extract.backbone import Backbone
+
+    bases = {Learner: "learners", Protocol: "protocols", Backbone: "backbones"}
+    classes = [k for base, k in bases.items() if inspect.isclass(thing) and issubclass(thing, base)]
+    return classes or ["trackers"] * all(hasattr(thing, call) for call in CALLS)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import random
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -26,6 +27,7 @@ from embedbench.streams.stream import Stream
 from embedbench.system.cpu_threads import limit_threads
 from embedbench.system.gpu_determinism import repeatable
 
+from .blob_streams import each_kind
 from .check_building_blocks import CheckFailed, demand
 
 SEEDS = Seeds.of(0)
@@ -50,6 +52,9 @@ SMALL: dict[str, Any] = {
     "updates": 2,
 }
 
+TINY: dict[str, Any] = {"trunk": "resnet8", "epochs": 2}
+FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # settings that reveal faults
+
 # Attributes in which tables and views keep copies on a device; on the CPU they share memory.
 COPIES = ("_tensors", "_indices")
 _DEVICE: ContextVar[str] = ContextVar("device", default="cpu")
@@ -68,6 +73,24 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
 
     LEARNER_CHECKS.append(on_one_thread)
     return on_one_thread
+
+
+def kinds_check(check: Callable[[Callable[[], Learner], Stream], None]) -> LearnerCheck:
+    """Make a check of one stream a check on a stream of each kind that a learner takes.
+
+    It gets what makes the learner: on images with settings that reveal faults.
+    """
+
+    @functools.wraps(check)
+    def on_each_kind(cls: type[Learner]) -> None:
+        for kind, stream in each_kind(cls.tags).items():
+            settings = FULL if kind == "images" else {}
+            try:
+                check(functools.partial(small, cls, **settings), stream)
+            except CheckFailed as failure:
+                raise CheckFailed(f"on {kind}: {failure}") from None
+
+    return learner_check(on_each_kind)
 
 
 @contextmanager
@@ -149,16 +172,44 @@ def cut(stream: Stream, n: int) -> tuple[Stream, Stream]:
     return first, rest
 
 
-def goes_on_alike(
-    old: Learner, new: Learner, state: dict[str, Any], stream: Stream, rest: Stream
-) -> None:
-    """Teach `rest` of a stream to `old`, and to `new` from `state` on: their answers must agree."""
-    with going_on(new, as_loaded(state)):
+def demand_same_from_seeds(make: Callable[[], Learner], stream: Stream) -> Learner:
+    """Teach two new learners, under other global random states: their answers must agree."""
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002  (theirs)
+    answers = []
+    try:
+        for other in (1, 2):
+            torch.manual_seed(other)
+            random.seed(other)
+            np.random.seed(other)  # noqa: NPY002  (a learner may use it, and must not)
+            learner = make()
+            answers.append([vars(run(stream, learner)[0]), ask(learner, stream)])
+    finally:
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])  # noqa: NPY002  (theirs)
+    if learner.tags.deterministic:
+        demand_same("answers from the same seeds", *answers)
+    return learner
+
+
+def goes_on_alike(old: Learner, new: Learner, stream: Stream, rest: Stream) -> None:
+    """Teach `rest` of a stream to `old`, and to `new` from its state on: their answers must agree.
+
+    An offline learner learns nothing more.
+    """
+    state = old.state_dict()
+    saved = as_loaded(state)
+    with going_on(new, saved):
+        new.start(stream.spec, SEEDS, device())
+        new.prepare()
+        demand_same("scores after loading the state", ask(old, stream), ask(new, stream))
+        if old.tags.offline or not old.tags.deterministic:
+            return
         run(rest, new)
     with going_on(old):
         run(rest, old)
-    if old.tags.deterministic:
-        demand_same("scores from the loaded state on", ask(old, stream), ask(new, stream))
+    demand_same("state dict after more learning (make it a copy)", saved, state)
+    demand_same("scores from the loaded state on", ask(old, stream), ask(new, stream))
 
 
 def probe(stream: Stream) -> torch.Tensor:

@@ -6,7 +6,6 @@ Tags, footprint and resuming are checked here, unusual sessions in `learner_edge
 import dataclasses
 import json
 import math
-import random
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,66 +22,8 @@ from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.streams.stream import Stream
 
 from . import learner_check_tools as tools
-from .blob_streams import EVERY_CLASS, SESSIONS, as_images, blobs
+from .blob_streams import FEW, SESSIONS, as_images, blobs
 from .check_building_blocks import applies_where, demand
-
-TINY = {"trunk": "resnet8", "epochs": 2}
-FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # settings that reveal faults
-FEW = ((0, 1), (2,))  # classes of each session, for checks that do not measure accuracy
-
-
-@tools.learner_check
-def images_are_learned(cls: type[Learner]) -> None:
-    """Images of separate colours are learned (90 % right), by a residual trunk if it has trunks."""
-    applies_where(cls.tags.images and cls.tags.learns)
-    learner = tools.small(cls, **{**TINY, "epochs": 4, "batch_size": 24})
-    stream = as_images(blobs(cls.tags, EVERY_CLASS, 192, n_val=16))
-    tools.demand_right(tools.teach(learner, stream), "on separate colours")
-
-
-@tools.learner_check
-def images_follow_the_seeds(cls: type[Learner]) -> None:
-    """On images, too, only the four seeds matter, and scores ignore how batches are cut.
-
-    If the learner has a trunk, images are augmented, and one stage of the trunk is frozen.
-    """
-    applies_where(cls.tags.images)
-    stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
-    answers = []
-    for other in (1, 2) if cls.tags.deterministic else (1,):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(other)
-            learner = tools.small(cls, **FULL)
-            tools.teach(learner, stream)
-        answers.append(tools.ask(learner, stream))
-    tools.demand_same("scores from the same seeds", *answers)
-    state = learner.state_dict()
-    seen = [c for classes in FEW for c in classes]
-    whole, alone = answers[-1][:, seen], tools.ask(learner, stream, cut=1)[:, seen]
-    off = tools.measure_difference(whole, alone)
-    demand(off <= 1e-5, f"expected scores within 1e-5 one by one, they are {off:.1e} off")
-    tools.demand_same("state_dict() after scores", state, learner.state_dict())
-
-
-@tools.learner_check
-def images_go_on_from_a_state(cls: type[Learner]) -> None:
-    """On images, too, a learner with a loaded state goes on like the one that saved it.
-
-    The footprint covers the bytes of the state, with the statistics of BatchNorm.
-    """
-    applies_where(cls.tags.images and not cls.tags.offline)
-    stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
-    first, rest = tools.cut(stream, 1)
-    old, new = tools.small(cls, **FULL), tools.small(cls, **FULL)
-    tools.run(first, old)
-    state = old.state_dict()
-    held, total = tools.state_bytes(state), old.footprint().total
-    kept = old.footprint().get("optimiser", 0)
-    demand(total - kept >= held, f"footprint of {total - kept} bytes, the state holds {held}")
-    tools.goes_on_alike(old, new, state, stream, rest)
-
-
-# --- the contract ---
 
 
 @tools.learner_check
@@ -169,35 +110,25 @@ def scores_are_pure(cls: type[Learner]) -> None:
     tools.demand_same(what, first, tools.ask(little, stream))
 
 
-@tools.learner_check
-def scores_ignore_how_batches_are_cut(cls: type[Learner]) -> None:
-    """A sample gets the same scores (within 1e-5) in every batch."""
-    learner, stream = tools.small(cls), blobs(cls.tags)
-    tools.teach(learner, stream)
-    whole = tools.ask(learner, stream)
+@tools.kinds_check
+def scores_ignore_how_batches_are_cut(make: Callable[[], Learner], stream: Stream) -> None:
+    """A sample gets the same scores (within 1e-5) in every batch, and the state stays the same."""
+    learner = make()
+    tools.run(stream, learner)
+    state = learner.state_dict()
+    seen = np.concatenate([s.classes for s in stream.sessions])
+    whole = tools.ask(learner, stream)[:, seen]
     for cut in (1, 7):
-        off = tools.measure_difference(whole, tools.ask(learner, stream, cut=cut))
+        off = tools.measure_difference(whole, tools.ask(learner, stream, cut=cut)[:, seen])
         demand(off <= 1e-5, f"expected scores within 1e-5 in batches of {cut}, not {off:.1e} off")
+    tools.demand_same("state_dict() after scores", state, learner.state_dict())
 
 
-@tools.learner_check
-def same_seed_same_predictions(cls: type[Learner]) -> None:
+@tools.kinds_check
+def same_seed_same_predictions(make: Callable[[], Learner], stream: Stream) -> None:
     """The four seeds decide everything: the global random state does not matter."""
-    applies_where(cls.tags.deterministic)
-    states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002  (theirs)
-    runs = []
-    try:
-        for other in (1, 2):
-            torch.manual_seed(other)
-            random.seed(other)
-            np.random.seed(other)  # noqa: NPY002  (a learner may use it, and must not)
-            learner, stream = tools.small(cls), blobs(cls.tags)
-            runs.append((tools.teach(learner, stream).answer, tools.ask(learner, stream)))
-    finally:
-        torch.set_rng_state(states[0])
-        random.setstate(states[1])
-        np.random.set_state(states[2])  # noqa: NPY002  (theirs)
-    tools.demand_same("answers from the same seeds", *runs)
+    applies_where(make().tags.deterministic)
+    tools.demand_same_from_seeds(make, stream)
 
 
 @tools.learner_check
@@ -212,28 +143,13 @@ def start_forgets_everything(cls: type[Learner]) -> None:
     tools.demand_same(what, tools.ask(new, stream), tools.ask(used, stream))
 
 
-@tools.learner_check
-def state_round_trips(cls: type[Learner]) -> None:
+@tools.kinds_check
+def state_round_trips(make: Callable[[], Learner], stream: Stream) -> None:
     """A new learner that loads a saved state answers and learns on exactly like the first."""
-    stream = blobs(cls.tags)
-    first, rest = (stream, stream) if cls.tags.offline else tools.cut(stream, 1)
-    old, new = tools.small(cls), tools.small(cls)
-    tools.teach(old, first)
-    state = old.state_dict()
-    saved = tools.as_loaded(state)
-    with tools.going_on(new, saved):
-        new.start(stream.spec, tools.SEEDS, tools.device())
-        new.prepare()
-        what = "scores after loading the state"
-        tools.demand_same(what, tools.ask(old, stream), tools.ask(new, stream))
-        if cls.tags.offline or not cls.tags.deterministic:
-            return
-        tools.teach(new, rest)
-    with tools.going_on(old):
-        tools.teach(old, rest)
-    tools.demand_same("state dict after more learning (make it a copy)", saved, state)
-    what = "scores from the loaded state on"
-    tools.demand_same(what, tools.ask(old, stream), tools.ask(new, stream))
+    old, new = make(), make()
+    first, rest = (stream, stream) if old.tags.offline else tools.cut(stream, 1)
+    tools.run(first, old)
+    tools.goes_on_alike(old, new, stream, rest)
 
 
 # --- tags and footprint ---
@@ -265,15 +181,16 @@ def no_sample_is_kept_in_secret(cls: type[Learner]) -> None:
     demand(grown <= declared + 64, message)
 
 
-@tools.learner_check
-def footprint_counts_the_state(cls: type[Learner]) -> None:
+@tools.kinds_check
+def footprint_counts_the_state(make: Callable[[], Learner], stream: Stream) -> None:
     """The footprint covers the state's bytes (optimisers aside) and no more than is in memory."""
-    learner = tools.small(cls)
-    tools.teach(learner, blobs(cls.tags))
+    learner = make()
+    tools.run(stream, learner)
     least, most = tools.state_bytes(learner.state_dict()), tools.held_bytes(learner)
-    total = learner.footprint().total
-    demand(total >= least, f"footprint of {total} bytes, the state holds {least}")
-    demand(total <= most, f"footprint of {total} bytes, memory holds {most}")
+    footprint = learner.footprint()
+    counted = footprint.total - footprint.get("optimiser", 0)
+    demand(counted >= least, f"footprint of {counted} bytes, the state holds {least}")
+    demand(footprint.total <= most, f"footprint of {footprint.total} bytes, memory holds {most}")
 
 
 @tools.learner_check
@@ -342,7 +259,7 @@ def goes_on_inside_a_session(cls: type[Learner]) -> None:
         stream = replace(stream, observe_batch=0)
     inside = _check(lambda: tools.small(cls, **SHORT), stream, 1)
     if cls.tags.images:
-        inside |= _check(lambda: tools.small(cls, **{**SHORT, **TINY}), as_images(stream), 4)
+        inside |= _check(lambda: tools.small(cls, **{**SHORT, **tools.TINY}), as_images(stream), 4)
     applies_where(inside)
 
 

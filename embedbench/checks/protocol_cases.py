@@ -2,9 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,18 +21,22 @@ from embedbench.streams.view import View, rows_of, table_of
 
 WIDTH = 6
 SEEDS = (0, 1, 2)
+# samples of each leaf class for training, validation and test
+KINDS = {
+    "plain": ([10] * 6, [0] * 6, [4] * 6),
+    "brings its validation data": ([6] * 6, [2] * 6, [3] * 6),
+    "uneven": ([1, 2, 3, 4, 5, 12], [0] * 6, [1, 2, 1, 0, 3, 1]),
+}
+
+_folder = cache(TemporaryDirectory)  # lasts as long as the process
 
 
-def _write(
-    folder: Path,
-    name: str,
-    train: Sequence[int],
-    val: Sequence[int],
-    test: Sequence[int],
-    *,
-    width: int = WIDTH,
-) -> EmbeddingFile:
-    """A file with these numbers of samples per leaf class; two leaves have a parent."""
+@cache
+def small_file(kind: str, width: int = WIDTH) -> EmbeddingFile:
+    """The small file of a kind, written at its first use; two of its leaves have a parent."""
+    folder = Path(_folder().name) / str(width)
+    folder.mkdir(exist_ok=True)
+    train, val, test = KINDS[kind]
     n_classes = len(train)
     labels = np.concatenate([np.repeat(np.arange(n_classes), n) for n in (train, val, test)])
     split = np.repeat([TRAIN, VAL, TEST], [sum(train), sum(val), sum(test)])
@@ -48,7 +51,7 @@ def _write(
     )
     features = draw.normal(size=(len(labels), width)).astype(np.float32)
     made = {"backbone": {"name": "made up"}}
-    return write_file(folder / f"{name}.h5", samples, features, made, columns=_columns(samples))
+    return write_file(folder / f"{kind}.h5", samples, features, made, columns=_columns(samples))
 
 
 def _columns(samples: Samples) -> dict[str, Array]:
@@ -62,31 +65,6 @@ def _columns(samples: Samples) -> dict[str, Array]:
         "group": np.array([f"group {n // 2}" for n in number]),
         "time": -number.astype(np.float64),
     }
-
-
-KINDS: dict[str, Callable[..., EmbeddingFile]] = {
-    "plain": partial(_write, name="plain", train=[10] * 6, val=[0] * 6, test=[4] * 6),
-    "brings its validation data": partial(
-        _write, name="val", train=[6] * 6, val=[2] * 6, test=[3] * 6
-    ),
-    "uneven": partial(
-        _write,
-        name="uneven",
-        train=[1, 2, 3, 4, 5, 12],
-        val=[0] * 6,
-        test=[1, 2, 1, 0, 3, 1],
-    ),
-}
-
-_folder = cache(TemporaryDirectory)  # lasts as long as the process
-
-
-@cache
-def small_file(kind: str, width: int = WIDTH) -> EmbeddingFile:
-    """The small file of a kind, written at its first use."""
-    folder = Path(_folder().name) / str(width)
-    folder.mkdir(exist_ok=True)
-    return KINDS[kind](folder, width=width)
 
 
 @dataclass(frozen=True)

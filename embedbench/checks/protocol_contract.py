@@ -24,42 +24,22 @@ ProtocolCheck = Callable[[type[Protocol]], None]
 PROTOCOL_CHECKS = Checks[type[Protocol]]()
 
 
-def stream_check(
-    *, label_sets: bool | None = False
-) -> Callable[[Callable[[Case], None]], ProtocolCheck]:
-    """Make a check of one stream a check of all streams of a protocol that are of one form.
+def stream_check(check: Callable[[Case], None]) -> ProtocolCheck:
+    """Make a check of one stream a check of all streams of a protocol."""
 
-    Their samples have one class, or with `label_sets` several; with None they may have either.
-    """
+    @functools.wraps(check)
+    def check_streams(cls: type[Protocol]) -> None:
+        for case in all_cases(cls):
+            try:
+                check(case)
+            except CheckFailed as failure:
+                raise CheckFailed(f"{case.where}: {failure}") from None
 
-    def decorate(check: Callable[[Case], None]) -> ProtocolCheck:
-        @functools.wraps(check)
-        def check_streams(cls: type[Protocol]) -> None:
-            cases = [c for c in all_cases(cls) if label_sets in (None, c.stream.spec.multilabel)]
-            applies_where(cases)
-            for case in cases:
-                try:
-                    check(case)
-                except CheckFailed as failure:
-                    raise CheckFailed(f"{case.where}: {failure}") from None
-
-        return PROTOCOL_CHECKS.add(check_streams)
-
-    return decorate
-
-
-def _has_one_label(cls: type[Protocol]) -> bool:
-    return not all_cases(cls)[0].stream.spec.multilabel
+    return PROTOCOL_CHECKS.add(check_streams)
 
 
 def _labels(*arrays: Array) -> set[int]:
     return {*np.concatenate(arrays).tolist()}
-
-
-def _demand_disjoint(roles: dict[str, Ints]) -> None:
-    for a, b in itertools.combinations(roles, 2):
-        both = np.intersect1d(roles[a], roles[b])[:3].tolist()
-        demand(not both, f"rows {both} are in {a} and in {b} data")
 
 
 @PROTOCOL_CHECKS.add
@@ -80,30 +60,42 @@ def parameters_survive_json(cls: type[Protocol]) -> None:
     demand(not added, f"later parameters at their earlier values are in the recipe: {added}")
 
 
-@stream_check(label_sets=None)
+@stream_check
 def train_and_test_are_disjoint(case: Case) -> None:
-    """Training, validation and test data of a stream share no sample, by id."""
+    """Training, validation and test data share no sample, test data of both kinds neither.
+
+    The first and the last share no id either.
+    """
     stream = case.stream
+    sessions, roles = [*stream.sessions, *stream.whole], dict[str, Ints]()
+    for e in stream.eval_sets:
+        rows = [roles[e.split]] if e.split in roles else []
+        roles[e.split] = np.concatenate([*rows, case.rows(e.x)])
+    for role, name in (("training", "x"), ("validation", "val_x")):
+        roles[role] = case.rows(*(getattr(s, name) for s in sessions))
+    for one, other in itertools.combinations(roles, 2):
+        both = np.intersect1d(roles[one], roles[other])[:3].tolist()
+        demand(not both, f"rows {both} are in {one} and in {other} data")
     taught = {i for s in stream.sessions for i in s.ids.tolist()}
-    tested = {i for e in stream.eval_sets for i in e.ids.tolist()}
-    both = sorted(taught & tested)[:3]
+    both = sorted(taught & {i for e in stream.eval_sets for i in e.ids.tolist()})[:3]
     demand(not both, f"samples with ids {both} are in training and in test data")
-    _demand_disjoint(
-        {
-            "training": case.rows(*(s.x for s in stream.sessions)),
-            "validation": case.rows(*(s.val_x for s in stream.sessions)),
-            "test": case.rows(*(e.x for e in stream.eval_sets)),
-        }
-    )
 
 
-@stream_check()
+@stream_check
 def counts_are_exact(case: Case) -> None:
     """Every sample of the file occurs in one session, or every sample in all sessions.
 
-    Protocols may leave training samples out by design; then no training sample occurs twice.
+    Protocols may leave training samples out by design; then no training sample occurs twice. With
+    label sets every test sample is tested, and none twice.
     """
     stream, all_taught = case.stream, case.protocol.teaches_all
+    if stream.spec.multilabel:
+        asked = {part.split: np.sort(rows_of(part.x)) for part in stream.eval_sets}
+        demand(set(asked) == {"test", "val"}, f"expected test and val, got {set(asked)}")
+        once = all(np.array_equal(rows, np.unique(rows)) for rows in asked.values())
+        every = np.array_equal(asked["test"], np.flatnonzero(case.split == TEST))
+        demand(once and every, "expected every test sample once")
+        return
     brought = (case.split == VAL).any()
     val = [s.val_x for s in stream.sessions]
     roles = {
@@ -125,10 +117,15 @@ def counts_are_exact(case: Case) -> None:
 
 @PROTOCOL_CHECKS.add
 def samples_are_the_files(cls: type[Protocol]) -> None:
-    """Features and labels are those of the file's rows, and every sample has one id."""
-    applies_where(_has_one_label(cls))
+    """Features and labels are those of the file's rows, and every sample has one id.
+
+    Label sets are tested as a whole, and taught with at least one of them.
+    """
     for kind in KINDS:
         case = build(cls, kind, 0, scale="none")
+        if case.stream.spec.multilabel:
+            _label_sets_are_the_files(case)
+            continue
         values = [file.read() for file in case.files]
         names: dict[int, int] = {}
         parts: list[Session | EvalSet] = [*case.stream.sessions, *case.stream.eval_sets]
@@ -184,7 +181,7 @@ def recipe_is_the_parameters(cls: type[Protocol]) -> None:
         demand(changed != first[key], f"expected another {key} digest for another {parameter}")
 
 
-@stream_check(label_sets=None)
+@stream_check
 def one_table_for_all(case: Case) -> None:
     """All views of a file share one table: nothing is copied."""
     shapes, expected = [t.values.shape for t in case.tables], [f.shape for f in case.files]
@@ -197,11 +194,14 @@ def merged_ignores_the_order(cls: type[Protocol]) -> None:
 
     Those of the data so far depend on the order; of them only the last is held to it.
     If the seed draws the training samples, the train digests may differ; no sample occurs twice.
+    Label sets are the complete ones.
     """
-    applies_where(_has_one_label(cls))
     for kind in KINDS:
         # unscaled, because a scaling that is fitted to session 0 rightly depends on the order
         cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
+        if cases[0].stream.spec.multilabel:
+            _label_sets_merge_to_the_complete_ones(cases, kind)
+            continue
         last = slice(-1, None) if cases[0].stream.so_far else slice(None)
         for references in zip(*(case.stream.references[last] for case in cases), strict=True):
             for key in ("recipe", "eval", "features", *(["train"] if cls.teaches_all else [])):
@@ -250,13 +250,17 @@ def validation_is_carved_per_class(cls: type[Protocol]) -> None:
 # --- sessions: what each teaches, introduces and tests ---
 
 
-@stream_check()
+@stream_check
 def labels_never_reveal_the_future(case: Case) -> None:
     """A session introduces exactly the new classes it teaches, and has only its own labels.
 
-    A protocol that does not promise it says so by `reveals_no_future`.
+    With label sets, a class comes after the class above it. A protocol that does not promise it
+    says so by `reveals_no_future`.
     """
     applies_where(case.protocol.reveals_no_future)
+    if case.stream.spec.multilabel:
+        _label_sets_never_reveal_the_future(case.stream)
+        return
     seen: set[int] = set()
     for i, (session, test) in enumerate(case.pairs):
         new, got = _labels(session.y) - seen, _labels(session.classes)
@@ -268,9 +272,10 @@ def labels_never_reveal_the_future(case: Case) -> None:
         demand(not strange, f"session {i} has labels {strange} of other classes")
 
 
-@stream_check()
+@stream_check
 def labels_are_introduced(case: Case) -> None:
     """Every class is introduced once, in the first session with its label or before."""
+    applies_where(not case.stream.spec.multilabel)
     seen: list[int] = []
     for i, (session, test) in enumerate(case.pairs):
         seen += session.classes.tolist()
@@ -283,9 +288,10 @@ def labels_are_introduced(case: Case) -> None:
     demand(got == expected, f"expected each of the classes {expected} once, got {got}")
 
 
-@stream_check()
+@stream_check
 def masks_admit_the_labels(case: Case) -> None:
     """The class masks of losses and of answers include all labels of the data."""
+    applies_where(not case.stream.spec.multilabel)
     parts = [(s.loss_classes, _labels(s.y, s.val_y)) for s in case.stream.sessions]
     parts += [(e.candidates, _labels(e.y)) for e in case.stream.eval_sets]
     for mask, labels in parts:
@@ -293,7 +299,7 @@ def masks_admit_the_labels(case: Case) -> None:
         demand(not shut, f"labels {shut} are masked where they are the truth")
 
 
-@stream_check(label_sets=None)
+@stream_check
 def session_ids_are_as_announced(case: Case) -> None:
     """Session ids are the sessions' numbers if the spec reveals them, and None otherwise."""
     for i, session in enumerate(case.stream.sessions):
@@ -301,9 +307,10 @@ def session_ids_are_as_announced(case: Case) -> None:
         demand(got == expected, f"expected session id {expected}, got {got}")
 
 
-@stream_check()
+@stream_check
 def small_classes_are_borne(case: Case) -> None:
     """Classes of one to five samples or without test samples leave no session empty."""
+    applies_where(not case.stream.spec.multilabel)
     for i, (session, test) in enumerate(case.pairs):
         demand(len(session.x), f"session {i} has no training sample")
         tested = len(test.x) or not test.classes.any()
@@ -311,7 +318,7 @@ def small_classes_are_borne(case: Case) -> None:
     demand(len(case.stream.eval_sets[0].x), "the first session tests nothing")
 
 
-# --- label sets; these replace the checks for single-label streams ---
+# --- the same of label sets ---
 
 
 def _complete(case: Case) -> Bools:
@@ -328,9 +335,7 @@ def _complete(case: Case) -> Bools:
     return labels
 
 
-@stream_check(label_sets=True)
-def label_sets_are_the_files(case: Case) -> None:
-    """Samples are tested for all their labels, and taught with at least one of them."""
+def _label_sets_are_the_files(case: Case) -> None:
     true = _complete(case)
     for part in case.stream.eval_sets:
         same = np.array_equal(part.y, true[rows_of(part.x)])
@@ -342,15 +347,7 @@ def label_sets_are_the_files(case: Case) -> None:
             demand(y.any(axis=1).all(), f"session {i} has samples without a label")
 
 
-@stream_check(label_sets=True)
-def label_sets_never_reveal_the_future(case: Case) -> None:
-    """Every class is introduced once, after the class above it.
-
-    Labels and masks hold only classes that have been introduced. A protocol that does not promise
-    it says so by `reveals_no_future`.
-    """
-    applies_where(case.protocol.reveals_no_future)
-    stream = case.stream
+def _label_sets_never_reveal_the_future(stream: Stream) -> None:
     assert stream.parents is not None
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
     for i, s in enumerate(stream.sessions):
@@ -367,37 +364,14 @@ def label_sets_never_reveal_the_future(case: Case) -> None:
     demand(seen.all(), f"classes {np.flatnonzero(~seen)} are never introduced")
 
 
-@stream_check(label_sets=True)
-def label_sets_keep_their_roles(case: Case) -> None:
-    """Training, in-task validation, post-task validation and test data share no sample.
-
-    Samples of the last two are each tested once, and every test sample of the file is tested.
-    """
-    stream = case.stream
-    sessions = [*stream.sessions, *stream.whole]
-    asked = {part.split: rows_of(part.x) for part in stream.eval_sets}
-    demand(set(asked) == {"test", "val"}, f"expected test and val, got {set(asked)}")
-    for split, rows in asked.items():
-        demand(len(np.unique(rows)) == len(rows), f"{split} samples are asked twice")
-    every = np.array_equal(np.sort(asked["test"]), np.flatnonzero(case.split == TEST))
-    demand(every, "test samples are missing")
-    training, validation = (case.rows(*(getattr(s, k) for s in sessions)) for k in ("x", "val_x"))
-    _demand_disjoint({"training": training, "in-task validation": validation, **asked})
-
-
-@PROTOCOL_CHECKS.add
-def label_sets_merge_to_the_complete_ones(cls: type[Protocol]) -> None:
-    """For every seed the reference stream holds each taught row once, with all its labels."""
-    applies_where(not _has_one_label(cls))
-    for kind in KINDS:
-        cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
-        digests = {case.stream.references[0].digests["train"] for case in cases}
-        demand(len(digests) == 1, f"file {kind!r}: train digest of merged() varies with seed")
-        for case in cases:
-            (merged,) = case.stream.references[0].sessions
-            taught = np.unique(case.rows(*(s.x for s in case.stream.sessions)))
-            rows = case.rows(merged.x)
-            once = np.array_equal(np.sort(rows), taught)
-            demand(once, f"{case.where}: merged() must teach what the sessions do, each once")
-            complete = np.array_equal(merged.y, _complete(case)[rows])
-            demand(complete, f"{case.where}: merged() must teach all labels of a sample")
+def _label_sets_merge_to_the_complete_ones(cases: list[Case], kind: str) -> None:
+    digests = {case.stream.references[0].digests["train"] for case in cases}
+    demand(len(digests) == 1, f"file {kind!r}: train digest of merged() varies with seed")
+    for case in cases:
+        (merged,) = case.stream.references[0].sessions
+        taught = np.unique(case.rows(*(s.x for s in case.stream.sessions)))
+        rows = case.rows(merged.x)
+        once = np.array_equal(np.sort(rows), taught)
+        demand(once, f"{case.where}: merged() must teach what the sessions do, each once")
+        complete = np.array_equal(merged.y, _complete(case)[rows])
+        demand(complete, f"{case.where}: merged() must teach all labels of a sample")

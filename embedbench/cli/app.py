@@ -106,9 +106,7 @@ def list_command(
 @app.command()
 @shared.with_tables
 def check(
-    name: Annotated[
-        str, typer.Argument(help="Any name that list prints, 'metrics', or package.module:Name.")
-    ],
+    name: Annotated[str, typer.Argument(help="Any name that list prints, or package.module:Name.")],
     file: Annotated[
         str | None, typer.Argument(help="After zoo:NAME: an embedding file, or its name.")
     ] = None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from embedbench.array_types import Floats
 from embedbench.config.fields_added_later import align_versions
-from embedbench.config.json_records import ABSENT, JsonRecord
+from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files, run_record
@@ -86,10 +86,10 @@ class Run:
     @classmethod
     def read(cls, place: Path, root: Path) -> "Run":
         """A run from the row's part of its record; the rest is not checked."""
-        data = record_files.decode_json(record_files.read(place), place)
+        path = str(place / record_files.RECORD)
+        data = parse_json(record_files.read(place), path)
         if not os.path.isfile(place / record_files.PREDICTIONS):
             raise UserError(f"{place} has no predictions.h5; make that run again")
-        path = str(place / record_files.RECORD)
         if isinstance(data, dict) and data.get("schema") != run_record.SCHEMA:
             raise UserError(
                 f"{path} has schema {data.get('schema')!r}, expected {run_record.SCHEMA!r}"

@@ -22,7 +22,7 @@ from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.run_record import UnscoredRun
-from embedbench.scores.verified_records import fill_reference, remember
+from embedbench.scores.verified_records import fill_reference
 from embedbench.storage import atomic_write, leases, user_cache, value_digest
 
 from .run_spec import RunSpec, Spec
@@ -118,9 +118,7 @@ def save_run(
         kept = None if getattr(predictions, "rank", None) is None else "full"
         run = replace(unscored, predictions_sha256=sha256, answers=kept)
         record_files.save(record_files.evaluate(run, made, root, run_dir), made)
-        if is_ours := publish(made, run_dir, root, replaces):
-            remember(run_dir, root)
-        return is_ours
+        return publish(made, run_dir, root, replaces)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise

@@ -47,13 +47,10 @@ class ArrayFile:
         return {name for name in cls.tables() if getattr(cls, name, "") is None}
 
     def __repr__(self) -> str:
-        """Three lines: moments and classes, samples, and the arrays with their shapes."""
-        shapes = ", ".join(f"{name} {value.shape}" for name, value in self._arrays())
+        """Say how many samples, moments and classes there are."""
         return (
-            f"<{type(self).__name__} of {len(self.ids):,} samples at {len(self.session)} moments\n"
-            f" {self.session[-1] + 1} sessions, {self.seen.shape[1]} classes, "
-            f"{self.samples_seen[-1]:,} training samples\n"
-            f" {shapes}>"
+            f"<{type(self).__name__} of {len(self.ids):,} samples at {len(self.session)} moments, "
+            f"{self.seen.shape[1]} classes>"
         )
 
     def _arrays(self) -> Iterator[tuple[str, Array]]:
@@ -87,18 +84,6 @@ class ArrayFile:
                     name, data=value, compression="gzip", compression_opts=level, shuffle=True
                 )
         safe_hdf5.trust(path)
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a `predictions.h5`.
-
-        Raises
-        ------
-        UserError
-            The file cannot be read, or holds what no run can have answered.
-        """
-        with readable(path) as f:
-            return cls.read(f)
 
     @classmethod
     def read(cls, f: h5py.File) -> Self:

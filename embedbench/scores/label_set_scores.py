@@ -187,29 +187,6 @@ CURVES = (
 )
 
 
-def confusion(p: LabelSets, moment: int, *, truth: bool = False) -> Floats:
-    """Compute which labels the samples of each class get, (C, C), at one moment.
-
-    Entry [a, b] is the share of the samples with true label a that were given b. A sample counts in
-    the row of each of its labels, so rows do not sum to 1. NaN in rows and columns of classes not
-    seen, and in rows without samples.
-
-    **Source**: Abdelsalam et al. (2021, IIRC), Figure 6 and Appendix D.6.
-
-    Parameters
-    ----------
-    truth : bool
-        Use the true labels in place of those given (Figure 6a): what a perfect learner gets.
-    """
-    rows, seen = _rows(p), p.seen[moment]
-    sides = p.y[rows], (p.y if truth else p.answer[moment])[rows]
-    true, given = (np.unpackbits(side, axis=1, count=p.n_classes) for side in sides)
-    result = np.full((p.n_classes, p.n_classes), np.nan)
-    for a in np.flatnonzero(seen & true.any(axis=0)):
-        result[a, seen] = given[true[:, a] > 0][:, seen].mean(axis=0)
-    return result
-
-
 # --- the hierarchy ---
 
 

@@ -12,13 +12,14 @@ that it has not seen. Sessions are counted from 0; T sessions, the last is L = T
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Floats
 
+from . import metrics
 from .predictions import Predictions
 from .single_label_scores import score_matrix
 
@@ -29,13 +30,10 @@ class Scores:
     """The material of the definitions, from one run with one eval set a session."""
 
     def __init__(self, p: Predictions) -> None:
-        sample, within = score_matrix(p, "accuracy"), score_matrix(p, "within_accuracy")
-        by_class = score_matrix(p, "class_accuracy")
-        self.R, self.alpha = sample.R, sample.pooled[sample.ends]  # (T, T), (T,)
-        self.within, self.by_class = within.R, by_class.R
-        self.class_alpha = by_class.pooled[by_class.ends]
-        self.n_classes = sample.n_classes  # (T,) classes of each session
-
+        names = ("accuracy", "class_accuracy", "within_accuracy")
+        self.matrices = {name: score_matrix(p, name) for name in names}
+        sample = self.matrices["accuracy"]
+        self.R, self.n_classes = sample.R, sample.n_classes  # (T, T), (T,)
         self.lower = [row[: i + 1] for i, row in enumerate(self.R)]  # up to session i
         # (T,) mean recall over the classes of all sessions, also of those to come
         last = np.full_like(p.session, len(p.set_classes) - 1)
@@ -43,24 +41,17 @@ class Scores:
         self.whole = everything[sample.ends]
 
 
-@dataclass(frozen=True)
-class Definition:
-    """One way to compute what a name of `DEFINITIONS` stands for, and who does so under which name.
-
-    R[i, j] is per-sample accuracy on session j after session i, α_i that on all sessions so far.
-    """
-
-    name: str
-    formula: str
-    sources: tuple[str, ...]
-    value: Callable[[Scores], float]
+def _ours(metric: metrics.Metric, score: str) -> tuple[str, Callable[[Scores], float]]:
+    """Name and function of a metric of ours, of a base score."""
+    reference = metrics.Reference()
+    return f"{metric.__name__} of `{score}`", lambda s: metric(s.matrices[score], reference)
 
 
-def _forgetting(R: Floats, *, until: int = 0, sessions: int | None = None) -> float:
+def _forgetting(R: Floats, *, until: int = 1, sessions: int | None = None) -> float:
     """Mean over sessions but the last of the drop from the best score since they were learned.
 
-    `until`: the best score is sought before the last session; 1: up to it, so that no session
-    counts below 0; -1: before the one before it. `sessions`: to divide by instead.
+    `until`: the best score is sought up to the last session, so that no session counts below 0; -1:
+    before the one before it. `sessions`: to divide by instead.
     """
     L = len(R) - 1
     if L < 1:
@@ -78,156 +69,118 @@ def _since(R: Floats, gap: int) -> float:
     return sum(result) / (T * (T - 1) / 2)
 
 
-def _bwt(s: Scores) -> float:
-    return float(np.mean(s.R[-1, :-1] - np.diagonal(s.R)[:-1])) if len(s.R) > 1 else math.nan
-
-
+# name; who computes it under which name; formula, where R[i, j] is per-sample accuracy on session j
+# after session i and α_i that on all sessions so far, or the metric of ours; and how
+Definition = tuple[str, str, str, Callable[[Scores], float]]
 DEFINITIONS: dict[str, tuple[Definition, ...]] = {
     "accuracy": (
-        Definition(
+        (
             "final, per class",
-            "mean recall of all classes after session L",
-            ("embedbench: final_accuracy", "Kemker et al. 2018"),
-            lambda s: float(s.class_alpha[-1]),
+            "Kemker et al. 2018",
+            *_ours(metrics.final_accuracy, "class_accuracy"),
         ),
-        Definition(
+        (
             "final, per sample",
-            "α_L",
-            (
-                "Avalanche: StreamAccuracy, TrainedExperienceAccuracy",
-                "Continuum: Logger.accuracy",
-                "PyCIL: utils.toolkit.accuracy total, the last of the top1 curve",
-                "embedbench: final_accuracy of `accuracy`",
-            ),
-            lambda s: float(s.alpha[-1]),
+            "Avalanche: StreamAccuracy; Continuum: Logger.accuracy; PyCIL: accuracy total",
+            *_ours(metrics.final_accuracy, "accuracy"),
         ),
-        Definition(
+        (
             "mean over sessions",
-            "1/T Σ_j R[L, j]",
-            (
-                "FACIL: avg_accs_tag",
-                "Mammoth: Class-IL mean accuracy",
-                "OCL: compute_performance avg_end_acc",
-                "embedbench: average_accuracy of `accuracy`",
-                "Lopez-Paz and Ranzato 2017; Michel et al. 2023, Eq. 1",
-            ),
-            lambda s: float(np.mean(s.R[-1])),
+            "FACIL: avg_accs_tag; Mammoth: Class-IL mean accuracy; OCL: avg_end_acc",
+            *_ours(metrics.average_accuracy, "accuracy"),
         ),
-        Definition(
+        (
             "mean over sessions, by their classes",
+            "FACIL: wavg_accs_tag",
             "Σ_j c_j R[L, j] / Σ_j c_j, c_j classes of session j",
-            ("FACIL: wavg_accs_tag",),
             lambda s: float(np.average(s.R[-1], weights=s.n_classes)),
         ),
-        Definition(
+        (
             "mean over sessions, session known",
-            "1/T Σ_j R[L, j], answers within the session",
-            ("FACIL: avg_accs_taw", "Mammoth: Task-IL mean accuracy"),
-            lambda s: float(np.mean(s.within[-1])),
+            "FACIL: avg_accs_taw; Mammoth: Task-IL mean accuracy",
+            *_ours(metrics.average_accuracy, "within_accuracy"),
         ),
-        Definition(
+        (
             "average incremental",
-            "1/T Σ_i α_i",
-            (
-                "PyCIL: trainer Average Accuracy",
-                "Continuum: Logger.average_incremental_accuracy",
-                "embedbench: average_incremental_accuracy of `accuracy`",
-                "Rebuffi et al. 2017",
-            ),
-            lambda s: float(np.mean(s.alpha)),
+            "PyCIL: Average Accuracy; Continuum: Logger.average_incremental_accuracy",
+            *_ours(metrics.average_incremental_accuracy, "accuracy"),
         ),
-        Definition(
+        (
             "average incremental, sessions alike",
+            "OCL: avg_acc",
             "1/T Σ_i 1/(i+1) Σ_{j≤i} R[i, j]",
-            ("OCL: compute_performance avg_acc",),
             lambda s: float(np.mean([np.mean(row) for row in s.lower])),
         ),
-        Definition(
+        (
             "mean of the lower triangle",
+            "Continuum: accuracy_A; Díaz-Rodríguez et al. 2018",
             "2/(T(T+1)) Σ_i Σ_{j≤i} R[i, j]",
-            ("Continuum: accuracy_A", "Díaz-Rodríguez et al. 2018"),
             lambda s: float(np.mean(np.concatenate(s.lower))),
         ),
-        Definition(
+        (
             "average of all classes, also future ones",
+            "Avalanche: amca_metrics",
             "1/T Σ_i mean recall of the classes of all T sessions after session i",
-            ("Avalanche: amca_metrics",),
             lambda s: float(np.mean(s.whole)),
         ),
     ),
     "forgetting": (
-        Definition(
+        (
             "from the best before, per class",
-            "1/L Σ_{j<L} (max_{j≤l<L} R[l, j] - R[L, j]), R mean recall",
-            ("embedbench: average_forgetting",),
-            lambda s: _forgetting(s.by_class),
+            "Chaudhry et al. 2018, Eq. 3",
+            *_ours(metrics.average_forgetting, "class_accuracy"),
         ),
-        Definition(
+        (
             "from the best before",
-            "1/L Σ_{j<L} (max_{j≤l<L} R[l, j] - R[L, j])",
-            (
-                "FACIL: print_summary TAg Forg",
-                "embedbench: average_forgetting of `accuracy`",
-                "Chaudhry et al. 2018, Eq. 3; Michel et al. 2023, Eq. 2",
-            ),
+            "FACIL: TAg Forg; Chaudhry et al. 2018, Eq. 3",
+            *_ours(metrics.average_forgetting, "accuracy"),
+        ),
+        (
+            "from the best before, session known",
+            "FACIL: TAw Forg",
+            *_ours(metrics.average_forgetting, "within_accuracy"),
+        ),
+        (
+            "from the best, the last included",
+            "PyCIL: trainer Forgetting; Mammoth: utils.metrics.forgetting",
+            "1/L Σ_{j<L} (max_{j≤l≤L} R[l, j] - R[L, j])",
             lambda s: _forgetting(s.R),
         ),
-        Definition(
-            "from the best before, session known",
-            "the same, answers within the session",
-            ("FACIL: print_summary TAw Forg",),
-            lambda s: _forgetting(s.within),
-        ),
-        Definition(
-            "from the best, the last included",
-            "1/L Σ_{j<L} (max_{j≤l≤L} R[l, j] - R[L, j])",
-            ("PyCIL: trainer Forgetting", "Mammoth: utils.metrics.forgetting"),
-            lambda s: _forgetting(s.R, until=1),
-        ),
-        Definition(
+        (
             "from the best, over all sessions",
+            "OCL: avg_fgt before its pull request 23",
             "1/T Σ_{j≤L} (max_{j≤l≤L} R[l, j] - R[L, j]), 0 for the last",
-            ("OCL: compute_performance avg_fgt before its pull request 23",),
-            lambda s: _forgetting(s.R, until=1, sessions=len(s.R)),
+            lambda s: _forgetting(s.R, sessions=len(s.R)),
         ),
-        Definition(
+        (
             "from the first",
+            "Avalanche: StreamForgetting",
             "1/L Σ_{j<L} (R[j, j] - R[L, j])",
-            ("Avalanche: StreamForgetting",),
-            lambda s: -_bwt(s),
+            lambda s: -metrics.bwt(s.matrices["accuracy"], metrics.Reference()),
         ),
-        Definition(
+        (
             "two sessions left out",
+            "Continuum 1.2.7: metrics.forgetting (its issue 281)",
             "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
-            ("Continuum 1.2.7: metrics.forgetting (its issue 281)",),
             lambda s: _forgetting(s.R, until=-1),
         ),
     ),
     "backward transfer": (
-        Definition(
+        (
             "at the end",
-            "1/L Σ_{j<L} (R[L, j] - R[j, j])",
-            (
-                "Mammoth: utils.metrics.backward_transfer",
-                "Avalanche: StreamBWT",
-                "embedbench: bwt of `accuracy`",
-                "Lopez-Paz and Ranzato 2017, Eq. 3",
-            ),
-            _bwt,
+            "Mammoth: utils.metrics.backward_transfer; Avalanche: StreamBWT",
+            *_ours(metrics.bwt, "accuracy"),
         ),
-        Definition(
+        (
             "over all sessions",
+            "OCL: before negative values become 0; Díaz-Rodríguez et al. 2018",
             "2/(T(T-1)) Σ_i Σ_{j<i} (R[i, j] - R[j, j])",
-            (
-                "OCL: compute_performance, before negative values become 0",
-                "Díaz-Rodríguez et al. 2018",
-            ),
             lambda s: _since(s.R, 1),
         ),
-        Definition(
+        (
             "over all sessions, the newest pairs left out",
+            "Continuum 1.2.7: metrics.backward_transfer",
             "2/(T(T-1)) Σ_i Σ_{j<i-1} (R[i, j] - R[j, j])",
-            ("Continuum 1.2.7: metrics.backward_transfer",),
             lambda s: _since(s.R, 2),
         ),
     ),
@@ -240,16 +193,14 @@ def audit(p: Predictions) -> list[dict[str, Any]]:
     `same` is a letter within the group: definitions that share it have the same value here; on
     another run they may differ.
     """
-    scores = Scores(p)
-    result = []
+    scores, result = Scores(p), list[dict[str, Any]]()
     for group, definitions in DEFINITIONS.items():
-        letters: list[tuple[float, str]] = []
-        for d in definitions:
-            value = d.value(scores)
-            same = next((k for v, k in letters if abs(v - value) < EQUAL), None)
-            if same is None and not math.isnan(value):
-                same = chr(ord("a") + len(letters))
-                letters.append((value, same))
-            about = {"group": group, "name": d.name, "formula": d.formula, "value": value}
-            result.append({**about, "same": same, "sources": list(d.sources)})
+        known: list[float] = []
+        for name, sources, formula, compute in definitions:
+            value = compute(scores)
+            if not (math.isnan(value) or any(abs(v - value) < EQUAL for v in known)):
+                known.append(value)
+            same = next((chr(97 + k) for k, v in enumerate(known) if abs(v - value) < EQUAL), None)
+            about = {"group": group, "name": name, "formula": formula, "value": value}
+            result.append({**about, "same": same, "sources": sources.split("; ")})
     return result

@@ -5,7 +5,7 @@ describes the layout of `predictions.h5`, so that it can be read without this mo
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,81 +108,48 @@ class Predictions(ArrayFile):
             np.pad(mask, ((0, 0), (0, 1)), constant_values=True)
             for mask in (self.seen, self.set_classes)
         )
-        for seen_now, answer, within in zip(seen, self.answer, self.within, strict=True):
-            demand(seen_now[answer].all(), "answer must be among the classes seen")
-            demand(
-                candidates[eval_set, within].all(),
-                "within must be among the classes of the sample's session",
-            )
+        answered = np.take_along_axis(seen, self.answer, axis=1)
+        demand(answered.all(), "answer must be among the classes seen")
+        within = candidates[eval_set, self.within]
+        demand(within.all(), "within must be among the classes of the sample's session")
         far = ("far_ids", "far_score")
         for names in (("rank", "score"), ("logp", "true_logp", "squares"), far):
             there = {name for name in names if getattr(self, name) is not None}
             demand(len(there) in (0, len(names)), f"only all of {', '.join(names)} can be there")
-        if self.rank is None or self.score is None:
+        if self.rank is None:
             others = self.logp is None and self.group is None and self.far_ids is None
             demand(others, "logp, true_logp, squares, group and far_ids need rank and score")
             return
-        self._check_far()
         if self.group is not None:
             demand((self.group >= 0).all(), "group must not be negative")
-        for moment in range(len(self.session)):
-            self._check_rank(moment, self.rank[moment], self.score[moment])
-        if self.logp is None or self.true_logp is None or self.squares is None:
-            return
-        for moment, (logp, true, squares) in enumerate(
-            zip(self.logp, self.true_logp, self.squares, strict=True)
-        ):
-            self._check_probabilities(moment, self.rank[moment], logp, true, squares)
-
-    def _check_far(self) -> None:
         due = self.far_ids is not None and self.logp is not None
         demand((self.far_logp is not None) == due, "far_logp must be there as logp and far_ids are")
-        if self.far_score is not None and self.far_logp is not None:
-            same = np.array_equal(np.isnan(self.far_score), np.isnan(self.far_logp))
-            demand(same, "far_logp must be NaN exactly where far_score is")
-            demand(not (self.far_logp > 0).any(), "far_logp must be at most 0")
+        self._check_confidence(self.rank == UNRANKED, self.answer < 0)
 
-    def _check_rank(self, moment: int, rank: Ranks, score: Singles) -> None:
-        seen, answer = self.seen[moment], self.answer[moment]
-        unranked, n_seen = rank == UNRANKED, int(seen.sum())
-        demand(
-            np.array_equal(rank == 0, answer == self.y),
-            "rank must be 0 exactly where the answer is right",
-        )
-        demand(
-            unranked[~seen[self.y] | (answer < 0)].all(),
-            f"rank must be {UNRANKED} where the class was not seen or there is no answer",
-        )
-        demand(
-            (rank[~unranked] < n_seen).all(), "rank must be lower than the number of classes seen"
-        )
-        demand(
-            np.array_equal(np.isnan(score), answer < 0),
-            "score must be NaN exactly where there is no answer",
-        )
-
-    def _check_probabilities(
-        self, moment: int, rank: Ranks, logp: Singles, true: Singles, squares: Singles
-    ) -> None:
-        none, unranked = self.answer[moment] < 0, rank == UNRANKED
-        for name, values, undefined in (
-            ("logp", logp, none),
-            ("true_logp", true, unranked),
-            ("squares", squares, none),
-        ):
-            demand(np.array_equal(np.isnan(values), undefined), f"{name} is NaN elsewhere than due")
-            if name != "squares":
-                demand((values[~undefined] <= 0).all(), f"{name} must be at most 0")
-        right = rank == 0
-        demand(
-            np.array_equal(logp[right], true[right]),
-            "true_logp must be logp where the answer is right",
-        )
-        among, given = squares[~none], np.exp(2 * logp[~none].astype(np.float64))
-        demand(
-            ((among * self.seen[moment].sum() > 1 - ROUNDING) & (among <= 1)).all(),
-            "squares must lie between 1 / the number of classes seen and 1",
-        )
-        demand(
-            (given <= among * (1 + ROUNDING)).all(), "squares must be at least exp(logp) squared"
-        )
+    def _check_confidence(self, unranked: Bools, none: Bools) -> None:
+        """Refuse what does not fit the (M, n) true classes without rank, and missing answers."""
+        assert self.rank is not None
+        right, n_seen = self.rank == 0, self.seen.sum(axis=1)[:, None]
+        is_right = np.array_equal(right, self.answer == self.y)
+        demand(is_right, "rank must be 0 exactly where the answer is right")
+        unseen = unranked[~self.seen[:, self.y] | none].all()
+        demand(unseen, f"rank must be {UNRANKED} where the class was not seen or no answer is")
+        lower = (unranked | (self.rank < n_seen)).all()
+        demand(lower, "rank must be lower than the number of classes seen")
+        far = None if self.far_score is None else np.isnan(self.far_score)
+        due: dict[str, Any] = {"score": none, "logp": none, "true_logp": unranked, "squares": none}
+        for name, where in {**due, "far_logp": far}.items():
+            values = getattr(self, name)
+            if values is not None:
+                demand(np.array_equal(np.isnan(values), where), f"{name} is NaN elsewhere than due")
+                if name.endswith("logp"):
+                    demand(not (values > 0).any(), f"{name} must be at most 0")
+        if self.logp is None or self.true_logp is None or self.squares is None:
+            return
+        same = np.array_equal(self.logp[right], self.true_logp[right])
+        demand(same, "true_logp must be logp where the answer is right")
+        fits = none | ((self.squares * n_seen > 1 - ROUNDING) & (self.squares <= 1))
+        demand(fits.all(), "squares must lie between 1 / the number of classes seen and 1")
+        given = np.exp(2 * self.logp.astype(np.float64))
+        least = none | (given <= self.squares * (1 + ROUNDING))
+        demand(least.all(), "squares must be at least exp(logp) squared")

@@ -7,7 +7,7 @@ record names the SHA-256 of the predictions, which is compared whenever they are
 import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Floats
+from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError
 from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import write_safely
@@ -25,7 +26,6 @@ from .against_chance import curves
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
 from .offline_references import MISSING, References, offline_groups, reference_values
-from .predictions import Predictions
 from .run_flags import find_flags
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
@@ -57,27 +57,15 @@ def read(directory: Path) -> bytes:
                 raise UserError(f"{path} is larger than {LARGEST >> 20} MiB; make that run again")
             return file.read()
     except OSError as e:
-        if not os.path.lexists(path):
-            message = f"{directory} holds no record.json; is it the directory of a run?"
-        elif not path.is_file():
-            message = f"{path} must be a regular file; remove it and make that run again"
-        else:
-            message = f"cannot read {path} ({e.strerror})"
-        raise UserError(message) from e
-
-
-def decode_json(data: bytes, directory: Path) -> Any:
-    """The JSON values of a record, unchecked, that `read` returned the bytes of."""
-    try:
-        return json.loads(data.decode())
-    except (ValueError, RecursionError) as e:  # text that is not UTF-8, too
-        path = directory / RECORD
-        raise UserError(f"{path} is not valid JSON ({e}); make that run again") from e
+        raise UserError(
+            f"cannot read {path} ({e.strerror}); expected the record of a run, a regular file"
+        ) from e
 
 
 def parse_record(data: bytes, directory: Path) -> RunRecord:
     """The record that `read` returned the bytes of."""
-    record = RunRecord.from_json(decode_json(data, directory), str(directory / RECORD))
+    path = str(directory / RECORD)
+    record = RunRecord.from_json(parse_json(data, path), path)
     run = os.fsencode(directory.resolve().name.removeprefix("seed-"))
     return replace(record, run=run.decode(errors="replace"))
 
@@ -136,26 +124,30 @@ def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPre
     made = made or load(directory)
     predictions_sha256(directory, made)
     predictions = load_any(directory / PREDICTIONS)
-    sessions = int(predictions.session[-1]) + 1
-    if sessions != len(made.n_train):
-        raise UserError(
-            f"{directory}: predictions.h5 has {sessions} sessions, record.json "
-            f"{len(made.n_train)}; make that run again with --overwrite"
-        )
-    if isinstance(predictions, Predictions):
-        sets, classes = predictions.set_classes.shape
-        _check_length(directory, "n_train_by_class", made.n_train_by_class, classes)
-        _check_length(directory, "n_candidates", made.n_candidates, sets)
+    for key, values, expected in _lists(made, predictions):
+        if isinstance(values, tuple) and len(values) != expected:
+            raise UserError(
+                f"{directory}: {key} has {len(values)} values, and by predictions.h5 it must have "
+                f"{expected}; make that run again with --overwrite"
+            )
     return predictions
 
 
-def _check_length(directory: Path, key: str, values: Any, expected: int) -> None:
-    """Refuse a list of a record whose length is not that of the predictions; other values pass."""
-    if isinstance(values, tuple) and len(values) != expected:
-        raise UserError(
-            f"{directory}: {key} has {len(values)} values, and by predictions.h5 it must have "
-            f"{expected}; make that run again with --overwrite"
-        )
+def _lists(made: UnscoredRun, p: AnyPredictions) -> Iterator[tuple[str, Any, int]]:
+    """Yield the lists of a record by key, and the lengths that they must have."""
+    kept, sessions = made.reference, int(p.session[-1]) + 1
+    yield "n_train", made.n_train, sessions
+    sets, classes = (p.introduces if isinstance(p, LabelSets) else p.set_classes).shape
+    yield "n_candidates", made.n_candidates, sets
+    yield "n_train_by_class", made.n_train_by_class, classes
+    each = sessions if kept.so_far else sets
+    if any(isinstance(runs, tuple) for runs in kept.offline_runs):
+        yield "reference.offline_runs", kept.offline_runs, each
+    for name, ideal in (kept.ideal or {}).items():
+        yield f"reference.ideal.{name}", ideal, each
+    for name, chance in (kept.chance or {}).items():
+        if kept.chance_run is not None:  # or else it is undefined
+            yield f"reference.chance.{name}", chance, min(sessions + 1, sets)
 
 
 def evaluate(
@@ -170,7 +162,6 @@ def evaluate(
     """
     predictions = read_predictions(directory, made)
     matrices = score_matrices(predictions, made.n_train_by_class)
-    _check_reference(directory, made.reference, matrices)
     itself = {(place or directory).resolve(): matrices}
     reference = _measure_references(made.reference, root, list(matrices), itself)
     limited = any(n is not None for n in made.n_candidates or ())
@@ -199,19 +190,6 @@ def evaluate(
         by_score=by_score,
         flags=tuple(find_flags(made, predictions, matrices[main_score])),
     )
-
-
-def _check_reference(directory: Path, kept: References, matrices: Matrices) -> None:
-    """Refuse lists of reference values, or of offline runs, of other lengths than the scores."""
-    for name, scores in matrices.items():
-        sessions, sets = scores.R.shape
-        each, later = sessions if kept.so_far else sets, len(np.diagonal(scores.R, offset=1))
-        if any(isinstance(runs, tuple) for runs in kept.offline_runs):
-            _check_length(directory, "reference.offline_runs", kept.offline_runs, each)
-        _check_length(directory, f"reference.ideal.{name}", (kept.ideal or {}).get(name), each)
-        if kept.chance_run is not None:  # or else it is undefined
-            chance = (kept.chance or {}).get(name)
-            _check_length(directory, f"reference.chance.{name}", chance, 1 + later)
 
 
 def _row(values: Floats) -> tuple[float, ...]:

@@ -206,13 +206,10 @@ class UnscoredRun(JsonRecord):
         """Yield keys, what their values must be, and whether they are."""
         seeds = (self.seed, *vars(self.seeds).values())
         yield "each seed", "a seed: 0 or more, below 2**63", min(seeds) >= 0
-        digests = {"predictions_sha256": [self.predictions_sha256]}
-        digests["the sha256 of each file"] = [file.sha256 for file in self.all_files]
-        if self.imported is not None:
-            digests["imported.sha256"] = [self.imported.sha256]
-        for key, values in digests.items():
-            holds = all(text is None or re.fullmatch("[0-9a-f]{64}", text) for text in values)
-            yield key, "a SHA-256: 64 hexadecimal digits", holds
+        digests = [self.predictions_sha256, *(file.sha256 for file in self.all_files)]
+        digests += [] if self.imported is None else [self.imported.sha256]
+        holds = all(text is None or re.fullmatch("[0-9a-f]{64}", text) for text in digests)
+        yield "each SHA-256", "64 hexadecimal digits", holds
         by_class = self.n_train_by_class or ()
         yield "each of n_train", "0 or more", min((*self.n_train, *by_class), default=0) >= 0
         total = sum(by_class) == sum(self.n_train)
@@ -220,14 +217,14 @@ class UnscoredRun(JsonRecord):
         least = min((n for n in self.n_candidates or () if n is not None), default=1)
         yield "each of n_candidates", "1 or more, or null", least > 0
         held = (self.footprint, *(s.footprint for s in self.sessions))
-        sizes = [v for h in held for v in h.values() if self.imported is None or not math.isnan(v)]
+        missing = self.imported is not None  # other tools may say no sizes
+        sizes = [v for h in held for v in h.values() if not (missing and math.isnan(v))]
         finite = all(0 <= v < math.inf for v in sizes)
         yield "each of footprint", "a number of bytes: finite, 0 or more", finite
         costs = [c for part in (self.seconds, self.joules) if part for c in vars(part).values()]
         for s in self.sessions:
             costs += [s.learn_seconds, s.evaluate_seconds, s.learn_joules, s.evaluate_joules]
-        known = [c for c in costs if c is not None and not math.isnan(c)]
-        most = all(0 <= c <= COSTS for c in known)
+        most = all(c is None or math.isnan(c) or 0 <= c <= COSTS for c in costs)
         yield "each of seconds and joules", f"0 to {COSTS:g}, or null", most
         inside = all(map(is_inside, self.reference.runs))
         yield "each reference run", "a path inside the directory of runs", inside

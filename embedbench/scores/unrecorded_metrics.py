@@ -6,11 +6,12 @@ computed from the predictions whenever they are asked for.
 """
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -113,16 +114,11 @@ class AnswerMetric:
     it, and begin with `far_` where the unknown samples are those of another file.
     """
 
-    name: str
     function: Callable[..., Floats | None]
     signal: str | None = None
     far: bool = False
+    lower_is_better: bool = False
     origin: ClassVar[str] = STORED
-
-    @property
-    def lower_is_better(self) -> bool:
-        """Whether less is better."""
-        return self.name in LOWER
 
     def curve(self, p: Predictions) -> Floats | None:
         """(T,) its value after each session; None if the predictions do not hold what it needs."""
@@ -139,17 +135,14 @@ class AnswerMetric:
             return float(values[-1])
         if not self.far:
             values = values[~p.seen[p.ends][:, p.y].all(axis=1)]
-        return float(np.mean(values)) if len(values) else float("nan")
+        return mean_or_nan(values)
 
 
-ANSWER_METRICS = {f.__name__: AnswerMetric(f.__name__, f) for f in AT_END} | {
-    name: AnswerMetric(name, f, signal, far)
-    for far in (False, True)
-    for f in UNKNOWN
-    for signal in SIGNALS
-    for what in ["far_" + f.__name__.removeprefix("unknown_") if far else f.__name__]
-    for name in [f"{what}_by_{signal}"]
-}
+ANSWER_METRICS = {f.__name__: AnswerMetric(f, lower_is_better=f.__name__ in LOWER) for f in AT_END}
+for far, f, signal in itertools.product((False, True), UNKNOWN, SIGNALS):
+    what = "far_" + f.__name__.removeprefix("unknown_") if far else f.__name__
+    name = f"{what}_by_{signal}"
+    ANSWER_METRICS[name] = AnswerMetric(f, signal, far, name in LOWER)
 # what computes and describes each
 FUNCTIONS: dict[str, Callable[..., object]] = {
     **{name: metric.function for name, metric in ANSWER_METRICS.items()},
@@ -159,7 +152,7 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
 
 @dataclass(frozen=True)
 class OutsideMetric:
-    """A metric of other people."""
+    """A metric of other people; less is better where its function says `lower_is_better`."""
 
     name: str  # of its entry point, or `package.module:function`
     function: Metric
@@ -170,18 +163,15 @@ class OutsideMetric:
         """The metric that a name means."""
         if name in OF_MATRICES:
             return cls(name, OF_MATRICES[name], STORED)
-        function = plugins.load("metrics", name, {**all_metrics(), **OF_MATRICES, **ANSWER_METRICS})
-        if not takes_scores(function):
-            raise UserError(
-                f"{name!r} is no metric: expected a function of (scores, reference), got "
-                f"{type(function).__name__} {getattr(function, '__name__', '')}".rstrip()
-            )
+        function = plugins.load("metrics", name, {**all_metrics(), **FUNCTIONS})
+        if not inspect.isfunction(function):
+            raise UserError(f"{name!r} is no metric: expected a function of (scores, reference)")
         package = plugins.find_package(function)
         return cls(name, function, " ".join(package) if package else "a file of yours")
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether less is better: the function has an attribute `lower_is_better` that is true."""
+        """Whether less is better."""
         return bool(getattr(self.function, "lower_is_better", False))
 
     def __call__(self, scores: ScoreMatrix, reference: Reference) -> float:
@@ -198,38 +188,25 @@ class OutsideMetric:
 Outside = Mapping[str, OutsideMetric | AnswerMetric]
 
 
-def takes_scores(function: Any) -> bool:
-    """Whether something can be called with `(scores, reference)` and is no class."""
-    if inspect.isclass(function) or not callable(function):
-        return False
-    try:
-        inspect.signature(function).bind(None, None)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outside:
     """The metrics of installed packages, and those of `names` that records do not hold.
 
     `names` are as typed by the user: our metrics, entry points, or `package.module:function`. A
     metric of a package that cannot be used is left out, and a sentence says so.
     """
+    ours = {**all_metrics(), **FUNCTIONS}
     result: dict[str, OutsideMetric | AnswerMetric] = {
         name: ANSWER_METRICS[name] if name in ANSWER_METRICS else OutsideMetric.load(name)
         for name in names
         if name not in all_metrics()
     }
     for name in sorted(plugins.entry_points_by_name("metrics")):
-        if name in {**all_metrics(), **OF_MATRICES, **ANSWER_METRICS}:
-            notify(
-                f"the metric {name} of an installed package has the name of one of ours; left out"
-            )
-        elif name not in result:
-            try:
-                result[name] = OutsideMetric.load(name)
-            except UserError as e:
-                notify(f"a metric is left out: {e}")
+        try:
+            if name in ours:
+                raise UserError(f"{name} of an installed package has the name of one of ours")
+            result[name] = OutsideMetric.load(name)
+        except UserError as e:
+            notify(f"a metric is left out: {e}")
     return result
 
 
@@ -243,7 +220,7 @@ def with_outside(
     """
     if not metrics:
         return made
-    by_score = dict(made.by_score)
+    by_score, main = dict(made.by_score), dict(made.metrics)
     predictions = read_predictions(place, made)
     of_matrices = {k: m for k, m in metrics.items() if isinstance(m, OutsideMetric)}
     for name, matrix in score_matrices(predictions, made.n_train_by_class).items():
@@ -258,9 +235,8 @@ def with_outside(
             scored = by_score[name]
             by_score[name] = replace(scored, metrics={**scored.metrics, **values})
         if name == made.score:
-            made = replace(made, metrics={**made.metrics, **values})
+            main |= values
     if isinstance(predictions, Predictions):
         answers = {k: m(predictions) for k, m in metrics.items() if isinstance(m, AnswerMetric)}
-        known = {k: v for k, v in answers.items() if v is not None}
-        made = replace(made, metrics={**made.metrics, **known})
-    return replace(made, by_score=by_score)
+        main |= {k: v for k, v in answers.items() if v is not None}
+    return replace(made, metrics=main, by_score=by_score)

@@ -2,7 +2,7 @@
 
 `Checker` is for reports, `rescore` for `embedbench score`. What is recomputed depends on the bytes
 of the record, of its predictions and of those of its references, and on the code of this room: a
-`Checker` keeps its outcome under these in the user's cache directory, and never under the runs.
+`Checker` keeps under these, in the user's cache directory, that a record agrees.
 """
 
 import functools
@@ -25,14 +25,13 @@ from .metrics import all_metrics
 from .offline_references import MISSING
 from .run_flags import FLAGS
 from .run_record import BaseScore, RunRecord
-from .unrecorded_metrics import Outside, with_outside
 
-KIND = "metrics"  # of what is kept in the cache
+KIND, AGREES = "metrics", "agrees"  # what is kept in the cache, of what agrees
 RELATIVE = 1e-9
 # the absolute one is for differences that should be 0
 CLOSE: dict[str, Any] = {"rtol": RELATIVE, "atol": 1e-12, "equal_nan": True}
-NARROWED = ("flags", "not-learned")  # records of earlier versions may have it without reason
-ADDED = ("flags", "few-steps")  # records of earlier versions may lack it
+# flags that records of earlier versions may have without reason, and may lack
+CHANGED_FLAGS = {(("flags", "not-learned"), False), (("flags", "few-steps"), True)}
 _SCORES = {*single_label_scores.SCORES, *label_set_scores.SCORES}
 _CURVES = {
     *(f.__name__ for f in (*against_chance.CURVES, *label_set_scores.CURVES)),
@@ -54,30 +53,18 @@ class Checker:
         """The record of a run, with what is new or was left open filled in."""
         data = record_files.read(place)
         kept = record_files.parse_record(data, place)
-        root = self.root
-        if not all(self._reference(root, run) for run in kept.reference.runs):
-            root = home(kept, place, root)
-        key = self.key(data, kept, place, root)
-        outcome = user_cache.load(KIND, key)
-        if not isinstance(outcome, dict):
-            again, seen = recompute_record(kept, place, root)
-            more = take_unrecomputed(kept, again).to_json() if seen.new or seen.open else None
-            outcome = {"differs": seen.describe(), "record": more}
-            user_cache.save(KIND, key, outcome)
-        if differs := outcome.get("differs"):
-            raise UserError(f"{place}: {differs}; embedbench score names them all")
-        if (more := outcome.get("record")) is None:
+        root = home(kept, place, self.root)
+        pins = [self._reference(root, run) for run in kept.reference.runs]
+        key = outcome_key(data, record_files.predictions_sha256(place, kept), *pins)
+        if user_cache.load(KIND, key) == AGREES:
             return kept
-        return replace(RunRecord.from_json(more, str(place)), run=kept.run)
-
-    def key(self, data: bytes, kept: RunRecord, place: Path, root: Path) -> str:
-        """The values that the outcome of a check depends on."""
-        parts = [
-            scoring_version(),
-            hashlib.sha256(data).hexdigest(),
-            record_files.predictions_sha256(place, kept),
-        ]
-        return " ".join(parts + [self._reference(root, run) for run in kept.reference.runs])
+        again, seen = recompute_record(kept, place, root)
+        if seen.differs:
+            raise UserError(f"{place}: {seen.describe()}; embedbench score names them all")
+        if seen.new:
+            return take_unrecomputed(kept, again)
+        user_cache.save(KIND, key, AGREES)
+        return kept
 
     def _reference(self, root: Path, run: str) -> str:
         """The SHA-256 of a reference run's predictions; empty if it cannot be used."""
@@ -92,16 +79,9 @@ class Checker:
         return self._references[root, run]
 
 
-def remember(place: Path, root: Path) -> None:
-    """Keep that this process has just made a record from its predictions.
-
-    The next report then need not recompute it.
-    """
-    data = record_files.read(place)
-    key = Checker(root, lambda _: None).key(
-        data, record_files.parse_record(data, place), place, root
-    )
-    user_cache.save(KIND, key, {"record": None})
+def outcome_key(record: bytes, *predictions: str) -> str:
+    """The key of a check: the code, the record, and predictions of the run and its references."""
+    return " ".join([scoring_version(), hashlib.sha256(record).hexdigest(), *predictions])
 
 
 def home(kept: RunRecord, place: Path, root: Path) -> Path:
@@ -166,17 +146,11 @@ class RescoredRun(JsonRecord):
     differs : tuple of Difference
         Values that do not agree.
     new : tuple of str
-        Computed here, not in the record.
-    open : tuple of str
-        Left open, because reference runs were missing that are finished now.
+        Computed here, and not in the record, or left open there: reference runs were missing.
     unchecked : tuple of str
         In the record, not computed here.
-    waits_for : tuple of str
-        Reference runs that are still missing.
     updated : bool
         Whether the record was written.
-    outside : dict or None
-        Metrics that records do not hold: name → value of the main score.
     """
 
     run: str
@@ -184,11 +158,8 @@ class RescoredRun(JsonRecord):
     fault: str | None = field(default=None, metadata=ABSENT)
     differs: tuple["Difference", ...] = ()
     new: tuple[str, ...] = ()
-    open: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
-    waits_for: tuple[str, ...] = ()
     updated: bool = False
-    outside: dict[str, float] | None = field(default=None, metadata=ABSENT)
 
     @property
     def agrees(self) -> bool:
@@ -207,20 +178,11 @@ class RescoredRun(JsonRecord):
         )
 
 
-def rescore(
-    place: Path,
-    root: Path,
-    *,
-    update: bool = False,
-    metrics: Outside | None = None,
-    notify: Callable[[str], None] = lambda _: None,
-) -> RescoredRun:
+def rescore(place: Path, root: Path, *, update: bool = False) -> RescoredRun:
     """Recompute a run's metrics and compare them with its record.
 
-    `update` writes what is recomputed, new or open, and the SHA-256 of the predictions. A record
-    without one is written only if nothing differs: its predictions may have changed as well. The
-    `metrics` that records do not hold are computed and never written; `notify` gets a sentence for
-    each of them that fails.
+    `update` writes what is recomputed or new, and the SHA-256 of the predictions. A record without
+    one is written only if nothing differs: its predictions may have changed as well.
     """
     name = str(place if place == root else place.relative_to(root))
     try:
@@ -228,22 +190,12 @@ def rescore(
         root = home(kept, place, root)
         pin = record_files.predictions_sha256(place, kept)
         again, seen = recompute_record(kept, place, root)
-        whole = replace(take_unrecomputed(kept, again), predictions_sha256=pin)
         pinned = kept.predictions_sha256 is not None
-        more = bool(seen.differs or seen.new or seen.open or not pinned)
-        write = update and more and (pinned or not seen.differs)
+        write = update and (bool(seen.differs or seen.new) if pinned else not seen.differs)
         if write:
+            whole = replace(take_unrecomputed(kept, again), predictions_sha256=pin)
             record_files.save(whole, place)
-        waits = kept.reference.runs if kept.reference.source == MISSING else []
-        values = with_outside(whole, place, metrics or {}, notify).metrics
-        return replace(
-            seen,
-            run=name,
-            pinned=pinned or write,
-            waits_for=tuple(run for run in waits if not record_files.is_finished(root / run)),
-            updated=write,
-            outside={key: values[key] for key in metrics if key in values} if metrics else None,
-        )
+        return replace(seen, run=name, pinned=pinned or write, updated=write)
     except UserError as e:
         return RescoredRun(run=name, fault=str(e))
 
@@ -272,27 +224,27 @@ def compare(kept: RunRecord, again: RunRecord) -> RescoredRun:
     """Compare every value that is a function of the predictions."""
     old, now = dict(_values(kept)), dict(_values(again))
     waited = kept.reference.source == MISSING
+    waiting = {k for k, v in old.items() if waited and "metrics" in k and math.isnan(v)}
     differs: list[Difference] = []
-    names: dict[str, list[str]] = {"new": [], "open": [], "unchecked": []}
+    new: list[str] = []
+    unchecked: list[str] = []
     for key, value in now.items():
-        if key not in old:
-            names["open" if waited and key[0] == "reference" else "new"].append(".".join(key))
-        elif waited and "metrics" in key and math.isnan(old[key]) and not math.isnan(value):
-            names["open"].append(".".join(key))
-        elif (key == NARROWED and not value and old[key]) or (
-            key == ADDED and value and not old[key]
-        ):
-            names["new"].append(".".join(key))
-        elif (found := _difference(".".join(key), old[key], value)) is not None:
+        name = ".".join(key)
+        changed = key in old and (key, value) in CHANGED_FLAGS and old[key] != value
+        if key not in old or changed or (key in waiting and not math.isnan(value)):
+            new.append(name)
+        elif (found := _difference(name, old[key], value)) is not None:
             differs.append(found)
     for key in old.keys() - now.keys():
         if _is_computed_here(key):
             differs.append(Difference(".".join(key), old[key], None))
         else:
-            names["unchecked"].append(".".join(key))
-    new, left_open, unchecked = (tuple(sorted(each)) for each in names.values())
+            unchecked.append(".".join(key))
     return RescoredRun(
-        run=kept.run, differs=tuple(differs), new=new, open=left_open, unchecked=unchecked
+        run=kept.run,
+        differs=tuple(differs),
+        new=tuple(sorted(new)),
+        unchecked=tuple(sorted(unchecked)),
     )
 
 

@@ -141,7 +141,7 @@ def test_a_suggestion_stands_without_a_long_list() -> None:
     assert "Known:" in str(unknown("learner", "b-nam", many[:10]))
 
 
-def test_an_error_behind_several_failures_comes_first_and_once() -> None:
+def test_an_error_behind_several_failures_is_said_once() -> None:
     class Faulty:
         def start(self) -> None:
             raise TypeError("no width")
@@ -156,13 +156,10 @@ def test_an_error_behind_several_failures_comes_first_and_once() -> None:
 
     results = conformance_suite.run_checks([other, *[one] * 3], Faulty)
     lines = conformance_suite.check_text(results).splitlines()
-    assert lines[:2] == [
-        "3 checks could not run: start raised TypeError: no width",
-        "        one, one, one",
-    ]
-    assert "raised KeyError: 'x'" in lines[-2]
+    assert "raised KeyError: 'x'" in lines[2]
+    assert "start raised TypeError: no width" in lines[5]
+    assert [line.strip() for line in lines[8:12:3]] == ["the same"] * 2
     assert lines[-1] == "0 of 4 checks passed"
-    assert conformance_suite.check_text(results[:3]).count("start raised") == 2
 
 
 def test_help_names_each_form_once() -> None:

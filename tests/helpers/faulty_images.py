@@ -20,13 +20,13 @@ class _Shown(Looks):
         super().start(spec, seeds, device)
 
 
-@caught_by("images are learned")
+@caught_by("learns blobs")
 class SeesNothing(_Shown):
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return super().scores(x * 0 if self.images else x)
 
 
-@caught_by("images follow the seeds")
+@caught_by("same seed same predictions")
 class FollowsTheGlobalState(_Shown):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = super().learn(session, ctx)
@@ -35,13 +35,13 @@ class FollowsTheGlobalState(_Shown):
         return log
 
 
-@caught_by("images follow the seeds")
+@caught_by("scores ignore how batches are cut")
 class AnswersByTheBatch(_Shown):
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return super().scores(x - x.mean(0) if self.images and len(x) else x)
 
 
-@caught_by("images go on from a state")
+@caught_by("state round trips")
 class ForgetsHowOftenItLooked(_Shown):
     begin: ClassVar = {"looked": 0}
 
@@ -53,7 +53,7 @@ class ForgetsHowOftenItLooked(_Shown):
         return log
 
 
-@caught_by("images go on from a state")
+@caught_by("footprint counts the state")
 class WeighsNoImage(_Shown):
     tags: ClassVar[Tags] = Tags(images=True)
 

@@ -86,7 +86,7 @@ class NeedsAQuestion(Good):
         return super().scores(x)
 
 
-@caught_by("scores are pure")
+@caught_by("scores are pure", "scores ignore how batches are cut")
 class CountsQuestions(Good):
     state: ClassVar[dict[str, str]] = {**Good.state, "asked": "transient"}
     begin: ClassVar = {"asked": 0}
@@ -207,7 +207,7 @@ class Deaf(Good):
         return {}
 
 
-@caught_by("one sample")
+@caught_by("unusual sessions are learned")
 class TakesADeviation(Good):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = super().learn(session, ctx)
@@ -217,7 +217,7 @@ class TakesADeviation(Good):
         return log
 
 
-@caught_by("one class")
+@caught_by("unusual sessions are learned")
 class ComparesTwoClasses(Good):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = super().learn(session, ctx)
@@ -226,7 +226,7 @@ class ComparesTwoClasses(Good):
         return log
 
 
-@caught_by("last batch of one")
+@caught_by("unusual sessions are learned")
 class NormalisesBatches(Good):
     batch_size: int = 64
 
@@ -236,7 +236,7 @@ class NormalisesBatches(Good):
         return super().learn(session, ctx)
 
 
-@caught_by("a class comes again", "all classes permuted")
+@caught_by("unusual sessions are learned")
 class EveryClassOnce(Good):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         if self.counts[torch.from_numpy(session.y)].any():
@@ -244,7 +244,7 @@ class EveryClassOnce(Good):
         return super().learn(session, ctx)
 
 
-@caught_by("all classes permuted")
+@caught_by("unusual sessions are learned")
 class NoSessionIdPlease(Good):
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         if session_id is not None:
@@ -252,7 +252,7 @@ class NoSessionIdPlease(Good):
         return super().scores(x)
 
 
-@caught_by("no validation data", "one sample")
+@caught_by("unusual sessions are learned")
 class NeedsValidation(Good):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = super().learn(session, ctx)

@@ -17,7 +17,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 
-NOISE, LABELS = "rows outside sessions do not matter", "eval labels do not matter"
+PEEKS = "only sessions so far matter"
 
 
 def codes(x: Any) -> Tensor:
@@ -46,7 +46,7 @@ class Recognises(Good):
         return out
 
 
-@caught_by(NOISE)
+@caught_by(PEEKS)
 class ReadsTheNeighbours(Recognises):
     """Files are sorted by class: it gives every row of the table the class of the nearest one."""
 
@@ -57,7 +57,7 @@ class ReadsTheNeighbours(Recognises):
         return super().learn(session, ctx)
 
 
-@caught_by(NOISE)
+@caught_by(PEEKS)
 class WhitensWithAllRows(Good):
     state: ClassVar[dict[str, str]] = {**Good.state, "scale": "scale"}
 
@@ -84,7 +84,7 @@ def streams_of_callers() -> Iterator[Stream]:
         yield from (v for v in frame.f_locals.values() if isinstance(v, Stream))
 
 
-@caught_by(NOISE, LABELS, "scores are pure")
+@caught_by(PEEKS, "scores are pure")
 class WalksTheFrames(Recognises):
     """Finds the runner's stream, and learns the eval sets by heart."""
 
@@ -95,7 +95,7 @@ class WalksTheFrames(Recognises):
         return super().learn(session, ctx)
 
 
-@caught_by(NOISE)
+@caught_by(PEEKS)
 class LearnsAhead(Good):
     """Finds the runner's stream, and learns a little of its last session every time."""
 

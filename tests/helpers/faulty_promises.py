@@ -124,13 +124,18 @@ class SaysItNeedsLayers(Good):
 
 
 ON_SETS = (
-    "label sets are learned",
-    "label sets follow the seeds",
-    "label sets go on from a state",
+    "learns blobs",
+    "same seed same predictions",
+    "state round trips",
 )
 
 
-@caught_by(*ON_SETS, "rows outside sessions do not matter", "eval labels do not matter")
+@caught_by(
+    *ON_SETS,
+    "scores ignore how batches are cut",
+    "footprint counts the state",
+    "only sessions so far matter",
+)
 class SaysItTakesManyLabels(Good):
     tags: ClassVar[Tags] = Tags(multilabel=True)
 
@@ -140,7 +145,7 @@ class SaysItTakesManyLabels(Good):
         return super().learn(session, ctx)
 
 
-@caught_by("label sets are learned")
+@caught_by("learns blobs")
 class TakesTheFirstOfManyLabels(ManyLabels):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         y = session.y
@@ -156,7 +161,7 @@ class DrawsWhereLabelsAreSets(ManyLabels):
         return super().learn(session, ctx)
 
 
-@caught_by("label sets go on from a state")
+@caught_by("state round trips")
 class ForgetsWhichSetsCame(ManyLabels):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -169,7 +174,7 @@ class ForgetsWhichSetsCame(ManyLabels):
         return super().learn(session, ctx)
 
 
-@caught_by("whole sessions are learned")
+@caught_by("learns blobs")
 class LearnsBatchesOnly(Good):
     tags: ClassVar[Tags] = Tags(online=True)
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.scores import record_files
-from embedbench.scores.predictions import Predictions
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.sharing.board import board
 from embedbench.sharing.pack import pack
@@ -38,7 +38,7 @@ def test_a_record_and_its_table_name_the_reference(tmp_path: Path, name: str) ->
     made = [record_files.load(p) for p in record_files.find(tmp_path / "runs") if "ncm" in str(p)]
     (offline,) = {run for r in made for run in r.reference.offline_runs}
     at = tmp_path / "runs" / offline
-    ideal = score_matrix(Predictions.load(at / "predictions.h5")).pooled[-1]
+    ideal = score_matrix(load_any(at / "predictions.h5")).pooled[-1]
     assert {r.reference.learner for r in made} == {None if name == "mlp" else name}
     assert all(r.ideals == (pytest.approx(ideal),) for r in made)
     params = record_files.load(at).learner_params

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from embedbench.checks.blob_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
-from embedbench.checks.conformance_suite import check_learner
+from embedbench.checks.conformance_suite import check
 from embedbench.checks.learner_check_tools import SEEDS, on_device, same, small
 from embedbench.checks.learner_contract import _check
 from embedbench.cli.app import app
@@ -182,11 +182,7 @@ def test_check_takes_the_card() -> None:
 )
 def test_every_check_of_a_learner(name: str) -> None:
     with pretended_card():
-        failures = [
-            r
-            for r in check_learner(learner_and_protocol_names.learner_class(name), "cuda")
-            if not r.passed
-        ]
+        failures = [r for r in check(name, "cuda") if not r.passed]
     assert failures == []
 
 

@@ -10,7 +10,7 @@ from protocol_files import make_file
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
-from embedbench.scores.predictions import Predictions
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.scores.verified_records import rescore
 
@@ -22,7 +22,7 @@ SETTINGS = (
 
 def pooled(place: Path) -> list[float]:
     """The score after each session, from the predictions alone."""
-    scores = score_matrix(Predictions.load(place / "predictions.h5"))
+    scores = score_matrix(load_any(place / "predictions.h5"))
     return scores.pooled[scores.ends].tolist()
 
 

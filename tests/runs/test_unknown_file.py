@@ -34,6 +34,7 @@ from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.array_file import WrongError
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from embedbench.sharing.board import board
@@ -237,7 +238,7 @@ def test_files_are_read_as_they_were_written_and_checked(tmp_path: Path) -> None
     p, _ = run_stream(stream, SLDA(), Seeds.of(0))
     assert isinstance(p, Predictions)
     p.save(tmp_path / "p.h5")
-    for name, value in vars(Predictions.load(tmp_path / "p.h5")).items():
+    for name, value in vars(load_any(tmp_path / "p.h5")).items():
         np.testing.assert_array_equal(value, getattr(p, name))
     assert p.far_logp is not None
     assert p.far_score is not None
@@ -245,7 +246,7 @@ def test_files_are_read_as_they_were_written_and_checked(tmp_path: Path) -> None
     for changes, reason in (
         ({"far_ids": None}, "only all of far_ids, far_score"),
         ({"far_logp": None}, "far_logp must be there"),
-        ({"far_score": gone}, "far_logp must be NaN exactly where far_score is"),
+        ({"far_score": gone}, "far_logp is NaN elsewhere than due"),
         ({"far_logp": -p.far_logp}, "far_logp must be at most 0"),
     ):
         with pytest.raises(WrongError, match=reason):

@@ -9,7 +9,6 @@ from label_set_answers import Sets, above, label_sets, random_label_sets
 from embedbench.scores.label_set_predictions import LabelSets, levels
 from embedbench.scores.label_set_scores import (
     SCORES,
-    confusion,
     curves,
     depth_pw_js,
     labels_newest,
@@ -74,16 +73,6 @@ def test_the_curves_of_the_bears(bears: LabelSets) -> None:
     assert set(found) == set(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-12, err_msg=name)
-
-
-def test_the_confusion_of_the_bears(bears: LabelSets) -> None:
-    nan = np.nan
-    after_one = [[2 / 3, 0, 1, nan], [0, 0, 0, nan], [1 / 2, 0, 1, nan], [nan] * 4]
-    np.testing.assert_allclose(confusion(bears, 1), after_one, rtol=1e-12)
-    true = [[1, 0, 2 / 3, 1 / 3], [0, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]]
-    np.testing.assert_allclose(confusion(bears, 2, truth=True), true, rtol=1e-12)
-    no_bus = replace(bears, split=np.array([0, 0, 0, 1]))
-    assert np.isnan(confusion(no_bus, 2)[BUS]).all()
 
 
 # --- by loops ---

@@ -239,7 +239,7 @@ def test_one_session_has_accuracies_only() -> None:
         assert math.isnan(e["value"]) is (e["group"] != "accuracy")
         assert (e["same"] is None) is (e["group"] != "accuracy")
     text = audit_text(audit(p))
-    assert "forgetting: 7 definitions, 0 values, undefined" in text
+    assert "forgetting        –     from the first: 1/L" in text
     assert "Avalanche: StreamForgetting" in text
 
 
@@ -256,4 +256,4 @@ def test_the_command_line_audits_one_run(tmp_path: Path) -> None:
     assert kept == pytest.approx(values(p))
     assert audited().stdout == audit_text(audit(p)) + "\n"
     write_run(tmp_path, "stream/mlp/seed-1", p)
-    assert "one run" in str(audited().exception)
+    assert "the directory of one run" in str(audited().exception)
