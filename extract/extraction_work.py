@@ -3,7 +3,6 @@
 import hashlib
 import os
 import threading
-import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,9 +18,8 @@ from PIL import Image, UnidentifiedImageError
 from embedbench.array_types import Array
 from embedbench.errors import UserError
 from embedbench.files.resumable_file import Partial
-from embedbench.storage import leases
 from embedbench.storage.regular_files import explain_os_error
-from embedbench.system.callback_types import Notify, Progress
+from embedbench.system.callback_types import Progress
 from embedbench.system.cpu_threads import cores, limit_threads
 
 from . import open_backbone as backbones
@@ -155,52 +153,14 @@ def compute_batches(
 # --- the work: rows, block by block ---
 
 
-class MissingBlocks:
-    """The blocks that are not there yet, as this process sees them; others may be at some of them.
-
-    `progress` is called with (samples done, n).
-    """
-
-    def __init__(self, partial: Partial, n: int, progress: Progress | None) -> None:
-        self.partial, self.n, self._progress = partial, n, progress
-        self.left = list(range(-(-n // partial.BLOCK)))
-        self.look()
-
-    def look(self) -> bool:
-        """Drop the blocks that are there by now, and return whether there were any."""
-        before = len(self.left)
-        self.left = [block for block in self.left if not self.partial.is_whole(block)]
-        self.report(0)
-        return len(self.left) < before
-
-    def report(self, fresh: int) -> None:
-        """Show the progress; `fresh` samples are done of the blocks that are left."""
-        if self._progress is not None:
-            missing = sum(len(block_rows(block, self.n)) for block in self.left)
-            self._progress(self.n - missing + fresh, self.n)
-
-    def fill(self, compute: Callable[[Self, list[int]], None], notify: Notify) -> None:
-        """Let `compute` make the blocks that no other process is at, until all are there."""
-        waits = False
-        while self.left:
-            if self.partial.is_gone():
-                raise UserError(
-                    f"another process has dropped {self.partial.directory}; start again."
-                )
-            free = [block for block in self.left if leases.is_free(self.partial.lease(block))]
-            if free:
-                compute(self, free)
-            elif not waits:
-                lease = self.partial.lease(self.left[0])
-                notify(leases.waiting(f"a part of {self.partial.path}", lease))
-                waits = True
-            if not self.look():
-                time.sleep(leases.POLL)
-
-
 def block_rows(block: int, n: int) -> range:
     """The rows of a block, of n in all."""
     return range(block * Partial.BLOCK, min((block + 1) * Partial.BLOCK, n))
+
+
+def count_rows(blocks: Iterable[int], n: int) -> int:
+    """The number of rows in blocks, of n in all."""
+    return sum(len(block_rows(block, n)) for block in blocks)
 
 
 @dataclass(frozen=True)
@@ -237,56 +197,33 @@ class ExtractionWork:
             made_on["device_name"] = _device(backbone.device)
         return job, made_on
 
-    def fill(
-        self,
-        partial: Partial,
-        blocks: Sequence[int],
-        report: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        """Compute those blocks that are not there yet and that no other process is at.
-
-        A block is claimed when its first batch is scheduled, so that reading and computing overlap
-        across blocks. `report` gets the number of samples done before every batch.
-        """
-        n, claimed = len(self.source.ids), dict[int, leases.Lease]()
-
-        def batches() -> Iterator[range]:
-            for block in blocks:
-                lease = leases.take(partial.lease(block))
-                if lease is None:
-                    continue
-                claimed[block] = lease
-                if partial.is_whole(block):
-                    claimed.pop(block).release()
-                    continue
-                rows = block_rows(block, n)
-                yield from (
-                    range(at, min(at + self.batch, rows.stop)) for at in rows[:: self.batch]
-                )
-
-        part, done = list[Batch](), 0
-        try:
-            for batch in compute_batches(self.source, batches(), self.backbone, self.workers):
-                report(done)
-                for i, sample in zip(batch.rows, batch.decoded, strict=True):
-                    if sample.problem and not self.job.skip_bad:
-                        raise unusable(self.source.ids[i], self.source.name, sample.problem)
-                part.append(batch)
-                done += len(batch.rows)
-                if batch.rows.stop == n or batch.rows.stop % partial.BLOCK == 0:
-                    claimed.pop(self._store(partial, part)).release()
-                    part = []
-        finally:
-            for lease in claimed.values():
-                lease.release()
+    def fill(self, partial: Partial, blocks: Sequence[int], tell: Progress) -> None:
+        """Compute blocks; `tell` gets the samples done, and all, before every batch."""
+        n = len(self.source.ids)
+        batches = (
+            range(at, min(at + self.batch, rows.stop))
+            for rows in (block_rows(block, n) for block in blocks)
+            for at in rows[:: self.batch]
+        )
+        part, done = list[Batch](), n - count_rows(blocks, n)
+        for batch in compute_batches(self.source, batches, self.backbone, self.workers):
+            tell(done, n)
+            for i, sample in zip(batch.rows, batch.decoded, strict=True):
+                if sample.problem and not self.job.skip_bad:
+                    raise unusable(self.source.ids[i], self.source.name, sample.problem)
+            part.append(batch)
+            done += len(batch.rows)
+            if batch.rows.stop == n or batch.rows.stop % partial.BLOCK == 0:
+                self._store(partial, part)
+                part = []
 
     def precision(self, rows: Sequence[int]) -> float | None:
         """Return the smallest cosine of half precision to float32 over some samples."""
         ready = [decode(self.source, i, self.backbone).ready for i in rows]
         return self.backbone.precision(np.stack([sample for sample in ready if sample is not None]))
 
-    def _store(self, partial: Partial, block: Sequence[Batch]) -> int:
-        """Write a block; return its number."""
+    def _store(self, partial: Partial, block: Sequence[Batch]) -> None:
+        """Write a block."""
         first = block[0].rows.start
         decoded = [sample for batch in block for sample in batch.decoded]
         tables = [batch.tables for batch in block if batch.tables]
@@ -307,7 +244,6 @@ class ExtractionWork:
             ],
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
-        return first // Partial.BLOCK
 
 
 def _device(device: torch.device) -> str:

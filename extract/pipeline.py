@@ -32,7 +32,7 @@ from embedbench.networks.paper_networks import known_weights
 from embedbench.system.callback_types import Notify, Progress
 
 from .domain_group_time import NO_COLUMNS, ColumnRules, across, choose_split, pairs_text
-from .extraction_work import ExtractionWork, Job, MissingBlocks, arithmetic_settings
+from .extraction_work import ExtractionWork, Job, arithmetic_settings, count_rows
 from .source import Source
 
 
@@ -57,8 +57,7 @@ def extract(
 ) -> EmbeddingFile:
     """Write an embedding file, or a pixel file, from the images or sounds of a source.
 
-    Interrupted work resumes with its complete blocks. Several processes that extract the same to
-    the same file share the blocks.
+    Interrupted work resumes with its complete blocks.
 
     Parameters
     ----------
@@ -105,18 +104,9 @@ def extract(
             tasks = len(ranges(range(-(-len(opened.ids) // Partial.BLOCK))))
             executor = stack.enter_context(engine.executor(tasks, notify))
         workers = Workers(asked, opened, executor)
-        while True:
-            partial = Partial(target, workers.facts)
-            if partial.is_published():
-                notify(f"another process that extracts the same has made {target.path}.")
-                return EmbeddingFile.open(target.path)
-            try:
-                with partial.at_work():
-                    MissingBlocks(partial, len(opened.ids), progress).fill(workers.fill, notify)
-                    return finish(workers, partial, rule, stated, notify)
-            except (OSError, UserError):
-                if not partial.is_gone():
-                    raise
+        with Partial.begun(target, workers.facts) as partial:
+            workers.fill(partial, progress)
+            return finish(workers, partial, rule, stated, notify)
 
 
 # --- from blocks to the file ---
@@ -166,7 +156,6 @@ def finish(
         stated.added_to(provenance, samples.classes[: samples.n_leaves]),
         skipped=skipped,
         columns={name: values[kept] for name, values in source.columns.items()},
-        notify=notify,
     )
 
 
@@ -222,12 +211,12 @@ def work_for(job: Job, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def fill_range(
-    work: ExtractionWork, target: Target, first: dict[str, Any], origin: str, blocks: Sequence[int]
+    work: ExtractionWork, target: Target, first: dict[str, Any], blocks: Sequence[int]
 ) -> None:
-    """In a worker: compute the blocks of a range that no other process has made or is at.
+    """In a worker: compute the blocks of a range that are not there yet.
 
     `first` has the facts of the command; a process whose rows would have other bits, or be of other
-    samples, is refused. `origin` is the `Partial.origin` of the directory of blocks.
+    samples, is refused.
     """
     here, _ = work.facts()
     if keys := sorted(key for key in first if here.get(key) != first[key]):
@@ -235,9 +224,8 @@ def fill_range(
             f"a worker differs in {', '.join(keys)} ({keys[0]}: {here.get(keys[0])!r}, not "
             f"{first[keys[0]]!r}); take machines of one kind, with the same data and versions."
         )
-    partial = Partial.joined(target, first, origin)
-    with partial.at_work():
-        work.fill(partial, blocks)
+    partial = Partial.joined(target, first)
+    work.fill(partial, [b for b in blocks if not partial.is_whole(b)], lambda done, total: None)
 
 
 def _work(job: Job) -> ExtractionWork:
@@ -258,8 +246,7 @@ class Workers:
     """Who computes the blocks of a source: an engine's workers, or without one this process.
 
     A worker opens source and backbone once in its process, and writes its blocks beside the file.
-    So all machines must see the file's directory. Leases and the blocks themselves say what is left
-    to do: what a lost machine was at is computed again.
+    So all machines must see the file's directory. The blocks themselves say what is left to do.
 
     Attributes
     ----------
@@ -284,21 +271,26 @@ class Workers:
                 return function(self._here, *args)
         return _result(self._submit(function, *args))
 
-    def fill(self, blocks: MissingBlocks, free: Sequence[int]) -> None:
-        """Have free blocks computed; a task that fails ends the work with its sentence."""
-        partial = blocks.partial
-        if self._here is not None:
-            self.ask(ExtractionWork.fill, partial, free, blocks.report)
-            return
-        target = replace(partial.target, path=partial.path.absolute())
-        shard = fill_range, target, self.facts, partial.origin
-        waiting = {self._submit(*shard, part) for part in ranges(free)}
+    def fill(self, partial: Partial, progress: Progress | None) -> None:
+        """Have the missing blocks computed; a task that fails ends the work with its sentence."""
+        n = len(self.source.ids)
+        tell: Progress = progress or (lambda done, total: None)
+        while missing := partial.missing(n):
+            if self._here is not None:
+                self.ask(ExtractionWork.fill, partial, missing, tell)
+            else:
+                self._fill_by_tasks(partial, missing, tell)
+        tell(n, n)
+
+    def _fill_by_tasks(self, partial: Partial, missing: Sequence[int], tell: Progress) -> None:
+        n, target = len(self.source.ids), replace(partial.target, path=partial.path.absolute())
+        waiting = {self._submit(fill_range, target, self.facts, part) for part in ranges(missing)}
         try:
             while waiting:
                 done, waiting = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
                 for future in done:
                     _result(future)
-                blocks.look()
+                tell(n - count_rows(partial.missing(n), n), n)
         finally:
             for future in waiting:
                 future.cancel()

@@ -1,11 +1,10 @@
-"""Write an embedding file block by block; interrupted work resumes, several processes share it."""
+"""Write an embedding file block by block; interrupted work resumes."""
 
 import hashlib
 import json
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,13 +15,12 @@ from embedbench.array_types import Array
 from embedbench.config.json_records import parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.storage import leases, safe_hdf5
-from embedbench.storage.atomic_write import sync_path, temporary_name, write_safely, writing
+from embedbench.storage.atomic_write import write_safely, writing
 from embedbench.storage.regular_files import open_regular
-from embedbench.system.callback_types import Notify
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
-from .output_path import Target, drop, made_at, read_text, text_digest
+from .output_path import Target, read_text, text_digest
 from .sample_metadata import Samples
 from .write_file import assemble, check_rows
 
@@ -31,19 +29,13 @@ class Partial:
     """Unfinished work on an embedding file: a directory `.NAME.partial` beside it.
 
     Every block is one file with its own checksum, written under a temporary name and renamed. Work
-    that was killed at any moment therefore resumes with the complete blocks. Several processes may
-    share the directory: leases say who is at which block, and the file gets its name by one rename.
+    that was killed at any moment therefore resumes with the complete blocks. One process is at it
+    at a time, see `begun`; it may have blocks written by others, which take what `joined` gives.
 
     Parameters
     ----------
     job : mapping
         What determines the rows (digest of the sources, recipe, block size), as plain JSON.
-
-    Raises
-    ------
-    UserError
-        The file exists, or unfinished work of another job is there. With `target.overwrite` that is
-        dropped, unless a living process is at it.
     """
 
     BLOCK = hdf5_layout.BLOCK
@@ -53,39 +45,54 @@ class Partial:
         self._text = file_digests.canonical_json(job)
         self._job = text_digest(self._text)
         self._notes: dict[int, Any] = {}
-        if not self.is_published():
-            target.check_free()
-            self._join()
-        self.origin = read_text(self.directory / "origin")
 
     @classmethod
-    def joined(cls, target: Target, job: Mapping[str, Any], origin: str) -> Self:
-        """Return the work that another process began, to help it; `origin` is that of its work."""
-        if read_text(target.directory / "origin") != origin:
+    @contextmanager
+    def begun(cls, target: Target, job: Mapping[str, Any]) -> Iterator[Self]:
+        """Work that is begun, or gone on with; no other process is at it meanwhile.
+
+        Raises
+        ------
+        UserError
+            The file exists, another process is at it, or unfinished work of another job is there.
+            With `target.overwrite` that is dropped.
+        """
+        work = cls(target, job)
+        target.check_free()
+        try:
+            work.directory.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write in {target.path.parent} ({error.strerror}).") from error
+        at = work.directory / "work.lease"
+        lease = leases.take(at)
+        if lease is None:
             raise UserError(
-                f"{target.directory}, which the command made, is not there; to extract on several "
+                f"{leases.holder(at) or 'another process'} is at work on {target.path}; wait for "
+                "it, or choose another name. One command shares its work by --engine."
+            )
+        with lease:
+            stored = read_text(work.directory / "job.json")
+            if stored != work._text:
+                work._check_other(stored)
+                for block in work.directory.glob("block-*"):
+                    block.unlink()
+                write_safely(work.directory / "job.json", work._text)
+            yield work
+
+    @classmethod
+    def joined(cls, target: Target, job: Mapping[str, Any]) -> Self:
+        """Return the work that another process has begun, to write blocks of it."""
+        work = cls(target, job)
+        if read_text(work.directory / "job.json") != work._text:
+            raise UserError(
+                f"{work.directory}, which the command made, is not there; to extract on several "
                 "machines, write the file to a directory that all of them share."
             )
-        return cls(target, job)
+        return work
 
-    def is_published(self) -> bool:
-        """Whether this job has made the file since the target was checked."""
-        made = made_at(self.path)
-        return made is not None and made[0] == self._job and made[1] != self.target.before
-
-    def is_gone(self) -> bool:
-        """Whether another process has removed the directory."""
-        return not self.origin or read_text(self.directory / "origin") != self.origin
-
-    def at_work(self) -> leases.Lease:
-        """A lease with which no other process drops the directory, as a context manager."""
-        lease = leases.take(self.directory / f"{secrets.token_hex(8)}.lease")
-        assert lease is not None  # nobody else has this name
-        return lease
-
-    def lease(self, block: int) -> Path:
-        """The lease on a block."""
-        return self.directory / f"block-{block:06d}.lease"
+    def missing(self, n: int) -> list[int]:
+        """Return the blocks of n rows that are not there yet."""
+        return [block for block in range(-(-n // self.BLOCK)) if not self.is_whole(block)]
 
     def is_whole(self, block: int) -> bool:
         """Whether a block is complete, whichever process made it."""
@@ -115,8 +122,6 @@ class Partial:
             raise UserError(f"block {block}: every table needs the same number of rows.")
         for name, rows in arrays.items():
             check_rows(name, rows, 0, ())
-        if self.is_gone():
-            raise UserError(f"another process has dropped {self.directory}; start again.")
         head = file_digests.canonical_json({"note": note, "job": self._job}).encode()
         body = head + b"\n" + safetensors.numpy.save(dict(arrays))
         digest = hashlib.sha256(body).hexdigest().encode()  # stands before what it is of
@@ -130,7 +135,6 @@ class Partial:
         *,
         skipped: Sequence[Any] = (),
         columns: Mapping[str, Array] | None = None,
-        notify: Notify = lambda _: None,
     ) -> EmbeddingFile:
         """Put the blocks together into the embedding file, and remove the directory.
 
@@ -142,20 +146,13 @@ class Partial:
             As in `write_file`.
         skipped : sequence of object
             Samples that were left out, and why, as plain JSON; kept in the provenance.
-        notify : callable
-            Called with a message while another process puts them together; this one waits for it.
         """
         provenance = {**provenance, "skipped": list(skipped), "job_sha256": self._job}
-        at = self.directory / "finish.lease"
-        lease = leases.wait(at, self.is_published, str(self.path), notify)
-        if lease is not None:
-            with lease:
-                self.target.check_free()
-                with writing(self.path, within=self.directory) as temporary:
-                    assemble(temporary, samples, provenance, self._blocks(), columns=columns)
-                safe_hdf5.trust(self.path)
-                with suppress(UserError):
-                    drop(self.directory)
+        self.target.check_free()
+        with writing(self.path, within=self.directory) as temporary:
+            assemble(temporary, samples, provenance, self._blocks(), columns=columns)
+        safe_hdf5.trust(self.path)
+        shutil.rmtree(self.directory, ignore_errors=True)
         return EmbeddingFile.open(self.path)
 
     def _file(self, block: int) -> Path:
@@ -166,44 +163,6 @@ class Partial:
             if not self._file(number).is_file():
                 raise UserError(f"block {number} is missing in {self.directory}; resume the work.")
             yield read_block(self._file(number), self._job)[0]
-
-    def _join(self) -> None:
-        """Share the directory of this job, or make it."""
-        while self.directory.exists() or not self._make():
-            stored = read_text(self.directory / "job.json")
-            if stored == self._text:
-                return
-            self._check_other(stored)
-            held = [p for p in self.directory.glob("*.lease") if not leases.is_free(p)]
-            if read_text(self.directory / "job.json") != stored:
-                continue  # it is another directory by now
-            if held:
-                raise UserError(
-                    f"{leases.holder(held[0]) or 'another process'} is at work on another file "
-                    f"{self.path}; wait for it, choose another name, or remove {self.directory} "
-                    "if that process has ended."
-                )
-            drop(self.directory)
-
-    def _make(self) -> bool:
-        """Make the directory; False if another process was first."""
-        made = temporary_name(self.directory)
-        try:
-            made.mkdir()
-        except OSError as error:
-            raise UserError(f"cannot write in {made.parent} ({error.strerror}).") from error
-        try:
-            write_safely(made / "job.json", self._text)
-            write_safely(made / "origin", f"{secrets.token_hex(8)}\n{self.target.before}")
-            made.rename(self.directory)
-        except (OSError, UserError) as error:
-            swept = not made.exists()
-            shutil.rmtree(made, ignore_errors=True)
-            if swept or self.directory.exists():
-                return False
-            raise UserError(f"cannot make {self.directory} ({error}).") from error
-        sync_path(made.parent)
-        return True
 
     def _check_other(self, stored: str) -> None:
         """Refuse work of another job, unless it may be dropped or does not say of which job."""

@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import warnings
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -188,39 +187,6 @@ def test_kill_dash_nine_leaves_work_to_resume(tmp_path: Path) -> None:
 def _kill(done: int, total: int) -> None:
     if done == 24:
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_two_processes_share_the_blocks(tmp_path: Path) -> None:
-    """The second makes the rest while the first is at a block, and then waits for that block."""
-    source, out = images(tmp_path / "in", 56), tmp_path / "a.h5"
-    at_block, go_on = CONTEXT.Event(), CONTEXT.Event()
-    first = CONTEXT.Process(target=_extract_slowly, args=(source, out, at_block, go_on))
-    first.start()
-    assert at_block.wait(60)
-    told: list[str] = []
-
-    def notify(message: str) -> None:
-        told.append(message)
-        go_on.set()
-
-    file = _extract_in_blocks(source, out, notify=notify)
-    first.join()
-    assert first.exitcode == 0
-    waiting = "waiting for a part of {}, which process {} on host "
-    assert told[0].startswith(waiting.format(out, first.pid))
-    assert file.digests == _extract_in_blocks(source, tmp_path / "whole.h5").digests
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "in", "whole.h5"]
-
-
-def _extract_slowly(source: Path, out: Path, at_block: Event, go_on: Event) -> None:
-    """Extract, and wait at the second block."""
-
-    def progress(done: int, total: int) -> None:
-        if done == 16:
-            at_block.set()
-            go_on.wait(60)
-
-    _extract_in_blocks(source, out, progress=progress)
 
 
 def test_a_corrupt_image_stops_or_is_recorded(pictures: str, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Extraction in shards: the file of one process, whatever happens to the workers."""
 
-import json
 import os
 import shutil
 import signal
@@ -26,7 +25,6 @@ from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.output_path import Target
 from embedbench.files.resumable_file import Partial
-from embedbench.storage import leases
 
 BLOCK = 16  # samples, here and in the workers
 PIXELS: dict[str, Any] = {"backbone": "pixels", "size": 8, "threads": 1}
@@ -48,10 +46,10 @@ def _small(change: Callable[..., Any] | None, function: Callable[..., Any], *arg
     _, asked, *shard = args
     if change is None or asked is not pipeline.fill_range:
         return function(*args)
-    target, job, origin, blocks = shard
+    target, job, blocks = shard
 
     def fill(target: Target = target) -> None:
-        function(*args[:2], target, job, origin, blocks)
+        function(*args[:2], target, job, blocks)
 
     return change(fill, target, blocks)
 
@@ -112,10 +110,9 @@ def test_a_worker_is_killed_at_a_block(source: str, whole: EmbeddingFile, tmp_pa
     killed: list[int] = []
 
     def progress(done: int, total: int) -> None:
-        held = [leases.holder(path) for path in tmp_path.glob(".a.h5.partial/block*.lease")]
-        pids = {holder.pid for holder in held if holder} - {os.getpid()}
+        pids = [int(path.suffix[1:]) for path in tmp_path.glob("worker.*")]
         if pids and not killed:
-            killed.append(pids.pop())
+            killed.append(pids[0])
             os.kill(killed[0], signal.SIGKILL)
 
     slow = TwoWorkers(_slowly)
@@ -126,6 +123,7 @@ def test_a_worker_is_killed_at_a_block(source: str, whole: EmbeddingFile, tmp_pa
 
 def _slowly(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
     write = Partial.write
+    (target.path.parent / f"worker.{os.getpid()}").touch()
 
     def slow(self: Partial, *words: Any, **more: Any) -> None:
         time.sleep(0.3)
@@ -150,7 +148,7 @@ def test_a_task_that_fails_ends_the_command(
     partial = tmp_path / ".a.h5.partial"
     kept = len(list(partial.glob("*.bin")))
     assert kept >= 1
-    assert not [path for path in partial.glob("*.lease") if not leases.is_free(path)]
+    assert not list(partial.glob("*.lease"))
     seen: list[int] = []
     file = extract(str(copy), out, progress=lambda done, _: seen.append(done), **PIXELS)
     assert seen[0] >= max(1, (kept - 1) * BLOCK)  # the last block is shorter
@@ -228,25 +226,3 @@ def test_relative_paths_of_a_job_hold_in_other_directories(
     there = ALONE.elsewhere(1)
     monkeypatch.chdir(tmp_path)
     assert len(pipeline._work(there).source.ids) == 40
-
-
-def test_a_block_of_a_machine_that_is_gone(
-    source: str, whole: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether another machine is alive is seen by its counter alone; then the block is made."""
-    monkeypatch.setattr(leases, "PATIENCE", 0.3)
-    told, engine = list[str](), TwoWorkers(_left)
-    file = extract(source, tmp_path / "a.h5", engine=engine, notify=told.append, **PIXELS)
-    assert [text.partition(",")[0] for text in told] == [f"waiting for a part of {file.path}"]
-    assert file.digests == whole.digests
-
-
-def _left(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
-    """Block 1 is at first held by a machine that does nothing any more."""
-    once = target.path.parent / "once"
-    if 1 in blocks and not once.exists():
-        once.touch()
-        lease = leases.Lease(target.directory / "block-000001.lease")
-        elsewhere = json.loads(lease.contents()) | {"machine": "another", "host": "gone"}
-        lease.path.write_text(json.dumps(elsewhere))
-    fill()

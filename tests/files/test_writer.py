@@ -31,7 +31,6 @@ from embedbench.files.file_digests import canonical_json
 from embedbench.files.output_path import check_target, text_digest
 from embedbench.files.resumable_file import Partial
 from embedbench.files.write_file import write_file
-from embedbench.storage.atomic_write import write_safely
 from embedbench.version import __version__
 
 OTHER = {**JOB, "recipe": {"size": 256}}
@@ -239,63 +238,34 @@ def test_work_of_another_job_is_kept_apart(tmp_path: Path) -> None:
     assert done(begin(path, OTHER, overwrite=True)) == set()
 
 
-def test_overwrite_keeps_work_that_a_living_process_is_doing(tmp_path: Path) -> None:
+def test_one_process_is_at_work_on_a_file(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    work = begun(path)
-    with work.at_work():
-        assert f"process {os.getpid()} on" in refusal(begin, path, OTHER, overwrite=True)
+    with Partial.begun(check_target(path, overwrite=False), JOB) as work:
+        work.write(0, blocks()[0])
+        for job, overwrite in ((JOB, False), (OTHER, True)):
+            said = refusal(begin, path, job, overwrite=overwrite)
+            assert f"process {os.getpid()} on" in said
+            assert f"is at work on {path}; wait for it" in said
     assert done(begin(path, JOB)) == {0}
-    begin(path, OTHER, overwrite=True)  # it has ended
 
 
 def test_a_process_whose_work_was_dropped_changes_no_other_work(tmp_path: Path) -> None:
     """It was taken for dead, and goes on."""
     path = tmp_path / "a.h5"
     late = begun(path)
-    block = (late.directory / "block-000000.bin").read_bytes()
     work = begin(path, OTHER, overwrite=True)
-    assert (late.is_gone(), work.is_gone()) == (True, False)
-    assert "another process has dropped" in refusal(late.write, 1, blocks()[1])
-    (work.directory / "block-000000.bin").write_bytes(block)  # it was at it in that moment
+    late.write(0, blocks()[0])
     assert done(work) == set()
     assert "it belongs to another job" in refusal(work.finish, make_samples(), PROVENANCE)
 
 
-def test_who_comes_second_takes_the_file_that_the_first_has_made(tmp_path: Path) -> None:
-    """Also where both replace a file of the same job."""
-    path = tmp_path / "a.h5"
-    for overwrite in (False, True):
-        targets = [check_target(path, overwrite=overwrite) for _ in range(3)]
-        first, second = (Partial(target, JOB) for target in targets[:2])
-        assert not second.is_published()
-        for number, part in enumerate(blocks()):
-            first.write(number, part)
-        provenance = {**PROVENANCE, "date_utc": f"2026-01-0{1 + overwrite}T00:00:00Z"}
-        first.finish(make_samples(), provenance)
-        made = path.stat().st_mtime_ns
-        assert second.is_gone()
-        assert second.is_published()
-        assert Partial(targets[2], JOB).is_published()  # it has just begun
-        assert list(tmp_path.iterdir()) == [path]
-        assert path.stat().st_mtime_ns == made
-    assert "exists" in refusal(begin, path, JOB)
-
-
-def test_a_directory_that_another_process_clears_up_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is taken for what a killed process left, while it is made."""
-    path, cleared = tmp_path / "a.h5", []
-
-    def write(name: Path, text: str) -> None:
-        if not cleared:
-            cleared.append(check_target(path, overwrite=False))
-        write_safely(name, text)
-
-    monkeypatch.setattr("embedbench.files.resumable_file.write_safely", write)
-    begun(path)
-    assert done(begin(path, JOB)) == {0}
-    assert [file.name for file in tmp_path.iterdir()] == [".a.h5.partial"]
+def test_others_write_blocks_where_they_see_the_directory(tmp_path: Path) -> None:
+    target = check_target(tmp_path / "a.h5", overwrite=False)
+    work = begun(target.path)
+    Partial.joined(target, JOB).write(2, blocks()[2])
+    assert work.missing(2500) == [1]
+    for other, job in ((replace(target, path=tmp_path / "b.h5"), JOB), (target, OTHER)):
+        assert "a directory that all of them share" in refusal(Partial.joined, other, job)
 
 
 @pytest.mark.parametrize("stored", [b"[]", b"3", b"[" * 10**5, b"\xff", b""])
@@ -304,31 +274,19 @@ def test_work_that_does_not_say_its_job_starts_anew(tmp_path: Path, stored: byte
     assert done(begin(tmp_path / "a.h5", JOB)) == set()
 
 
-def test_what_finished_work_left_behind_is_removed(
+def test_finished_work_that_was_not_cleared_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after the file had its name, but before the directory was gone."""
     path = tmp_path / "a.h5"
-    work = filled(path)
     with monkeypatch.context() as patch:
-        patch.setattr("embedbench.files.resumable_file.drop", lambda _: None)
-        work.finish(make_samples(), PROVENANCE)
-    assert work.directory.exists()
+        patch.setattr("shutil.rmtree", lambda *_, **__: None)
+        made = filled(path).finish(make_samples(), PROVENANCE)
     assert "exists" in refusal(begin, path, JOB)
+    again = begin(path, JOB, overwrite=True)
+    assert again.missing(2500) == []
+    assert again.finish(make_samples(), PROVENANCE).digests == made.digests
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("time", [1e9, 4e9])
-def test_an_interrupted_overwrite_is_not_taken_for_finished_work(
-    tmp_path: Path, time: float
-) -> None:
-    """Whatever the time of the old file, which the same job has made."""
-    path = tmp_path / "a.h5"
-    whole(path)
-    begin(path, JOB, overwrite=True).write(0, blocks()[0])
-    os.utime(path, (time, time))
-    assert "exists" in refusal(begin, path, JOB)
-    assert done(begin(path, JOB, overwrite=True)) == {0}
 
 
 def write_blocks(path: Path) -> None:

@@ -87,8 +87,9 @@ def blocks(n: int = 2500, size: int = 1024) -> list[dict[str, Any]]:
 
 
 def begin(path: Path, job: dict[str, Any], *, overwrite: bool = False) -> Partial:
-    """Begin or resume work on a file."""
-    return Partial(check_target(path, overwrite=overwrite), job)
+    """Begin or resume work on a file, and let other processes at it again."""
+    with Partial.begun(check_target(path, overwrite=overwrite), job) as work:
+        return work
 
 
 def done(work: Partial) -> set[int]:
