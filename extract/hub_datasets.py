@@ -44,11 +44,11 @@ def hub_source(source: str) -> Source:
     Parameters
     ----------
     source : str
-        NAME is a name on the hub, or a folder: of Parquet files, of images, or one that
-        `save_to_disk` wrote. Options are `image`, `audio` or `text`, `label`, `domain`, `group` and
-        `time`, which name columns, an empty one no column; `config`; and `split`, the parts to
-        take: `split=train,held_out:test`. What is not said is guessed from the columns' types, and
-        the source's remark has it.
+        NAME is a name on the hub; a folder of Parquet files, of images, or one that `save_to_disk`
+        wrote; or a file: CSV, TSV, JSONL or Parquet. Options are `image`, `audio` or `text`,
+        `label`, `domain`, `group` and `time`, which name columns, an empty one no column; `config`;
+        and `split`, the parts to take: `split=train,held_out:test`. What is not said is guessed
+        from the columns' types, and the source's remark has it.
     """
     name, options, revision = parse_address(source)
     address = source.partition("@")[0]
@@ -56,7 +56,7 @@ def hub_source(source: str) -> Source:
         if key not in (known := (*_FITS, "config", "split")):
             raise unknown(f"option of {address}:", key, known)
     splits = _load(name, options.get("config"), revision)
-    local = os.path.isdir(os.path.expanduser(name))
+    local = os.path.exists(os.path.expanduser(name))
     roles = _choose_splits(splits, options.get("split", ""), address)
     first = splits[next(iter(roles))]
     taken = _choose_columns(first.features, options, address)
@@ -101,8 +101,10 @@ def _load(name: str, config: str | None, revision: str) -> dict[str, Any]:
         if any((folder / f).is_file() for f in ("dataset_dict.json", "state.json")):
             data = datasets.load_from_disk(str(folder))
         else:
-            path = str(folder) if folder.is_dir() else name
-            data = datasets.load_dataset(path, config, revision=revision or None)
+            path, file = str(folder) if folder.is_dir() else name, None
+            if folder.is_file():
+                path, file = str(folder.parent), folder.name
+            data = datasets.load_dataset(path, config, data_files=file, revision=revision or None)
     return dict(data) if isinstance(data, dict) else {str(data.split or "all"): data}
 
 

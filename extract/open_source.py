@@ -23,17 +23,17 @@ from embedbench.storage.safe_zips import member_problem, open_archive
 from .data_set_parts import SPLIT_NAMES, official_split
 from .extract_plugins import is_outside, outside_source
 from .source import Source, escape_name, id_problem, read_sample, size_problem, unusable
-from .text_tables import text_table
 
 LIBRARIES = ("torch/", "hfds/")
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def open_source(source: str, *, skip_bad: bool = False) -> Source:
     """Return the source for a word, a path or the name of a data set of a library.
 
-    It is `demo`; a folder or zip of class folders, of images, sounds or texts; a table of texts,
-    see `text_table`; a CUB-200-2011 folder; a folder of MNIST IDX files; a data set that a library
-    reads, see `torchvision_source` (`torch/`) and `hub_source` (`hfds/`); or a source of other
+    It is `demo`; a folder or zip of class folders, of images, sounds or texts; a CUB-200-2011
+    folder; a folder of MNIST IDX files; a data set that a library reads, see `torchvision_source`
+    (`torch/`) and `hub_source` (`hfds/`, and any table, as of texts); or a source of other
     people, an entry point or `package.module:function`, followed by `@TEXT` for it.
     With `skip_bad`, files that cannot be samples are left out, and are in `refused`.
     """
@@ -68,8 +68,10 @@ def _open(source: str) -> Source:
         raise unreadable(source, error, "give a folder or a zip archive of images") from error
     if is_zip:
         return _class_folders(path)
-    if path.suffix.lower() == ".csv":
-        return text_table(path)
+    if path.suffix.lower() in TABLES:
+        from .hub_datasets import hub_source
+
+        return hub_source(f"hfds/{source}")
     raise UserError(f"{source} is neither a folder nor a zip archive of images; give one.")
 
 

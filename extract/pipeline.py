@@ -9,7 +9,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.train_test_split import describe_lopsided, split_again
 from embedbench.networks.paper_networks import known_weights
+from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify, Progress
 
 from .domain_group_time import NO_COLUMNS, ColumnRules, across, choose_split, pairs_text
@@ -196,6 +197,10 @@ def _compared(workers: "Workers", kept: Ints, notify: Notify) -> dict[str, Any]:
 BLOCKS = 16  # most blocks of a task
 TASKS = 64  # tasks that are made where there are blocks enough
 LOOK = 1.0  # seconds between two looks at the blocks
+FAILED = (
+    "a part of the extraction failed",
+    "the parts that are done are kept: run the command again to go on",
+)
 
 _opened: dict[Job, ExtractionWork] = {}  # the work of this process: its model stays loaded
 
@@ -269,7 +274,8 @@ class Workers:
         if self._here is not None:
             with arithmetic_settings(self._here.threads):
                 return function(self._here, *args)
-        return _result(self._submit(function, *args))
+        with explain_errors(*FAILED):
+            return self._submit(function, *args).result()
 
     def fill(self, partial: Partial, progress: Progress | None) -> None:
         """Have the missing blocks computed; a task that fails ends the work with its sentence."""
@@ -284,23 +290,23 @@ class Workers:
 
     def _fill_by_tasks(self, partial: Partial, missing: Sequence[int], tell: Progress) -> None:
         n, target = len(self.source.ids), replace(partial.target, path=partial.path.absolute())
-        waiting = {self._submit(fill_range, target, self.facts, part) for part in ranges(missing)}
+        waiting = set[Future[Any]]()
         try:
-            while waiting:
-                done, waiting = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
-                for future in done:
-                    _result(future)
-                tell(n - count_rows(partial.missing(n), n), n)
+            with explain_errors(*FAILED):
+                for part in ranges(missing):
+                    waiting.add(self._submit(fill_range, target, self.facts, part))
+                while waiting:
+                    done, waiting = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        future.result()
+                    tell(n - count_rows(partial.missing(n), n), n)
         finally:
             for future in waiting:
                 future.cancel()
 
     def _submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         assert self._executor is not None
-        try:
-            return self._executor.submit(work_for, self._job, function, *args)
-        except BrokenExecutor as error:
-            raise _sentence(error) from error
+        return self._executor.submit(work_for, self._job, function, *args)
 
 
 def ranges(blocks: Sequence[int]) -> list[tuple[int, ...]]:
@@ -313,22 +319,3 @@ def ranges(blocks: Sequence[int]) -> list[tuple[int, ...]]:
     """
     size = min(BLOCKS, -(-len(blocks) // TASKS))
     return [tuple(blocks[at : at + size]) for at in range(0, len(blocks), size)]
-
-
-def _result(future: Future[Any]) -> Any:
-    """Return the result of a task, or end the command with a sentence."""
-    try:
-        return future.result()
-    except Exception as error:
-        raise _sentence(error) from error
-
-
-def _sentence(error: Exception) -> UserError:
-    """Return what ends the command, for an error of a task."""
-    if isinstance(error, UserError):
-        return error
-    reason = str(error).strip().rpartition("\n")[2]
-    return UserError(
-        f"a part of the extraction failed ({type(error).__name__}: {reason}); the parts that are "
-        "done are kept: run the command again to go on."
-    )

@@ -31,7 +31,7 @@ SOURCES = {
     "FOLDER": "class folders of images or of WAV files, or a zip of them; CUB-200-2011; MNIST",
     "torch/NAME[?OPTION=VALUE][@ROOT]": "a data set of torchvision with one label an image",
     "hfds/NAME[?label=COLUMN][@REVISION]": "one of Hugging Face's hub, or a folder of its form",
-    "wds/NAME[@ROOT]": "a stream that timm reads; likewise hfids/ and tfds/",
+    "FILE.csv": "a table with the columns text and label; or .tsv, .jsonl, .parquet",
 }
 ENGINES = {
     "local": "processes on this machine, as many as the cores allow; local:N has N",

@@ -99,14 +99,8 @@ def _adapt(
         key = f"{name}.weight"
         if key not in state or key not in wanted or state[key].shape == wanted[key].shape:
             continue
-        try:
+        with _refusing(path, cfg):  # timm adapts convolutions of 3 channels only
             state[key] = adapt_input_conv(channels, state[key])
-        except (NotImplementedError, AssertionError) as error:
-            raise UserError(
-                f"{path} does not fit {cfg['architecture']} for images of {channels} channels: its "
-                f"first convolution has shape {tuple(state[key].shape)}, and timm adapts those of "
-                "3 channels only; give other weights."
-            ) from error
 
 
 def _names(modules: str | tuple[str, ...] | None) -> tuple[str, ...]:

@@ -86,17 +86,12 @@ def rows_beside(rows: Sequence[Row], notify: Any) -> list[BesideRow]:
 
 
 def match_data(file: EmbeddingFile) -> str:
-    """The zoo's name for the data of a file: by the address it states, else by its class list."""
-    zoo, url = zoo_entries.read_zoo().data, file.provenance.get("source", {}).get("url")
+    """The zoo's name for the data of a file, by its class list."""
     digest = zoo_entries.class_list_digest(file.classes[: file.samples.n_leaves])
-    same_address = [name for name, data in zoo.items() if url and url == data.url]
-    same_classes = [name for name, data in zoo.items() if data.sha256 == digest]
-    if result := [*same_address, *same_classes]:
-        return result[0]
-    raise UserError(
-        f"{file.path.name} states no address and has no class list of the zoo; extract zoo:NAME "
-        "states the address"
-    )
+    for name, data in zoo_entries.read_zoo().data.items():
+        if data.sha256 == digest:
+            return name
+    raise UserError(f"the class list of {file.path.name} is of no data set of the zoo")
 
 
 def _find_file(record: RunRecord) -> EmbeddingFile:

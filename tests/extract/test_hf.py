@@ -1,6 +1,5 @@
 """Models of transformers, tiny and of random weights, saved by the test; and sources of texts."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -58,16 +57,15 @@ def bert(transformers: Any, kind: str = "BertModel", **settings: Any) -> Any:
 
 
 @pytest.fixture
-def texts(tmp_path: Path) -> str:
-    """A table of texts: two classes, four training and four test samples."""
-    rows = [
-        {"text": t, "label": f"l{i % 2}", "split": split}
-        for split in ("train", "test")
-        for i, t in enumerate(TEXTS)
-    ]
-    path = tmp_path / "texts.csv"
-    path.write_text("text,label,split\n" + "".join(f"{','.join(r.values())}\n" for r in rows))
-    return str(path)
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Tables of texts: two classes, four training and four test samples."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "copies")
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    rows = "".join(f"{text},l{i % 2}\n" for i, text in enumerate(TEXTS))
+    for part in ("train", "test"):
+        (folder / f"{part}.csv").write_text(f"text,label\n{rows}")
+    return f"hfds/{folder}"
 
 
 def test_texts_are_the_mean_over_tokens(texts: str, tmp_path: Path, transformers: Any) -> None:
@@ -236,44 +234,6 @@ def test_class_folders_of_texts(tmp_path: Path) -> None:
     assert [source.read(i) for i in range(3)] == [b"test a", b"train a", b"train b"]
     with pytest.raises(UserError, match="x holds texts, and resnet18 takes images"):
         extract(str(tmp_path / "x"), tmp_path / "a.h5", backbone="resnet18")
-
-
-def test_a_table_of_texts(tmp_path: Path) -> None:
-    path, before = tmp_path / "a.csv", csv.field_size_limit()
-    path.write_text('id,text,label\nx,"one, two",10\ny,"three\nfour",9\n')
-    source = open_source(str(path))
-    assert csv.field_size_limit() == before  # one of the whole process
-    assert (source.ids, source.classes, source.split) == (("x", "y"), ("9", "10"), None)
-    assert source.labels.tolist() == [1, 0]
-    assert [source.read(0), source.read(1)] == [b"one, two", b"three\nfour"]
-    # columns of the format are taken, others are named
-    path.write_text("text,label,split,domain,time,stars\na,x,train,news,1,5\nb,y,dev,mail,2.5,4\n")
-    source = open_source(str(path))
-    assert source.remark.startswith("a.csv: left out: column stars; dev is the test part")
-    assert {name: c.tolist() for name, c in source.columns.items()} == {
-        "domain": ["news", "mail"],
-        "time": [1, 2.5],
-    }
-    assert source.ids == ("train/000000", "test/000001")
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ("text,class\na,b\n", "row 1 has no 'label'; its columns are 'text, class'"),
-        ("text,label\n", "has no rows"),
-        ("text,label\na\n", "row 1 has no 'label'"),
-        ("text,label,split\na,b,\n", "row 1 has no 'split'"),
-        ('text,label\n"a,b\n', "cannot be read"),
-        ("text,label,time\na,b,soon\n", "has a time that is no number"),
-        ("text,label,split\na,1,tst\n", "unknown split 'tst'"),
-        ("text,label,id\na,1,%s\n" % ("x" * 600), "600 bytes"),
-    ],
-)
-def test_bad_tables(tmp_path: Path, content: str, sentence: str) -> None:
-    (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(UserError, match=sentence):
-        open_source(str(tmp_path / "a.csv"))
 
 
 def test_texts_that_are_none() -> None:

@@ -232,6 +232,23 @@ def test_numbers_are_labels_and_times(tmp_path: Path) -> None:
     assert source.columns["group"].tolist() == ["1", "2"]
 
 
+def test_a_table_is_read_as_a_data_set(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('text,label,domain,time,stars\n"a, b",10,x,1,5\n"c\nd",9,y,2.5,4\n')
+    source = open_source(str(path))
+    assert source.remark.startswith("hfds/a.csv: text=text, label=label, domain=domain, time=time")
+    assert (source.ids, source.classes) == (("train/00000", "train/00001"), ("9", "10"))
+    assert (source.holds, source.split, source.labels.tolist()) == ("texts", None, [1, 0])
+    assert [source.read(0), source.read(1)] == [b"a, b", b"c\nd"]
+    assert source.columns["domain"].tolist() == ["x", "y"]
+    assert source.columns["time"].tolist() == [1, 2.5]
+    (tmp_path / "a.jsonl").write_text('{"text": "e", "label": "f"}\n')
+    assert open_source(str(tmp_path / "a.jsonl")).classes == ("f",)
+    path.write_text('text,label\n"a,b\n')
+    with pytest.raises(UserError, match=r"a\.csv cannot be opened"):
+        open_source(str(path))
+
+
 @pytest.mark.parametrize("missing", [None, ""])
 def test_every_sample_has_a_value_in_the_other_columns(tmp_path: Path, missing: str | None) -> None:
     features = {"text": Value("string"), "label": Value("int64"), "group": Value("string")}
