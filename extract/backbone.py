@@ -13,12 +13,8 @@ from .source import Content
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-# Backbones that are no models, and why they take no weights, layers or half precision.
-OURS = {
-    "pixels": "pixels are raw values",
-    "none": "none keeps the images as they are",
-    "log-mel": "log-mel is a formula",
-}
+# Backbones that are no models: they take no weights, layers or half precision.
+OURS = ("pixels", "none", "log-mel")
 
 
 class Backbone(ABC):

@@ -40,15 +40,6 @@ def official_split(parts: Mapping[str, int | None]) -> tuple[dict[str, int], str
     return known, "; ".join(remarks)
 
 
-def sorted_classes(labels: Iterable[str]) -> tuple[str, ...]:
-    """Return the names among labels that are texts in order, whole numbers by their value.
-
-    >>> sorted_classes(["10", "9", "9"])
-    ('9', '10')
-    """
-    return tuple(sorted(set(labels), key=lambda name: (len(name) if name.isdigit() else 0, name)))
-
-
 @dataclass(frozen=True)
 class Part:
     """One part of a data set, as a library reads it.
@@ -62,7 +53,7 @@ class Part:
     labels : sequence of str or None
         (n,) names of classes; None: the sample has no label and is left out.
     classes : sequence of str
-        (C,) all names in order; none: those among the labels of all parts, sorted.
+        (C,) all names in order; none: those among the labels of all parts, whole numbers by value.
     read : callable
         Function from a sample's number in the part to its content.
     columns : mapping
@@ -93,7 +84,8 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
     official, remark = official_split({part.name: part.role for part in parts})
     labels = [part.labels[i] or "" for part in parts for i in rows[part.name]]
     listed = dict.fromkeys(label for part in parts for label in part.classes)
-    index = {label: i for i, label in enumerate(listed or sorted_classes(labels))}
+    by_value = sorted(set(labels), key=lambda name: (len(name) if name.isdigit() else 0, name))
+    index = {label: i for i, label in enumerate(listed or by_value)}
     places = [(part, i) for part in parts for i in rows[part.name]]
     roles = [official.get(part.name, TRAIN) for part, _ in places]
     numbers: dict[int, Iterator[int]] = {role: count() for role in roles}

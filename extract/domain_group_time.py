@@ -151,7 +151,6 @@ def pairs_text(
     more = "; …" if len(pairs) > 3 else ""
     return (
         f"{len(pairs)} {holds} are in two splits with the same content: {listed}{more}. Remove one "
-        "of each pair from the source, or keep both in one split by --group where their names have "
-        "a part in common (--stratify does not), and extract again; embedbench inspect --json "
-        "names up to 100 pairs"
+        "of each pair, or keep both in one split by --group, and extract again; embedbench inspect "
+        "--json names up to 100 pairs"
     )

@@ -46,9 +46,6 @@ def outside_backbone(
     """
     options = {option: value for option, value in given.items() if value and value != "float32"}
     taken = inspect.signature(cls).parameters
-    if not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
-        for option in options.keys() - taken.keys():
-            raise UserError(f"the backbone {name} takes no --{option}; leave it out.")
     if "device" in taken:
         options["device"] = device
     with explain_errors(f"the backbone {name} cannot be opened"):

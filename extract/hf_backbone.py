@@ -341,15 +341,11 @@ class SoundInputs:
         from transformers import AutoFeatureExtractor
 
         self.extractor = AutoFeatureExtractor.from_pretrained(folder, **LOCAL)
-        rate = getattr(self.extractor, "sampling_rate", None)
-        if not isinstance(rate, int):
-            raise UserError("this model has no feature extractor of sounds; give it no sounds.")
-        self.rate, self.seconds = rate, size or SECONDS
+        self.rate: int = self.extractor.sampling_rate  # images' have none
+        self.seconds = size or SECONDS
         most = getattr(self.extractor, "nb_max_samples", None)  # longer: cut at random places
-        if most is not None and self.seconds * rate > most:
-            raise UserError(
-                f"this model takes at most {most // rate} seconds; give --size {most // rate}."
-            )
+        if most is not None and self.seconds * self.rate > most:
+            raise UserError(f"this model takes sounds of at most --size {most // self.rate}.")
         self.recipe = {
             **_recipe(self.extractor),
             "channels": "mean",

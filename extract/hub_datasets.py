@@ -160,12 +160,10 @@ def _choose_columns(
     taken = {}
     for option in _FITS:
         if column := options.get(option):
-            if column not in kinds:
-                raise unknown(f"column of {address}", column, kinds)
-            if kinds[column] not in _FITS[option]:
+            if kinds.get(column) not in _FITS[option]:
                 raise UserError(
-                    f"column {column!r} of {address} is {features[column]}, which cannot be the "
-                    f"{option}; name another one of {_described(features)}."
+                    f"column {column!r} of {address} is not there, or cannot be the {option}; name "
+                    f"one of {_described(features)}."
                 )
             taken[option] = column
     if len(_HOLDS.keys() & taken.keys()) > 1:

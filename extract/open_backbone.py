@@ -75,7 +75,7 @@ def open_backbone(
     elif name not in OURS:
         model = TimmBackbone(name, weights=weights, **options)
     elif weights or layers or dtype != "float32":
-        raise UserError(f"{OURS[name]}: no --weights, --layers or --dtype goes with it.")
+        raise UserError(f"{name} is no model: no --weights, --layers or --dtype goes with it.")
     elif name == "log-mel":
         from .log_mel_backbone import LogMel
 
@@ -127,8 +127,14 @@ class Images(Backbone):
                 f"images of {self.size[0]}x{self.size[1]} make rows of {row:,} bytes, more than "
                 f"{ROW_BYTES:,}; bring all to a smaller size with --size N."
             )
-        recipe = self.recipe()
+        recipe = pixels_recipe()
         self.backbone, self.preprocessing = recipe["backbone"], recipe["preprocessing"]
+        if self.dtype == "uint8":
+            self.backbone["name"] = "none"
+            self.preprocessing = {
+                "layout": "height, width, channels",
+                "color": "Pillow convert: alpha is dropped",
+            }
         if self.mode == "RGB":
             self.preprocessing["channels"] = "RGB"
         if self.resize:
@@ -138,16 +144,6 @@ class Images(Backbone):
                 "interpolation": "bicubic",
                 "crop": "centre",
             }
-
-    def recipe(self) -> dict[str, Any]:
-        """Return `backbone` and `preprocessing` of images that are not resized."""
-        return {
-            "backbone": {**pixels_recipe()["backbone"], "name": "none"},
-            "preprocessing": {
-                "layout": "height, width, channels",
-                "color": "Pillow convert: alpha is dropped",
-            },
-        }
 
     def prepare(self, content: Content) -> Bytes:
         """Return the image as (H, W, C) bytes."""
@@ -170,10 +166,6 @@ class Pixels(Images):
     """The same images as rows of values / 255, as Kemker used MNIST: `--backbone pixels`."""
 
     dtype = "float32"
-
-    def recipe(self) -> dict[str, Any]:
-        """Return `backbone` and `preprocessing` of images that are not resized."""
-        return pixels_recipe()
 
     def forward(self, batch: Bytes) -> dict[str, torch.Tensor]:
         """Return (n, H·W·C) values between 0 and 1, row by row."""

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from embedbench import plugins
 from embedbench.errors import UserError
 from embedbench.files.formats.mnist_idx import is_idx, read_idx
 from embedbench.files.sample_metadata import TEST, TRAIN
@@ -24,17 +23,16 @@ from .data_set_parts import SPLIT_NAMES, official_split
 from .extract_plugins import is_outside, outside_source
 from .source import Source, escape_name, id_problem, read_sample, size_problem, unusable
 
-LIBRARIES = ("torch/", "hfds/")
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def open_source(source: str, *, skip_bad: bool = False) -> Source:
     """Return the source for a word, a path or the name of a data set of a library.
 
-    It is `demo`; a folder or zip of class folders, of images, sounds or texts; a CUB-200-2011
-    folder; a folder of MNIST IDX files; a data set that a library reads, see `torchvision_source`
-    (`torch/`) and `hub_source` (`hfds/`, and any table, as of texts); or a source of other
-    people, an entry point or `package.module:function`, followed by `@TEXT` for it.
+    It is `demo`; a folder or zip of class folders, of images or sounds; a CUB-200-2011 folder; a
+    folder of MNIST IDX files; a data set that a library reads, see `torchvision_source` (`torch/`)
+    and `hub_source` (`hfds/`, and any table, as of texts); or a source of other people, an entry
+    point or `package.module:function`, followed by `@TEXT` for it.
     With `skip_bad`, files that cannot be samples are left out, and are in `refused`.
     """
     opened = _demo() if source == "demo" else _open(source)
@@ -81,11 +79,9 @@ def _existing(name: str) -> Path:
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # also a zero byte
-        offered = [*sorted(plugins.entry_points_by_name("sources")), "package.module:function"]
         raise UserError(
-            f"there is no file or folder {name!r}; a source is a folder or zip of images, "
-            "'demo', a data set of a library (names beginning with "
-            f"{', '.join(LIBRARIES)}), or a source of a package ({', '.join(offered)})."
+            f"there is no file or folder {name!r}; a source is a folder or zip of images, 'demo', "
+            "torch/NAME, hfds/NAME, or a source of a package (package.module:function)."
         ) from error
     return path
 
@@ -115,12 +111,9 @@ def _idx(root: Path) -> Source:
 
 
 def _class_folders(path: Path) -> Source:
-    """Return the samples in class folders, maybe zipped: images or sounds, or else texts."""
+    """Return the samples in class folders, maybe zipped: images or sounds."""
     kind, where = Folder if path.is_dir() else Archive, str(path)
     found = kind(path)
-    if not found.paths and not found.refused:
-        texts = kind(path, TEXT_SUFFIXES)
-        found = texts if any("/" in inside for inside in texts.paths) else found
     paths, holds = _of_one_kind(found.paths, found.refused, where)
     above = _common_folder(paths) if kind is Archive else ""
     ids = [inside.removeprefix(above) for inside in paths]
@@ -137,10 +130,8 @@ def _class_folders(path: Path) -> Source:
 def _of_one_kind(
     paths: list[str], refused: Sequence[tuple[str, str]], where: str
 ) -> tuple[list[str], str]:
-    """Return the sorted paths of samples, and what they are: all texts, or images, or sounds."""
+    """Return the sorted paths of samples, and what they are: all images, or all sounds."""
     paths = sorted(paths)
-    if paths and media_suffix(paths[0], TEXT_SUFFIXES):
-        return paths, "texts"
     sounds, images = (
         [path for path in paths if media_suffix(path, known)]
         for known in (SOUND_SUFFIXES, IMAGE_SUFFIXES)
@@ -152,13 +143,9 @@ def _of_one_kind(
         )
     if not paths and not refused:
         raise UserError(
-            f"no image in {where}, no sound, no .txt file in a folder; expected class folders of "
-            "one kind."
+            f"no image and no sound in {where}; expected class folders of one kind (of texts, a "
+            "CSV file with the columns text and label)."
         )
-    if sounds:
-        from .sound_files import check_readable
-
-        check_readable(sounds)
     return paths, "sounds" if sounds else "images"
 
 
@@ -222,7 +209,6 @@ IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 )
 SOUND_SUFFIXES = frozenset((".wav", ".wave", ".flac", ".ogg", ".mp3"))
-TEXT_SUFFIXES = frozenset((".txt",))
 MEDIA = IMAGE_SUFFIXES | SOUND_SUFFIXES
 
 
@@ -248,11 +234,6 @@ class Folder:
     that was visited under another path is not visited again, nor is one that holds the root. So
     links in circles end, and the paths do not depend on the order in which a disk lists its files.
 
-    Parameters
-    ----------
-    known : frozenset of str
-        The suffixes of samples.
-
     Attributes
     ----------
     paths : list of str
@@ -261,8 +242,8 @@ class Folder:
         Paths of what cannot be read, and why.
     """
 
-    def __init__(self, root: Path, known: frozenset[str] = MEDIA) -> None:
-        self.root, self.known = root, known
+    def __init__(self, root: Path) -> None:
+        self.root = root
         self.paths: list[str] = []
         self.refused: list[tuple[str, str]] = []
         real_root = os.path.realpath(root)
@@ -293,7 +274,7 @@ class Folder:
 
     def _take(self, inside: str, name: str) -> None:
         """Take a file of a folder if its name is that of a sample."""
-        if is_hidden(name) or not media_suffix(name, self.known):
+        if is_hidden(name) or not media_suffix(name):
             return
         path = inside + name
         if problem := id_problem(path):
@@ -316,18 +297,18 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile cann
 
 
 class Archive:
-    """The samples, of `known` suffixes, in a zip archive: members by POSIX path.
+    """The samples in a zip archive: members by POSIX path.
 
     `paths` has the names of samples, `refused` those of members that cannot be read, and why.
     """
 
-    def __init__(self, file: Path, known: frozenset[str] = MEDIA) -> None:
+    def __init__(self, file: Path) -> None:
         self._archive = open_archive(file)
         by_path: dict[str, list[zipfile.ZipInfo]] = {}
         for member in self._archive.infolist():
             path = PurePosixPath(member.filename)
             hidden = any(is_hidden(part) for part in path.parts if part != "..")
-            if media_suffix(member.filename, known) and not hidden:
+            if media_suffix(member.filename) and not hidden:
                 by_path.setdefault(path.as_posix(), []).append(member)  # without `./`
         self._members: dict[str, zipfile.ZipInfo] = {}
         self.refused: list[tuple[str, str]] = []
@@ -349,8 +330,6 @@ class Archive:
 def _problem(name: str, member: zipfile.ZipInfo) -> str:
     """Return why a member cannot be read; empty if it can."""
     problem = member_problem(name, member, _METHODS)
-    if problem.startswith("compression"):
-        return f"{problem}; pack it anew with method 8, deflate"
     return problem or id_problem(name) or size_problem(member.file_size)
 
 

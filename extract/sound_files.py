@@ -1,7 +1,6 @@
 """Read files of sound: WAV; and FLAC, Ogg and MP3 with soundfile (libsndfile)."""
 
 import io
-from collections.abc import Sequence
 
 import numpy as np
 from scipy.io import wavfile
@@ -15,14 +14,6 @@ SLOWEST, FASTEST = 1_000, 384_000  # other sample rates are refused
 READS = 20_000  # most calls of `read` that a file takes; there are two a chunk
 PIECE = 2**20  # values that are scaled at a time
 CHANNELS = 32  # most of a FLAC, Ogg or MP3 file
-
-_BY_SOUNDFILE = (".flac", ".ogg", ".mp3")
-
-
-def check_readable(names: Sequence[str]) -> None:
-    """Raise UserError if files of these names need soundfile, and it is not installed."""
-    if first := next((name for name in names if name.lower().endswith(_BY_SOUNDFILE)), None):
-        import_extra("soundfile", "audio", first)
 
 
 def read_sound(content: bytes, seconds: int) -> tuple[int, Float32s]:

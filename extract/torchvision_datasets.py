@@ -33,7 +33,6 @@ _GIVEN: dict[str, dict[str, Any]] = {  # where a class has no default, or downlo
     "EMNIST": {"split": "balanced"},
     "SEMEION": {"download": False},
 }
-_ALIASES = {"inat": "inaturalist", "clevr": "clevrclassification"}
 _OURS = ("root", "transform", "transforms", "target_transform", "loader", "is_valid_file")
 _WORDS = {"yes": True, "true": True, "no": False, "false": False}
 
@@ -52,7 +51,6 @@ def torchvision_source(source: str) -> Source:
     typed, options, place = parse_address(source)
     known = {name.lower(): row for row in _OFFICIAL for name in row[2].split()}
     key = typed.lower().replace("_", "").replace("-", "")
-    key = _ALIASES.get(key, key)
     if key not in known:
         raise unknown("data set of torchvision with one label an image", typed, sorted(known))
     switch, values, classes = known[key]
@@ -112,8 +110,6 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # downloads print to stdout
             data = cls(root, **settings)
-    except ImportError as error:
-        raise UserError(f"{source} needs the package {error.name!r}; install it.") from error
     except Exception as error:  # each class raises errors of its own
         raise UserError(
             f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "

@@ -248,10 +248,9 @@ def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over, for
     if options.beside is not None:
         from embedbench.zoo.beside_zoo import beside_parts, rows_beside
 
-        beside = rows_beside(rows, note)
-        published = [row.to_json() for row in beside]
+        published = rows_beside(rows, note)
         data, listed = {**data, "published": published}, [*listed, *published]
-        parts = [*parts, *beside_parts(beside)]
+        parts = [*parts, *beside_parts(published)]
     return data, listed, parts
 
 

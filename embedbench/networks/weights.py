@@ -37,11 +37,6 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
     """
     if not path.is_file():
         raise _missing(path)
-    load_jax: Any = getattr(model, "load_pretrained", None)  # some ViTs read such files
-    if path.suffix == ".npz" and load_jax is not None:
-        with _refusing(path, cfg):
-            load_jax(str(path))
-        return file_sha256(path)
     state = _read(path)
     for name in _FILTERS:
         convert = getattr(sys.modules[type(model).__module__], name, None)
@@ -57,7 +52,7 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
 
 @contextmanager
 def _refusing(path: Path, cfg: dict[str, Any]) -> Iterator[None]:
-    """Raise UserError for a foreign file, on which NumPy and timm fail in many ways."""
+    """Raise UserError for a foreign file, on which timm fails in many ways."""
     try:
         yield
     except Exception as error:

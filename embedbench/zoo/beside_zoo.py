@@ -7,11 +7,9 @@ says what does not.
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import find_here, origin
@@ -33,43 +31,31 @@ if TYPE_CHECKING:
 LEAST_RUNS = 3  # of a row, for a prediction interval
 
 
-@dataclass(frozen=True)
-class BesideRow(JsonRecord):
-    """A published row beside a table of runs: percent as printed, ours, and what may be said.
-
-    `where` is its place in the paper, and the stored text that it was read from.
-    """
-
-    table: str
-    published: str
-    stream: str
-    last: str
-    avg: str
-    ours: str
-    verdict: str
-    where: str
-
-
-def beside_parts(rows: Sequence[BesideRow]) -> "list[Text | Table]":
+def beside_parts(rows: Sequence[dict[str, str]]) -> "list[Text | Table]":
     """Published rows as a table below each table of runs, and where each is printed."""
     parts: list[Text | Table] = []
-    places = {w: n for n, w in enumerate(dict.fromkeys(r.where for r in rows), 1)}
-    for title in dict.fromkeys(row.table for row in rows):
-        mine = [r for r in rows if r.table == title]
+    places = {w: n for n, w in enumerate(dict.fromkeys(r["where"] for r in rows), 1)}
+    for title in dict.fromkeys(row["table"] for row in rows):
         keys = ("published", "stream", "last", "avg", "ours", "verdict")
         table = make_table(
-            [{k: getattr(r, k) for k in keys} | {"read in": f"[{places[r.where]}]"} for r in mine]
+            [
+                {k: r[k] for k in keys} | {"read in": f"[{places[r['where']]}]"}
+                for r in rows
+                if r["table"] == title
+            ]
         )
         parts += [line(f"Published rows beside {title}", TITLE), table]
     return [*parts, *(line(f"[{n}] {where}") for where, n in places.items())]
 
 
-def rows_beside(rows: Sequence[Row], notify: Any) -> list[BesideRow]:
+def rows_beside(rows: Sequence[Row], notify: Any) -> list[dict[str, str]]:
     """The published rows for the data of each table of a report.
 
+    Each has percent as printed, ours, and what may be said; `where` is its place in the paper, and
+    the stored text that it was read from.
     `notify` is called with a sentence for each table that nothing can stand beside.
     """
-    result: list[BesideRow] = []
+    result: list[dict[str, str]] = []
     for mine in split_tables(rows):
         record = mine[0].group.first
         try:
@@ -96,16 +82,15 @@ def match_data(file: EmbeddingFile) -> str:
 
 def _find_file(record: RunRecord) -> EmbeddingFile:
     """The embedding file of a run, where its command named it, or where it was fetched to."""
-    info, paths = record.files[0], list[Path]()
+    info = record.files[0]
     for word in shlex.split(record.command):
+        path: Path | None = Path(word)
         if is_name(word):
             fetched = origin(word)
             path = find_here(word) or (Path(fetched.path) if fetched else None)
-            paths += [path] if path is not None else []
-        elif Path(word).name == info.name:
-            paths.append(Path(word))
-    for path in paths:
-        if path.is_file():
+        elif Path(word).name != info.name:
+            continue
+        if path is not None and path.is_file():
             file = EmbeddingFile.open(path)
             if file.digests["content"] == info.digests.get("content"):
                 return file
@@ -139,7 +124,7 @@ def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> st
     return ""
 
 
-def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> BesideRow:
+def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> dict[str, str]:
     same = [r for r in mine if r.learner == row.learner and _has(r.params, row.settings)]
     ours = same[0].metrics[FINAL] if same else None
     if reason:
@@ -148,16 +133,16 @@ def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> BesideRow:
         verdict = "no run of this method: no verdict"
     else:
         verdict = "; ".join(filter(None, [judge(row, ours), row.remark]))
-    return BesideRow(
-        table=mine[0].group.title,
-        published=f"{row.method}, {row.row}",
-        stream=row.stream,
-        last=f"{row.last} ± {row.sd}" if row.sd else row.last,
-        avg=f"{row.avg} ± {row.avg_sd}" if row.avg_sd else row.avg,
-        ours=f"{100 * ours.mean:.2f}" if ours is not None else "",
-        verdict=verdict,
-        where=f"{row.paper}; {row.table}; {row.column}; {row.source}",
-    )
+    return {
+        "table": mine[0].group.title,
+        "published": f"{row.method}, {row.row}",
+        "stream": row.stream,
+        "last": f"{row.last} ± {row.sd}" if row.sd else row.last,
+        "avg": f"{row.avg} ± {row.avg_sd}" if row.avg_sd else row.avg,
+        "ours": f"{100 * ours.mean:.2f}" if ours is not None else "",
+        "verdict": verdict,
+        "where": f"{row.paper}; {row.table}; {row.column}; {row.source}",
+    }
 
 
 def judge(row: PublishedRow, ours: Stat) -> str:

@@ -238,8 +238,8 @@ def test_sounds_and_images_are_not_mixed(tmp_path: Path) -> None:
         (source, {"backbone": "resnet18"}, "hums holds sounds, and resnet18 takes images"),
         (source, {}, "--backbone is missing"),
         (photo.parents[1], log_mel, "photos holds images, and log-mel takes sounds; .* pixels"),
-        (source, {"dtype": "float16", **log_mel}, "log-mel is a formula: no --weights"),
-        (source, {"layers": ["1"], **log_mel}, "log-mel is a formula: no --weights"),
+        (source, {"dtype": "float16", **log_mel}, "log-mel is no model: no --weights"),
+        (source, {"layers": ["1"], **log_mel}, "log-mel is no model: no --weights"),
     ):
         with pytest.raises(UserError, match=sentence):
             extract(str(where), tmp_path / "a.h5", **options)
@@ -299,5 +299,7 @@ def test_flac_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     source = open_source(str(tmp_path))
     assert (source.holds, source.ids) == ("sounds", ("a/1.flac",))
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    with pytest.raises(UserError, match=r"a/1.flac needs soundfile"):
-        open_source(str(tmp_path))
+    content = source.read(0)
+    assert isinstance(content, bytes)
+    with pytest.raises(UserError, match="needs soundfile; install it"):
+        read_sound(content, 1)

@@ -14,7 +14,6 @@ from tiny_images import images
 
 from embedbench.errors import UserError
 from embedbench.extract.hf_backbone import TEXT_BYTES, mean_over_tokens, read_text
-from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.networks.published_weights import model_folder
 
@@ -223,17 +222,9 @@ def test_names_on_the_hub(
 # --- sources of texts
 
 
-def test_class_folders_of_texts(tmp_path: Path) -> None:
-    for part, name in (("train", "a"), ("train", "b"), ("test", "a")):
-        path = tmp_path / "x" / part / name / "1.txt"
-        path.parent.mkdir(parents=True)
-        path.write_text(f"{part} {name}")
-    source = open_source(str(tmp_path / "x"))
-    assert (source.holds, source.classes) == ("texts", ("a", "b"))
-    assert source.ids == ("test/a/1.txt", "train/a/1.txt", "train/b/1.txt")
-    assert [source.read(i) for i in range(3)] == [b"test a", b"train a", b"train b"]
-    with pytest.raises(UserError, match="x holds texts, and resnet18 takes images"):
-        extract(str(tmp_path / "x"), tmp_path / "a.h5", backbone="resnet18")
+def test_texts_are_not_images(texts: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="texts holds texts, and resnet18 takes images"):
+        extract(texts, tmp_path / "a.h5", backbone="resnet18")
 
 
 def test_texts_that_are_none() -> None:

@@ -261,7 +261,7 @@ def test_every_sample_has_a_value_in_the_other_columns(tmp_path: Path, missing: 
     ("options", "sentence"),
     [
         ("?lable=x", "unknown option of hfds/.*Did you mean 'label'"),
-        ("?label=fine", "unknown column of hfds/.*Did you mean 'fine_label'"),
+        ("?label=fine", r"column 'fine' of .* is not there.*fine_label \(label\)"),
         ("?image=fine_label", "column 'fine_label' of .* cannot be the image"),
         ("?split=dev", "unknown split of .*Known: test, train"),
         ("?split=train:tarin", "unknown part 'tarin'. Did you mean 'train'"),

@@ -109,7 +109,7 @@ def test_demo_is_the_shipped_emoji() -> None:
 @pytest.mark.parametrize(
     ("paths", "sentence"),
     [
-        (["notes.txt"], "no .txt file in a folder"),
+        (["notes.txt"], "no image and no sound in"),
         (["a.png", "b/c.png"], "a.png in .* lies in no class folder"),
         (["a/1.png", "a/b/2.png"], "a in .* holds files and class folders"),
     ],

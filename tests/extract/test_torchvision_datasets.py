@@ -116,7 +116,7 @@ def svhn(root: Path, patch: pytest.MonkeyPatch) -> None:
         savemat(root / f"{part}_32x32.mat", {"X": x, "y": np.array(y)[:, None]})
 
 
-def clevr(root: Path, _: pytest.MonkeyPatch) -> None:
+def clevr_classification(root: Path, _: pytest.MonkeyPatch) -> None:
     folder = root / "clevr/CLEVR_v1.0"
     for part, counts in (("train", (10, 3)), ("val", (3,))):
         names = [f"CLEVR_{part}_{i}.png" for i in range(len(counts))]
@@ -157,7 +157,7 @@ LAYOUTS: list[tuple[Callable[[Path, pytest.MonkeyPatch], None], str]] = [
     (eurosat, f"2 classes; all 3; {NO_SPLIT}."),
     (caltech101, f"2 classes; all 2; {NO_SPLIT}."),
     (svhn, "3 classes; train 3, test 2."),
-    (clevr, f"2 classes; train 2, test (val) 1; val {IS_TEST}."),
+    (clevr_classification, f"2 classes; train 2, test (val) 1; val {IS_TEST}."),
     (omniglot, f"3 classes; background 4, evaluation 2; {NO_SPLIT}."),
     (inaturalist, f"2 classes; train (2021_train) 4, test (2021_valid) 4; 2021_valid {IS_TEST}."),
 ]
@@ -198,8 +198,8 @@ def test_numbers_are_classes_where_there_are_no_names(
     source = open_source(f"torch/svhn@{tmp_path}")
     assert source.classes == ("0", "1", "2")
     assert source.labels.tolist() == [0, 1, 2, 2, 0]
-    clevr(tmp_path, monkeypatch)
-    source = open_source(f"torch/clevr@{tmp_path}")
+    clevr_classification(tmp_path, monkeypatch)
+    source = open_source(f"torch/clevr_classification@{tmp_path}")
     assert source.classes == ("3", "10")
     assert source.labels.tolist() == [1, 0, 0]
 
@@ -221,7 +221,7 @@ def test_no_order_is_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     reds = [np.asarray(source.read(i))[0, 0].item() for i in range(4)]
     assert reds == sorted(reds, reverse=True)  # the images were written from the last to the first
     inaturalist(tmp_path, monkeypatch)
-    source = open_source(f"torch/inat@{tmp_path}")
+    source = open_source(f"torch/inaturalist@{tmp_path}")
     reds = [np.asarray(source.read(i))[0, 0, 0].item() for i in range(2)]
     assert reds[0] > reds[1]
 
