@@ -34,7 +34,6 @@ JOINT, TOKEN, POOLED, MEAN = (
     "mean over tokens",
 )
 WEIGHTS = "model.safetensors"
-_PROCESSORS = {"images": "image processor", "sounds": "feature extractor", "texts": "tokenizer"}
 
 
 class HfBackbone(Network):
@@ -114,8 +113,7 @@ class HfBackbone(Network):
 
     def _opened(self, folder: Path, name: str, size: int | None) -> "Inputs":
         """Open the processor of what the samples are."""
-        lacks = f"it has no {_PROCESSORS[self.takes]} that can be opened"
-        with explain_errors(f"hf:{name} takes no {self.takes}: {lacks}"):
+        with explain_errors(f"hf:{name} takes no {self.takes}: its processor cannot be opened"):
             if self.takes == "images":
                 return ImageInputs(folder, size)
             if self.takes == "sounds":

@@ -153,7 +153,7 @@ def test_images(texts: str, tmp_path: Path, transformers: Any, kind: str) -> Non
             out = model.text_projection(model.text_model(**given).pooler_output)
         np.testing.assert_allclose(rows[2], out[0], atol=1e-5)
     else:
-        with pytest.raises(UserError, match="takes no texts: it has no tokenizer"):
+        with pytest.raises(UserError, match="takes no texts: its processor cannot be opened"):
             extract(texts, tmp_path / "t.h5", backbone=name)
     with pytest.raises(UserError, match="drop --size"):
         extract(str(source), tmp_path / "b.h5", backbone=name, size=64)
