@@ -119,7 +119,7 @@ def file_rows() -> list[dict[str, str]]:
         {
             "name": uri.KNOWN + name,
             "summary": f"{known.what}; {known.size / 1e6:,.1f} MB; {known.licence}",
-            "url": known.url,
+            "url": uri.KNOWN + name,
             "sha256": known.sha256,
             "size": str(known.size),
             "content": known.content,

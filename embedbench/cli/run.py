@@ -191,7 +191,6 @@ def _seeds(text: str | None) -> tuple[int, ...]:
 def run(
     options: StudyOptions,
     out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")],
-    expect: shared.Expect = None,
     shard: Annotated[
         str | None, typer.Option(metavar="I/N", help="Runs I, I+N, I+2N, … of the list, I from 1.")
     ] = None,
@@ -205,7 +204,7 @@ def run(
     quiet: shared.Quiet = False,
 ) -> None:
     """Run learners through a stream and store their answers. Run it again to resume."""
-    study = shared.fixed_study(options.study(), expect or (), quiet)
+    study = shared.fixed_study(options.study(), quiet)
     from embedbench.runs import grid_scheduler, stream_cache
     from embedbench.studies.resolve import take_shard
 

@@ -181,10 +181,6 @@ def here(text: str) -> Path:
 
 
 File = Annotated[Path, typer.Argument(help="An embedding file, or its name.", parser=here)]
-Expect = Annotated[
-    list[str] | None,
-    typer.Option(metavar="DIGEST", help="The content digest that the file must have; one a FILE."),
-]
 
 
 @contextmanager
@@ -211,9 +207,9 @@ def data_here(items: Sequence[str]) -> list[str]:
     return result
 
 
-def fixed_study(study: "Study", expect: Sequence[str], quiet: bool) -> "Study":
+def fixed_study(study: "Study", quiet: bool) -> "Study":
     """The study with names that can mean one content only; their files are fetched."""
     with fetching(quiet) as how:
-        files = tuple(fetch.all_fixed(s, expect, **how) for s in study.files)
-        other = fetch.all_fixed([study.unknown], **how)[0] if study.unknown else None
+        files = tuple(tuple(fetch.pin_name(n, **how) for n in names) for names in study.files)
+        other = fetch.pin_name(study.unknown, **how) if study.unknown else None
         return replace(study, files=files, unknown=other)

@@ -46,7 +46,7 @@ def show(
 
     if features and export is None:
         raise UserError("--features goes with --export DIR")
-    specs = resolve(shared.fixed_study(options.study(), (), quiet), out="RUNS")
+    specs = resolve(shared.fixed_study(options.study(), quiet), out="RUNS")
     _check_picture(out, len(specs), overwrite)
     one = len(specs) == 1  # streams of several seeds lie side by side
     directories = [export if one else export / f"seed-{s.seed}" for s in specs] if export else []

@@ -55,7 +55,7 @@ def test_a_folder_of_this_machine(file: EmbeddingFile, tmp_path: Path) -> None:
     assert pinned.startswith(f"{url}#sha256=")
     for name in (url, pinned):  # what was printed can be named
         assert local(name) == place / "a.h5"
-        assert pin_name(name, expect=file.digests["content"]) == str(place / "a.h5")
+        assert pin_name(name) == str(place / "a.h5")
     with pytest.raises(UserError, match=r"has the SHA-256 .*, expected 0000"):
         local(f"{url}#sha256={'0' * 64}")
     with pytest.raises(UserError, match=r"none\.h5 cannot be read"):

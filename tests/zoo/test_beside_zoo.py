@@ -1,6 +1,5 @@
 """From a stand-in of CIFAR-100 to published rows beside; run by its name in a second clone."""
 
-import hashlib
 import json
 import math
 from dataclasses import replace
@@ -140,18 +139,9 @@ def test_pushed_and_run_by_its_name_in_a_second_clone(
         hub_server.use(monkeypatch, hub)
         command("push", file.path, "hf://datasets/kanan/zoo", "--licence", "unknown")
         commit, _ = hub.repositories["kanan/zoo"].head
-        data = file.path.read_bytes()
-        lines = {
-            "what": "a stand-in",
-            "url": f"hf://datasets/kanan/zoo@{commit}/{NAME}.h5",
-            "licence": "unknown",
-            "sha256": hashlib.sha256(data).hexdigest(),
-            **{k: file.digests[k] for k in ("content", "samples", "recipe")},
-        }
-        listed = "\n".join(f'{k} = "{v}"' for k, v in lines.items())
-        (tmp_path / "mine.toml").write_text(f'["{NAME}"]\nsize = {len(data)}\n{listed}\n')
-        monkeypatch.setenv("EMBEDBENCH_KNOWN", str(tmp_path / "mine.toml"))
-        command("run", f"known:{NAME}", *RUN, "--out", tmp_path / "runs")
+        command(
+            "run", f"hf://datasets/kanan/zoo@{commit}/{NAME}.h5", *RUN, "--out", tmp_path / "runs"
+        )
     first, second = (
         json.loads(next(root.glob("*/ncm-*/seed-*/record.json")).read_text())
         for root in (runs, tmp_path / "runs")

@@ -1,6 +1,5 @@
 """Fetch a file by its name: from the cache, or else by a download; paths stay paths."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -14,8 +13,6 @@ from .uri import KNOWN, LOCAL, Name, as_written, is_name
 
 if TYPE_CHECKING:
     from .download_cache import FetchedFile
-
-ANOTHER = "it is another file than the one that was named"
 
 
 def local(
@@ -47,24 +44,21 @@ def local(
     return find_here(text) or Path(fetch(text, progress=progress, notify=notify).path)
 
 
-def pin_name(name: str, expect: str | None = None, **calls: Unpack[Callbacks]) -> str:
+def pin_name(name: str, **calls: Unpack[Callbacks]) -> str:
     """The name that can mean only what `name` means now; the file is fetched.
 
     Such a name needs no network on this machine, and means the same on another one. A path stays
-    as it is. With `expect`, the file must have this content digest.
+    as it is.
     """
-    result = as_written(name)
-    if is_name(name) and not known_files.find_shipped(name):
-        result = str(here) if (here := find_here(name)) else fetch(name, **calls).fixed
-    if expect is not None:
-        _check(name, local(result), expect)
-    return result
+    if not is_name(name) or name.startswith(KNOWN):
+        return as_written(name)
+    return str(here) if (here := find_here(name)) else fetch(name, **calls).fixed
 
 
 def find_here(text: str) -> Path | None:
     """The path of a name that is never fetched: of a file of the package, or `file:///…`."""
     if text.startswith(KNOWN):
-        return known_files.find_shipped(text)
+        return known_files.find_known(text)
     name = Name.parse(text)
     if name.scheme not in LOCAL:
         return None
@@ -75,7 +69,10 @@ def find_here(text: str) -> Path | None:
     except OSError as error:
         raise unreadable(path, error, "check the name") from error
     if sha256 != name.sha256:
-        raise UserError(f"{path} has the SHA-256 {sha256}, expected {name.sha256}; {ANOTHER}")
+        raise UserError(
+            f"{path} has the SHA-256 {sha256}, expected {name.sha256}; it is another file than the "
+            "one that was named"
+        )
     return path
 
 
@@ -84,48 +81,15 @@ def fetch(text: str, **calls: Unpack[Callbacks]) -> "FetchedFile":
     from .download_cache import download, find_fixed, find_version
     from .remote_servers import ask
 
-    entry = known_files.entry(text) if text.startswith(KNOWN) else None
-    name = parse_name(text)
+    name = Name.parse(text)
     if (result := find_fixed(name)) is None:
         remote = ask(name)
         result = find_version(name, remote) or download(name, remote, **calls)
-    if entry:
-        _check(text, Path(result.path), entry.content)
     return result
-
-
-def parse_name(text: str) -> Name:
-    """Parse a name; a known file that the package ships has no `Name`."""
-    if not text.startswith(KNOWN):
-        return Name.parse(text)
-    entry = known_files.entry(text)
-    return Name(Name.parse(entry.url).url, entry.sha256)
 
 
 def origin(name: str) -> "FetchedFile | None":
     """The origin of a file that was fetched by a fixed name; None for paths."""
     from .download_cache import find_fixed
 
-    return None if not is_name(name) or find_here(name) else find_fixed(parse_name(name))
-
-
-def _check(name: str, path: Path, expect: str) -> None:
-    """Refuse a file with another content than the expected one."""
-    from embedbench.files.embedding_file import EmbeddingFile
-
-    content = EmbeddingFile.open(path).digests["content"]
-    if content != expect:
-        raise UserError(f"{name} has the content digest {content}, expected {expect}; {ANOTHER}")
-
-
-def all_fixed(
-    names: Sequence[str], expect: Sequence[str] = (), **calls: Unpack[Callbacks]
-) -> tuple[str, ...]:
-    """`pin_name` for several files, and as many content digests, if any."""
-    if expect and len(expect) != len(names):
-        raise UserError(
-            f"--expect takes a content digest for each file: {len(names)} files, {len(expect)} "
-            "digests"
-        )
-    digests: Sequence[str | None] = expect or [None] * len(names)
-    return tuple(pin_name(n, d, **calls) for n, d in zip(names, digests, strict=True))
+    return None if not is_name(name) or find_here(name) else find_fixed(Name.parse(name))

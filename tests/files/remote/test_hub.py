@@ -141,15 +141,6 @@ def test_a_run_of_a_name(
     assert not any(TOKEN.encode() in text for text in texts)
 
 
-def test_another_content_is_refused(here: Served, call: Any) -> None:
-    for file in (f"{here.address}/small.h5", "small.h5"):
-        code, _, said = call("run", file, "--expect", "ab", *RUN, "runs")
-        assert code == 2
-        assert "has the content digest" in said
-        assert said.count("\n") == 1
-    assert not Path("runs").exists()
-
-
 def test_every_command_that_takes_a_file(here: Served, small: bytes, call: Any) -> None:
     for words in (
         ["inspect", OPEN],
