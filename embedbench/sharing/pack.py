@@ -11,7 +11,6 @@ import re
 import shlex
 import stat
 import tempfile
-import unicodedata
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,9 +30,7 @@ SCHEMA = "embedbench-pack/1.0"
 INFO, RUNS = "pack.json", "runs"
 LONGEST = 200  # characters of a name
 LONG, DEEP = 200, 12  # bytes of the name of a directory, directories in each other
-# Windows takes no others: a last dot or space is left out, and `con.x` is a device.
-_DEVICES = r"(?i:con|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³]|conin\$|conout\$)"
-_PART = re.compile(rf'(?!{_DEVICES} *(\.|$))[^/\\:*?"<>|.]([^/\\:*?"<>|]*[^/\\:*?"<>|. ])?')
+_PART = re.compile(r"\w[\w.+=,@ -]*")
 _STAMP = (1980, 1, 1, 0, 0, 0)  # the first that a zip archive can have
 _REGULAR = 0o100644 << 16
 
@@ -128,7 +125,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
 
 
 def is_place(parts: Sequence[str]) -> bool:
-    """Whether a path of directories can be that of a run in a pack, on any file system."""
+    """Whether a path of directories can be that of a run in a pack."""
     return len(parts) <= DEEP and all(
         _PART.fullmatch(p) and p == printable(p) and len(p.encode()) <= LONG for p in parts
     )
@@ -162,15 +159,13 @@ KEPT = ("classes",)  # keys of a record whose texts may look like paths, such as
 _ABSOLUTE = re.compile(r"file:/|[/~\\]|[A-Za-z]:[/\\]|\.\.?[/\\]")
 _INSIDE = re.compile(r"(?<![\w.:/\\~-])(?:file:/+|~[\w.-]*/|/|[A-Za-z]:[/\\])[^\s'\"<>|:;,()]+")
 _SCHEME = re.compile(r"(?!file:)[A-Za-z][\w+.-]+:")  # https://…, hf://…, known:NAME
-_KEY = re.compile(r"(--)?[\w.:-]+")
 
 
 def without_paths(record: dict[str, Any]) -> dict[str, Any]:
     """The JSON values of a record without directories.
 
-    Every file named in `command` keeps its name alone, and so does every absolute path anywhere
-    else: the rest tells who made a run and where, and is of no use to another machine. URLs and
-    names of classes stay.
+    Every absolute path keeps its last name alone: the rest tells who made a run and where, and is
+    of no use to another machine. URLs and names of classes stay.
     """
     result: dict[str, Any] = {}
     for key, value in record.items():
@@ -182,16 +177,16 @@ def without_paths(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def command_without_paths(command: str) -> str:
-    """A command line whose files have lost their directories; empty if it is none.
+    """A command line whose absolute paths have lost their directories; empty if it is none.
 
-    >>> command_without_paths("embedbench run /home/a/x.h5 --out ../runs --set a.order=o/b.json")
+    >>> command_without_paths("embedbench run /home/a/x.h5 --out ../runs --set a.order=/o/b.json")
     'embedbench run x.h5 --out runs --set a.order=b.json'
     """
     try:
         words = shlex.split(command)
     except ValueError:
         return ""
-    return shlex.join([_word(word) for word in words])
+    return shlex.join(map(text_without_paths, words))
 
 
 def text_without_paths(text: str) -> str:
@@ -211,14 +206,6 @@ def _walked(value: Any) -> Any:
     if isinstance(value, dict):  # a key of a study's settings is no text
         return {_walked(k) if isinstance(k, str) else k: _walked(v) for k, v in value.items()}
     return type(value)(map(_walked, value)) if isinstance(value, list | tuple) else value
-
-
-def _word(word: str) -> str:
-    """One word of a command: a file, or `key=value` with one value or several."""
-    key, equals, value = word.partition("=")
-    if equals and _KEY.fullmatch(key):
-        return key + equals + ",".join(map(_last_name, value.split(",")))
-    return _last_name(word)
 
 
 def _last_name(path: str) -> str:
@@ -308,19 +295,13 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     if len(listed) > MOST:
         raise UserError(f"{path} has {len(listed):,} members, and a pack has at most {MOST:,}")
     members: dict[str, zipfile.ZipInfo] = {}
-    same: set[str] = set()
     for member in listed:
         name = member.filename
-        alike = unicodedata.normalize("NFC", name).casefold()
-        problem = _problem(name, member)
-        if alike in same:
-            problem = problem or "it is there more than once"
-        if problem:
+        if problem := _problem(name, member) or "it is there more than once" * (name in members):
             raise UserError(
                 f"{path} is not read: its member {short(name)} is not that of a pack ({problem}); "
                 "embedbench runs pack makes one"
             )
-        same.add(alike)
         members[name] = member
     return members
 

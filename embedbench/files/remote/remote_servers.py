@@ -214,7 +214,7 @@ def ask_hub(name: Name) -> Remote:
     part, endpoint = name.hub, os.environ.get("HF_ENDPOINT") or None
     try:
         url = hf_hub_url(
-            part.repo, part.path, repo_type=part.kind, revision=part.revision, endpoint=endpoint
+            part.repo, part.path, repo_type="dataset", revision=part.revision, endpoint=endpoint
         )
         about = get_hf_file_metadata(url, timeout=SECONDS)
     except Exception as error:  # without a network, many kinds of errors occur

@@ -29,7 +29,7 @@ _SECRET = re.compile(r"token|signature|sig|secret|passw|credential|api_?key|acce
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _HUB_NAME = re.compile(
-    r"hf://(?P<kind>datasets/|)(?!datasets/|spaces/)(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/]+))?/(?P<path>.+)"
+    r"hf://datasets/(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/]+))?/(?P<path>.+)"
 )
 
 
@@ -108,9 +108,8 @@ class Name:
 
 
 class HubName(NamedTuple):
-    """`hf://datasets/ORG/NAME@REV/path` in parts; of a model without `datasets/`."""
+    """`hf://datasets/ORG/NAME@REV/path` in parts."""
 
-    kind: str  # dataset or model
     repo: str  # ORG/NAME
     revision: str  # a branch, a tag or a commit; `main` unless given
     path: str  # of the file within the repository
@@ -123,16 +122,14 @@ class HubName(NamedTuple):
             raise UserError(
                 f"a file of the hub is named hf://datasets/ORG/NAME@REVISION/FILE, got {short(url)}"
             )
-        kind = "dataset" if match["kind"] else "model"
-        return cls(kind, match["repo"], unquote(match["revision"] or "main"), match["path"])
+        return cls(match["repo"], unquote(match["revision"] or "main"), match["path"])
 
     def at(self, commit: str) -> str:
         """The same file at one commit, as a URL."""
         return str(self._replace(revision=commit))
 
     def __str__(self) -> str:
-        kind = "datasets/" if self.kind == "dataset" else ""
-        return f"hf://{kind}{self.repo}@{self.revision.replace('/', '%2F')}/{self.path}"
+        return f"hf://datasets/{self.repo}@{self.revision.replace('/', '%2F')}/{self.path}"
 
 
 def is_name(text: str) -> bool:

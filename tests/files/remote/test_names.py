@@ -35,7 +35,6 @@ COMMIT, SHA = "a1" * 20, "b2" * 32
     ("text", "url", "basename"),
     [
         ("hf://datasets/org/name/a/b.h5", "hf://datasets/org/name/a/b.h5", "b.h5"),
-        ("hf://org/name@v1/b.h5", "hf://org/name@v1/b.h5", "b.h5"),
         ("HTTPS://x.org/a/b%20c.h5?download=1", "https://x.org/a/b%20c.h5?download=1", "b_c.h5"),
         ("s3://bucket/.hidden", "s3://bucket/.hidden", "hidden"),
         ("FILE:///a?b/c.h5", "file:///a?b/c.h5", "c.h5"),
@@ -56,10 +55,9 @@ def test_what_fixes_a_name() -> None:
 
 def test_a_hub_name_at_a_commit() -> None:
     hub = Name.parse("hf://datasets/org/name@refs%2Fpr%2F1/a/b.h5").hub
-    assert (hub.kind, hub.repo, hub.revision) == ("dataset", "org/name", "refs/pr/1")
+    assert (hub.repo, hub.revision) == ("org/name", "refs/pr/1")
     assert str(hub) == "hf://datasets/org/name@refs%2Fpr%2F1/a/b.h5"
     assert hub.at(COMMIT) == f"hf://datasets/org/name@{COMMIT}/a/b.h5"
-    assert Name.parse("hf://org/name/b.h5").hub.at(COMMIT) == f"hf://org/name@{COMMIT}/b.h5"
 
 
 @pytest.mark.parametrize(
@@ -69,6 +67,7 @@ def test_a_hub_name_at_a_commit() -> None:
         ("htps://x.org/b.h5", "Did you mean 'https'"),
         ("https://x.org", "names no file"),
         ("hf://datasets/org/b.h5", "hf://datasets/ORG/NAME@REVISION/FILE"),
+        ("hf://org/name/b.h5", "hf://datasets/ORG/NAME@REVISION/FILE"),
         ("hf://datasets/org/name/../b.h5", "hf://datasets/ORG/NAME@REVISION/FILE"),
         ("https://x.org/b.h5#sha256=12", "'https://x.org/b.h5#sha256=12': after # comes sha256="),
         ("https://x.org/b.h5#top", "sha256="),
