@@ -30,7 +30,7 @@ SCHEMA = "embedbench-pack/1.0"
 INFO, RUNS = "pack.json", "runs"
 LONGEST = 200  # characters of a name
 LONG, DEEP = 200, 12  # bytes of the name of a directory, directories in each other
-_PART = re.compile(r"\w[\w.+=,@ -]*")
+_PART = re.compile(r'[^/\\:*?"<>|.][^/\\:*?"<>|]*')
 _STAMP = (1980, 1, 1, 0, 0, 0)  # the first that a zip archive can have
 _REGULAR = 0o100644 << 16
 

@@ -33,12 +33,7 @@ RATE = 2**25  # bytes of a torch file for which a second of each is added
 TENSORS = 1  # of what is asked of a torch file; change the number with its rules
 PIECE = 2**16  # bytes read at a time
 BEYOND = 2**26  # bytes that a damaged chunk may inflate to beyond those of a whole one
-_FILTERS = (
-    [],
-    [h5z.FILTER_SHUFFLE],
-    [h5z.FILTER_DEFLATE],
-    [h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE],
-)
+_SHUFFLE, _GZIP = h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE
 
 Progress = Callable[[], None]
 
@@ -176,7 +171,7 @@ class _TableHeader:
     def check_chunks(self, source: BinaryIO, progress: Progress) -> None:
         """Every chunk is there once and holds as much as it should, when it is inflated."""
         filters = [self.plan.get_filter(i)[0] for i in range(self.plan.get_nfilters())]
-        if filters not in _FILTERS:
+        if filters not in ([], [_SHUFFLE], [_GZIP], [_SHUFFLE, _GZIP]):
             raise RefusedError(f"{self.name} is compressed by other filters than shuffle and gzip")
         assert self.chunks is not None
         each = math.prod(self.chunks) * self.kind.get_size()
@@ -186,7 +181,7 @@ class _TableHeader:
             length, end = part.size, part.byte_offset + part.size
             # the file's own head lies at 0; HDF5 reads a chunk that is said to be there as zeros
             fits = fits and part.byte_offset > 0 and end <= self.size and not part.filter_mask
-            if fits and h5z.FILTER_DEFLATE in filters and length <= each + each // 64 + 64:
+            if fits and _GZIP in filters and length <= each + each // 64 + 64:
                 source.seek(part.byte_offset)
                 length = _inflated(source, length, each, progress)
             if not fits or length != each:

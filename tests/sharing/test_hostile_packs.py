@@ -79,6 +79,7 @@ def spoilt(team: Path, out: Path, edit: Edit) -> Path:
     return out
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("case", CASES)
 def test_a_member_that_no_pack_has(team: Path, tmp_path: Path, case: str) -> None:
     edit, why = CASES[case]
