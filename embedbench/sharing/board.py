@@ -25,7 +25,7 @@ from embedbench.reports.terminal_tables import behind_text
 from embedbench.scores import learner_verdicts, metric_jackknife
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
-from embedbench.storage import atomic_write, value_digest
+from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.version import __version__
 
 from .rebuild_stream import Rebuilder
@@ -295,14 +295,6 @@ class Board(JsonRecord):
 
 
 INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
-MEANINGS = {
-    FINAL: "final accuracy",
-    "omega_all": "mean accuracy after each session as a share of the offline score",
-    "raa": "accuracy against guessing, mean over the sessions",
-    "gacc": "generalised accuracy, mean over the sessions",
-    "memory": "memory that the learner holds after the last session",
-    "seconds": "time of learning on the submitter's machine",
-}
 
 
 def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Path]:
@@ -311,10 +303,8 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
     Pages of streams that an earlier board had and this one has not are removed.
     """
     check_site(site, overwrite)
-    try:
+    with regular_files.explain_errors(f"cannot make the directory {site}"):
         site.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise UserError(f"cannot make the directory {site} ({e.strerror})") from e
     texts = {
         INDEX: _page("board", board, ranked=sum(one.ranked for one in board.submissions)),
         UNRANKED: _page("board_unranked", board),
@@ -331,13 +321,12 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
 
 def check_site(site: Path, overwrite: bool) -> None:
     """Refuse a directory that holds something else than an earlier board."""
-    if site.exists() and not site.is_dir():
-        raise UserError(f"{site} is a file; --site takes a directory for the pages")
-    there = {path.name for path in site.iterdir()} if site.is_dir() else set()
-    if there and DATA not in there:
-        raise UserError(f"{site} holds other files and no board; give --site a new directory")
-    if there and not overwrite:
-        raise UserError(f"{site} holds a board already; add --overwrite or name another directory")
+    there = [path.name for path in site.iterdir()] if site.is_dir() else []
+    if (site.exists() and not site.is_dir()) or (there and not (overwrite and DATA in there)):
+        raise UserError(
+            f"{site} is there already; give --site a new directory, or add --overwrite where it "
+            "holds a board"
+        )
 
 
 def _page(template: str, board: Board, **values: Any) -> str:
@@ -362,7 +351,7 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
         board,
         stream=stream,
         columns=[
-            (name, headings_and_units.heading(COSTS.get(name, name)), MEANINGS[name])
+            (name, headings_and_units.heading(COSTS.get(name, name)))
             for name in METRICS
             if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
         ],

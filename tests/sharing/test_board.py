@@ -261,7 +261,7 @@ def test_the_json_beside_has_all_numbers(made: Board, tmp_path: Path) -> None:
 
 def test_a_site_is_replaced_only_if_it_is_one(made: Board, tmp_path: Path) -> None:
     (tmp_path / "kept.txt").write_text("mine")
-    with pytest.raises(UserError, match="holds other files and no board"):
+    with pytest.raises(UserError, match="is there already; give --site a new directory"):
         write_board(made, tmp_path, overwrite=True)
     site = tmp_path / "site"
     write_board(made, site)
