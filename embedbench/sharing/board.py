@@ -93,7 +93,7 @@ def _without_duplicates(
             kept.append(run)
         elif made.learns:
             reason = f"a duplicate: {earlier[what]} has this run, with the same seeds and answers"
-            again.append(UnrankedRun(run.place, made.learner, made.metrics[FINAL], reason))
+            again.append(UnrankedRun(run.place, made.learner, reason))
     unranked = sorted((*submission.unranked, *again), key=lambda one: one.run)
     return replace(submission, ranked=len(kept), unranked=tuple(unranked)), kept
 
@@ -334,7 +334,6 @@ def _page(template: str, board: Board, **values: Any) -> str:
         f"{template}.html.j2",
         board=board,
         unranked=sum(len(one.unranked) for one in board.submissions),
-        final_text=lambda value: headings_and_units.value_text(value, FINAL),
         level_with_best=lambda learned: [
             e.label for e in learned[1:] if e.verdict and not e.verdict.behind
         ],

@@ -1,6 +1,5 @@
 """The runs of a pack: each is recomputed, and ranked if all that it says agrees with its stream."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +26,6 @@ class UnrankedRun(JsonRecord):
 
     run: str
     learner: str
-    final_accuracy: float
     reason: str
 
 
@@ -94,14 +92,12 @@ class _Checks:
         unranked: list[UnrankedRun] = []
         runs: dict[Path, CheckedRun] = {}
         for place, made in sorted(self._records(unranked), key=_by_stream):
-            final = math.nan
             try:
                 if made.predictions_sha256 is None:
                     raise UserError("its record does not name the SHA-256 of its predictions")
                 predictions = record_files.read_predictions(place, made)
                 spec, made = self.rebuilder.on_stream(made, predictions)
                 made = self._recomputed(place, made)
-                final = made.metrics[FINAL]
                 spec = self._with_references(self.rebuilder.with_learner(spec, made), made)
                 self._check_place(spec, place, made)
                 answers = value_digest.digest(predictions.answer.shape, predictions.answer)
@@ -109,7 +105,7 @@ class _Checks:
                 runs[place] = CheckedRun(self._name(place), spec.learner, made, answers, left_out)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
-                unranked.append(UnrankedRun(self._name(place), made.learner, final, reason))
+                unranked.append(UnrankedRun(self._name(place), made.learner, reason))
         unranked.sort(key=lambda one: one.run)
         return replace(who, ranked=len(runs), unranked=tuple(unranked)), [
             runs[place] for place in sorted(runs)
@@ -122,7 +118,7 @@ class _Checks:
                 yield place, record_files.load(place)
             except UserError as e:
                 reason = self._short(str(e), place)
-                unranked.append(UnrankedRun(self._name(place), "", math.nan, reason))
+                unranked.append(UnrankedRun(self._name(place), "", reason))
 
     def _left_out(
         self, predictions: label_set_predictions.AnyPredictions, place: Path, made: RunRecord

@@ -19,7 +19,7 @@ import sys
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import h5py
@@ -35,8 +35,6 @@ PIECE = 2**16  # bytes read at a time
 BEYOND = 2**26  # bytes that a damaged chunk may inflate to beyond those of a whole one
 _SHUFFLE, _GZIP = h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE
 
-Progress = Callable[[], None]
-
 
 class RefusedError(Exception):
     """A file that breaks a rule: which one, as a clause."""
@@ -51,10 +49,10 @@ def too_large(declared: int, there: int) -> bool:
     return declared > 1032 * there + PIECE or declared > max(2**29, 200 * there)
 
 
-def check(file: h5py.File, source: BinaryIO, progress: Progress = lambda: None) -> None:
+def check(file: h5py.File, source: BinaryIO) -> None:
     """Walk over everything in an open file without reading a table; `source` gives its bytes.
 
-    `progress` is called after each step. A broken rule is a RefusedError; HDF5 raises many others.
+    `alive` is called after each step. A broken rule is a RefusedError; HDF5 raises many others.
     """
     if file.userblock_size:
         raise RefusedError("it begins with a block of bytes that HDF5 skips")
@@ -63,7 +61,7 @@ def check(file: h5py.File, source: BinaryIO, progress: Progress = lambda: None) 
     tables: list[_TableHeader] = []
     waiting: list[tuple[str, Any]] = [("", h5o.open(file.id, b"/"))]
     while waiting:
-        progress()
+        alive()
         path, item = waiting.pop()
         address = h5o.get_info(item).addr
         if address in seen:
@@ -73,7 +71,7 @@ def check(file: h5py.File, source: BinaryIO, progress: Progress = lambda: None) 
         if isinstance(item, h5g.GroupID):
             waiting += _members(path, item)
         elif isinstance(item, h5d.DatasetID):
-            tables.append(_TableHeader(path, item, size, progress))
+            tables.append(_TableHeader(path, item, size))
         else:
             raise RefusedError(f"{_quoted(path)} is neither a group nor a table")
         if len(seen) + len(waiting) > OBJECTS:
@@ -83,7 +81,7 @@ def check(file: h5py.File, source: BinaryIO, progress: Progress = lambda: None) 
         raise RefusedError(f"its {size:,} bytes cannot hold tables of {declared:,} bytes")
     for table in tables:
         if table.chunks is not None:
-            table.check_chunks(source, progress)
+            table.check_chunks(source)
 
 
 def _quoted(path: str) -> str:
@@ -126,7 +124,7 @@ def _check_attributes(path: str, item: Any) -> None:
 class _TableHeader:
     """One table: how many bytes it declares, and how many are there."""
 
-    def __init__(self, path: str, table: h5d.DatasetID, size: int, progress: Progress) -> None:
+    def __init__(self, path: str, table: h5d.DatasetID, size: int) -> None:
         self.name, self.table, self.size = _quoted(path), table, size
         self.plan, self.kind = table.get_create_plist(), table.get_type()
         self._check_type()
@@ -146,7 +144,7 @@ class _TableHeader:
             whole = tuple(-(-n // k) * k for n, k in zip(self.shape, self.chunks, strict=True))
         self.declared = math.prod(whole) * self.kind.get_size()
         if self.chunks is not None:
-            self.parts = self._parts(math.prod(self.chunks) * self.kind.get_size(), progress)
+            self.parts = self._parts(math.prod(self.chunks) * self.kind.get_size())
             self.stored = sum(part.size for part in self.parts)
             return
         self.stored = table.get_storage_size()
@@ -168,7 +166,7 @@ class _TableHeader:
         if not allowed:
             raise RefusedError(f"{self.name} holds neither numbers nor text of fixed length")
 
-    def check_chunks(self, source: BinaryIO, progress: Progress) -> None:
+    def check_chunks(self, source: BinaryIO) -> None:
         """Every chunk is there once and holds as much as it should, when it is inflated."""
         filters = [self.plan.get_filter(i)[0] for i in range(self.plan.get_nfilters())]
         if filters not in ([], [_SHUFFLE], [_GZIP], [_SHUFFLE, _GZIP]):
@@ -183,17 +181,17 @@ class _TableHeader:
             fits = fits and part.byte_offset > 0 and end <= self.size and not part.filter_mask
             if fits and _GZIP in filters and length <= each + each // 64 + 64:
                 source.seek(part.byte_offset)
-                length = _inflated(source, length, each, progress)
+                length = _inflated(source, length, each)
             if not fits or length != each:
                 raise RefusedError(f"a chunk of {self.name} is not what it declares")
 
-    def _parts(self, each: int, progress: Progress) -> list[Any]:
+    def _parts(self, each: int) -> list[Any]:
         """Where each chunk lies; all must be there, and none twice."""
         parts: dict[tuple[int, ...], Any] = {}
         number = self.declared // each
 
         def note(part: Any) -> bool | None:
-            progress()
+            alive()
             known = len(parts)
             parts[part.chunk_offset] = part
             return True if len(parts) == known or known == number else None
@@ -205,7 +203,7 @@ class _TableHeader:
         return list(parts.values())
 
 
-def _inflated(source: BinaryIO, length: int, whole: int, progress: Progress) -> int:
+def _inflated(source: BinaryIO, length: int, whole: int) -> int:
     """How many bytes the next `length` bytes inflate to; counting ends far beyond `whole`.
 
     Damaged data count as `whole`: HDF5 does not inflate them either, and whoever reads them gets
@@ -221,7 +219,7 @@ def _inflated(source: BinaryIO, length: int, whole: int, progress: Progress) -> 
             except zlib.error:
                 return whole
             data = inflate.unconsumed_tail
-        progress()
+        alive()
     return count if inflate.eof or count > whole + BEYOND else whole
 
 
@@ -330,7 +328,7 @@ def examine(path: str) -> dict[str, str]:
     """Examine a file: `refused`, the rule that it breaks; `damaged`, what HDF5 says; or nothing."""
     try:
         with h5py.File(path, "r", locking=False) as file, open(path, "rb") as source:
-            check(file, source, alive)
+            check(file, source)
     except RefusedError as error:
         return {"refused": str(error)}
     except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file

@@ -286,5 +286,4 @@ def test_a_copy_of_a_pack_is_not_ranked(team: Path, tmp_path: Path) -> None:
     first, copy = made.submissions
     assert (first.ranked, len(first.unranked), copy.ranked, len(copy.unranked)) == (9, 0, 0, 6)
     assert all(u.reason.startswith("a duplicate: a.zip has this run") for u in copy.unranked)
-    assert all(u.final_accuracy > 0 for u in copy.unranked)
     assert {e.by for stream in made.streams for e in stream.entries} == {"Team A"}

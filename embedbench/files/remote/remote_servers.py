@@ -6,7 +6,6 @@ that speaks its protocol (`HF_ENDPOINT`), and logs in; it begins an interrupted 
 bytes are read as from a web server. Stores (`s3://…`, `gs://…`, `memory://…`) are read by fsspec.
 """
 
-import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,7 @@ from http.client import HTTPException, HTTPMessage
 from types import MappingProxyType
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from embedbench.errors import UserError
@@ -151,7 +150,7 @@ def _answer(url: str, name: str, headers: Mapping[str, str]) -> Any:
     agent = {"User-Agent": f"embedbench/{__version__}", "Accept-Encoding": "identity"}
     try:
         request = Request(url, headers={**agent, **headers})
-        return build_opener(_Redirects(name)).open(request, timeout=SECONDS)
+        return build_opener(_Redirects).open(request, timeout=SECONDS)
     except HTTPError as error:
         with error:
             raise _status_refused(name, error.code) from None
@@ -173,33 +172,18 @@ def _status_refused(name: str, code: int) -> UserError:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows to web servers only, and from https to https only."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def http_error_302(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
-    ) -> Any:
-        """Follow, unless the next address is of another kind."""
-        old, new = urlsplit(req.full_url), urljoin(req.full_url, headers.get("location", ""))
-        scheme = urlsplit(new).scheme
-        if scheme not in ("https", old.scheme):
-            raise UserError(
-                f"{self.name} leads to an address of the kind {printable(scheme)}://, which is not "
-                "followed; name the file itself"
-            )
-        fp.close()  # or else all of it is read, however long it says that it is
-        return super().http_error_302(req, io.BytesIO(), code, msg, headers)
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+    """Follows to web servers only, from https to https only, and takes a login to no other host."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """The next request; it takes a login to no other host."""
+        """The next request."""
+        old, new = urlsplit(req.full_url), urlsplit(newurl)
+        if new.scheme not in ("https", old.scheme):
+            return None
+        fp.close()  # or else all of it is read, however long it says that it is
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if request is not None and urlsplit(req.full_url)[:2] != urlsplit(newurl)[:2]:
+        if request is not None and old[:2] != new[:2]:
             request.remove_header("Authorization")
         return request
 
