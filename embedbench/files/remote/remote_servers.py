@@ -152,8 +152,8 @@ def _answer(url: str, name: str, headers: Mapping[str, str]) -> Any:
         request = Request(url, headers={**agent, **headers})
         return build_opener(_Redirects).open(request, timeout=SECONDS)
     except HTTPError as error:
-        with error:
-            raise _status_refused(name, error.code) from None
+        error.close()
+        raise _status_refused(name, error.code) from None
     except URLError as error:
         raise lost(name, error.reason) from None
     except (OSError, HTTPException) as error:
