@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from embedbench.config.run_seeds import parse_seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
 from embedbench.files.remote.uri import as_written
 from embedbench.studies import study_file
 from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
@@ -51,8 +51,9 @@ class StreamOptions:
             autocompletion=shared.complete_names("protocols"),
         ),
     ] = None
-    seed: Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)] = None
-    seeds: Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")] = None
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", "--seed", help="0-4 or 0,2,5.", show_default="0")
+    ] = None
     settings: Annotated[list[str] | None, typer.Option("--set", help="protocol.base=50, …")] = None
     order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None
     preset: Annotated[
@@ -71,14 +72,11 @@ class StreamOptions:
         """The stream and the seeds, and learners in a list with commas."""
         protocols, named = _named_stream(self.protocol)
         order = {Key("protocol", "order"): self.order} if self.order else {}
-        if self.seed is not None and self.seeds is not None:
-            raise UserError("give --seed or --seeds, not both")
-        seeds = self.seeds if self.seed is None else str(self.seed)
         return Study(
             files=(tuple(map(as_written, self.files)),) if self.files else (),
             protocols=protocols,
             learners=split_names(learner),
-            seeds=_seeds(seeds),
+            seeds=_seeds(self.seeds),
             preset=self.preset,
             set=named | parse_settings(self.settings or ()) | order,
         )

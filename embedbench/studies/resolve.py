@@ -6,13 +6,14 @@ settings with it, a point of the learner's grid.
 
 import itertools
 import math
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from embedbench.config.make_from_settings import make, nearest
-from embedbench.config.run_seeds import LARGEST, Seeds, is_number, read_whole, vary_seeds
+from embedbench.config.run_seeds import LARGEST, Seeds, read_whole, vary_seeds
 from embedbench.errors import UserError, short, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import learner_and_protocol_names as by_name
@@ -240,13 +241,13 @@ def take_shard(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
     """The runs of one shard: "3/64" has the third of every 64; None has all."""
     if shard is None:
         return list(runs)
-    index, slash, number = shard.partition("/")
-    if not (slash and is_number(index) and is_number(number) and 1 <= int(index) <= int(number)):
+    parts = re.fullmatch(r"([1-9]\d{0,8})/([1-9]\d{0,8})", shard, re.ASCII)
+    if parts is None or int(parts[1]) > int(parts[2]):
         raise UserError(
             f"--shard takes I/N with I from 1 to N, such as 3/64 for the third of 64 commands; got "
             f"{short(shard)}"
         )
-    return list(runs)[int(index) - 1 :: int(number)]
+    return list(runs)[int(parts[1]) - 1 :: int(parts[2])]
 
 
 @dataclass(frozen=True)

@@ -123,38 +123,28 @@ def _widest(column: Column) -> int:
 
 
 def align_pairs(lines: Sequence[tuple[str, str]]) -> str:
-    """Names and what is said of them, one pair per line; a terminal's width folds the latter.
+    """Names and what is said of them, one pair per line; a terminal's width folds both."""
+    from rich.table import Table
 
-    A name that takes more than a third of the terminal has a line of its own.
-    """
-    total = terminal_width() or NATURAL
-    names = [printable(name) for name, _ in lines]
-    most = max(total // 3, NAME)
-    width = max((len(name) for name in names if len(name) + 2 <= most), default=NAME) + 2
-    printed = []
-    for name, (_, value) in zip(names, lines, strict=True):
-        first, *more = fold_line(printable(value), max(total - width, NAME))
-        if len(name) + 2 > width:
-            printed.append(name)
-            name = ""
-        printed.append(f"{name:<{width}}{first}")
-        printed += [" " * width + text for text in more]
-    return "\n".join(printed)
-
-
-def fold_line(text: str, room: int) -> list[str]:
-    """One line as lines that end at words, as far indented; a long word stays whole."""
-    if len(text) <= room:
-        return [text]
-    indent = text[: len(text) - len(text.lstrip(" "))]
-    wrapper = textwrap.TextWrapper(room, subsequent_indent=indent, break_long_words=False)
-    wrapper.break_on_hyphens = False
-    return wrapper.wrap(text)
+    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    for pair in lines:
+        table.add_row(*map(line, pair))
+    return render_text([table])
 
 
 def fit_width(text: str, room: int | None) -> str:
-    """Text whose lines end at words where they are too long; None: as it is."""
+    """Text whose lines end at words where they are too long, as far indented; None: as it is.
+
+    A word that is longer than the room, a path for example, stays whole.
+    """
     if room is None:
         return text
-    lines = text.split("\n")
-    return "\n".join(part for line in lines for part in fold_line(line, room))
+    folded = []
+    for part in text.split("\n"):
+        indent = part[: len(part) - len(part.lstrip(" "))]
+        wrapper = textwrap.TextWrapper(room, subsequent_indent=indent, break_long_words=False)
+        wrapper.break_on_hyphens = False
+        folded += wrapper.wrap(part) if len(part) > room else [part]
+    return "\n".join(folded)

@@ -91,7 +91,6 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (_run("--out", "taken.npz"), "taken.npz is a file; --out takes a directory"),
     (_run(learner=","), "name a learner"),
     (_run("--seeds", "4-0"), "the lower number first"),
-    (_run("--seed", "1", "--seeds", "0-4"), "not both"),
     (_run("--device", "cuda:99"), "try --device cpu"),
     (_run(file="begun.h5"), ".begun.h5.partial: run the same extract again"),
     (_run(file="toy.npz"), "`embedbench import`"),
@@ -136,7 +135,7 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(
         (["inspect", "toy.h5", "--jsn"], "no such option: --jsn"),
         (["--jsn"], "no such option: --jsn"),
         (["lst"], "no such command 'lst'"),
-        (_run("--seed", "-1"), "invalid value for '--seed'"),
+        (_run("--threads", "-1"), "invalid value for '--threads'"),
     ],
 )
 def test_a_wrong_command_line_is_one_sentence(words: list[str], said: str, call: Call) -> None:
