@@ -266,7 +266,7 @@ def values_stay_untouched(name: str) -> None:
     runs = _runs()
     place = record_files.find(runs)[0]
     made = record_files.load(place)
-    run, kept = Run.of(made, place, runs), made.to_json()
+    run, kept = Run(place, runs, made), made.to_json()
     with TemporaryDirectory() as folder:
         make_tracker(f"{name}:{folder}/empty").close()
         tracker = make_tracker(f"{name}:{folder}/target")

@@ -72,7 +72,8 @@ def run_tables(rows: Sequence[result_rows.Row], form: str) -> Tables:
 
     width = terminal_text.terminal_width() if form == "text" else None
     parts = terminal_tables.table_parts(rows, width or terminal_text.NATURAL)
-    return tables_from_runs.to_json(rows), terminal_tables.csv_rows(rows), parts
+    data = tables_from_runs.to_json(rows)
+    return data, tables_from_runs.csv_rows(data), parts
 
 
 def regime_tables(root: Path, regimes: Mapping[str, Sequence[Path]], over: Over) -> Tables:

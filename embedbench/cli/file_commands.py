@@ -157,9 +157,7 @@ def _redundancy(
 
             matrix = feature_redundancy.su_matrix(codes, lambda *n: advance(*n, "heat map"))
             names, scale = ("feature", "feature"), "symmetric uncertainty (%)"
-            figure = score_figures.draw_maps(
-                {"": matrix}, 5, axes_names=names, numbers=False, scale=scale
-            )
+            figure = score_figures.draw_maps({"": matrix}, 5, axes_names=names, scale=scale)
             write_safely(heatmap, figure_style.render_figure(figure, "png"))
     return result
 

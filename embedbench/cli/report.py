@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,10 +31,6 @@ class ReportOptions:
     """What to show of runs."""
 
     html: Annotated[Path | None, typer.Option(help="Also write one HTML file.")] = None
-    title: Annotated[
-        str | None,
-        typer.Option(help="Heading of the page; the directory and its parent without it."),
-    ] = None
     compare: Annotated[
         bool, typer.Option("--compare", help="Print ranks, and who is behind, instead.")
     ] = False
@@ -66,16 +62,15 @@ class ReportOptions:
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="A further column, or the metric of --compare and --by (final_accuracy); also "
-            "package.module:function. Repeatable."
+            help="A further column, or the metric of --compare, --by and --figure "
+            "(final_accuracy); also package.module:function. Repeatable."
         ),
     ] = None
     figure: Annotated[
         str | None,
         typer.Option(
             metavar="KIND",
-            help="Also write a figure of one stream: curves, matrix, omega, trade-off, ranks, "
-            "calibration or unknown.",
+            help="Also write a figure of one stream: curves, matrix, trade-off or ranks.",
         ),
     ] = None
     out: Annotated[
@@ -86,25 +81,32 @@ class ReportOptions:
     ] = "column"
 
     @property
-    def chosen(self) -> tuple[Any, ...]:
-        """The options that choose a table or a figure."""
-        tables = (self.compare, self.pairs, self.over, self.by, self.bridge, self.beside)
-        return (*tables, self.metric, self.figure, self.out)
+    def views(self) -> list[str]:
+        """The options that choose a table in place of the usual one."""
+        given = {
+            "--compare": self.compare,
+            "--pairs": self.pairs,
+            "--by": self.by,
+            "--bridge": self.bridge,
+            "--beside": self.beside,
+        }
+        return [name for name, value in given.items() if value]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no option chooses a table or a figure."""
+        return not any((*self.views, self.over, self.metric, self.figure, self.out))
 
     def check(self, runs: Sequence[Path], overwrite: bool) -> None:
         """Refuse what does not go together, before any run is read."""
         from embedbench.reports.figure_kinds import check_figure
 
-        if self.title is not None and self.html is None:
-            raise UserError("--title is the heading of a page; add --html FILE")
         if self.figure is not None:
             check_figure(self.figure, self.out, self.width)
         elif self.out is not None:
             raise UserError(
                 f"--out {self.out} is for a figure; add --figure curves, or --html {self.out}"
             )
-        if len(runs) == 1 and runs[0].suffix == ".toml" and any(self.chosen):
-            raise UserError(f"{runs[0]} says what to show; leave --compare, --metric, … out")
         for path in (self.html, self.out):
             if path is not None:
                 shared.check_free(path, overwrite)
@@ -113,19 +115,16 @@ class ReportOptions:
                 f"expected one directory of runs, got {len(runs)}; embedbench runs merge makes one "
                 "of several, --bridge compares files"
             )
-        if self.by not in (None, *BY):
-            raise unknown("--by", str(self.by), BY)
-        if self.beside not in (None, "zoo"):
-            raise UserError(f"--beside takes zoo, got {self.beside}")
-        if self.over not in (None, "seeds"):
+        if len(runs) == 1 and runs[0].suffix == ".toml" and not self.is_plain:
+            raise UserError(f"{runs[0]} says what to show; leave --compare, --metric, … out")
+        values = {"--by": (self.by, BY), "--beside": (self.beside, ("zoo",))}
+        for name, (value, known) in (values | {"--over": (self.over, ("seeds",))}).items():
+            if value is not None and value not in known:
+                raise unknown(name, value, known)
+        if len(self.views) > 1:
             raise UserError(
-                f"--over takes seeds, got {self.over}; without it verdicts are over both"
+                f"{' and '.join(self.views)} make tables of their own; give one of them"
             )
-        tables = {"--bridge": self.bridge, "--beside": self.beside, "--compare": self.compare}
-        given = [n for n, v in (tables | {"--pairs": self.pairs, "--by": self.by}).items() if v]
-        if (self.bridge or self.beside) and len(given) > 1:
-            others = " and ".join(given[1:])
-            raise UserError(f"{given[0]} makes a table of its own; leave {others} out")
 
     @property
     def one_metric(self) -> str:
@@ -160,27 +159,32 @@ def report(
     form: str = "text",
 ) -> None:
     """Print tables over all runs: means with 95 % intervals over seeds."""
-    from embedbench.reports.tables_from_runs import collect
+    from embedbench.reports import toml_report
+    from embedbench.reports.tables_from_runs import collect, say
 
     if site is not None or data:
         if site is None:
             raise UserError("--data is for the streams of a board; add --site DIR")
-        if options.html or options.title or any(options.chosen):
+        if options.html or not options.is_plain:
             raise UserError("--site makes pages of its own; leave --html, --compare, --by, … out")
         write_site(runs, site, data or [], overwrite=overwrite, as_json=form == "json")
         return
     options.check(runs, overwrite)
-    if len(runs) == 1 and runs[0].suffix == ".toml":
-        _show_selection(runs[0], options, form)
-        return
     over: Over = "seeds" if options.over else "seeds and samples"
-    rows = [row for root in runs for row in collect(root, metrics=options.metric or (), over=over)]
-    tables = _tables(runs[0], rows, options, over, form)
+    rows: list[Row] = []
+    if runs[0].suffix == ".toml":
+        selections = toml_report.read_selections(runs[0])
+        tables = selected_tables(toml_report.select(selections, runs[0].parent, say))
+    else:
+        each = (collect(root, metrics=options.metric or (), over=over) for root in runs)
+        rows = [row for made in each for row in made]
+        tables = _tables(runs[0], rows, options, over, form)
     if options.html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
-        parts = [line("From frozen to full", TITLE), *tables[2]] if options.bridge else ()
-        write_html(rows, options.html, options.title or page_heading(runs), parts=parts)
+        title = [line("From frozen to full", TITLE)] * options.bridge
+        parts = [*title, *tables[2]] if options.bridge or not rows else ()
+        write_html(rows, options.html, page_heading(runs), parts=parts)
         note(f"wrote {options.html}")
     if options.figure and options.out:
         from embedbench.reports.figure_kinds import save_figure
@@ -218,20 +222,6 @@ def write_site(
         raise typer.Exit(1)
 
 
-def _show_selection(path: Path, options: ReportOptions, form: str) -> None:
-    """Show the tables that a TOML file selects."""
-    from embedbench.reports import tables_from_runs, toml_report
-
-    selections = toml_report.read_selections(path)
-    tables = selected_tables(toml_report.select(selections, path.parent, tables_from_runs.say))
-    if options.html is not None:
-        from embedbench.reports.html_report import write_html
-
-        write_html([], options.html, options.title or path.stem, parts=tables[2])
-        note(f"wrote {options.html}")
-    show_tables(form, *tables)
-
-
 def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over, form: str) -> Tables:
     """The tables that the options choose."""
     if options.bridge:
@@ -259,7 +249,7 @@ def _studies(rows: list[Row], options: ReportOptions) -> Tables:
     from embedbench.reports import compare_learners, comparison_tables
 
     metric = options.one_metric
-    if options.by == "seeds" and not (options.pairs or options.compare):
+    if options.by == "seeds":
         views = comparison_tables.spread_over_seeds(rows, metric)
     else:
         view = comparison_tables.spread_over_orders

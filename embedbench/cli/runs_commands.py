@@ -130,14 +130,11 @@ def track(
         list[str],
         typer.Option(help="tensorboard:DIR, wandb:PROJECT or package.mod:Name:TARGET; repeatable."),
     ],
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Look for new runs until Ctrl-C, every ten seconds.")
-    ] = False,
 ) -> None:
     """Replay finished runs to trackers; what a tracker has got before is skipped."""
     from embedbench.reports.trackers import track as replay
 
-    replays = replay(root, to, notify=note, watch=10.0 if watch else None)
+    replays = replay(root, to, notify=note)
     note(f"runs replayed: {replays}")
 
 

@@ -36,7 +36,6 @@ from .headings_and_units import difference_text
 from .long_table import labels
 from .result_rows import LATER, Group, Row, run_value, searches, stream_title
 
-OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 SHARE = "share"  # of what is kept in the cache
 # metrics where less is better
@@ -56,7 +55,6 @@ class ComparisonStudy:
     # label, block → makes the score without each group of the test sample
     answers: Mapping[tuple[str, Block], Callable[[], LeftOut | None]] = field(default_factory=dict)
     key: str = ""  # what the answers are, for the cache of the test sample's share; "": not kept
-    over_streams: bool = False  # whether the orders are streams
 
     @property
     def learners(self) -> list[str]:
@@ -72,18 +70,12 @@ class ComparisonStudy:
         return self.lower or self.metric in LOWER
 
     @property
-    def sign(self) -> int:
-        return -1 if self.is_lower else 1
-
-    @property
     def units(self) -> str:
-        """The units of an interval: `streams`, `orders`, `seeds`, or `OWN_ORDERS`."""
+        """The units of an interval: `orders`, or `seeds`, also where each draws its own order."""
         if len(self.orders) < 2:
             return "seeds"
-        if self.over_streams:
-            return "streams"
         blocks = {block for each in self.scores.values() for block in each}
-        return OWN_ORDERS if len(blocks) == len(self.orders) else "orders"
+        return "seeds" if len(blocks) == len(self.orders) else "orders"
 
     def by_order(self, label: str) -> dict[str, list[float]]:
         """Order → the learner's scores on it, one per set of seeds."""
@@ -98,7 +90,7 @@ class ComparisonStudy:
 
     def best_first(self) -> "ComparisonStudy":
         """The same with the best mean first."""
-        order = sorted(self.scores, key=lambda label: -self.sign * self.mean(label))
+        order = sorted(self.scores, key=self.mean, reverse=not self.is_lower)
         return replace(self, scores={label: self.scores[label] for label in order})
 
     def _columns(self) -> list[list[list[Block]]]:
@@ -184,9 +176,8 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
     """Say in sentences what the verdicts of a table rest on."""
     compared = [v for v in judged.rows if v is not None]
     tested = [v for v in compared if v.behind is not None]
-    unit = plain_unit(judged.units)
     if not tested:
-        nothing = f"no verdict (–): that takes two {unit} in common, or stored answers"
+        nothing = f"no verdict (–): that takes two {judged.units} in common, or stored answers"
         return [nothing] if len(compared) > 1 else []
     n = sorted({v.n for v in tested})
     entered = dict.fromkeys(part for v in tested for part in v.parts)
@@ -205,14 +196,10 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
     if n[0] < USUAL:
         seen = difference_text(float(np.median([v.detectable for v in tested])), judged.metric)
         lines.append(
-            f"fewer than {USUAL} {unit}: in half of the rows no difference under {seen} can be seen"
+            f"fewer than {USUAL} {judged.units}: in half of the rows no difference under {seen} "
+            "can be seen"
         )
     return lines
-
-
-def plain_unit(units: str) -> str:
-    """The word for what an interval is computed over."""
-    return units.partition(" (")[0]
 
 
 def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[ComparisonStudy]:
@@ -278,7 +265,6 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
     measured = {n: measure_runs(those, metric) for n, those in zip(named, each, strict=True)}
     tuned = [f"{n} ({how})" for n, runs in used.items() if measured[n] and (how := searches(runs))]
     notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
-    notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
     study = make_study(stream_title(group.first), metric, measured, group, notes)
     if not study.scores:
         raise UserError(
@@ -320,19 +306,12 @@ def make_study(
         for run in each
         if run.place is not None
     }
-    known = [
-        (*run.block, run.value, run.place is not None, _has_references(run, metric)) for run in runs
-    ]
+    known = [(*run.block, run.value, run.place is not None) for run in runs]
     pins = [run.record.predictions_sha256 for run in runs]
     key = json.dumps([scoring_version(), metric, score, [*learners], pins, known])
-    return replace(study, answers=answers, key=key if all(pins) else "")
-
-
-def _has_references(run: MeasuredRun, metric: str) -> bool:
-    if run.place is None or metric == FINAL:
-        return False
-    root = home(run.record, run.place, run.place)
-    return record_files.are_finished(run.record.reference, root)
+    # Ω depends on the answers of reference runs, too
+    kept = all(pins) and not metric.startswith("omega_")
+    return replace(study, answers=answers, key=key if kept else "")
 
 
 def _left_out(place: Path, run: RunRecord, metric: str, *, grouped: bool) -> LeftOut | None:

@@ -20,8 +20,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
-from embedbench.scores.run_record import RunRecord
-from embedbench.text.table_export import records
+from embedbench.text.table_export import TITLE, records
 from embedbench.text.terminal_text import line, new_table
 
 from .compare_learners import ComparisonStudy, describe_verdicts
@@ -49,8 +48,7 @@ def comparison_json(views: Sequence[TableView]) -> dict[str, Any]:
     Each study has `title` and `metric`: what was run, and what is compared. Those of `--compare`,
     `--pairs` and `--by order` have `orders`, the class orders, and `units`, what the observations
     of an interval are: `orders` (each the mean over its seeds) where several orders have several
-    seeds each, `seeds` where there is one order, or `seeds (each its own class order)`. `notes` are
-    remarks: settings that were tuned, several settings of one learner.
+    seeds each, else `seeds`. `notes` say which settings were tuned.
     """
     return {"schema": SCHEMA, "studies": [view.data for view in views]}
 
@@ -59,7 +57,8 @@ def section(
     title: str, facts: Sequence[str], table: Table, remarks: Sequence[str] = ()
 ) -> list[Text | Table]:
     """A title, a line of facts, a table and remarks."""
-    return [line(title, "bold"), line(" · ".join(facts)), table, *map(line, remarks)]
+    about = [line(" · ".join(facts))] if facts else []
+    return [line(title, TITLE), *about, table, *map(line, remarks)]
 
 
 def _view(
@@ -71,9 +70,7 @@ def _view(
 ) -> TableView:
     orders, unit = study.orders, _unit(study.metric)
     data = plain({k: getattr(study, k) for k in ("title", "metric", "orders", "units")} | entries)
-    what = "streams" if study.units == "streams" else "class orders"
-    count = "1 class order" if len(orders) == 1 else f"{len(orders)} {what}"
-    facts = [fact, unit, "" if _is_unknown_order(study) else count]
+    facts = [fact, unit, f"{len(orders)} class order{'s' * (len(orders) > 1)}"]
     parts = section(study.title, list(filter(None, facts)), table, ["", *remarks])
     rows = records(data, "pairs" if "pairs" in data else "learners")
     return TableView(study.title, rows, parts, data)
@@ -81,11 +78,6 @@ def _view(
 
 def _unit(metric: str) -> str:
     return f"{metric}, %" if is_percent(metric) else metric
-
-
-def _is_unknown_order(study: ComparisonStudy) -> bool:
-    """Whether a study is one stream of a selection, whose orders are not known."""
-    return study.orders == [""]
 
 
 def rank_learners(study: ComparisonStudy) -> TableView:
@@ -130,8 +122,7 @@ def allowed_ranks(verdict: RowVerdict) -> str:
 
 def _notes(study: ComparisonStudy) -> list[str]:
     one = "one class order: another one may rank them differently (--by order)"
-    is_one = len(study.orders) == 1 and not _is_unknown_order(study)
-    return [one] * is_one + [f"note: {note}" for note in study.notes]
+    return [one] * (len(study.orders) == 1) + [f"note: {note}" for note in study.notes]
 
 
 def list_pairs(study: ComparisonStudy) -> TableView:
@@ -168,69 +159,55 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
     Kendall's τ_b compares the rankings on two orders, over the learners that were run on both.
 
     The JSON has `learners`, best mean first: `learner`; `mean` over the orders; `by_order` and
-    `ranks`: order → mean, and rank of that mean; `least` and `most`, the lowest and the highest
-    mean of an order; `sd_orders` and `sd_seeds`, the standard deviation of the means of the orders,
-    and of the runs within orders, pooled. `tau` has two orders → Kendall's τ_b of their rankings,
-    `tau_mean` its mean, `tau_least` the two orders that agree least, or null.
+    `ranks`: order → mean, and rank of that mean; `sd_orders` and `sd_seeds`, the standard deviation
+    of the means of the orders, and of the runs within orders, pooled. `tau` has two orders →
+    Kendall's τ_b of their rankings, `tau_mean` its mean, `tau_least` the two orders that agree
+    least, or null.
     """
     from scipy.stats import kendalltau, rankdata
 
-    orders, units, metric = study.orders, study.units, study.metric
+    orders, metric = study.orders, study.metric
     if len(orders) < 2:
         raise UserError(
             f"--by order needs runs on two class orders or more; {study.title} has "
             f"{', '.join(orders)} only. Run again with another --order"
         )
     means = study.values  # (k, orders)
-    ranks = rankdata(-study.sign * means, axis=0, nan_policy="omit")
+    ranks = rankdata(means if study.is_lower else -means, axis=0, nan_policy="omit")
     taus = {}
     for (i, a), (j, b) in itertools.combinations(enumerate(orders), 2):
         both = means[~np.isnan(means[:, [i, j]]).any(axis=1)]
         tau = kendalltau(both[:, i], both[:, j]).statistic if len(both) > 1 else math.nan
         taus[f"{a} | {b}"] = float(tau)
-    known = {pair: tau for pair, tau in taus.items() if not math.isnan(tau)}
     learners = []
+    table = new_table(["learner", "mean", "sd orders", "sd seeds", *orders])
     for label, mine, places in zip(study.learners, means, ranks, strict=True):
-        there = ~np.isnan(mine)
-        names, values = list(itertools.compress(orders, there)), mine[there].tolist()
+        there = {o: i for i, o in enumerate(orders) if not math.isnan(mine[i])}
         spread = {
-            "learner": label,
             "mean": study.mean(label),
-            "by_order": dict(zip(names, values, strict=True)),
-            "ranks": dict(zip(names, places[there].tolist(), strict=True)),
-            "least": min(values),
-            "most": max(values),
-            "sd_orders": float(np.std(values, ddof=1)) if len(values) > 1 else math.nan,
+            "sd_orders": float(np.nanstd(mine, ddof=1)) if len(there) > 1 else math.nan,
             "sd_seeds": pool_spread(list(study.by_order(label).values()))["sd"],
         }
-        learners.append(spread)
-    tau_least = min(known, key=lambda pair: known[pair]) if known else None
-    tau_mean = float(np.mean(list(known.values()))) if known else math.nan
-    entries = {"learners": learners, "tau": taus, "tau_mean": tau_mean, "tau_least": tau_least}
-    remarks = [f"in brackets: the learner's rank on the {units[:-1]}"]
-    if tau_least is not None:
-        remarks.append(
-            f"Kendall's τ between two {units}' rankings: mean {format_signed(tau_mean, 2)}, least "
-            f"{format_signed(taus[tau_least], 2)} ({tau_least})"
-        )
-    best = dict.fromkeys(study.learners[i] for i in np.argwhere(ranks.T == 1)[:, 1])
-    remarks.append(f"best on some {units[:-1]}: {', '.join(best)}")
-    return _view(study, entries, _order_table(learners, orders, units, metric), remarks)
-
-
-def _order_table(
-    learners: Sequence[dict[str, Any]], orders: Sequence[str], units: str, metric: str
-) -> Table:
-    numbers = ("mean", "least", "most", "sd_orders", "sd_seeds")
-    table = new_table(["learner", "mean", "least", "most", f"sd {units}", "sd seeds", *orders])
-    for entry in learners:
-        means, ranks = entry["by_order"], entry["ranks"]
-        by_order = [
-            f"{value_text(means[o], metric)} [{ranks[o]:g}]" if o in means else "–" for o in orders
+        by_order = {o: float(mine[i]) for o, i in there.items()}
+        mine_ranks = {o: float(places[i]) for o, i in there.items()}
+        learners.append({"learner": label, **spread, "by_order": by_order, "ranks": mine_ranks})
+        cells = [value_text(value, metric) for value in spread.values()]
+        cells += [
+            f"{value_text(by_order[o], metric)} [{mine_ranks[o]:g}]" if o in there else "–"
+            for o in orders
         ]
-        cells = (value_text(entry[name], metric) for name in numbers)
-        table.add_row(*map(line, [entry["learner"], *cells, *by_order]))
-    return table
+        table.add_row(*map(line, [label, *cells]))
+    known = {pair: tau for pair, tau in taus.items() if not math.isnan(tau)}
+    least = min(known, key=lambda pair: known[pair], default=None)
+    mean = float(np.mean(list(known.values()))) if known else math.nan
+    remarks = ["in brackets: the learner's rank on the order"]
+    if least is not None:
+        remarks.append(
+            f"Kendall's τ between two orders' rankings: mean {format_signed(mean, 2)}, least "
+            f"{format_signed(taus[least], 2)} ({least})"
+        )
+    entries = {"learners": learners, "tau": taus, "tau_mean": mean, "tau_least": least}
+    return _view(study, entries, table, remarks)
 
 
 # --- which kind of seed decides a result: `report --by seeds` ---
@@ -241,13 +218,11 @@ def spread_over_seeds(rows: Sequence[Row], metric: str) -> list[TableView]:
 
     Runs that agree in three of their four seeds differ by the fourth alone, so the variance among
     them comes from that seed; `run --vary` makes such runs. These are main effects at one setting
-    of the other seeds. Interactions show as the difference between the variance of runs that differ
-    in all four seeds and the sum of the variances.
+    of the other seeds.
 
     The JSON has `learners`: `learner`; `seeds`: `order`, `init`, `batches`, `memory` → `sd` over
     the runs that differ in it alone, its 95 % interval `low_95` and `high_95` (chi-square), `n`
-    runs, and `share` of the summed variances of the kinds that were varied; `sum`, the root of the
-    summed variances; `all`, the spread over the runs that share no seed.
+    runs, and `share` of the summed variances of the kinds that were varied.
 
     **Source**: Bouthillier et al. (2021) randomise one source of variance and hold all others at
     their first values. **Departs**: the shares and the intervals are ours.
@@ -258,15 +233,17 @@ def spread_over_seeds(rows: Sequence[Row], metric: str) -> list[TableView]:
         raise unknown("metric", metric, names)
     views = []
     for mine in split_tables(rows):
-        learners = [_seed_spreads(row, metric) for row in mine]
-        varied = [e for e in learners if any(s["n"] for s in e["seeds"].values())]
-        if varied:
-            views.append(_seed_view(mine[0].group.title, metric, varied))
+        learners = [
+            {"learner": row.label, "seeds": spreads}
+            for row in mine
+            if (spreads := _seed_spreads(row, metric))
+        ]
+        if learners:
+            views.append(_seed_view(mine[0].group.title, metric, learners))
     if not views:
         raise UserError(
-            f"--by seeds needs runs of {metric} that differ by one of their four seeds only, and "
-            "there are none; make some: embedbench run … --vary order,init,batches,memory --seeds "
-            "0-4"
+            f"--by seeds needs runs of {metric} that differ by one of their four seeds only; make "
+            "some: embedbench run … --vary order,init,batches,memory --seeds 0-4"
         )
     return views
 
@@ -289,65 +266,46 @@ def pool_spread(groups: Sequence[Sequence[float]]) -> dict[str, Any]:
     return {"sd": sd, "low_95": low, "high_95": high, "n": n}
 
 
-def _seed_spreads(row: Row, metric: str) -> dict[str, Any]:
+def _seed_spreads(row: Row, metric: str) -> dict[str, dict[str, Any]]:
+    """The spread due to each kind of seed; empty where none was varied alone."""
     varied = [r for r in row.varied if not {*r.flags} & {*LEFT_OUT}]
-    runs = [r for r in (*row.used, *varied) if not math.isnan(run_value(r, metric))]
-    seeds = {kind: pool_spread(_values_alike(runs, kind, metric)) for kind in KINDS}
-    variances = {kind: s["sd"] ** 2 for kind, s in seeds.items() if s["n"]}
-    total = sum(variances.values())
-    for kind, spread in seeds.items():
-        spread["share"] = variances.get(kind, math.nan) / total if total else math.nan
-    # those whose four seeds are all drawn from one `seed` share none
-    alone = [run_value(r, metric) for r in runs if r.seeds == Seeds.of(r.seed)]
-    return {
-        "learner": row.label,
-        "seeds": seeds,
-        "sum": math.sqrt(total) if variances else math.nan,
-        "all": pool_spread([alone]),
-    }
-
-
-def _values_alike(runs: Sequence[RunRecord], kind: str, metric: str) -> list[list[float]]:
-    """Values of the runs that agree in all seeds but one kind, one list per group."""
-    alike: dict[tuple[int, ...], list[float]] = {}
-    for r in runs:
-        others = tuple(getattr(r.seeds, k) for k in KINDS if k != kind)
-        alike.setdefault(others, []).append(run_value(r, metric))
-    return list(alike.values())
+    spreads = {}
+    for kind in KINDS:
+        alike: dict[tuple[int, ...], list[float]] = {}  # other seeds → values
+        for r in (*row.used, *varied):
+            if not math.isnan(value := run_value(r, metric)):
+                others = tuple(getattr(r.seeds, k) for k in KINDS if k != kind)
+                alike.setdefault(others, []).append(value)
+        spreads[kind] = pool_spread(list(alike.values()))
+    total = sum(s["sd"] ** 2 for s in spreads.values() if s["n"])
+    for spread in spreads.values():
+        spread["share"] = spread["sd"] ** 2 / total if total else math.nan
+    return spreads if any(s["n"] for s in spreads.values()) else {}
 
 
 def _seed_view(title: str, metric: str, learners: Sequence[dict[str, Any]]) -> TableView:
     kinds = [kind for kind in KINDS if any(e["seeds"][kind]["n"] for e in learners)]
-    table = new_table(["learner", *kinds, "sum", "all four"])
+    table = new_table(["learner", *kinds])
     for entry in learners:
         cells = [_sd_text(entry["seeds"][kind], metric) for kind in kinds]
-        cells += [_points(entry["sum"], metric), _sd_text(entry["all"], metric)]
         table.add_row(*map(line, (entry["learner"], *cells)))
     remarks = [
         "",
         "standard deviation over (n) runs that differ in this seed alone [95 % chi-square "
         "interval], and its share of the summed variances",
         "the other three seeds are held at one setting: with others held, shares may be others",
-        "sum: what these seeds would make together without interactions · all four: runs that "
-        "share no seed; far from the sum, the seeds interact or the intervals are wide",
     ]
     data = plain({"title": title, "metric": metric, "learners": learners})
     parts = section(title, [f"sd of {_unit(metric)}"], table, remarks)
     return TableView(title, records(data, "learners"), parts, data)
 
 
-def _points(value: float, metric: str) -> str:
-    """A standard deviation in points, with one decimal more than a score; Ω is not in points."""
-    if math.isnan(value):
-        return "–"
-    return f"{100 * value:.2f}" if is_percent(metric) else f"{value:.4f}"
-
-
 def _sd_text(spread: dict[str, Any], metric: str) -> str:
-    """A spread with its number of runs, interval and share."""
+    """A spread with its number of runs, interval and share; one decimal more than a score."""
     if not spread["n"]:
         return "–"
-    sd, low, high = (_points(spread[key], metric) for key in ("sd", "low_95", "high_95"))
-    share = spread.get("share", math.nan)
+    factor, digits = (100, 2) if is_percent(metric) else (1, 4)
+    sd, low, high = (f"{factor * spread[k]:.{digits}f}" for k in ("sd", "low_95", "high_95"))
+    share = spread["share"]
     text = f"{sd} ({spread['n']}) [{low}, {high}]"
     return text if math.isnan(share) else f"{text} {100 * share:.0f} %"

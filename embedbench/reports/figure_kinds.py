@@ -13,13 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = {
-    "curves": "accuracy after each session, with 95 % intervals over five seeds or more",
+    "curves": "accuracy, or --metric, after each session; 95 % intervals over five seeds or more",
     "matrix": "R[i, j] of each learner, mean over seeds",
-    "omega": "Ω_base, Ω_new and Ω_all with 95 % intervals over seeds",
     "trade-off": "accuracy against memory and against seconds of learning",
     "ranks": "ranks of the means, and the ranks that the verdicts leave open",
-    "calibration": "right answers against their probability, after the last session",
-    "unknown": "AUROC of seen classes against those that come later, by three signals",
 }
 WIDTHS = {"column": 3.25, "page": 6.75}  # inches: of a column, and of a page with two
 FORMATS = (".pdf", ".svg", ".png")
@@ -27,8 +24,8 @@ MAP_CLASSES = 12  # of an embedding file, with a colour and a mark each
 SHEET_CLASSES = 10  # of a pixel file, with a line of images each
 
 
-def check_figure(kind: str, path: Path | None, width: str) -> Path:
-    """Refuse a figure that there is not; the result is the file to write."""
+def check_figure(kind: str, path: Path | None, width: str) -> None:
+    """Refuse a figure that there is not."""
     if kind not in KINDS:
         raise unknown("figure", kind, KINDS)
     if width not in WIDTHS:
@@ -36,7 +33,6 @@ def check_figure(kind: str, path: Path | None, width: str) -> Path:
     if path is None:
         raise UserError(f"--figure {kind} needs a file to write; add --out {kind}.pdf")
     check_format(path)
-    return path
 
 
 def check_format(path: Path) -> None:
@@ -53,7 +49,7 @@ def save_figure(
     width: str = "column",
     metric: str = "final_accuracy",
 ) -> None:
-    """Draw the runs of one stream and write the figure; `trade-off` and `ranks` show `metric`."""
+    """Draw the runs of one stream and write the figure; all but `matrix` show `metric`."""
     from . import curve_figures, score_figures
     from .figure_style import write
 
@@ -64,21 +60,16 @@ def save_figure(
             f"--figure {kind} draws one stream, and there are {len(streams)}; "
             f"give the directory of one instead: {places}"
         )
-    if not any(row.used for row in rows):
+    rows = [row for row in rows if row.used]
+    if not rows:
         raise UserError("no run is left to draw: all are flagged nan or diverged")
     if kind == "curves" and streams[0].sessions < 2:
-        raise UserError(
-            "--figure curves needs two sessions, and this stream has one; "
-            "--figure trade-off draws it"
-        )
+        raise UserError("--figure curves needs two sessions; --figure trade-off draws one")
     styles, inches = styles_in(rows), WIDTHS[width]
     draw: dict[str, Callable[[], Figure]] = {
-        "curves": lambda: next(iter(curve_figures.accuracy_curves(rows, styles, inches).values())),
+        "curves": lambda: curve_figures.draw_one(rows, styles, inches, metric),
         "matrix": lambda: score_figures.matrix(rows, inches),
-        "omega": lambda: score_figures.omega(rows, styles, inches),
-        "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric=metric),
+        "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric),
         "ranks": lambda: score_figures.ranks(rows, styles, inches, metric),
-        "calibration": lambda: curve_figures.calibration(rows, styles, inches),
-        "unknown": lambda: curve_figures.unknown(rows, styles, inches),
     }
     write(path, draw[kind]())

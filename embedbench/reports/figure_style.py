@@ -1,8 +1,7 @@
 """The style of figures, and figures as bytes: sizes and colours, words that fit, the legend.
 
-A figure is drawn once, with matplotlib but without pyplot, for a file and for a page. It depends on
-its numbers alone: the same figure twice has the same bytes. Names are labels of what is drawn, of
-which a file has a legend; a page has one for all its figures.
+A figure is drawn with matplotlib but without pyplot, and depends on its numbers alone: the same
+figure twice has the same bytes.
 """
 
 import io
@@ -12,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from embedbench.scores.number_text import format_signed
@@ -23,38 +20,34 @@ from embedbench.text.printable_text import printable
 from .learner_colours import BLANK, INK, LINE, SOFT
 
 SMALL = 7  # points: ticks and legends; everything else has 8
-
+DPI = 300  # of PNG, and of what is rasterised in SVG and PDF
 STYLE: Any = {  # Any: each version of matplotlib types the keys differently
+    "font.sans-serif": ["DejaVu Sans"],  # which is matplotlib's own
     "text.parse_math": False,  # a name with a $ is no formula
     "svg.fonttype": "none",
     "svg.hashsalt": "embedbench",
     "pdf.fonttype": 42,  # TrueType: text stays text, and journals take it
     **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8),
     **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), SMALL),
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), INK),
-    **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), SOFT),
     **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), LINE),
-    **dict.fromkeys(("axes.linewidth", "xtick.major.width"), 0.6),
+    **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), SOFT),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "axes.axisbelow": True,
-    "axes.facecolor": "none",
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 0,
     "grid.color": BLANK,
     "grid.linewidth": 0.4,
     "lines.linewidth": 1.1,
     "lines.markersize": 3.6,
     "lines.markeredgewidth": 0,
-    "legend.handlelength": 1.8,
-    "legend.columnspacing": 1.2,
-    "legend.labelspacing": 0.3,
-    "legend.handletextpad": 0.5,
 }
-
-
 # Levels that learners are compared with
 OFFLINE: Any = {"color": INK, "linewidth": 0.9, "linestyle": (0, (5, 3)), "zorder": 1}
 CHANCE: Any = {**OFFLINE, "color": SOFT, "linestyle": (0, (1, 2))}
+_METADATA: dict[str, dict[str, Any]] = {  # without dates and versions
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
 
 
 def level_name(name: str, value: float) -> str:
@@ -77,17 +70,13 @@ def words(label: str, width: int = 1000) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def names_in(figure: Figure) -> dict[str, Artist]:
-    """The names in a legend, once each."""
-    pairs = (zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes)
-    return {name: mark for each in pairs for name, mark in each}
-
-
 def legend(figure: Figure) -> None:
     """Name what is labelled below everything else, in as many columns as fit; the figure grows."""
-    entries, wide = names_in(figure), figure.get_figwidth()
+    each = (zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes)
+    entries = {name: mark for pairs in each for name, mark in pairs}
+    wide = figure.get_figwidth()
     names = [words(name, int(13 * wide)) for name in entries]
-    for columns in dict.fromkeys(-(-len(names) // lines) for lines in range(1, len(names) + 1)):
+    for columns in range(len(names), 0, -1):
         made = figure.legend(entries.values(), names, loc="outside lower center", ncols=columns)
         box = made.get_window_extent()
         if box.width <= wide * figure.dpi or columns == 1:
@@ -96,42 +85,16 @@ def legend(figure: Figure) -> None:
         made.remove()
 
 
-def fit(axes: Axes, low: float, high: float, most: float = float("inf")) -> None:
-    """End the y axis just outside the values from `low` to `high`; never under 0 or over `most`.
-
-    Values below 0 are drawn, too; a span that begins near 0 begins at 0.
-    """
-    if not low <= high:  # NaN: nothing is drawn
-        low, high = 0.0, 1.0
-    span = max(high - low, 1e-3 * max(abs(high), 1.0))
-    bottom = low - 0.05 * span
-    if low >= 0 and bottom < 0.12 * span:
-        bottom = 0.0
-    axes.set_ylim(bottom, min(high + 0.05 * span, 1.02 * most))
-
-
-# --- as files and on pages ---
-
-DPI = 300  # of PNG, and of what is rasterised in SVG and PDF
-_METADATA: dict[str, dict[str, Any]] = {  # without dates and versions
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-    "svg": {"Date": None, "Creator": None},
-    "png": {"Software": None},
-}
-
-
 def write(path: Path, figure: Figure) -> None:
     """Write a figure as the format that the name of the file ends with."""
     write_safely(path, render_figure(figure, path.suffix.lower()[1:]))
 
 
 @rc_context(STYLE)
-def render_figure(figure: Figure, form: str, dpi: int = DPI, *, page: bool = False) -> bytes:
-    """A figure as pdf, svg or png; for a page without a legend and without white behind it."""
+def render_figure(figure: Figure, form: str, dpi: int = DPI) -> bytes:
+    """A figure with its legend as pdf, svg or png."""
     out = io.BytesIO()
-    figure.patch.set_visible(not page)
-    if not page:
-        legend(figure)
+    legend(figure)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box
         figure.savefig(out, format=form, dpi=dpi, metadata=_METADATA[form])

@@ -81,14 +81,12 @@ def value_text(value: float | None, name: str) -> str:
     return format_signed(value, 2 if name in COUNTS else 3)
 
 
-def stat_text(stat: Stat | None, name: str, between: str = " ") -> str:
+def stat_text(stat: Stat, name: str) -> str:
     """A mean and the half-width of its interval; costs have none."""
-    if stat is None:
-        return "–"
     mean = value_text(stat.mean, name)
     if mean == "–" or math.isnan(stat.half) or is_cost(name):
         return mean
-    return f"{mean}{between}±{value_text(stat.half, name)}"
+    return f"{mean} ±{value_text(stat.half, name)}"
 
 
 def difference_text(value: float, name: str = FINAL) -> str:

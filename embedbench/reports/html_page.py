@@ -5,13 +5,11 @@ from importlib import resources
 from embedbench.text.printable_text import printable
 from embedbench.version import __version__
 
-from .learner_colours import COLOURS, DARK_COLOURS
-
 
 def page(template: str, **values: object) -> str:
     """Fill in a template from the assets; values lose their control characters and are escaped.
 
-    Every template also gets `version`, `css`, `colours` and `dark_colours`.
+    Every template also gets `version` and `css`.
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -19,7 +17,7 @@ def page(template: str, **values: object) -> str:
     assets = resources.files("embedbench") / "assets"
 
     def plain(value: object) -> object:
-        """A text without control characters; figures are `Markup` and have none."""
+        """A text without control characters; what a macro made is `Markup` and has none."""
         is_text = isinstance(value, str) and not isinstance(value, Markup)
         return printable(str(value), lines=True) if is_text else value
 
@@ -31,10 +29,5 @@ def page(template: str, **values: object) -> str:
         lstrip_blocks=True,
     )
     text = (assets / template).read_text(encoding="utf-8")
-    return environment.from_string(text).render(
-        version=__version__,
-        css=(assets / "report.css").read_text(encoding="utf-8"),
-        colours=COLOURS,
-        dark_colours=DARK_COLOURS,
-        **values,
-    )
+    css = (assets / "report.css").read_text(encoding="utf-8")
+    return environment.from_string(text).render(version=__version__, css=css, **values)

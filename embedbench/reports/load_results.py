@@ -4,23 +4,20 @@ docs/results_as_data.md has examples.
 """
 
 import math
-import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from embedbench.array_types import Floats
 from embedbench.config.fields_added_later import align_versions
-from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
-from embedbench.scores import record_files, run_record
+from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.make_score_matrices import score_matrices
+from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
@@ -30,34 +27,6 @@ from .long_table import LongTable, matching, need_pandas
 
 if TYPE_CHECKING:
     import pandas
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Brief(JsonRecord):
-    """The parts of a record that make a row, as `RunRecord` has them."""
-
-    schema: str
-    protocol: str
-    protocol_params: dict[str, Any]
-    learner: str
-    learner_params: dict[str, Any]
-    learns: bool
-    seed: int
-    seeds: Seeds
-    files: tuple[run_record.FileInfo, ...]
-    predictions_sha256: str | None = field(default=None, metadata=ABSENT)
-    order: run_record.ClassOrder | None = None
-    digests: run_record.Digests
-    validation: str
-    n_train: tuple[int, ...]
-    environment: dict[str, Any]
-    command: str
-    seconds: run_record.Costs
-    joules: run_record.Costs | None = field(default=None, metadata=ABSENT)
-    footprint: dict[str, float]
-    score: str
-    metrics: dict[str, float]
-    flags: tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,51 +39,27 @@ class Run:
         Its directory.
     root : Path
         The directory of all runs.
+    record : RunRecord
+        Everything in `record.json`.
     """
 
     place: Path
     root: Path
-    _brief: _Brief
-
-    @classmethod
-    def of(cls, made: run_record.RunRecord, place: Path, root: Path) -> "Run":
-        """A run from its whole record."""
-        run = cls(place, root, _Brief(**{f.name: getattr(made, f.name) for f in fields(_Brief)}))
-        run.__dict__["record"] = made  # where `cached_property` looks
-        return run
-
-    @classmethod
-    def read(cls, place: Path, root: Path) -> "Run":
-        """A run from the row's part of its record; the rest is not checked."""
-        path = str(place / record_files.RECORD)
-        data = parse_json(record_files.read(place), path)
-        if not os.path.isfile(place / record_files.PREDICTIONS):
-            raise UserError(f"{place} has no predictions.h5; make that run again")
-        if isinstance(data, dict) and data.get("schema") != run_record.SCHEMA:
-            raise UserError(
-                f"{path} has schema {data.get('schema')!r}, expected {run_record.SCHEMA!r}"
-            )
-        return cls(place, root, _Brief.from_json(data, path))
+    record: RunRecord
 
     def __repr__(self) -> str:
         """Three lines: its directory, the stream, and the final score."""
-        b, final = self._brief, self._brief.metrics.get(run_record.FINAL, math.nan)
+        b, final = self.record, self.record.metrics.get(FINAL, math.nan)
         files = " ".join(f.name for f in b.files)
         return (
             f"<Run {self.name}\n {b.learner} on {b.protocol} of {files}, "
-            f"{len(b.n_train)} sessions, seed {b.seed}\n"
-            f" {run_record.FINAL} {final:.4f} ({b.score})>"
+            f"{len(b.n_train)} sessions, seed {b.seed}\n {FINAL} {final:.4f} ({b.score})>"
         )
 
     @property
     def name(self) -> str:
         """Its directory, relative to that of all runs."""
         return self.place.relative_to(self.root).as_posix()
-
-    @cached_property
-    def record(self) -> run_record.RunRecord:
-        """Everything in `record.json`; read when it is first used."""
-        return record_files.load(self.place)
 
     def row(self) -> dict[str, Any]:
         """Settings, metrics, costs and digests by name.
@@ -123,7 +68,7 @@ class Run:
         `learner.lam`, `protocol.base`, nested ones `learner.stop.epochs`; digests `digests.train`;
         sizes `bytes.total`; times `seconds.learn`. Other names are those of `RunRecord`.
         """
-        b = self._brief
+        b = self.record
         row: dict[str, Any] = {
             "run": self.name,
             "root": str(self.root),
@@ -210,7 +155,7 @@ class Runs(Sequence[Run]):
 
     def __repr__(self) -> str:
         """Three lines: how many, of which learners, on which protocols."""
-        parts = [sorted({getattr(r._brief, key) for r in self}) for key in ("learner", "protocol")]
+        parts = [sorted({getattr(r.record, key) for r in self}) for key in ("learner", "protocol")]
         learners, protocols = (", ".join(names) or "none" for names in parts)
         return f"<{len(self)} runs\n learners: {learners}\n protocols: {protocols}>"
 
@@ -269,9 +214,9 @@ def load_runs(
 ) -> Runs:
     """Load finished runs: `load_runs("runs")`.
 
-    Every record is read and the values of its row are checked, and nothing else: 10,000 runs take
-    seconds. Predictions are compared with the SHA-256 in their record when they are read.
-    Nothing that a record names is imported.
+    Every record is read and its values are checked, and nothing else: 10,000 runs take seconds.
+    Predictions are compared with the SHA-256 in their record when they are read. Nothing that a
+    record names is imported.
 
     Parameters
     ----------
@@ -290,7 +235,8 @@ def load_runs(
     UserError
         There is no such directory, or it has no finished run.
     """
-    runs: list[Run] = []
+    places: list[tuple[Path, Path]] = []
+    records: list[RunRecord] = []
     for root in map(Path, roots):
         checker = Checker(root, notify)
         found = record_files.find(root, references=references)
@@ -298,38 +244,30 @@ def load_runs(
             raise UserError(f"{root} has no finished run; give the --out of an earlier run")
         for place in found:
             try:
-                whole = checker.record(place) if verify else None
-                runs.append(Run.of(whole, place, root) if whole else Run.read(place, root))
+                if not record_files.is_finished(place):
+                    raise UserError(f"{place} has no predictions.h5; make that run again")
+                records.append(checker.record(place) if verify else record_files.load(place))
+                places.append((place, root))
             except UserError as e:
                 notify(printable(f"left out: {e}"))
     if not roots:
         raise UserError("load_runs takes a directory of runs, such as load_runs('runs')")
-    for run, brief in zip(runs, align_records([run._brief for run in runs]), strict=True):
-        run.__dict__["_brief"] = brief  # in the place of the cached property
-    return Runs(tuple(runs))
+    each = zip(places, align_records(records), strict=True)
+    return Runs(tuple(Run(place, root, record) for (place, root), record in each))
 
 
-_Record = TypeVar("_Record", _Brief, run_record.RunRecord)
-
-
-def align_records(records: Sequence[_Record]) -> list[_Record]:
+def align_records(records: Sequence[RunRecord]) -> list[RunRecord]:
     """The records, each with all settings that any of them has of its learner and protocol.
 
     So runs of one learner from before and after a setting was added are one row.
     """
-    learners = _align([r.learner for r in records], [r.learner_params for r in records])
-    protocols = _align([r.protocol for r in records], [r.protocol_params for r in records])
-    return [
-        replace(record, learner_params=learner, protocol_params=protocol)
-        for record, learner, protocol in zip(records, learners, protocols, strict=True)
-    ]
-
-
-def _align(names: Sequence[str], settings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The settings, those of each name as `align_versions` has them."""
-    result = list(settings)
-    for name in dict.fromkeys(names):
-        mine = [i for i, other in enumerate(names) if other == name]
-        for i, aligned in zip(mine, align_versions([settings[i] for i in mine]), strict=True):
-            result[i] = aligned
+    result = list(records)
+    for kind in ("learner", "protocol"):
+        key = f"{kind}_params"
+        for name in dict.fromkeys(getattr(r, kind) for r in records):
+            mine = [i for i, r in enumerate(records) if getattr(r, kind) == name]
+            settings = align_versions([getattr(records[i], key) for i in mine])
+            for i, aligned in zip(mine, settings, strict=True):
+                changes: dict[str, Any] = {key: aligned}
+                result[i] = replace(result[i], **changes)
     return result

@@ -230,7 +230,8 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
     """The rows of a CSV file with a line for each run and the names of `Run.row`."""
     text = read_text(path, most=MOST)
     try:
-        rows = [dict(_values(line)) for line in csv.DictReader(text.splitlines())]
+        lines = csv.DictReader(text.splitlines(), restkey="", restval="")
+        rows = [{name: _value(v) for name, v in line.items() if name and v} for line in lines]
     except csv.Error as e:
         raise UserError(f"{path} is not CSV ({e})") from None
     if not rows or not all(map(_is_run, rows)):
@@ -247,18 +248,14 @@ def _is_run(row: RowOfRun) -> bool:
     return whole and isinstance(row.get("learner"), str)
 
 
-def _values(line: Mapping[str | None, Any]) -> Iterator[tuple[str, Any]]:
-    """What a line has; texts that are numbers as numbers."""
-    for name, text in line.items():
-        if not isinstance(name, str) or not isinstance(text, str) or not text:
-            continue
-        if text.lower() in ("true", "false"):
-            yield name, text.lower() == "true"
-            continue
-        for kind in (int, float, str):
-            with suppress(ValueError):
-                yield name, kind(text)
-                break
+def _value(text: str) -> Any:
+    """A cell of a CSV file: true, false and numbers as such."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 # --- labels of rows and streams: a name, and the settings that tell it from its namesakes ---

@@ -100,20 +100,15 @@ def _values(file: EmbeddingFile, rows: Ints) -> Array:
     return values
 
 
-def _chosen(file: EmbeddingFile) -> dict[str, Ints]:
-    """Rows of the largest classes, evenly spaced, by class name."""
+def _sheet(file: EmbeddingFile, width: float) -> Figure:
+    """Images of the largest classes, evenly spaced; a line each."""
     counts = np.bincount(file.labels, minlength=file.samples.n_leaves)
     largest = np.argsort(-counts, kind="stable")[:SHEET_CLASSES]
-    chosen = {}
+    rows = {}
     for label in sorted(largest[counts[largest] > 0]):
-        rows = np.flatnonzero(file.labels == label)
-        picks = np.linspace(0, len(rows) - 1, min(IMAGES, len(rows))).astype(np.int64)
-        chosen[file.classes[label]] = rows[picks]
-    return chosen
-
-
-def _sheet(file: EmbeddingFile, width: float) -> Figure:
-    rows = _chosen(file)
+        members = np.flatnonzero(file.labels == label)
+        picks = np.linspace(0, len(members) - 1, min(IMAGES, len(members))).astype(np.int64)
+        rows[file.classes[label]] = members[picks]
     values = _values(file, np.concatenate(list(rows.values())))
     high, wide, channels = values.shape[1:]
     sheet = np.full((len(rows), high, IMAGES, wide, channels), 255, np.uint8)

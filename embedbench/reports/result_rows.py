@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import mode
@@ -22,7 +22,6 @@ from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
-ROUNDING = 1e-9  # half-widths below it are of equal numbers
 
 OTHER_REFERENCES = "Ω of these rows are shares of different offline references; not comparable"
 
@@ -54,16 +53,9 @@ FLAGS = {
     ),
 }
 
-
 # Settings of protocols that records made before there was a choice lack.
 LATER = {"loss": "all", "embedding": "final"}
 LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
-
-
-def loss_classes(run: RunRecord) -> str:
-    """The classes that the loss of a learner may use, in words; empty where no protocol says it."""
-    loss = run.protocol_params.get("loss")
-    return f"{LOSSES[loss]} (protocol.loss={loss})" if loss in LOSSES else ""
 
 
 def stream_title(run: RunRecord) -> str:
@@ -83,7 +75,6 @@ class Group:
     further: tuple[str, ...] = ()  # metrics with a column beside those that every table has
     outside: Outside = field(default_factory=dict)  # those among them that records do not hold
     apart: str = ""  # settings of the protocol that differ between tables of one title
-    remarks: tuple[str, ...] = ()  # on the learners: several settings of one, some of them tuned
     over: Over = "seeds and samples"  # what the verdicts rest on, see `learner_verdicts`
 
     @property
@@ -110,28 +101,20 @@ class Group:
 
     @property
     def notes(self) -> list[str]:
-        """Notes of the runs, and remarks on this table; each once."""
+        """Notes of the runs and on the table; each once."""
         return list(dict.fromkeys(self._notes()))
 
     def _notes(self) -> Iterator[str]:
-        yield from self.remarks
         for r in self.records:
             yield from r.notes
         if n := self.varied:
             yield (
-                f"{'1 run repeats another' if n == 1 else f'{n} runs repeat others'} with single "
-                "seeds set otherwise and no mean includes them; what each kind of seed decides: "
-                "report --by seeds"
+                f"runs that repeat others with single seeds set otherwise, in no mean: {n}; what "
+                "each kind of seed decides: report --by seeds"
             )
         if by := [r.imported for r in self.records if r.reference.source == "missing"]:
             makes = "the same embedbench run" if None in by else "embedbench run --learner chance"
             yield f"reference runs are missing, so Ω is open; {makes} makes them"
-        omega = "omega_streaming" if self.so_far else "omega_all"
-        if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
-            yield (
-                f"Ω{omega[5:]} above 1: better than the offline reference, which answers among all "
-                "classes of the stream, and may have been trained too little"
-            )
         whole = [(r.reference, r.score, _reference(r)) for r in self.records if r.ideals]
         values = {(made.offline_runs, str((made.ideal or {})[score])) for made, score, _ in whole}
         same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
@@ -144,8 +127,7 @@ class Group:
             )
         for origin in dict.fromkeys(m.origin for m in self.outside.values()):
             names = [name for name, m in self.outside.items() if m.origin == origin]
-            verb, them = ("is a metric", "it") if len(names) == 1 else ("are metrics", "them")
-            yield f"{', '.join(names)} {verb} of {origin}; records do not hold {them}"
+            yield f"metrics of {origin}, which no record holds: {', '.join(names)}"
 
     @cached_property
     def ideals(self) -> list[float]:
@@ -201,15 +183,17 @@ class Group:
         train += " a session" if first == later else f" at first, then {later} a session"
         source = "TEST data" if self.first.validation == "test" else "training data"
         phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
-        phrases += [f"validation from {source}", loss_classes(self.first)]
-        phrases += [f"scale {self.first.scale}" if self.first.scale else ""]
-        phrases += [SCORE_NAMES.get(self.first.score, "")]
+        loss = self.first.protocol_params.get("loss")
+        phrases += [f"validation from {source}"]
+        phrases += [f"{LOSSES[loss]} (protocol.loss={loss})"] if loss in LOSSES else []
+        phrases += [f"scale {self.first.scale}"] if self.first.scale else []
+        phrases += [SCORE_NAMES[self.first.score]] if self.first.score in SCORE_NAMES else []
         if self.ideals:
             values = ", ".join(f"{100 * v:.1f} %" for v in self.ideals)
             data = "all data at once" if len(self.ideals) == 1 else "all data of a session at once"
             named = " or ".join(self.omega_references)
             phrases.append(f"offline (α_ideal): {f'{named} on ' * bool(named)}{data}, {values}")
-        return [p for p in phrases if p]
+        return phrases
 
 
 SCORE_NAMES = {
@@ -303,21 +287,6 @@ class Row:
         return Stat.of(run_value(r, name) for r in self.used)
 
     @property
-    def are_equal(self) -> bool:
-        """Whether there are several runs, and all gave the same answers.
-
-        A deterministic learner does so where the seed decides nothing of the stream.
-        """
-        answers = {(r.predictions_sha256, r.metrics[FINAL]) for r in self.used}
-        pinned = all(sha256 is not None for sha256, _ in answers)
-        return len(self.used) > 1 and len(answers) == 1 and pinned
-
-    def exact(self, stat: Stat) -> Stat:
-        """A number of the row, without an interval where its runs are equal."""
-        equal = self.are_equal and stat.half < ROUNDING
-        return replace(stat, half=math.nan) if equal else stat
-
-    @property
     def footprint(self) -> dict[str, int]:
         """Bytes after the last session by kind, mean over the runs that say."""
         kinds = dict.fromkeys(k for r in self.used for k, v in r.footprint.items() if v == v)
@@ -332,17 +301,15 @@ class Row:
     def commands(self) -> list[str]:
         """Commands that make the row's runs; those that differ only by the seed are joined."""
         seeds: dict[str, list[int]] = {}
-        others: dict[str, None] = {}
         for r in self.records:
             match = re.fullmatch(r"(.*) --seed (\d{1,19})", r.command)
-            if match:
-                seeds.setdefault(match[1], []).append(int(match[2]))
-            elif r.command:
-                others[r.command] = None
-        each = {stem: format_seeds(sorted(set(numbers))) for stem, numbers in seeds.items()}
+            numbers = seeds.setdefault(match[1] if match else r.command, [])
+            numbers += [int(match[2])] if match else []
+        texts = {stem: format_seeds(sorted({*each})) for stem, each in seeds.items() if stem}
         return [
-            f"{stem} --seed{'' if text.isdigit() else 's'} {text}" for stem, text in each.items()
-        ] + list(others)
+            f"{stem} --seed{'' if text.isdigit() else 's'} {text}" if text else stem
+            for stem, text in texts.items()
+        ]
 
 
 def run_value(run: RunRecord, name: str) -> float:
@@ -369,6 +336,13 @@ def run_value(run: RunRecord, name: str) -> float:
     if name in run.by_score:
         return run.by_score[name].metrics[FINAL]
     return [math.nan, *(run.curves or {}).get(name, ())][-1]
+
+
+# the label sets after the last session
+LABELS = (
+    *("pw_js", "js", "exact_match", "superclass_pw_js", "subclass_precision"),
+    *("labels_predicted", "labels_true"),
+)
 
 
 def has_labels(run: RunRecord) -> bool:
@@ -406,15 +380,12 @@ def searches(runs: Sequence[RunRecord]) -> str:
 
 def _search(log: dict[str, Any]) -> str:
     """One search in a few words; `log` comes from a record of anybody."""
-    count, seed, seeds = candidates(log), log.get("seed"), log.get("seeds")
+    count, seeds = candidates(log), log.get("seeds", [log.get("seed")])
     kept = "default" in log and log.get("chosen") == log["default"]
-    words = "chosen" if count is None else f"best of {count}"
-    if kept:
-        words = "default kept" if count is None else f"default kept of {count}"
+    words = "default kept" if kept else "best" if count else "chosen"
+    words += f" of {count}" if count else ""
     if isinstance(seeds, list) and seeds and all(isinstance(s, int) for s in seeds):
-        words += f" on seeds {format_seeds(sorted(seeds))}"
-    elif isinstance(seed, int):
-        words += f" on seed {seed}"
+        words += f" on seed{'s' * (len(seeds) > 1)} {format_seeds(sorted(seeds))}"
     return f"{words}, at the grid's edge" if log.get("edge") else words
 
 

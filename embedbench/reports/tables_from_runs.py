@@ -9,17 +9,17 @@ Every number is recomputed from the predictions before it is used. A run that ca
 named on stderr and left out.
 """
 
-import itertools
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
 from embedbench.scores import unrecorded_metrics
 from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
@@ -32,11 +32,10 @@ from embedbench.text.table_export import flatten
 from .compare_learners import judge
 from .load_results import align_records
 from .long_table import differences, labels
-from .result_rows import LEFT_OUT, Group, Row, candidates, split_tables
+from .result_rows import LABELS, LEFT_OUT, Group, Row, candidates, has_labels, split_tables
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
-SHARED = ("herding", "random")  # `memory.select` of memories that classes share equally
 
 
 def say(sentence: str) -> None:
@@ -78,7 +77,7 @@ def collect(
             f"expected finished runs (record.json) under {root}, found none; "
             f"make some with embedbench run … --out {root}"
         )
-    notify = say_once(notify)
+    notify = cache(notify)  # each sentence once
     functions = [name for name in metrics if name not in CURVES]
     checker = Checker(root, notify)
     outside = unrecorded_metrics.outside_metrics(functions, notify)
@@ -99,11 +98,10 @@ def collect(
     runs = [run for learners in tables.values() for made in learners.values() for run in made]
     for name in unrecorded_metrics.ANSWER_METRICS.keys() & set(metrics):
         if runs and not any(name in run.metrics for run in runs):
-            far = "with --unknown OTHER.h5 " if name.startswith("far_") else ""
             raise UserError(
                 f"{name} needs to know how sure answers were, and no run under {root} has that "
-                f"stored; embedbench run {far}stores it, but for label sets and for learners whose "
-                "scores give no probabilities"
+                "stored; run stores it, but for label sets and learners whose scores give no "
+                "probabilities; far_… need --unknown OTHER.h5"
             )
     if cells and not tables:
         raise UserError(
@@ -135,22 +133,6 @@ def _settings(run: RunRecord) -> dict[str, Any]:
     return flatten(run.protocol_params) | {"unknown": unknown}
 
 
-def _name(place: Path, root: Path) -> str:
-    return str(place.relative_to(root)) if place.is_relative_to(root) else place.name
-
-
-def say_once(notify: Callable[[str], None]) -> Callable[[str], None]:
-    """A `notify` that says each sentence once."""
-    said: set[str] = set()
-
-    def once(sentence: str) -> None:
-        if sentence not in said:
-            said.add(sentence)
-            notify(sentence)
-
-    return once
-
-
 def _table(
     directory: Path,
     root: Path,
@@ -160,7 +142,8 @@ def _table(
     over: Over,
 ) -> list[Row]:
     """The rows of one stream's directory: best final accuracy first, chance last."""
-    place, learners = _name(directory, root), list(made.values())
+    inside, learners = directory.is_relative_to(root), list(made.values())
+    place = str(directory.relative_to(root)) if inside else directory.name
     for runs in learners:
         check_average(runs, place)
     check_comparable([r for runs in learners for r in runs], place)
@@ -168,10 +151,8 @@ def _table(
     alone = tuple(r for runs, _ in split for r in runs)
     repeats = sum(len(varied) for _, varied in split)
     names = labels(learners)
-    remarks = beside([(_name(p, root), n, made[p]) for p, n in zip(made, names, strict=True)])
-    remarks += remark_on_memory(list(zip(names, learners, strict=True)))
     further = tuple(dict.fromkeys([*metrics, *outside]))
-    group = Group(place, alone, repeats, further, outside, remarks=tuple(remarks), over=over)
+    group = Group(place, alone, repeats, further, outside, over=over)
     rows = []
     for (runs, varied), label, at in zip(split, names, made, strict=True):
         left_out = tuple(r for r in runs if {*r.flags} & {*LEFT_OUT})
@@ -204,8 +185,8 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null.
 
     One object: `schema` (`embedbench-report/1.0`) and `tables`, one a stream, with `place`,
-    `protocol`, `protocol_params`, `files`, `sessions`, `score`, `validation`, `digests`, `ideal`
-    (α_ideal, or a list, one a session), `verdict`, `notes` and `rows`.
+    `title`, `protocol`, `protocol_params`, `files`, `sessions`, `score`, `validation`, `digests`,
+    `ideal` (α_ideal, or a list, one a session), `verdict`, `notes` and `rows`.
 
     A row has `learner`, `params`, `label`, `n` (runs that the means include), `runs` and `left_out`
     (their names), `passes` (times that a training sample was seen, mean), `steps` (of the optimiser
@@ -225,6 +206,7 @@ def _table_json(rows: list[Row]) -> dict[str, Any]:
     digests = group.first.digests
     return {
         "place": group.place,
+        "title": group.title,
         "protocol": group.first.protocol,
         "protocol_params": group.first.protocol_params,
         "files": group.file_names,
@@ -240,6 +222,7 @@ def _table_json(rows: list[Row]) -> dict[str, Any]:
 
 
 def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
+    further = LABELS if has_labels(row.group.first) else ()
     return {
         "learner": row.learner,
         "params": row.params,
@@ -248,7 +231,7 @@ def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
         "runs": [r.run for r in row.used],
         "left_out": [r.run for r in row.left_out],
         "candidates": candidates(row.records[0].tuning),
-        "metrics": row.metrics,
+        "metrics": row.metrics | {name: row.number(name) for name in further},
         "verdict": verdict,
         "steps": row.number("steps").mean,
         "passes": row.number("passes").mean,
@@ -259,6 +242,28 @@ def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
     }
 
 
+def csv_rows(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """The numbers of `to_json`, one line a row, with the names of `load_runs`.
+
+    The half-width of the 95 % interval of NAME is `NAME.half_95`; metrics are fractions, sizes
+    bytes, times seconds.
+    """
+    lines = []
+    for table, row in [(t, row) for t in data["tables"] for row in t["rows"]]:
+        line = {"protocol": table["protocol"], "files": " ".join(table["files"])}
+        line |= {"stream": table["title"], "learner": row["label"], "n": row["n"]}
+        seconds = {f"seconds.{kind}": stat for kind, stat in row["seconds"].items()}
+        for name, stat in (row["metrics"] | seconds).items():
+            line |= {name: stat["mean"], f"{name}.half_95": stat["half_95"]}
+        verdict = row["verdict"] or {}
+        names = ("behind", "behind_by", "behind_by_least", "detectable")
+        line |= {name: verdict.get(name) for name in names}
+        line |= {"passes": row["passes"], "steps": row["steps"]}
+        line["bytes.total"] = row["footprint"].get("total")
+        lines.append(line | {"flags": " ".join(row["flags"])})
+    return lines
+
+
 # --- which runs may be averaged, and which may be set side by side ---
 
 
@@ -267,7 +272,7 @@ def check_average(records: Sequence[RunRecord], place: str = "") -> None:
 
     Seeds may differ, and with them `train` and `eval`; `recipe` and `features` must agree.
     """
-    doing = f"cannot average the runs of {records[0].learner!r}{_at(place)}"
+    doing = f"cannot average the runs of {records[0].learner!r} in {place}"
     remedy = "keep the runs of each in a directory of its own (another --out)"
     for key in ("learner", "learner_params", "protocol"):
         values = [json.dumps(getattr(r, key), sort_keys=True) for r in records]
@@ -293,7 +298,7 @@ def check_comparable(records: Sequence[RunRecord], place: str = "") -> None:
     Runs with the same order seed must agree in `train`, `eval` and `features`. Runs with different
     order seeds are compared by their means, so they must agree in `recipe` and `features`.
     """
-    doing = f"cannot set these runs side by side{_at(place)}"
+    doing = f"cannot set these runs side by side in {place}"
     by_order: dict[int, list[RunRecord]] = {}
     for r in records:
         by_order.setdefault(r.seeds.order, []).append(r)
@@ -319,79 +324,6 @@ def _who(record: RunRecord) -> str:
     return f"{record.learner} seed {record.run or record.seed}"
 
 
-def _at(place: str) -> str:
-    return f" in {place}" if place else ""
-
-
 def _short(value: str) -> str:
-    """A digest as its first twelve digits; any other text cut to 80 characters."""
-    if len(value) == 64 and value.isalnum():
-        return value[:12]
-    return value if len(value) <= 80 else value[:79] + "…"
-
-
-# --- sentences under a table ---
-
-
-def remark_on_memory(learners: Sequence[tuple[str, Sequence[RunRecord]]]) -> list[str]:
-    """A sentence on the learners that stored every training sample, though they have a limit.
-
-    A learner is the label of a row of a table, and its runs.
-    """
-    by_size: dict[str, list[str]] = {}
-    for label, runs in learners:
-        if all(map(stores_all, runs)):
-            sizes = sorted({sum(run.n_train) for run in runs})
-            text = "–".join(f"{n:,}" for n in sorted({sizes[0], sizes[-1]}))
-            by_size.setdefault(text, []).append(label)
-    sentences = []
-    for size, (*first, last) in by_size.items():
-        who = f"{', '.join(first)} and {last}" if first else last
-        whose = "their memories do" if first else "its memory does"
-        sentences.append(f"{who} stored all {size} training samples: {whose} not bind")
-    return sentences
-
-
-def stores_all(run: RunRecord) -> bool:
-    """Whether a learner with a limit on its memory stored all training samples of its run.
-
-    The limit is not below what came, and the bytes under "samples" grew with the samples, session
-    by session. False where a record does not say enough, and for `memory.select=all`.
-    """
-    memory = run.learner_params.get("memory")
-    if not isinstance(memory, dict) or memory.get("select", "all") == "all":
-        return False
-    total, n = memory.get("total"), sum(run.n_train)
-    sizes = [size for size in run.n_train_by_class or () if size]
-    if memory["select"] not in SHARED and total is not None:
-        limit, needed = total, n
-    elif sizes:
-        limit = memory.get("per_class") if total is None else total
-        needed = max(sizes) * (1 if total is None else len(sizes))
-    else:
-        return False
-    if not isinstance(limit, int) or limit < needed:
-        return False
-    held = [s.footprint.get("samples", 0) for s in run.sessions]
-    came = itertools.accumulate(run.n_train)
-    return any(held) and all(h * n == held[-1] * c for h, c in zip(held, came, strict=True))
-
-
-def beside(learners: Sequence[tuple[str, str, Sequence[RunRecord]]]) -> list[str]:
-    """A sentence for each learner with several settings of which some were tuned.
-
-    A search with another grid may choose another setting; the runs of the earlier one stay. Each
-    row of a table has the directory of its runs, as the report's user sees it, its label, its runs.
-    """
-    names = dict.fromkeys(runs[0].learner for _, _, runs in learners)
-    sentences = []
-    for name in names:
-        mine = [entry for entry in learners if entry[2][0].learner == name]
-        if len(mine) > 1 and any(run.tuning is not None for *_, runs in mine for run in runs):
-            where = ", ".join(f"{place} ({label})" for place, label, _ in mine)
-            sentences.append(
-                f"{name} is compared with {len(mine)} settings, some of them tuned: each is a "
-                "learner of its own, also in ranks and in Holm's correction; to keep one, move the "
-                f"others out of the directory of runs: {where}"
-            )
-    return sentences
+    """A digest as its first twelve digits; any other text as Python writes it, cut."""
+    return value[:12] if len(value) == 64 and value.isalnum() else short(value)

@@ -26,14 +26,7 @@ from embedbench.storage.regular_files import read_text
 from embedbench.text.terminal_text import line, new_table
 
 from . import compare_learners
-from .comparison_tables import (
-    TableView,
-    allowed_ranks,
-    list_pairs,
-    rank_learners,
-    section,
-    spread_over_orders,
-)
+from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_cost, stat_text
 from .load_results import Run
 from .long_table import LongTable, RowOfRun, columns_of, matching, read_csv
@@ -42,7 +35,6 @@ from .tables_from_runs import collect
 
 SCHEMA = "embedbench-tables/1.0"
 MOST = 2**20  # bytes of a file
-VIEWS = {"ranks": rank_learners, "pairs": list_pairs, "spread": spread_over_orders}
 MAX = "max "  # before a metric: the largest over runs, in place of the mean
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 REGIMES = "no verdict is between regimes: they teach in different ways"
@@ -59,8 +51,11 @@ class Selection(JsonRecord):
     rows: tuple[str, ...] = ("learner", "settings")
     columns: str = "metric"
     metrics: tuple[str, ...] = (FINAL,)
-    compare: str | None = field(default=None, metadata=ABSENT)
-    over: str | None = field(default=None, metadata=ABSENT)
+    over: str | None = field(default=None, metadata=ABSENT)  # an `Over`
+
+
+KEYS = [f.name for f in fields(Selection)]
+COLUMNS = [f.name for f in fields(LongTable)]
 
 
 def read_selections(path: Path) -> list[Selection]:
@@ -69,26 +64,19 @@ def read_selections(path: Path) -> list[Selection]:
     several = given if isinstance(given, list) else [given] if given else []
     if not several:
         raise UserError(f"{path} must have a table [report] that says what to show; or name RUNS")
-    known = [f.name for f in fields(Selection)]
-    allowed: dict[str, list[str | None]] = {
-        "compare": [None, *VIEWS],
-        "over": [None, *get_args(Over), "streams"],
-        "columns": [f.name for f in fields(LongTable)],
-    }
+    allowed = {"over": get_args(Over), "columns": ("metric", "stream"), "rows": COLUMNS}
     result = []
     for i, table in enumerate(several):
         at = f"{path}: report" + f" {i + 1}" * (len(several) > 1)
         for key in table if isinstance(table, dict) else ():
-            if key not in known:
-                raise UserError(f"{at}: {unknown('key', key, known)}")
+            if key not in KEYS:
+                raise UserError(f"{at}: {unknown('key', key, KEYS)}")
         made = Selection.from_json(table, at)
-        for key, values in allowed.items():
-            if getattr(made, key) not in values:
-                names = [value for value in values if value is not None]
-                raise UserError(f"{at}: {unknown(key, getattr(made, key), names)}")
-        for name in made.rows:
-            if name not in allowed["columns"]:
-                raise UserError(f"{at}: {unknown('rows', name, map(str, allowed['columns']))}")
+        given = {"over": [made.over], "columns": [made.columns], "rows": made.rows}
+        for key, values in given.items():
+            for value in values:
+                if value not in (None, *allowed[key]):
+                    raise UserError(f"{at}: {unknown(key, value, allowed[key])}")
         result.append(made)
     return result
 
@@ -114,7 +102,7 @@ def select(
             return [SelectedRun(row) for row in read_csv(path)]
         return checked_runs(path, wanted, notify)
 
-    return [made for selection in selections for made in _tables(selection, runs_of)]
+    return [_table(selection, runs_of) for selection in selections]
 
 
 def checked_runs(
@@ -124,7 +112,7 @@ def checked_runs(
     further = sorted({*metrics} & {*FUNCTIONS, *CURVES})
     return [
         SelectedRun(
-            Run.of(made, row.place_of(made) or root.resolve(), root.resolve()).row()
+            Run(row.place_of(made) or root.resolve(), root.resolve(), made).row()
             | {"reference.preset": made.reference.preset}
             | {name: run_value(made, name) for name in {*further} & {*CURVES}},
             made,
@@ -135,9 +123,7 @@ def checked_runs(
     ]
 
 
-def _tables(
-    selection: Selection, runs_of: Callable[[str], list[SelectedRun]]
-) -> Iterator[TableView]:
+def _table(selection: Selection, runs_of: Callable[[str], list[SelectedRun]]) -> TableView:
     every = [run for name in selection.runs for run in runs_of(name)]
     where = {name: _values(given) for name, given in selection.where.items()}
     kept = itertools.compress(every, matching([run.names for run in every], where))
@@ -147,15 +133,7 @@ def _tables(
     metrics = dict.fromkeys(name.removeprefix(MAX) for name in selection.metrics)
     table = LongTable.of([run.names for run in used], list(metrics))
     learners = [i for i, run in enumerate(used) if run.names.get("learns", True)]
-    learn = table.where(run=learners)
-    if selection.compare is None:
-        yield _means(selection, table, learn, used)
-        return
-    studies = list(_studies(selection, first := next(iter(metrics)), learn, used))
-    if not studies:
-        raise UserError(f"{first} is undefined in every run of {selection.title!r}; name another")
-    for _, study in studies:
-        yield VIEWS[selection.compare](study)
+    return _means(selection, table, table.where(run=learners), used)
 
 
 def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[TableView]:
@@ -173,9 +151,9 @@ def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[TableView]:
                 for made in row.used
             )
     for title, runs in streams.items():
-        over = "seeds" if runs[0].row and runs[0].row.group.over == "seeds" else "seeds and samples"
+        over = runs[0].row.group.over if runs[0].row else None
         how: dict[str, Any] = {"rows": ("learner",), "columns": "stream", "over": over}
-        (table,) = _tables(Selection(runs=(title,), title=title, **how), streams.__getitem__)
+        table = _table(Selection(runs=(title,), title=title, **how), streams.__getitem__)
         yield replace(table, parts=[*table.parts, line(REGIMES)])
 
 
@@ -281,45 +259,7 @@ def _short(names: Sequence[str]) -> dict[str, str]:
     return {name: short or name for name, short in zip(names, kept, strict=True)}
 
 
-# --- comparisons: learner × block ---
-
-
-def _studies(
-    selection: Selection, metric: str, table: LongTable, runs: Sequence[SelectedRun]
-) -> Iterator[tuple[str, compare_learners.ComparisonStudy]]:
-    """A comparison by a metric over all streams, or one over the seeds of each stream."""
-    table = table.where(metric=metric)
-    table = table.where(run=table.run[~np.isnan(table.value)].tolist())
-    together = selection.over == "streams"
-    every = list(dict.fromkeys(table.stream))
-    short = _short(every) if every else {}
-    for stream in [None] if together and every else every:
-        part = table if stream is None else table.where(stream=stream)
-        _cells(replace(selection, columns="metric"), part)  # refuses mixed settings
-        names = zip(*(columns_of(part)[name] for name in selection.rows), strict=True)
-        each = zip(map(_label, names), part.stream, part.seed, part.value, part.run, strict=True)
-        learners: dict[str, list[compare_learners.MeasuredRun]] = {}
-        scores: dict[str, dict[compare_learners.Block, float]] = {}
-        for label, place, seed, value, run in each:
-            block = short[place] * together, str(seed)
-            _, record, row = runs[run]
-            if record and row and not together:
-                stored = compare_learners.MeasuredRun(record, value, row.place_of(record))
-                learners.setdefault(label, []).append(stored)
-                block = stored.block
-            scores.setdefault(label, {})[block] = value
-        title = " · ".join(filter(None, [selection.title, stream]))
-        study = compare_learners.ComparisonStudy(title, metric, scores, over_streams=together)
-        row = runs[part.run[0]].row
-        if row and all(len(learners.get(k, ())) == len(v) for k, v in scores.items()):
-            over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
-            group = replace(row.group, over=over)
-            study = compare_learners.make_study(title, metric, learners, group)
-        yield stream or "", study.best_first()
-
-
-def _label(key: Sequence[object]) -> str:
-    return " ".join(filter(None, map(str, key)))
+# --- verdicts: the ranks that they leave open, in brackets ---
 
 
 def _allowed(
@@ -330,15 +270,16 @@ def _allowed(
     None unless they are asked for, and each column is of one stream.
     """
     by_stream = selection.columns == "stream"
-    alone = selection.columns == "metric" and len(set(learn.stream)) == 1
-    if selection.over not in get_args(Over) or not (by_stream or alone):
+    if selection.over is None or not (by_stream or len(set(learn.stream)) == 1):
         return {}, []
-    keys = {_label(key): key for key, _, _ in _cells(selection, learn)}
     allowed, sampled = {}, dict[str, None]()
     for name in selection.metrics:
         if is_cost(name) or name.startswith(MAX):
             continue
-        for stream, study in _studies(selection, name, learn, runs):
+        of_metric = learn.where(metric=name)
+        of_metric = of_metric.where(run=of_metric.run[~np.isnan(of_metric.value)].tolist())
+        for stream in dict.fromkeys(of_metric.stream):
+            keys, study = _study(selection, name, of_metric.where(stream=stream), runs)
             for label, verdict in zip(study.learners, study.verdicts, strict=True):
                 column = stream if by_stream else ""
                 allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
@@ -346,3 +287,30 @@ def _allowed(
     over = f"and, for {', '.join(sampled)}, the test sample" if sampled else "alone"
     remark = "in brackets: the ranks that the verdicts leave open, a bound of 5 % a row, over seeds"
     return allowed, [f"{remark} {over}"]
+
+
+def _study(
+    selection: Selection, metric: str, table: LongTable, runs: Sequence[SelectedRun]
+) -> tuple[dict[str, Key], compare_learners.ComparisonStudy]:
+    """The comparison of one stream by a metric, and the row behind each of its labels."""
+    keys: dict[str, Key] = {}
+    learners: dict[str, list[tuple[str, float, SelectedRun]]] = {}
+    names = zip(*(columns_of(table)[name] for name in selection.rows), strict=True)
+    for key, seed, value, run in zip(names, table.seed, table.value, table.run, strict=True):
+        label = " ".join(map(str, key))
+        keys[label] = tuple(map(str, key))
+        learners.setdefault(label, []).append((str(seed), value, runs[run]))
+    group = runs[table.run[0]].row and runs[table.run[0]].row.group
+    if group is None or any(runs[run].row is None for run in table.run):  # numbers alone
+        scores = {k: {("", seed): value for seed, value, _ in v} for k, v in learners.items()}
+        return keys, compare_learners.ComparisonStudy("", metric, scores)
+    measured = {
+        label: [
+            compare_learners.MeasuredRun(run.record, value, run.row.place_of(run.record))
+            for _, value, run in each
+            if run.record and run.row
+        ]
+        for label, each in learners.items()
+    }
+    over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
+    return keys, compare_learners.make_study("", metric, measured, replace(group, over=over))

@@ -8,11 +8,10 @@ import difflib
 import hashlib
 import json
 import math
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,7 +28,6 @@ from embedbench.storage.regular_files import read_text
 from embedbench.text.printable_text import printable
 
 from .load_results import Run
-from .tables_from_runs import say_once
 
 TRACKERS = {
     "tensorboard": "event files in DIR: tensorboard:DIR",
@@ -81,74 +79,40 @@ def make_tracker(text: str) -> Tracker:
         if not target:
             raise UserError(f"--to {name} needs a target: {TRACKERS[name].rpartition(' ')[2]}")
         make = TensorBoard if name == "tensorboard" else WeightsAndBiases
-    elif name in plugins.entry_points_by_name("trackers"):
-        make = plugins.load("trackers", name)
     else:
-        attribute, _, target = target.partition(":")
-        if not attribute:
-            raise plugins.absent("trackers", name, TRACKERS)
-        try:
-            make = plugins.outside(f"{name}:{attribute}")
-        except UserError as e:
-            if difflib.get_close_matches(name, TRACKERS, n=1):
-                raise plugins.absent("trackers", name, TRACKERS) from e
-            raise
-    try:
-        return make(target)
-    except UserError:
-        raise
-    except Exception as e:  # code of other people
-        raise UserError(f"--to {text} made no tracker: {type(e).__name__}: {e}") from e
+        known = plugins.entry_points_by_name("trackers")
+        if target and name not in known and not difflib.get_close_matches(name, TRACKERS, n=1):
+            attribute, _, target = target.partition(":")
+            name = f"{name}:{attribute}"
+        make = plugins.load("trackers", name, TRACKERS)
+    made: list[Tracker] = []
+    _call(text, lambda: made.append(make(target)))
+    return made[0]
 
 
-def track(
-    root: Path,
-    names: Sequence[str],
-    *,
-    notify: Callable[[str], None],
-    watch: float | None = None,
-    wait: Callable[[float], None] = time.sleep,
-) -> int:
+def track(root: Path, names: Sequence[str], *, notify: Callable[[str], None]) -> int:
     """Replay finished runs to trackers; those that each has got before are skipped.
 
     Runs whose references are not finished wait for them, since Ω would be missing. `notify` takes
-    a sentence on each run that is left out; `watch` are the seconds after which to look for new
-    runs, again and again until Ctrl-C. The result is the number of replays.
+    a sentence on each run that is left out. The result is the number of replays.
     """
     record_files.find(root)  # refuses what is no directory
     lease = leases.take(root / LEASE)
     if lease is None:
         raise UserError(f"another process tracks the runs in {root}; wait until it ends")
-    once = say_once(notify)
     with lease, ExitStack() as stack:
         trackers = {}
         for name in dict.fromkeys(names):
             trackers[name] = make_tracker(name)
             stack.callback(_call, name, trackers[name].close)
-        done: dict[Path, int] = {}
-        replays = _replay(root, trackers, once, done)
-        try:
-            while watch is not None:
-                wait(watch)
-                replays += _replay(root, trackers, once, done)
-        except KeyboardInterrupt:  # how watching ends
-            pass
-    return replays
+        return _replay(root, trackers, cache(notify))
 
 
-def _replay(
-    root: Path, trackers: dict[str, Tracker], notify: Callable[[str], None], done: dict[Path, int]
-) -> int:
-    """Replay what is new, the run that finished first being the first; the number of replays.
-
-    `done` are records that need not be looked at again, with the times of their last change.
-    """
+def _replay(root: Path, trackers: dict[str, Tracker], notify: Callable[[str], None]) -> int:
+    """Replay what is new, the run that finished first being the first; the number of replays."""
     seen, checker, replays, waiting = _seen(root), Checker(root, notify), 0, 0
-    times = {
-        place: (place / record_files.RECORD).stat().st_mtime_ns for place in record_files.find(root)
-    }
-    new = [place for place, changed in times.items() if done.get(place) != changed]
-    for place in sorted(new, key=lambda p: (times[p], p)):
+    places = record_files.find(root)
+    for place in sorted(places, key=lambda p: (p / record_files.RECORD).stat().st_mtime_ns):
         try:
             made = checker.record(place)
             sha256 = record_files.predictions_sha256(place, made)
@@ -158,7 +122,7 @@ def _replay(
         if made.reference.source == MISSING and made.reference.runs:
             waiting += 1
             continue
-        run = Run.of(made, place, root)
+        run = Run(place, root, made)
         for name, tracker in trackers.items():
             mine = seen.trackers.setdefault(_key(name), {})
             if mine.get(run.name) == sha256:
@@ -166,7 +130,6 @@ def _replay(
             _call(name, partial(_send, run, tracker))
             replays, mine[run.name] = replays + 1, sha256
             write_safely(root / SEEN, json.dumps(seen.to_json(), indent=1) + "\n", sync=False)
-        done[place] = times[place]
     if waiting:
         notify(f"{waiting} runs wait for their references; embedbench run makes them")
     return replays
@@ -192,6 +155,8 @@ def _send(run: Run, tracker: Tracker) -> None:
 def _call(name: str, action: Callable[[], None]) -> None:
     try:
         action()
+    except UserError:
+        raise
     except Exception as e:  # code of other people
         why = printable(f"{type(e).__name__}: {e}")
         raise UserError(f"the tracker {short(name)} failed: {why}") from e

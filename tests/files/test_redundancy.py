@@ -311,8 +311,8 @@ def test_the_heat_map_shows_which_features_agree(tmp_path: Path) -> None:
     from embedbench.reports.figure_style import write
     from embedbench.reports.score_figures import draw_maps
 
-    matrix = np.kron(np.eye(2), np.ones((5, 5)))  # two blocks of five features
-    write(tmp_path / "blocks.png", draw_maps({"": matrix}, 5, numbers=False, scale="SU"))
+    matrix = np.kron(np.eye(2), np.ones((20, 20)))  # two blocks of twenty features
+    write(tmp_path / "blocks.png", draw_maps({"": matrix}, 5, "SU"))
     with Image.open(tmp_path / "blocks.png") as image:
         pixels = np.asarray(image.convert("RGB")).astype(int)
     yellow = (abs(pixels - [253, 231, 37]).sum(axis=2) < 12).sum()  # viridis at 1

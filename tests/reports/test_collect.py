@@ -18,13 +18,10 @@ from embedbench.reports.tables_from_runs import (
     check_average,
     check_comparable,
     collect,
-    remark_on_memory,
-    stores_all,
 )
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores.mean_intervals import Stat, outliers
-from embedbench.scores.run_record import RunRecord
 
 # --- numbers -------------------------------------------------------------------------------------
 
@@ -180,7 +177,7 @@ def test_runs_with_other_threads_are_marked(tmp_path: Path) -> None:
     (row,) = collect(tmp_path)
     assert (row.n, row.flags) == ("3", {"threads": ["1"]})
     text = table_text([row])
-    assert re.search(r"mlp +=3 .* B\b", text)
+    assert re.search(r"mlp +3 .* B\b", text)
     assert re.search(r"threads: .*\[mlp 1 of 3: seed 1\]", text)
 
 
@@ -259,60 +256,3 @@ def test_references_that_are_missing_or_unequal_and_chance_are_noted(tmp_path: P
     for note in ("Ω is open", "different offline references", "the row chance has answers that"):
         assert note in text
     assert "chance: 25.0 %" in text  # what guessing scores on average
-
-
-# --- memories that hold every training sample ---
-
-ALL = (300, 400, 500)  # samples after each session of `make`
-
-
-def run(
-    stored: tuple[int, ...], by_class: list[int] | None = None, **memory: Any
-) -> dict[str, Any]:
-    """A run that stored so many samples of 40 bytes after each session, as its footprint says."""
-    made = make("er", learner_params={"memory": {"total": None, "per_class": 20} | memory})
-    made |= {"n_train_by_class": by_class} if by_class else {}
-    for session, n in zip(made["sessions"], stored, strict=True):
-        session["footprint"] = {"parameters": 7, "samples": 40 * n}
-    return made
-
-
-HERDING = {"select": "herding"}  # classes share the memory; the largest has 200 samples
-
-
-@pytest.mark.parametrize(
-    ("stored", "memory", "whole"),
-    [
-        (ALL, {"select": "reservoir", "total": 500}, True),
-        (ALL, {"select": "gradients", "total": 2000, "by_class": None}, True),
-        ((300, 400, 499), {"select": "reservoir", "total": 499}, False),
-        # a limit above the stream, and another number of samples in fact
-        ((300, 400, 450), {"select": "balanced", "total": 500}, False),
-        (ALL, HERDING | {"total": 800}, True),  # 200 of each of 4 classes
-        (ALL, HERDING | {"total": 799}, False),
-        (ALL, {"select": "random", "per_class": 200}, True),
-        (ALL, {"select": "random", "per_class": 199}, False),
-        # as many of each session's samples: the ratio alone says nothing
-        ((30, 40, 50), HERDING | {"per_class": 20}, False),
-        (ALL, HERDING | {"per_class": 200, "by_class": None}, False),  # sizes are not known
-        (ALL, {"select": "all", "total": 2000}, False),
-        ((0, 0, 0), HERDING | {"per_class": 200}, False),
-        (ALL, {"select": "reservoir", "total": "many"}, False),
-    ],
-)
-def test_whether_a_memory_holds_the_stream(
-    stored: tuple[int, ...], memory: dict[str, Any], whole: bool
-) -> None:
-    made = run(stored, **{"by_class": [200, 100, 150, 50], **memory})
-    assert stores_all(RunRecord.from_json(made)) is whole
-    assert not stores_all(typed("mine", learner_params={"memory": 300}))
-
-
-def test_memories_that_do_not_bind_are_one_sentence(tmp_path: Path) -> None:
-    whole = [RunRecord.from_json(run(ALL, select="reservoir", total=n)) for n in (500, 600, 400)]
-    assert remark_on_memory([("er", whole[:2]), ("mir", whole[1:2]), ("agem", whole[1:])]) == [
-        "er and mir stored all 500 training samples: their memories do not bind"
-    ]
-    keep(tmp_path, run(ALL, select="reservoir", total=2000), make("mlp"))
-    (note,) = (n for n in collect(tmp_path)[0].group.notes if "stored" in n)
-    assert note == "er stored all 500 training samples: its memory does not bind"

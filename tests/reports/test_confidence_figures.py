@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from command_line import embedbench
 from confident_runs import from_scores, keep_runs
-from matplotlib.image import imread
 
 from embedbench.errors import UserError
 from embedbench.reports import curve_figures
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.figure_kinds import save_figure
-from embedbench.reports.figure_style import names_in
 from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
@@ -64,69 +62,20 @@ def value(root: Path, learner: str, name: str) -> float:
     return float(np.mean([ANSWER_METRICS[name](p) or 0.0 for p in answers(root, learner)]))
 
 
-def test_marks_of_the_diagram_are_shares_of_right_answers(root: Path, rows: list[Row]) -> None:
-    figure = curve_figures.calibration(rows, styles_in(rows), 3.25)
+def test_curves_are_what_answers_say_after_each_session(
+    root: Path, rows: list[Row], tmp_path: Path
+) -> None:
+    name = "unknown_auroc_by_softmax"
+    figure = curve_figures.draw_one(rows, styles_in(rows), 3.25, name)
     (axes,) = figure.axes
-    marked = {tuple(np.round(m, 6)) for li in axes.lines[1:] for m in np.array(li.get_data()).T}
-    expected = set()
-    for learner in ("mlp", "ewc"):
-        each = answers(root, learner)
-        chance = np.concatenate([np.exp(p.logp[-1].astype(float)) for p in each])
-        right = np.concatenate([p.answer[-1] == p.y for p in each])
-        for b in range(15):
-            inside = (b / 15 < chance) & (chance <= (b + 1) / 15)
-            if inside.sum() >= 20:
-                means = np.array([chance[inside].mean(), right[inside].mean()])
-                expected.add(tuple(np.round(100 * means, 6)))
-    assert marked == expected
-    assert len(expected) > 4
-    assert set(names_in(figure)) == {
-        f"{n} (ECE {100 * value(root, n, 'calibration_error'):.1f})" for n in ("mlp", "ewc")
-    }
-
-
-def test_a_long_legend_pushes_nothing_off_the_diagram(tmp_path: Path) -> None:
-    names = ("mlp", "ewc", "er", "derpp", "icarl", "gdumb", "slda", "joint")
-    keep_runs(tmp_path, {name: [run(i, 2.0)] for i, name in enumerate(names)})
-    save_figure(collect(tmp_path), "calibration", tmp_path / "a.png")
-    pixels = imread(tmp_path / "a.png")[..., :3]
-    assert {edge.min() for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])} == {1.0}
-
-
-@pytest.mark.parametrize("width", [3.25, 6.75])
-def test_lines_of_unknown_classes_end_before_the_last_session(
-    root: Path, rows: list[Row], width: float
-) -> None:
-    figure = curve_figures.unknown(rows, styles_in(rows), width)
-    figure.draw_without_rendering()
-    for axes, signal in zip(figure.axes, ("score", "softmax", "energy"), strict=True):
-        assert axes.get_title(loc="left") == f"AUROC by {signal} (%)"
-        means = {tuple(li.get_ydata()) for li in axes.lines if li.get_marker() != "None"}
-        read = ANSWER_METRICS[f"unknown_auroc_by_{signal}"].curve
-        curves = [[read(p) for p in answers(root, learner)] for learner in ("mlp", "ewc")]
-        assert means == {tuple(np.mean([100 * v[:2] for v in c], axis=0)) for c in curves}  # type: ignore[index]
-
-
-def test_panels_share_an_axis_that_holds_all_of_them(tmp_path: Path) -> None:
-    cosines = run(0, 3.0)  # without probabilities: in the first panel alone, and far below
-    assert cosines.score is not None
-    none = dict.fromkeys(("logp", "true_logp", "squares"))
-    turned = Predictions(**{**vars(cosines), **none, "score": -cosines.score})
-    keep_runs(tmp_path, {"mlp": [run(1, 3.0)], "ncm": [turned]})
-    rows = collect(tmp_path)
-    figure = curve_figures.unknown(rows, styles_in(rows), 6.75)
-    low, high = figure.axes[0].get_ylim()
-    drawn = [y for axes in figure.axes for line in axes.lines for y in line.get_ydata()]
-    assert low <= min(drawn) < max(drawn) <= high
-
-
-@pytest.mark.parametrize("kind", ["calibration", "unknown"])
-def test_files_have_the_learners_and_the_same_bytes_twice(
-    rows: list[Row], tmp_path: Path, kind: str
-) -> None:
+    assert axes.get_title(loc="left") == "AUROC by softmax %"
+    means = [np.array(li.get_ydata()) for li in axes.lines if li.get_marker() != "None"]
+    read = ANSWER_METRICS[name].curve
+    curves = [[read(p) for p in answers(root, row.learner)] for row in rows]
+    np.testing.assert_allclose(means, 100 * np.mean(np.array(curves, dtype=float), axis=1))
     out = [tmp_path / f"{k}.svg" for k in range(2)]
     for path in out:
-        save_figure(rows, kind, path, width="page")
+        save_figure(rows, "curves", path, width="page", metric=name)
     assert out[0].read_bytes() == out[1].read_bytes()
     written = out[0].read_text("utf-8")
     assert 'width="486pt"' in written
@@ -171,9 +120,8 @@ def test_score_prints_them_and_keeps_none(root: Path) -> None:
 def test_runs_without_confidence_get_a_sentence(tmp_path: Path, root: Path) -> None:
     keep_runs(tmp_path, {"mlp": [plain(run(0, 1.0))], "ewc": [plain(run(1, 1.0))]})
     rows = collect(tmp_path)
-    for kind in ("calibration", "unknown"):
-        with pytest.raises(UserError, match=f"--figure {kind} needs answers"):
-            save_figure(rows, kind, tmp_path / "a.svg")
+    with pytest.raises(UserError, match="no run has unknown_auroc_by_score after each session"):
+        save_figure(rows, "curves", tmp_path / "a.svg", metric="unknown_auroc_by_score")
     with pytest.raises(UserError, match="nll needs"):
         collect(tmp_path, metrics=["nll"])
     assert collect(tmp_path, metrics=["windowed_forgetting"])
@@ -191,7 +139,7 @@ def test_runs_with_and_without_it_lie_beside_each_other(tmp_path: Path) -> None:
     assert "–" in table_text(rows)
     (study,) = studies(rows, "nll")
     assert set(study.learners) == {"ewc", "icarl"}
-    save_figure(rows, "calibration", tmp_path / "a.svg")
+    save_figure(rows, "curves", tmp_path / "a.svg", metric="unknown_auroc_by_score")
     # and what both have is the same, bit for bit
     a, b = (by_learner[name].used[0] for name in ("mlp", "icarl"))
     assert str((a.R, a.by_score)) == str((b.R, b.by_score))

@@ -1,7 +1,5 @@
 """Figures as files: what they draw, in which width and format, and what is refused."""
 
-import re
-import shutil
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -9,7 +7,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from command_line import embedbench
-from matplotlib import rc_context
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from report_records import keep, make
@@ -17,25 +14,14 @@ from report_records import keep, make
 from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
 from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
-from embedbench.reports.figure_style import STYLE, fit, legend, names_in, words
-from embedbench.reports.html_report import render, svg
-from embedbench.reports.learner_colours import (
-    BLANK,
-    COLOURS,
-    HUES,
-    INK,
-    LEARNERS,
-    LINE,
-    SOFT,
-    colour,
-    styles_in,
-)
+from embedbench.reports.figure_style import legend, words
+from embedbench.reports.html_report import render
+from embedbench.reports.learner_colours import COLOURS, LEARNERS, SOFT, styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.mean_intervals import Stat
 
 COLUMN = WIDTHS["column"]
-OF_RECORDS = set(KINDS) - {"calibration", "unknown"}  # they need answers: test_confidence_figures
 
 
 @pytest.fixture(scope="module")
@@ -91,24 +77,10 @@ def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
         x, y = np.array(line.get_data(), dtype=float)
         np.testing.assert_allclose(y, 100 * np.mean([run.pooled for run in row.used], axis=0))
         assert x.tolist() == [0, 1, 2]
-    assert {*np.diff(axes.get_yticks())} <= {1, 2, 5, 10, 20, 50}
     assert not axes.collections  # three runs have no band: each is drawn
     thin = {tuple(line.get_ydata()) for line in axes.lines if line.get_linewidth() == 0.6}
     assert {tuple(100 * x for x in run.pooled) for row in learners for run in row.used} <= thin
     assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (25.0)"}
-
-
-def test_the_page_has_the_figures_of_the_file(rows: list[Row], tmp_path: Path) -> None:
-    """The page's one legend stands above all its figures."""
-    save_figure(rows, "curves", tmp_path / "a.svg")
-    figure = curve_figures.accuracy_curves(rows, styles_in(rows), COLUMN)["All sessions so far"]
-    page, file = svg(figure, "a"), (tmp_path / "a.svg").read_text("utf-8")
-    names = {"ewc", "mlp", "icarl", "offline (90.0)", "chance (25.0)"}
-    written, on_page = (set(re.findall(r">([^<>]+)</text>", text)) for text in (file, page))
-    assert written == names | on_page
-    assert names == set(names_in(figure))
-    whole = render(rows, "runs")
-    assert all(part in whole for part in ("var(--c0)", "offline</li>", "chance</li>"))
 
 
 def test_five_runs_have_a_band(tmp_path: Path) -> None:
@@ -119,11 +91,7 @@ def test_five_runs_have_a_band(tmp_path: Path) -> None:
     stat = Stat.of(100 * run.pooled[2] for run in row.used)
     for end in (stat.mean - stat.half, stat.mean + stat.half):
         assert np.isclose(band, end).any()
-    assert [c.get_alpha() for c in axes.collections] == [0.15]
-    many = [make(f"l{i}", seed=seed) for i in range(8) for seed in range(5)]
-    keep(tmp_path / "many", *many)
-    (axes,) = curves(collect(tmp_path / "many")).axes
-    assert {c.get_alpha() for c in axes.collections} == {0.06}  # paler, since they overlap
+    assert [c.get_alpha() for c in axes.collections] == [0.1]
 
 
 def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
@@ -136,18 +104,14 @@ def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
     figure = trade_off(rows)
     assert {"mlp", "ewc", "Pareto front"} <= texts(figure)
     assert "er" not in texts(figure)
-    for drawn in (curves(rows), figure):  # a learner that forgets all: from zero
-        low, high = drawn.axes[0].get_ylim()
-        assert low == 0
-        assert high > 70
 
 
 def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> None:
     guess, learner = make("chance", final=0.1), make("mlp", final=0.05)
     guess["pooled"], learner["pooled"] = [0.5, 0.25, 0.1], [0.9, 0.4, 0.05]
-    keep(tmp_path, learner, guess)
+    keep(tmp_path / "both", learner, guess)
     keep(tmp_path / "alone", guess)
-    figure, alone = (curves(collect(place)) for place in (tmp_path, tmp_path / "alone"))
+    figure, alone = (curves(collect(tmp_path / name)) for name in ("both", "alone"))
     (dotted,) = [line for line in figure.axes[0].lines if line.get_color() == SOFT]
     np.testing.assert_allclose(np.asarray(dotted.get_ydata(), dtype=float), [50, 25, 10])
     assert "chance (25.0)" in texts(figure)  # 1 / classes, as in the table
@@ -161,33 +125,12 @@ def test_axes_fit_the_values_and_the_legend_covers_none(rows: list[Row], width: 
         box = figure.legends[0].get_window_extent()
         assert box.y1 <= min(axes.get_window_extent().y0 for axes in figure.axes)
         assert 0 <= box.x0 < box.x1 <= figure.bbox.width
-    low, high = figures[0].axes[0].get_ylim()
+    low, high = figures[0].axes[0].get_ylim()  # which chance, 10 %, does not change
     assert 20 < low < 31
     assert 90 < high < 95
 
 
 FINAL = "final_accuracy"
-
-
-# Lowest and highest value, most; the ends of the axis: 5 % outside, worked out by hand.
-ENDS = [
-    (0.0, 50.0, 100.0, 0.0, 52.5),  # as low as a value can be, and not below
-    (10.0, 100.0, 100.0, 0.0, 102.0),  # 10 - 4.5 is near 0 for a span of 90
-    (20.0, 100.0, np.inf, 16.0, 104.0),
-    (-5.0, 45.0, 100.0, -7.5, 47.5),  # what is below 0 is drawn
-    (50.0, 50.0, 100.0, 49.9975, 50.0025),
-    (0.0, 0.0, 100.0, 0.0, 5e-5),
-    (np.nan, np.nan, 100.0, 0.0, 1.05),
-]
-
-
-@pytest.mark.parametrize(("low", "high", "most", "bottom", "top"), ENDS)
-def test_an_axis_ends_just_outside_its_values(
-    low: float, high: float, most: float, bottom: float, top: float
-) -> None:
-    axes = Figure().add_subplot()
-    fit(axes, low, high, most)
-    np.testing.assert_allclose(axes.get_ylim(), (bottom, top), atol=1e-12)
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())
@@ -205,7 +148,11 @@ def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
 def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     figure = trade_off(rows)
     marks = [
-        {x.get_color(): np.ravel(x.get_data()) for x in axes.lines if len(x.get_xdata()) == 1}
+        {
+            x.get_color(): np.ravel(x.get_data()).astype(float)
+            for x in axes.lines
+            if x.get_linestyle() == "None"
+        }
         for axes in figure.axes
     ]
     for row in (row for row in rows if row.learns):
@@ -213,8 +160,7 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
         costs = row.footprint["total"] / 1e6, row.seconds["learn"].mean
         for of_panel, cost in zip(marks, costs, strict=True):
             np.testing.assert_allclose(of_panel[ink], (cost, 100 * row.metrics[FINAL].mean))
-    titles = [[axes.get_title(loc="left") for axes in f.axes] for f in (figure, trade_off(rows, 6))]
-    assert titles == [["final accuracy (%)"] * 2, ["final accuracy (%)", ""]]
+    assert figure.axes[0].get_title(loc="left") == "final accuracy (%)"
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear"]
     assert ["logarithmic" in axes.get_xlabel() for axes in figure.axes] == [True, False]
     # icarl is the best and the fastest; by memory every learner is on the front
@@ -253,27 +199,6 @@ def test_maps_are_the_mean_r(rows: list[Row]) -> None:
         assert np.isnan(values[0, 1])
 
 
-def test_bars_of_omega_and_their_intervals(root: Path, tmp_path: Path) -> None:
-    shutil.copytree(root, tmp_path / "runs")
-    nan = make("si", final=0.7)
-    nan["metrics"]["omega_base"] = None
-    keep(tmp_path / "runs", nan)
-    rows = collect(tmp_path / "runs")
-    figure = with_legend(score_figures.omega(rows, styles_in(rows), COLUMN))
-    assert [axes.get_xlabel() for axes in figure.axes] == ["Ω_base", "Ω_new", "Ω_all"]
-    base, learners = figure.axes[0], [row for row in rows if row.learns]
-    defined = [row.metrics["omega_base"] for row in learners if row.learner != "si"]
-    np.testing.assert_allclose([bar.get_width() for bar in base.patches], [s.mean for s in defined])
-    ends = [c.get_segments()[0][:, 0] for c in base.collections if isinstance(c, LineCollection)]
-    np.testing.assert_allclose(ends, [(s.mean - s.half, s.mean + s.half) for s in defined])
-    assert [t.get_text() for t in base.texts] == ["–"]
-    names = [t.get_text() for t in base.get_yticklabels()]
-    assert names == [row.label for row in learners]  # best final accuracy on top
-    assert base.get_yticks() == pytest.approx([0.65, 1.95, 3.25, 4.55])  # 1.3 lines a name
-    assert base.get_ylim() == pytest.approx((5.55, -0.35))
-    assert base.get_xlim()[1] >= max(s.mean + s.half for s in defined)
-
-
 # --- files ---------------------------------------------------------------------------------------
 
 
@@ -293,7 +218,7 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     keep(tmp_path / "runs", make(bad), row="x")
     keep(tmp_path / "runs", make("ewc"))
     rows = collect(tmp_path / "runs")
-    for kind in OF_RECORDS:
+    for kind in KINDS:
         save_figure(rows, kind, tmp_path / "a.svg")
         text = (tmp_path / "a.svg").read_text("utf-8")
         ElementTree.fromstring(text)
@@ -329,8 +254,8 @@ def test_what_is_no_figure_is_one_sentence(root: Path, tmp_path: Path) -> None:
     wrong: list[tuple[Any, ...]] = [
         ("Did you mean 'curves'", "--figure", "curve", "--out", a),
         ("Did you mean 'column'", "--figure", "curves", "--out", a, "--width", "colum"),
-        ("add --out omega.pdf", "--figure", "omega"),
-        (".pdf, .svg or .png", "--figure", "omega", "--out", tmp_path / "a.jpg"),
+        ("add --out matrix.pdf", "--figure", "matrix"),
+        (".pdf, .svg or .png", "--figure", "matrix", "--out", tmp_path / "a.jpg"),
         ("add --figure", "--out", a),
         ("take one --metric", "--figure", "ranks", "--out", a, *(("--metric", FINAL) * 2)),
         ("Did you mean 'final_acc", "--figure", "trade-off", "--out", a, "--metric", "final_acc"),
@@ -356,19 +281,19 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     rows = collect(tmp_path / "short")
     with pytest.raises(UserError, match="needs two sessions"):
         save_figure(rows, "curves", tmp_path / "b.svg")
-    for kind in OF_RECORDS - {"curves"}:
+    for kind in KINDS.keys() - {"curves"}:
         save_figure(rows, kind, tmp_path / "b.svg")
 
 
 def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp", flags=["nan"]), make("ewc"))
-    assert texts(curves(collect(tmp_path))) == {"ewc", "offline (90.0)"}  # chance: below the axes
+    assert texts(curves(collect(tmp_path))) == {"ewc", "offline (90.0)", "chance (25.0)"}
     keep(tmp_path / "none", make("mlp", flags=["nan"]))
     with pytest.raises(UserError, match="flagged nan or diverged"):
-        save_figure(collect(tmp_path / "none"), "omega", tmp_path / "a.svg")
+        save_figure(collect(tmp_path / "none"), "matrix", tmp_path / "a.svg")
 
 
-@pytest.mark.parametrize("kind", sorted(OF_RECORDS))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_files_have_the_width_the_labels_and_the_same_bytes_twice(
     rows: list[Row], tmp_path: Path, kind: str
 ) -> None:
@@ -394,8 +319,7 @@ def test_ends_of_sessions_alone_are_drawn_by_session_only(tmp_path: Path) -> Non
     # a record of before moments were kept, too
     keep(tmp_path, make("er", moments=ENDS_ALONE), make("mlp"))
     rows = collect(tmp_path)
-    assert curve_figures.by_samples(rows, styles_in(rows), COLUMN) == {}
-    assert BY_SAMPLES not in render(rows, "runs")
+    assert BY_SAMPLES not in curve_figures.accuracy_curves(rows, styles_in(rows), COLUMN)
 
 
 def test_scores_are_read_off_between_a_run_s_own_moments(tmp_path: Path) -> None:
@@ -405,52 +329,12 @@ def test_scores_are_read_off_between_a_run_s_own_moments(tmp_path: Path) -> None
     keep(tmp_path, make("ewc"))
     rows = collect(tmp_path)
     styles = {"er": 0, "ewc": 1, "mlp": 2}  # the old record of ewc has no moments to draw
-    ((title, figure),) = curve_figures.by_samples(rows, styles, COLUMN).items()
-    assert title == BY_SAMPLES
+    figure = curve_figures.accuracy_curves(rows, styles, COLUMN)[BY_SAMPLES]
     lines = {line.get_color(): np.array(line.get_data()) for line in figure.axes[0].lines}
     assert set(lines) == {COLOURS[0], COLOURS[2]}
     # before its first moment nothing is known; half way between 200 and 400
     x, mean = lines[COLOURS[0]]
     assert x.tolist() == OFTEN["samples_seen"]
     np.testing.assert_allclose(mean, [np.nan, (90 + 40) / 2, (75 + 60) / 2, np.nan])
-    drawn = svg(figure, title)
-    assert ("training samples seen" in drawn, "after session" in drawn) == (True, False)
+    assert figure.axes[0].get_xlabel() == "training samples seen"
     assert render(rows, "runs").count(f"<figcaption>{BY_SAMPLES}") == 1
-
-
-# --- in a page: colours and font are the page's, and nothing is loaded ---
-
-
-def drawn_in_page(label: str = "accuracy & <time>") -> str:
-    with rc_context(STYLE):
-        figure = Figure(figsize=(3, 2))
-        axes = figure.add_subplot()
-        axes.plot([0, 1, 2], [1, 3, 2], color=colour(0), marker="o")
-        axes.plot([0, 1, 2], [2, 1, 1], color=colour(HUES + 1))
-        axes.axhline(1, color=INK)
-        axes.grid(axis="y")
-        axes.set_xlabel("session")
-        return svg(figure, label)
-
-
-def test_colours_font_and_size_are_the_pages_and_nothing_is_loaded() -> None:
-    text = drawn_in_page()
-    assert set(re.findall(r"var\(--(\w+)\)", text)) == {"c0", "c1", "ink", "soft", "line", "blank"}
-    assert not set(re.findall(r"#[0-9a-f]{6}", text)) & {INK, SOFT, LINE, BLANK, *COLOURS}
-    widths = re.findall(r"stroke:var\(--(c0|blank)\);stroke-width:([\d.]+);stroke-linec", text)
-    assert dict(widths) == {"c0": "1.1", "blank": "0.4"}  # the grid is thinner than curves
-    assert not re.search(r"https?:|<style|<metadata|font-family|font:|xlink|<script|<image", text)
-    assert "session</text>" in text
-    head, _, _ = text.partition(">")
-    assert head.startswith('<svg role="img" aria-label="accuracy &amp; &lt;time&gt;"')
-    assert [part in head for part in ("viewBox", " width=", " height=")] == [True, False, False]
-
-
-def test_the_same_figure_gives_the_same_text_and_references_resolve() -> None:
-    text = drawn_in_page()
-    assert text == drawn_in_page()
-    ids = set(re.findall(r'\bid="([^"]*)"', text))
-    used = set(re.findall(r'(?:href="#|url\(#)([^")]*)', text))
-    assert used
-    assert used <= ids
-    assert not ids & set(re.findall(r'\bid="([^"]*)"', drawn_in_page("another")))

@@ -1,6 +1,5 @@
 """One colour and one mark a learner, whatever else is in a report."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -9,22 +8,14 @@ from numpy.typing import ArrayLike
 from report_records import keep, make
 
 from embedbench.array_types import Floats
-from embedbench.reports.html_report import render
 from embedbench.reports.learner_colours import (
     COLOURS,
-    DARK_COLOURS,
     FREE,
-    GLYPHS,
-    HUES,
     LEARNERS,
-    MARKERS,
     SAME,
     STYLES,
     assign_styles,
-    glyph,
-    hollow,
-    hue,
-    marker,
+    look,
     styles_in,
 )
 from embedbench.reports.tables_from_runs import collect
@@ -77,8 +68,8 @@ def apart(hues: tuple[str, ...], seen: ArrayLike) -> float:
     return float(every[np.triu_indices(len(hues), 1)].min())
 
 
-@pytest.mark.parametrize("hues", [COLOURS, DARK_COLOURS])
-def test_hues_differ_for_everybody(hues: tuple[str, ...]) -> None:
+def test_hues_differ_for_everybody() -> None:
+    hues = COLOURS
     # distances of colours that are known
     assert apart(("#ffffff", "#000000"), SEEN["all"]) == pytest.approx(100, abs=0.01)
     np.testing.assert_allclose(lab(("#ff0000",), SEEN["all"])[0], [53.2, 80.1, 67.2], atol=0.1)
@@ -102,18 +93,15 @@ def test_hues_differ_for_everybody(hues: tuple[str, ...]) -> None:
     ],
 )
 def test_what_papers_compare_has_different_colours(compared: str) -> None:
-    hues = [hue(alone(name)) for name in compared.split()]
+    hues = [look(alone(name))["color"] for name in compared.split()]
     assert len(set(hues)) == len(hues)
 
 
 def test_no_two_styles_look_alike() -> None:
-    assert len({(hue(s), marker(s)) for s in range(STYLES)}) == STYLES
-    assert len({(marker(s), hollow(s)) for s in range(2 * HUES)}) == 2 * HUES  # without colours
-    assert len({glyph(s) for s in range(2 * HUES)}) == 2 * HUES
-    assert {len(line) for line in GLYPHS} == {len(MARKERS)}
+    assert len({tuple(look(style).values()) for style in range(STYLES)}) == STYLES
     # the commonest have hues and marks of their own
     assert [alone(name) for name in LEARNERS[:10]] == list(range(10))
-    assert len({marker(style) for style in range(10)}) == 10
+    assert len({look(style)["marker"] for style in range(10)}) == 10
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -130,25 +118,13 @@ def test_a_learner_looks_the_same_in_every_report(seed: int) -> None:
 def test_settings_of_one_learner_have_hues_of_their_own() -> None:
     styles = assign_styles(("ewc", f"ewc lam={lam}") for lam in (1, 10, 100))
     assert styles["ewc lam=1"] == LEARNERS.index("ewc")
-    assert len({hue(style) for style in styles.values()}) == 3
+    assert len({look(style)["color"] for style in styles.values()}) == 3
     many = assign_styles(("ewc", f"ewc lam={lam}") for lam in range(STYLES))
     assert len(set(many.values())) == STYLES
     # and two names of one learner are one
     assert alone("finetune") == alone("mlp") == LEARNERS.index("mlp")
     both = assign_styles([("finetune", "finetune"), ("mlp", "mlp")])
     assert both["mlp"] == LEARNERS.index("mlp") != both["finetune"]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_styles_are_kept_when_learners_are_added(seed: int) -> None:
-    """Those of shipped learners, of settings of one, and of somebody else's."""
-    draw = np.random.default_rng(seed)
-    names = [str(n) for n in draw.permutation(LEARNERS)]
-    rows = [(n, f"{n} lr={i}") for n in names[:3] for i in range(2)] + [("a.b:Mine", "a.b:Mine")]
-    styles = assign_styles(rows)
-    more = assign_styles([*rows, *((n, n) for n in names[3:])])
-    assert len(set(more.values())) == len(rows) + len(names) - 3
-    assert {label: more[label] for _, label in rows} == styles
 
 
 def test_the_defaults_of_a_learner_keep_its_style(tmp_path: Path) -> None:
@@ -160,12 +136,3 @@ def test_the_defaults_of_a_learner_keep_its_style(tmp_path: Path) -> None:
     keep(tmp_path, make("ewc", command=longer, learner_params={"lam": 1.0}), row="ewc-2")
     styles = styles_in(collect(tmp_path))
     assert styles["ewc lam=5"] == alone == LEARNERS.index("ewc") != styles["ewc lam=1"]
-
-
-def test_pages_and_their_tables_use_it(tmp_path: Path) -> None:
-    keep(tmp_path, make("il2m"), make("ewc"))
-    keep(tmp_path, make("ewc", digests={"features": "9" * 64}), stream="stream-2")
-    pattern = r'color: var\(--c(\d)\)" aria-hidden="true">(.)</span>(\w+)'
-    marks = set(re.findall(pattern, render(collect(tmp_path), "runs")))
-    expected = {n: LEARNERS.index(n) for n in ("il2m", "ewc")}
-    assert marks == {(str(hue(s)), glyph(s), name) for name, s in expected.items()}

@@ -115,16 +115,16 @@ def test_the_bridge_shows_joules_where_both_sides_have_them(tmp_path: Path, lear
     keep(tmp_path / "a", make("er", **there))
     keep(tmp_path / "b", shown("er", joules={"learn": 900.0, "evaluate": 1.0}))
     found = bridge([*collect(tmp_path / "a"), *collect(tmp_path / "b")])
-    joules = plain(found["streams"][0]["learners"][0]["learn_joules"])
-    means = {side: joules[side]["mean"] for side in ("frozen", "full", "gap")}
+    values = found["streams"][0]["learners"][0]["values"]
     text = render_text(bridge_parts(found))
     if learn != 3.0:
-        assert means == {"frozen": None, "full": 900.0, "gap": None}
+        assert "joules.learn" not in values
         assert " J" not in text
         return
+    means = {side: stat.mean for side, stat in values["joules.learn"].items()}
     assert means == {"frozen": 3.0, "full": 900.0, "gap": 897.0}
     assert "J: of the whole card" in text.splitlines()[1]
-    assert text.splitlines()[2].split()[-5:] == ["learn", "s", "learn", "J", "points/h"]
+    assert text.splitlines()[2].split()[-4:] == ["learn", "s", "learn", "J"]
     assert "3.0 → 900" in text
 
 
