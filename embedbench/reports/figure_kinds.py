@@ -12,12 +12,7 @@ from .result_rows import Row, split_tables
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KINDS = {
-    "curves": "accuracy, or --metric, after each session; 95 % intervals over five seeds or more",
-    "matrix": "R[i, j] of each learner, mean over seeds",
-    "trade-off": "accuracy against memory and against seconds of learning",
-    "ranks": "ranks of the means, and the ranks that the verdicts leave open",
-}
+KINDS = ("curves", "matrix", "trade-off", "ranks")  # docs/runs.md says what each shows
 WIDTHS = {"column": 3.25, "page": 6.75}  # inches: of a column, and of a page with two
 FORMATS = (".pdf", ".svg", ".png")
 MAP_CLASSES = 12  # of an embedding file, with a colour and a mark each

@@ -281,7 +281,7 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     rows = collect(tmp_path / "short")
     with pytest.raises(UserError, match="needs two sessions"):
         save_figure(rows, "curves", tmp_path / "b.svg")
-    for kind in KINDS.keys() - {"curves"}:
+    for kind in {*KINDS} - {"curves"}:
         save_figure(rows, kind, tmp_path / "b.svg")
 
 
