@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.config.json_records import plain
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from embedbench.reports import comparison_tables, result_rows
-    from embedbench.scores.learner_verdicts import Over
 
     Part = Text | Table  # of what is printed: a line or a table
     # What `show_tables` prints: JSON data, rows of CSV, parts.
@@ -74,17 +72,6 @@ def run_tables(rows: Sequence[result_rows.Row], form: str) -> Tables:
     parts = terminal_tables.table_parts(rows, width or terminal_text.NATURAL)
     data = tables_from_runs.to_json(rows)
     return data, tables_from_runs.csv_rows(data), parts
-
-
-def regime_tables(root: Path, regimes: Mapping[str, Sequence[Path]], over: Over) -> Tables:
-    """The learners' scores under each regime, whose run directories these are."""
-    from embedbench.reports import tables_from_runs, toml_report
-
-    each = {
-        name: tables_from_runs.collect(root, list(dict.fromkeys(places)), lambda _: None, over=over)
-        for name, places in regimes.items()
-    }
-    return selected_tables(list(toml_report.regime_tables(each)))
 
 
 def selected_tables(tables: Sequence[comparison_tables.TableView]) -> Tables:

@@ -15,7 +15,7 @@ from embedbench.text.table_export import TITLE, records
 from embedbench.text.terminal_text import line
 
 from . import shared_options as shared
-from .command_output import note, regime_tables, run_tables, selected_tables, show, show_tables
+from .command_output import note, run_tables, selected_tables, show, show_tables
 
 if TYPE_CHECKING:
     from embedbench.reports.result_rows import Row
@@ -266,7 +266,9 @@ def _studies(rows: list[Row], options: ReportOptions) -> Tables:
 
 def _by_preset(root: Path, over: Over) -> Tables:
     """The scores under each preset of the runs."""
+    from embedbench.reports import toml_report
     from embedbench.reports.load_results import load_runs
+    from embedbench.reports.tables_from_runs import collect
     from embedbench.studies.presets import find_regimes
 
     regimes = find_regimes((run.place, run.row()) for run in load_runs(root, notify=lambda _: None))
@@ -275,4 +277,8 @@ def _by_preset(root: Path, over: Over) -> Tables:
             f"no command of the runs under {root} names a preset; make such runs with "
             "embedbench run … --preset NAME"
         )
-    return regime_tables(root, regimes, over)
+    each = {
+        name: collect(root, list(dict.fromkeys(places)), lambda _: None, over=over)
+        for name, places in regimes.items()
+    }
+    return selected_tables(list(toml_report.regime_tables(each)))
