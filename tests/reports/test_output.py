@@ -98,7 +98,7 @@ def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
     rows = collect(tmp_path)
     heads, mlp = table_text(rows).split("\n\n")[1].splitlines()
     assert "pw-JS %" in heads
-    assert re.split("  +", mlp)[1:] == [*["80.0"] * 3, "25.0", "–", "1.60 ±0.25", "–"]
+    assert re.split("  +", mlp)[1:] == [*["80.0 ±0.0"] * 3, "25.0 ±0.0", "–", "1.60 ±0.25", "–"]
     text = render(rows, "runs")
     assert '<th scope="col">superclass pw-JS %</th>' in text
     assert "<td>1.60 ±0.25</td>" in text
