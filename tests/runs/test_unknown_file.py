@@ -287,7 +287,6 @@ def test_tables_and_figures_have_it_when_they_are_asked_for(
     made = next(row["metrics"][name] for row in rows if row["learner"] == "slda")
     expected = [ANSWER_METRICS[name](answers(run)) for run in runs]
     assert made["values"] == pytest.approx(expected)
-    assert command("score", str(runs[0]), "--metric", name)[0] == 0
     picture = tmp_path / "unknown.svg"
     drawn = ("--figure", "curves", "--metric", "far_auroc_by_score", "--out", str(picture))
     assert command("report", root, *drawn)[0] == 0
