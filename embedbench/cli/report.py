@@ -141,8 +141,8 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="One directory, or a TOML file with [report]; several with --bridge; packs with "
-            "--site.",
+            help="One directory, or a TOML file with a table report; several with --bridge; packs "
+            "with --site.",
         ),
     ],
     options: ReportOptions,
