@@ -76,16 +76,6 @@ def samples(
     return {"split": split, "group": group, "stratify": stratify, "columns": rules}
 
 
-def column_keys(
-    domain_from: Annotated[str | None, typer.Option(help="Key or column for domain.")] = None,
-    group_from: Annotated[str | None, typer.Option(help="Key or column for group.")] = None,
-    time_from: Annotated[str | None, typer.Option(help="Key or column for time.")] = None,
-) -> dict[str, str]:
-    """The keys of a source whose arrays are optional columns, by column."""
-    keys = {"domain": domain_from, "group": group_from, "time": time_from}
-    return {name: key for name, key in keys.items() if key is not None}
-
-
 # --- extract ---
 
 

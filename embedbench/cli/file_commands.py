@@ -14,7 +14,7 @@ from embedbench.text.table_export import pairs
 
 from . import shared_options as shared
 from .command_output import bar, note, show, show_tables
-from .extract import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, describe_file
+from .extract import STRATIFY, ColumnList, Out, Split, collect_metadata, describe_file
 
 if TYPE_CHECKING:
     from embedbench.files.embedding_file import EmbeddingFile
@@ -22,18 +22,14 @@ if TYPE_CHECKING:
     from embedbench.files.inspect import Card
 
 
-@shared.taking(column_keys=column_keys, stated=collect_metadata)
+@shared.taking(stated=collect_metadata)
 def import_command(
     source: Annotated[
-        Path, typer.Argument(metavar="SRC", help="npz, npy, parquet, safetensors, pt; a folder.")
+        Path, typer.Argument(metavar="SRC", help="npz, parquet, safetensors, pt; a folder.")
     ],
     out: Out,
-    features: Annotated[
-        str | None, typer.Option(help="Key or column of the features; 'f*': all numeric f….")
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Key or column of the labels; for NAME.npy, their file.")
-    ] = None,
+    features: Annotated[str | None, typer.Option(help="Key or column of the features.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Key or column of the labels.")] = None,
     group: Annotated[
         str | None,
         typer.Option(
@@ -42,7 +38,6 @@ def import_command(
     ] = None,
     split: Split = None,
     stratify: Annotated[bool, typer.Option("--stratify", help=f"{STRATIFY}.")] = False,
-    classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     columns: ColumnList = None,
     backbone: Annotated[
         str | None, typer.Option(help="'pixels': the features are raw values of images.")
@@ -50,11 +45,9 @@ def import_command(
     overwrite: shared.Overwrite = False,
     quiet: shared.Quiet = False,
     *,
-    column_keys: dict[str, str],
     stated: UserMetadata,
 ) -> None:
     """Make an embedding file from features in another format."""
-    from embedbench.files.formats.audioset import selection_text
     from embedbench.files.import_features import import_file
 
     with bar("files", quiet) as advance:
@@ -66,17 +59,13 @@ def import_command(
             group=group,
             split=split,
             stratify=stratify,
-            classes=classes,
             columns=columns,
-            column_keys=column_keys,
             backbone=backbone,
             stated=stated,
             overwrite=overwrite,
             progress=advance,
             notify=note,
         )
-    if "selection" in file.provenance:
-        note(selection_text(file.provenance["selection"]))
     show({}, describe_file(file), as_json=False)
 
 
@@ -98,9 +87,6 @@ def inspect(
     redundancy: Annotated[
         bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
     ] = False,
-    discretise: Annotated[
-        str | None, typer.Option(help="Intervals for --redundancy: mdlp (default) or frequency.")
-    ] = None,
     heatmap: Annotated[
         Path | None,
         typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features."),
@@ -119,13 +105,13 @@ def inspect(
     from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.files.inspect import card, card_text
 
-    analysed = bool(redundancy or discretise or heatmap)
+    analysed = bool(redundancy or heatmap)
     opened = EmbeddingFile.open(shared.here(file))
     result = replace(card(opened), path=str(opened.path if page else file))
     if analysed:
         if heatmap is not None:
             shared.check_free(heatmap, overwrite)
-        result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
+        result = replace(result, redundancy=_redundancy(opened, heatmap, quiet))
     if picture is not None:
         _map(opened, picture, overwrite)
     data = result.to_json()
@@ -144,14 +130,12 @@ def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
     note(f"wrote {path}" + (f": {most:,} of {n:,} samples, seed {seed}" if n > most else ""))
 
 
-def _redundancy(
-    file: EmbeddingFile, discretise: str | None, heatmap: Path | None, quiet: bool
-) -> Redundancy:
+def _redundancy(file: EmbeddingFile, heatmap: Path | None, quiet: bool) -> Redundancy:
     """Count the features that are not redundant; draw all pairs of features where asked."""
     from embedbench.files import feature_redundancy
 
     with bar("features", quiet) as advance:
-        result, codes = feature_redundancy.redundancy(file, discretise or "mdlp", progress=advance)
+        result, codes = feature_redundancy.redundancy(file, progress=advance)
         if heatmap is not None:
             from embedbench.reports import figure_style, score_figures
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Array, Floats, Ints
+from embedbench.array_types import Array, Float32s, Ints, Strings
 from embedbench.config.json_records import JsonRecord
 from embedbench.text.terminal_text import align_pairs
 
-from . import file_digests, hdf5_layout, integrity_checks
+from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
 from .sample_metadata import TEST, TRAIN, Samples
 
 PROBE = "nearest class mean, test accuracy"
+QUERIES = 500  # rows whose nearest neighbour is compared
+AMONG = 10_000  # rows among which it is searched
 _TEXTS = {
     "only_a": "{} samples are only in a",
     "only_b": "{} samples are only in b",
@@ -64,56 +65,69 @@ class Diff(JsonRecord):
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
-    """Compare two files; memory does not grow with the number of rows."""
+    """Compare two files, whose features are both in memory."""
     one, two = EmbeddingFile.open(a), EmbeddingFile.open(b)
     keys = [*hdf5_layout.DIGESTS, *(["columns"] if one.columns or two.columns else [])]
     agree = {key: one.digests.get(key) == two.digests.get(key) for key in keys}
-    score_a, score_b = probe_accuracy(one), probe_accuracy(two)
-    rows = shared_rows(one.samples, two.samples)
-    samples = sample_differences(one.samples, two.samples, *rows)
-    moved = None if score_a is None or score_b is None else score_b - score_a
+    x, y = _features(one), _features(two)
+    scores: list[Any] = [probe_accuracy(one.samples, x), probe_accuracy(two.samples, y)]
+    moved = None if None in scores else scores[1] - scores[0]
+    rows_a, rows_b = shared_rows(one.samples, two.samples)
+    samples = sample_differences(one.samples, two.samples, rows_a, rows_b)
     return Diff(
         a=str(one.path),
         b=str(two.path),
         digests=agree,
         samples=samples,
-        cosine=row_cosines(one, two, *rows),
-        neighbours=neighbour_changes(one, two, *rows),
-        scores={"what": PROBE, "a": score_a, "b": score_b, "moved": moved},
-        reasons=(*_reasons(one, two, agree, samples), *column_reasons(one, two, *rows)),
+        cosine=row_cosines(x[rows_a], y[rows_b], one.sample_ids[rows_a]),
+        neighbours=neighbour_changes(x[rows_a], y[rows_b]),
+        scores={"what": PROBE, "a": scores[0], "b": scores[1], "moved": moved},
+        reasons=tuple(_reasons(one, two, agree, samples, (rows_a, rows_b))),
     )
 
 
+def _features(file: EmbeddingFile) -> Float32s:
+    """Read and verify the features, one row a sample; an image is H·W·C values."""
+    rows = [block.reshape(len(block), -1) for _, block in file.blocks("features")]
+    return np.concatenate(rows).astype(np.float32, copy=False)
+
+
 def _reasons(
-    a: EmbeddingFile, b: EmbeddingFile, agree: dict[str, bool], samples: dict[str, Any]
-) -> list[str]:
-    """Return in words why digests differ."""
-    why: list[str] = []
+    a: EmbeddingFile,
+    b: EmbeddingFile,
+    agree: dict[str, bool],
+    samples: dict[str, Any],
+    rows: tuple[Ints, Ints],
+) -> Iterator[str]:
+    """Yield in words how samples, recipes, features and columns differ."""
     if not agree["samples"]:
-        why += [f"samples: {text.format(samples[k])}." for k, text in _TEXTS.items() if samples[k]]
-        if not samples["same_order"]:
-            why.append("samples: the shared samples are in another order.")
-        if not samples["same_classes"]:
-            why.append("samples: the lists of classes or their hierarchy differ.")
-    if not agree["recipe"]:
-        recipes = [file_digests.recipe(file.provenance) for file in (a, b)]
-        changes = list(_changes(recipes[0], recipes[1]))
-        why += [f"recipe: {key} is {x!r} in a and {y!r} in b." for key, x, y in changes]
-    if not agree["content"] and a.layers != b.layers:
-        why.append(f"content: a has layers {a.layers or 'none'}, b has {b.layers or 'none'}.")
-    if not agree["content"] and agree["samples"] and agree["recipe"]:
-        where = list(_changes(_made_on(a), _made_on(b)))
-        text = "; ".join(f"{key}: {x} in a, {y} in b" for key, x, y in where)
-        why.append(
-            "content: the bits differ although samples and recipe agree "
-            f"({text or 'nothing recorded explains it: another machine, or changed features'})."
+        yield from (
+            f"samples: {text.format(samples[k])}." for k, text in _TEXTS.items() if samples[k]
         )
-    if agree["content"] and not agree["samples"]:
-        why.append("content: the features agree bit for bit, in the same row order.")
-    return why
+        if not samples["same_order"]:
+            yield "samples: the shared samples are in another order."
+        if not samples["same_classes"]:
+            yield "samples: the lists of classes or their hierarchy differ."
+    for key, x, y in _changes(file_digests.recipe(a.provenance), file_digests.recipe(b.provenance)):
+        yield f"recipe: {key} is {x!r} in a and {y!r} in b."
+    if a.layers != b.layers:
+        yield f"content: a has layers {a.layers or 'none'}, b has {b.layers or 'none'}."
+    if not agree["content"] and agree["samples"] and agree["recipe"]:
+        changes = "; ".join(f"{k}: {x} in a, {y} in b" for k, x, y in _changes(_made(a), _made(b)))
+        yield (
+            "content: the bits differ although samples and recipe agree "
+            f"({changes or 'nothing recorded explains it'})."
+        )
+    for name in hdf5_layout.COLUMNS:
+        if (name in a.columns) != (name in b.columns):
+            yield f"columns: only {'a' if name in a.columns else 'b'} has {name}."
+        elif name in a.columns:
+            other = int((a.columns[name][rows[0]] != b.columns[name][rows[1]]).sum())
+            if other:
+                yield f"columns: {other} shared samples have another {name}."
 
 
-def _made_on(file: EmbeddingFile) -> dict[str, Any]:
+def _made(file: EmbeddingFile) -> dict[str, Any]:
     made = file.provenance
     return {
         "library version": (made.get("backbone") or {}).get("library_version"),
@@ -158,10 +172,6 @@ def diff_text(diff: Diff) -> str:
 # --- figures: shared samples, cosines, neighbours, a quick probe ---
 
 
-QUERIES = 500  # rows whose nearest neighbour is compared
-AMONG = 10_000  # rows among which it is searched
-
-
 def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
     """Return the rows of the shared samples in a and in b, (M,) each, in the order of `a`."""
     row_of = {name: row for row, name in enumerate(b.ids.tolist())}
@@ -185,33 +195,18 @@ def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> di
     }
 
 
-def column_reasons(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Iterator[str]:
-    """Yield in words how the optional columns of two files differ, on the shared samples."""
-    for name in hdf5_layout.COLUMNS:
-        if (name in a.columns) != (name in b.columns):
-            yield f"columns: only {'a' if name in a.columns else 'b'} has {name}."
-        elif name in a.columns:
-            other = int((a.columns[name][rows_a] != b.columns[name][rows_b]).sum())
-            if other:
-                yield f"columns: {other} shared samples have another {name}."
-
-
-def row_cosines(
-    a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints
-) -> dict[str, Any] | None:
-    """Summarise the cosines between the two features of each shared sample.
+def row_cosines(x: Float32s, y: Float32s, ids: Strings) -> dict[str, Any] | None:
+    """Summarise the cosines between the two features of each shared sample, (M, D) each.
 
     Two rows of zeros have cosine 1; a row of zeros and any other row have cosine 0.
     """
-    if not len(rows_a) or a.shape[1:] != b.shape[1:]:
+    if not len(x) or x.shape != y.shape:
         return None
-    parts = []
-    for first in range(0, len(rows_a), hdf5_layout.BLOCK):
-        part = slice(first, first + hdf5_layout.BLOCK)
-        x, y = fetch(a, rows_a[part]), fetch(b, rows_b[part])  # (n, D) float64
-        same_zero = ~x.any(axis=1) & ~y.any(axis=1)
-        parts.append(np.where(same_zero, 1.0, (_unit(x) * _unit(y)).sum(axis=1)))
-    cosine = np.concatenate(parts)
+    cosine = np.empty(len(x))
+    for a, b in hdf5_layout.block_ranges(len(x)):
+        same_zero = ~x[a:b].any(axis=1) & ~y[a:b].any(axis=1)
+        products = (_unit(x[a:b].astype(np.float64)) * _unit(y[a:b].astype(np.float64))).sum(axis=1)
+        cosine[a:b] = np.where(same_zero, 1.0, products)
     p1, p5, median = np.percentile(cosine, [1, 5, 50]).tolist()
     return {
         "rows": len(cosine),
@@ -220,74 +215,44 @@ def row_cosines(
         "p5": p5,
         "median": median,
         "mean": float(cosine.mean()),
-        "lowest": str(a.sample_ids[rows_a[int(cosine.argmin())]]),
+        "lowest": str(ids[int(cosine.argmin())]),
     }
 
 
-def neighbour_changes(
-    a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints
-) -> dict[str, int] | None:
+def neighbour_changes(x: Float32s, y: Float32s) -> dict[str, int] | None:
     """Return how many of up to 500 rows have another nearest neighbour by cosine.
 
     Neighbours are searched among up to 10,000 evenly spaced shared rows; widths may differ.
     """
-    if len(rows_a) < 3:
+    if len(x) < 3:
         return None
-    among = _evenly(len(rows_a), AMONG)
+    among = _evenly(len(x), AMONG)
     queries = _evenly(len(among), QUERIES)
     nearest = []
-    for file, rows in ((a, rows_a[among]), (b, rows_b[among])):
-        x = _unit(fetch(file, rows).astype(np.float32))  # (n, D)
-        likeness = x[queries] @ x.T  # (q, D) @ (D, n) -> (q, n)
+    for rows in (x, y):
+        unit = _unit(rows[among])  # (n, D)
+        likeness = unit[queries] @ unit.T  # (q, D) @ (D, n) -> (q, n)
         likeness[np.arange(len(queries)), queries] = -np.inf
         nearest.append(likeness.argmax(axis=1))
     changed = int((nearest[0] != nearest[1]).sum())
     return {"queries": len(queries), "among": len(among), "changed": changed}
 
 
-def probe_accuracy(file: EmbeddingFile) -> float | None:
-    """Return the test accuracy of a nearest-class-mean classifier on the features.
+def probe_accuracy(samples: Samples, x: Float32s) -> float | None:
+    """Return the test accuracy of a nearest-class-mean classifier on features x (N, D).
 
-    Every block is verified while it is read. None if the file has no train or no test samples.
+    None if there are no train or no test samples.
     """
-    labels, split = file.labels, file.split
-    sums = np.zeros((file.samples.n_leaves, file.width()))
-    for first, rows in file.blocks("features"):
-        part = slice(first, first + len(rows))
-        train = split[part] == TRAIN
-        np.add.at(sums, labels[part][train], _flat(rows[train]))
-    known, counts = np.unique(labels[split == TRAIN], return_counts=True)
-    if not len(known) or not (split == TEST).any():
+    train, test = samples.split == TRAIN, samples.split == TEST
+    if not train.any() or not test.any():
         return None
-    means = (sums[known] / counts[:, None]).astype(np.float32)  # (C, D)
+    known, labels = np.unique(samples.labels[train], return_inverse=True)
+    sums = np.zeros((len(known), x.shape[1]))
+    np.add.at(sums, labels, x[train])
+    means = (sums / np.bincount(labels)[:, None]).astype(np.float32)  # (C, D)
     offset = (means**2).sum(axis=1) / 2
-    correct = 0
-    for first, rows in file.blocks("features"):
-        part = slice(first, first + len(rows))
-        test = split[part] == TEST
-        if test.any():
-            x = _flat(rows[test]).astype(np.float32)
-            answer = known[(x @ means.T - offset).argmax(axis=1)]  # nearest in Euclidean distance
-            correct += int((answer == labels[part][test]).sum())
-    return correct / int((split == TEST).sum())
-
-
-def fetch(file: EmbeddingFile, rows: Ints) -> Floats:
-    """Return rows of the features in the given order, (n, D) or (n, H·W·C), without verifying."""
-    order = np.argsort(rows)
-    ordered = rows[order]
-    out = np.empty((len(rows), file.width()))
-    with integrity_checks.open_embedding_file(file.path) as stored:
-        if len(rows) and ordered[-1] - ordered[0] == len(rows) - 1:
-            out[order] = _flat(stored["features"][int(ordered[0]) : int(ordered[-1]) + 1])
-        else:
-            out[order] = _flat(stored["features"][ordered])
-    return out
-
-
-def _flat(rows: Array) -> Array:
-    """Return one row per sample; an image becomes H·W·C values."""
-    return rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    answer = known[(x[test] @ means.T - offset).argmax(axis=1)]  # nearest in Euclidean distance
+    return float((answer == samples.labels[test]).mean())
 
 
 def _unit(x: Array) -> Array:

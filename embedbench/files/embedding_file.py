@@ -148,9 +148,8 @@ class EmbeddingFile:
             raise unknown("column", name, hdf5_layout.COLUMNS)
         if name not in self.columns:
             raise UserError(
-                f"{self.path} has no column {name!r}; make it again with `embedbench extract` or "
-                f"`import`, and --{name}-from, or --columns FILE, a CSV file that begins "
-                f"sample_id,{name}."
+                f"{self.path} has no column {name!r}; make it again with `embedbench extract "
+                f"--{name}-from`, or with --columns FILE, a CSV file that begins sample_id,{name}."
             )
         return self.columns[name]
 

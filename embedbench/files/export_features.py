@@ -1,13 +1,13 @@
 """Export an embedding file as npz, safetensors or Parquet, for readers without embedbench.
 
-Every block is verified, and is in memory only while it is copied. Names are those of the embedding
-file: `features`, `layer/NAME`, `labels`, `split` (0 train, 1 val, 2 test), `sample_ids`, `classes`,
-`parents`, `provenance` (JSON text), and the optional columns `domain`, `group` and `time`.
+Every block is verified. Names are those of the embedding file: `features`, `layer/NAME`, `labels`,
+`split` (0 train, 1 val, 2 test), `sample_ids`, `classes`, `parents`, `provenance` (JSON text), and
+the optional columns `domain`, `group` and `time`. Parquet is written block by block; the others
+need the memory of the features.
 """
 
 import json
 import os
-import zipfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,85 +23,47 @@ from .embedding_file import EmbeddingFile
 from .output_path import check_target
 from .sample_metadata import SPLITS
 
-_TENSORS = {"<f4": "F32", "<f2": "F16", "<f8": "F64", "|u1": "U8", "<i4": "I32"}
-_MOST_HEADER = 100 * 10**6  # bytes, of which safetensors' readers refuse more
+_MOST_TEXT = 95 * 10**6  # bytes; safetensors' readers refuse a header of 100 MB
 
 
 def write_npz(file: EmbeddingFile, out: Path) -> Path:
     """Write an npz file, which `import` reads back without loss."""
-    samples = file.samples
-    arrays: dict[str, Array] = {
-        "labels": samples.labels,
-        "split": samples.split,
-        "sample_ids": samples.ids,
-        "classes": np.array(samples.classes),
-        "parents": samples.parents,
-        "provenance": np.array(_json(file.provenance)),
-        **file.columns,
-    }
-    with writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for table in _tables(file):
-            dtype, shape = file.form(table)
-            head = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-            with archive.open(f"{_name(table)}.npy", "w", force_zip64=True) as target:
-                np.lib.format.write_array_header_1_0(target, head)
-                for _, rows in file.blocks(table):
-                    target.write(rows.tobytes())
-        for key, value in arrays.items():
-            with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
-                np.lib.format.write_array(target, value, allow_pickle=False)
+    arrays = _arrays(file) | {"provenance": np.array(_json(file.provenance))}
+    with writing(out) as temporary, open(temporary, "wb") as target:
+        np.savez(target, **arrays)
     return out
 
 
 def write_safetensors(file: EmbeddingFile, out: Path) -> Path:
     """Write a safetensors file: numbers as tensors, texts as JSON lists in its metadata."""
-    numbers: dict[str, Array] = {
-        "labels": file.labels.astype("<i4"),
-        "split": file.split,
-        "parents": file.parents.astype("<i4"),
-    }
-    texts = {"sample_ids": file.sample_ids.tolist(), "classes": list(file.classes)}
-    for name, values in file.columns.items():
-        if values.dtype.kind == "U":
-            texts[name] = values.tolist()
-        else:
-            numbers[name] = values.astype("<f8")
-    forms = {table: file.form(table) for table in _tables(file)}
-    forms |= {name: (values.dtype, values.shape) for name, values in numbers.items()}
-    order = sorted(forms, key=lambda name: -forms[name][0].itemsize)  # keeps every tensor aligned
-    forms = {_name(name): forms[name] for name in order}
-    head = _header(
-        forms, {"provenance": _json(file.provenance)} | {k: _json(v) for k, v in texts.items()}
-    )
-    if len(head) > _MOST_HEADER:
+    from safetensors.numpy import save_file
+
+    arrays = _arrays(file)
+    texts = {name: _json(v.tolist()) for name, v in arrays.items() if v.dtype.kind == "U"}
+    texts["provenance"] = _json(file.provenance)
+    if sum(len(text.encode()) for text in texts.values()) > _MOST_TEXT:
         raise UserError(
-            f"the names of the samples take {len(head) / 1e6:,.0f} MB, and a safetensors file "
-            "holds at most 100 MB of text; write .parquet or .npz."
+            "a safetensors file holds at most 100 MB of text, and the names of the samples take "
+            "more; write .parquet or .npz."
         )
-    with writing(out) as temporary, open(temporary, "wb") as target:
-        target.write(len(head).to_bytes(8, "little") + head)
-        for name in order:
-            parts = [(0, numbers[name])] if name in numbers else file.blocks(name)
-            for _, rows in parts:
-                target.write(rows.tobytes())
+    numbers = {name: values for name, values in arrays.items() if name not in texts}
+    with writing(out) as temporary:
+        save_file(numbers, temporary, texts)
     return out
 
 
-def _header(
-    forms: dict[str, tuple[np.dtype[Any], tuple[int, ...]]], texts: dict[str, str]
-) -> bytes:
-    """The header of a safetensors file: types, shapes and places of tensors, and texts.
-
-    The library's writer takes whole tensors only.
-    """
-    head: dict[str, Any] = {"__metadata__": texts}
-    end = 0
-    for name, (dtype, shape) in forms.items():
-        first, end = end, end + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        kind = _TENSORS[dtype.newbyteorder("<").str]
-        head[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [first, end]}
-    text = _json(head).encode()
-    return text + b" " * (-len(text) % 8)
+def _arrays(file: EmbeddingFile) -> dict[str, Array]:
+    """Everything in a file but its provenance."""
+    tables = {t: np.concatenate([rows for _, rows in file.blocks(t)]) for t in _tables(file)}
+    return {
+        **{_name(table): rows for table, rows in tables.items()},
+        "labels": file.labels,
+        "split": file.split,
+        "sample_ids": file.sample_ids,
+        "classes": np.array(file.classes),
+        "parents": file.parents,
+        **file.columns,
+    }
 
 
 def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> Path:

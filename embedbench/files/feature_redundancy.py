@@ -4,8 +4,8 @@
 Fig. S4; the filter is Yu and Liu (2003), the intervals are Fayyad and Irani (1993).
 
 **Departs**: the paper states neither how features were discretised nor the threshold δ. Here δ = 0,
-and intervals come from the MDL principle on the class labels, or hold equally many samples. All
-samples but the test samples are used. By hand: scikit-learn has neither the filter nor MDL.
+and intervals come from the MDL principle on the class labels. All samples but the test samples are
+used. By hand: scikit-learn has neither the filter nor MDL.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 
 from embedbench.array_types import Bools, Float32s, Floats, Ints
 from embedbench.config.json_records import JsonRecord
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.system.callback_types import Progress
 
 from .embedding_file import EmbeddingFile
 from .sample_metadata import TEST
 
-METHODS = ("mdlp", "frequency")
-BINS = 10  # intervals of "frequency"
 BATCH = 32  # features that are compared with the others at a time
 ROWS = 1024  # samples whose one-hot codes are in memory at a time
 SLACK = 1e-9  # values of SU that differ by less count as equal, since they are sums of floats
@@ -126,7 +124,7 @@ class Redundancy(JsonRecord):
     share : float
         `kept` divided by `features`.
     discretisation : str
-        How features were cut into intervals: mdlp or frequency.
+        How features were cut into intervals: mdlp.
     intervals : dict
         Intervals per feature: the fewest, the median and the most.
     samples, classes : int
@@ -150,11 +148,10 @@ class Redundancy(JsonRecord):
 
 def redundancy(
     file: EmbeddingFile,
-    method: str = "mdlp",
     *,
     progress: Callable[..., None] = lambda *_: None,
 ) -> tuple[Redundancy, DiscretisedFeatures]:
-    """Filter the features of a file, cut by a `method` of `discretise`; return also the intervals.
+    """Filter the features of a file; return also the intervals.
 
     `progress` is called with (done, total, stage).
     """
@@ -163,7 +160,7 @@ def redundancy(
         raise UserError(f"{file.path.name} has no samples but test samples")
     began = time.perf_counter()
     y = file.labels[rows]
-    codes = discretise(file.read()[rows], y, method, lambda *n: progress(*n, "intervals"))
+    codes = discretise(file.read()[rows], y, lambda *n: progress(*n, "intervals"))
     relevance = class_su(codes, y)
     kept = fcbf(codes, relevance, lambda *n: progress(*n, "filter"))
     low, high = codes.bins.min(), codes.bins.max()
@@ -173,7 +170,7 @@ def redundancy(
         share=len(kept) / len(codes.bins),
         relevant=int((relevance > SLACK).sum()),
         delta=0.0,
-        discretisation=method,
+        discretisation="mdlp",
         intervals={"min": int(low), "median": float(np.median(codes.bins)), "max": int(high)},
         samples=len(y),
         classes=len(np.unique(y)),
@@ -221,33 +218,18 @@ class DiscretisedFeatures:
 def discretise(
     x: Float32s,
     y: Ints,
-    method: str = "mdlp",
     progress: Progress = lambda *_: None,
 ) -> DiscretisedFeatures:
-    """Cut the columns of x (n, F) into intervals, open on the left.
-
-    By "mdlp", see `mdlp_cuts`; or by "frequency" into ten intervals of equally many samples, fewer
-    where values are tied.
-    """
-    if method not in METHODS:
-        raise unknown("discretisation", method, METHODS)
+    """Cut the columns of x (n, F) into intervals, open on the left, by `mdlp_cuts`."""
     n_features = x.shape[1]
     values = np.empty((n_features, len(x)), dtype=np.uint16)
     bins = np.ones(n_features, dtype=np.int64)
     for f in range(n_features):
         progress(f, n_features)
         column = np.ascontiguousarray(x[:, f])
-        cuts = mdlp_cuts(column, y) if method == "mdlp" else frequency_cuts(column)
+        cuts = mdlp_cuts(column, y)
         values[f], bins[f] = np.searchsorted(cuts, column), len(cuts) + 1
     return DiscretisedFeatures(values, bins)
-
-
-def frequency_cuts(values: Float32s) -> Float32s:
-    """The largest values of all intervals but the last, which hold equally many samples."""
-    shares = np.arange(1, BINS) / BINS
-    cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
-    kept: Float32s = cuts[cuts < values.max()]
-    return kept
 
 
 def mdlp_cuts(values: Float32s, labels: Ints) -> Float32s:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,10 @@ from embedbench.system.callback_types import Notify, Progress
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
 from .formats import arrow_files, safetensors_and_torch
-from .formats.audioset import N_CLASSES, is_audioset, read_audioset
-from .formats.lazy_arrays import NamedLabels, SampleTable, join_tables
+from .formats.arrow_files import NamedLabels
+from .formats.audioset import is_audioset, read_audioset
 from .formats.mnist_idx import is_idx, read_idx
-from .formats.numpy_files import load_folder, load_npy, load_npz
+from .formats.numpy_files import load_folder, load_npz
 from .output_path import check_target
 from .provenance import NOTHING, UserMetadata, read_provenance
 from .raw_pixels import pixels, pixels_recipe
@@ -39,13 +38,11 @@ def import_file(
     out: str | os.PathLike[str],
     *,
     features: str | None = None,
-    labels: str | os.PathLike[str] | None = None,
+    labels: str | None = None,
     group: str | None = None,
     split: str | None = None,
-    classes: int | None = None,
     stratify: bool = False,
     columns: str | os.PathLike[str] | None = None,
-    column_keys: Mapping[str, str] = MappingProxyType({}),
     backbone: str | None = None,
     stated: UserMetadata = NOTHING,
     overwrite: bool = False,
@@ -57,31 +54,23 @@ def import_file(
     Parameters
     ----------
     src : str or PathLike
-        An npz, Parquet, safetensors or torch file (.pt); a features file NAME.npy; or a directory
-        of npy or Parquet files, of a data set that Hugging Face's `datasets` saved, of MNIST's four
-        IDX files (which gives pixels / 255), or of AudioSet's frame embeddings (see
-        `formats.audioset`).
+        An npz, Parquet, safetensors or torch file (.pt); or a directory of npy or Parquet files,
+        of a data set that Hugging Face's `datasets` saved, of MNIST's four IDX files (which gives
+        pixels / 255), or of AudioSet's frame embeddings (see `formats.audioset`).
     features : str or None
-        Key or column of the features, or a pattern of numeric columns such as `f*`; None:
-        `features`, `embeddings` or `X`.
-    labels : str or PathLike or None
-        Key or column of the labels; None: `labels`, `label` or `y`. If `src` is a features file
-        NAME.npy, the npy file of the labels.
+        Key or column of the features; None: `features`, `embeddings` or `X`.
+    labels : str or None
+        Key or column of the labels; None: `labels`, `label` or `y`.
     group : str or None
         Key or column of the source that groups the samples, or a rule for their ids, see
         `train_test_split.groups`; no group is in both train and test.
     split : str or None
         A test fraction or a list file; None: the source's own split, or 0.3 if it has none.
-    classes : int or None
-        How many of AudioSet's classes to take; None: 100.
     stratify : bool
         Let every class keep its share in a split by test fraction.
     columns : str or PathLike or None
         A CSV file of optional columns, see `sample_metadata.read_list`; they replace those of
         the source.
-    column_keys : mapping
-        Keys of the source whose arrays are the columns `domain`, `group` and `time`, by column;
-        without one, the key is the column's name.
     backbone : str or None
         "pixels": the features are raw values of images, bytes or between 0 and 1; they become rows
         of values between 0 and 1, as those of `extract --backbone pixels`, so that
@@ -98,9 +87,7 @@ def import_file(
     """
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
-    named = None if labels is None else os.fspath(labels)
-    wanted = ImportRequest(features, named, group, classes, column_keys)
-    source = read_source(src, wanted, progress)
+    source = _read_source(src, {"features": features, "labels": labels, "groups": group}, progress)
     if len(source.features) != len(source.labels):
         raise UserError(
             f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "
@@ -136,7 +123,7 @@ _KEYS = {
     "ids": ("sample_ids", "ids", "sample_id", "id"),
     "groups": ("groups", "group"),
 }
-_PLAIN, _LAYER = ("split", "parents", "provenance"), "layer/"
+_PLAIN, _LAYER = ("split", "parents", "provenance", *hdf5_layout.COLUMNS), "layer/"
 
 # Who reads a file, by its suffix, and a folder, by what is in it: each returns arrays by name.
 _Reader = Callable[[Path], Mapping[str, Any]]
@@ -158,7 +145,7 @@ _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
 class Arrays:
     """Contents of a source, before the splits are made."""
 
-    features: SampleTable
+    features: Array
     labels: Ints
     classes: tuple[str, ...]
     parents: Ints
@@ -166,74 +153,37 @@ class Arrays:
     split: Bytes | None
     groups: list[str] | None
     provenance: dict[str, Any]
-    layers: dict[str, SampleTable] = field(default_factory=dict)
+    layers: dict[str, Array] = field(default_factory=dict)
     columns: dict[str, Array] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ImportRequest:
-    """The request of a user on a source, as in `import_file`; `columns` are its `column_keys`."""
+def _read_source(src: Path, keys: Mapping[str, str | None], progress: Progress) -> Arrays:
+    """Read features, labels and whatever else a source has; `keys` are those that the user named.
 
-    features: str | None = None
-    labels: str | None = None
-    group: str | None = None
-    classes: int | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_source(src: Path, wanted: ImportRequest, progress: Progress) -> Arrays:
-    """Read features, labels and whatever else a source has."""
-    if not src.is_file() and not src.is_dir():
-        raise UserError(f"there is no file {src}; give one, or a directory of them.")
-    if src.is_dir() and is_audioset(src):
-        made = read_audioset(src, wanted.classes or N_CLASSES, progress)
-        return _from_samples(src, wanted, *made)
-    if wanted.classes is not None:
-        raise UserError(f"--classes chooses among AudioSet's, and {src} is not AudioSet; drop it.")
-    if src.is_dir() and is_idx(src):
+    The key of `groups` may be a rule for the ids instead.
+    """
+    if src.is_dir() and (is_audioset(src) or is_idx(src)):
+        if named := [name for name in keys.values() if name is not None]:
+            raise UserError(f"{src} has its own layout and no key {named[0]!r}; do not name it.")
+        if is_audioset(src):
+            return _from_samples(*read_audioset(src, progress))
         samples, images = read_idx(src)
         source = {"name": src.resolve().name, "revision": "", "licence": ""}
-        provenance = {**pixels_recipe(), "source": source}
-        return _from_samples(src, wanted, samples, pixels(images), provenance)
-    if src.suffix == ".npy":
-        if wanted.labels is None:
-            raise UserError(f"{src} has no labels; name their npy file with --labels.")
-        labels = Path(wanted.labels)
-        if not labels.is_file():
-            raise UserError(f"there is no file {labels}; --labels names the labels' npy file.")
-        arrays = {"features": load_npy(src), "labels": load_npy(labels)}
-        return _from_arrays(arrays, src, replace(wanted, labels=None))
-    return _from_arrays(_arrays_of(src), src, wanted)
-
-
-def _arrays_of(src: Path) -> Mapping[str, Any]:
-    """The arrays of a source by name, by the reader for its suffix or for what it holds."""
+        return _from_samples(samples, pixels(images), {**pixels_recipe(), "source": source})
+    readers = [_FILES.get(src.suffix.lower())] if src.is_file() else []
     if src.is_dir():
         readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
-    else:
-        readers = [_FILES[suffix] for suffix in [src.suffix.lower()] if suffix in _FILES]
-    if readers:
-        return without_parts(readers[0](src), str(src))
-    raise UserError(
-        f"{src} is nothing that import reads; give an npz, Parquet, safetensors or .pt file, a "
-        "features file NAME.npy with --labels, a directory of npy files (features.npy, labels.npy) "
-        "or Parquet files, a data set that `datasets` saved, MNIST's IDX files, or AudioSet's "
-        "folders of TFRecords."
-    )
+    if not readers or readers[0] is None:
+        raise UserError(
+            f"{src} is nothing that import reads, or not there; give an npz, Parquet, safetensors "
+            "or .pt file, a directory of npy files (features.npy, labels.npy) or Parquet files, a "
+            "data set that `datasets` saved, MNIST's IDX files, or AudioSet's folders of TFRecords."
+        )
+    return _from_arrays(without_parts(readers[0](src), str(src)), src, keys)
 
 
-def _from_samples(
-    src: Path,
-    wanted: ImportRequest,
-    samples: Samples,
-    features: Float32s,
-    provenance: dict[str, Any],
-) -> Arrays:
+def _from_samples(samples: Samples, features: Float32s, provenance: dict[str, Any]) -> Arrays:
     """Return the contents of a data set that has its own split."""
-    keys = {"features": wanted.features, "labels": wanted.labels, "group": wanted.group}
-    for option, name in (*keys.items(), *((f"{c}-from", k) for c, k in wanted.columns.items())):
-        if name is not None:
-            raise UserError(f"{src} has its own layout and no key {name!r}; drop --{option}.")
     return Arrays(
         features=features,
         labels=samples.labels,
@@ -246,36 +196,30 @@ def _from_samples(
     )
 
 
-def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) -> Arrays:
+def _from_arrays(arrays: Mapping[str, Any], src: Path, asked: Mapping[str, str | None]) -> Arrays:
     names = {
         what: next((key for key in keys if key in arrays), None) for what, keys in _KEYS.items()
     }
-    rule = None if wanted.group is None or wanted.group in arrays else wanted.group
-    key = None if rule else wanted.group
-    asked = {"features": wanted.features, "labels": wanted.labels, "groups": key}
-    names |= {what: name for what, name in asked.items() if name is not None}
+    rule = None if asked["groups"] in arrays else asked["groups"]
+    names |= {k: v for k, v in asked.items() if v is not None and (k, v) != ("groups", rule)}
     if names["features"] is None or names["labels"] is None:
         listed = ", ".join(list(arrays)[:LONG]) or "nothing"
         raise UserError(
             f"{src} must hold 'features' and 'labels', and it holds {listed}; "
             "name them with --features and --labels."
         )
-    columns = {name: name for name in hdf5_layout.COLUMNS if name in arrays} | dict(wanted.columns)
-    chosen = {*columns.values(), *filter(None, names.values())}
     rest = {key for key in arrays if key in _PLAIN or key.startswith(_LAYER)}
-    taken = {key: _taken(arrays, key, src) for key in rest | chosen}
+    taken = {key: _taken(arrays, key, src) for key in {*rest, *filter(None, names.values())}}
     given: Any = taken[names["labels"]]
-    classes: Any = None if names["classes"] is None else taken[names["classes"]]
-    if isinstance(given, NamedLabels):
-        given, classes = given.values, given.names if classes is None else classes
     taken = {k: v.names[v.values] if isinstance(v, NamedLabels) else v for k, v in taken.items()}
-    _check_columns(taken, {names["features"]}, src)
-    given_ids, groups = (
-        None if names[what] is None else taken[str(names[what])] for what in ("ids", "groups")
+    taken = {k: _checked(k, v, k == names["features"], src) for k, v in taken.items()}
+    classes, given_ids, groups = (
+        None if names[what] is None else taken[str(names[what])]
+        for what in ("classes", "ids", "groups")
     )
     features: Any = taken[names["features"]]
-    if features.dtype == np.float64:
-        features = features.astype(np.float32)
+    if isinstance(given, NamedLabels):
+        given, classes = given.values, given.names if classes is None else classes
     labels, leaves = _label_classes(given, classes)
     split = None if "split" not in taken else _split_numbers(taken["split"])
     ids = _default_ids(len(labels), split) if given_ids is None else given_ids.astype(np.str_)
@@ -294,7 +238,7 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) ->
         groups=None if groups is None else groups.astype(np.str_).tolist(),
         provenance=_provenance(taken, features, src),
         layers={k.removeprefix(_LAYER): v for k, v in taken.items() if k.startswith(_LAYER)},
-        columns={name: taken[key] for name, key in columns.items()},
+        columns={name: taken[name] for name in hdf5_layout.COLUMNS if name in taken},
     )
 
 
@@ -305,16 +249,14 @@ def _taken(arrays: Mapping[str, Any], key: str, src: Path) -> Any:
         raise unknown(f"key of {src}", key, arrays) from None
 
 
-def _check_columns(taken: Mapping[str, SampleTable], tables: set[str | None], src: Path) -> None:
-    """Check that all but features and layers have one value a row."""
-    for key, values in taken.items():
-        table = key in tables or key.startswith(_LAYER)
-        axes, kinds = ((2, 4), "fiu") if table else ((1,), "fiuUb")
-        if key != "provenance" and (values.ndim not in axes or values.dtype.kind not in kinds):
-            form = "(N, D) or (N, H, W, C)" if table else "one value a row"
-            raise UserError(
-                f"{src}: {key} is {values.dtype} of shape {values.shape}; expected {form}."
-            )
+def _checked(key: str, values: Array, table: bool, src: Path) -> Array:
+    """Check that all but features and layers have one value a row; these leave float64."""
+    table = table or key.startswith(_LAYER)
+    axes, kinds = ((2, 4), "fiu") if table else ((1,), "fiuUb")
+    if key != "provenance" and (values.ndim not in axes or values.dtype.kind not in kinds):
+        form = "(N, D) or (N, H, W, C)" if table else "one value a row"
+        raise UserError(f"{src}: {key} is {values.dtype} of shape {values.shape}; expected {form}.")
+    return values.astype(np.float32) if table and values.dtype == np.float64 else values
 
 
 def _label_classes(given: Array, names: Array | None) -> tuple[Ints, tuple[str, ...]]:
@@ -363,7 +305,7 @@ def _default_ids(n: int, split: Bytes | None) -> Strings:
     return np.array(ids, dtype=np.str_)
 
 
-def _provenance(arrays: Mapping[str, Any], features: SampleTable, src: Path) -> dict[str, Any]:
+def _provenance(arrays: Mapping[str, Any], features: Array, src: Path) -> dict[str, Any]:
     """Return the provenance in the source, or one that says that the backbone is unknown.
 
     The digest of the features then replaces the backbone, so that two unknown backbones are never
@@ -402,17 +344,19 @@ def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     whole = {name: keys for name, keys in by_name.items() if len(keys) == len(parts)}
     if "split" in arrays or not whole or len(parts) < 2:
         return arrays
-    lengths = [len(arrays[next(iter(whole.values()))[part]]) for part in parts]
     taken = {key for keys in whole.values() for key in keys.values()}
     out = {key: value for key, value in arrays.items() if key not in taken}
-    for name, keys in whole.items():
-        tables = [arrays[keys[part]] for part in parts]
-        for table, n, part in zip(tables, lengths, parts, strict=True):
-            if not np.ndim(table) or len(table) != n:
-                raise UserError(f"{where}: {keys[part]} has not {n} rows, as others of its part.")
-        one = tables[0].ndim == 1
-        out[name] = np.concatenate(tables) if one else join_tables(tables, f"{where}: {name}")
-    out["split"] = np.repeat([SPLIT_NAMES[part] for part in parts], lengths).astype(np.uint8)
+    joined = {name: [arrays[keys[part]] for part in parts] for name, keys in whole.items()}
+    lengths = {tuple(np.shape(table)[:1] for table in tables) for tables in joined.values()}
+    one_form = all(len({np.shape(t)[1:] for t in tables}) == 1 for tables in joined.values())
+    if len(lengths) > 1 or not all(next(iter(lengths))) or not one_form:
+        raise UserError(
+            f"{where}: {', '.join(sorted(taken))} do not fit together; all of one part need as "
+            "many rows, and rows of one name one shape."
+        )
+    out |= {name: np.concatenate(tables) for name, tables in joined.items()}
+    rows = [n for (n,) in lengths.pop()]
+    out["split"] = np.repeat([SPLIT_NAMES[part] for part in parts], rows).astype(np.uint8)
     return out
 
 
@@ -423,7 +367,7 @@ def _pixel_rows(src: Path, source: Arrays, backbone: str) -> Arrays:
             f"import --backbone takes pixels, for raw values, got {backbone!r}; name what made the "
             "features with --backbone-name."
         )
-    x, recipe = np.asarray(source.features[:]), pixels_recipe()
+    x, recipe = np.asarray(source.features), pixels_recipe()
     low, high, most = x.min(initial=0), x.max(initial=0), 1 if x.dtype.kind == "f" else 255
     if not 0 <= low <= high <= most:
         raise UserError(

@@ -18,7 +18,6 @@ from embedbench.version import __version__
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
-from .formats.lazy_arrays import SampleTable
 from .output_path import check_target
 from .provenance import read_provenance
 from .sample_metadata import SPLITS, Samples, checked_columns, pack_column
@@ -191,10 +190,10 @@ def _completed(provenance: Mapping[str, Any], samples: Samples) -> dict[str, Any
 def write_file(
     path: str | os.PathLike[str],
     samples: Samples,
-    features: SampleTable,
+    features: Array,
     provenance: Mapping[str, Any],
     *,
-    layers: Mapping[str, SampleTable] | None = None,
+    layers: Mapping[str, Array] | None = None,
     columns: Mapping[str, Array] | None = None,
     overwrite: bool = False,
     compress: bool = False,
@@ -234,7 +233,7 @@ def write_file(
     return EmbeddingFile.open(path)
 
 
-def _chunks(tables: Mapping[str, SampleTable], n: int) -> Iterator[Mapping[str, Array]]:
+def _chunks(tables: Mapping[str, Array], n: int) -> Iterator[Mapping[str, Array]]:
     """Yield whole tables of n rows block by block."""
     for name, values in tables.items():
         if len(values) != n:

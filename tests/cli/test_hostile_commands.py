@@ -34,7 +34,6 @@ inspect [nothing]
 inspect [escape]
 inspect [long]
 inspect [latin]
-inspect toy.h5 --redundancy --discretise banana
 inspect toy.h5 --heatmap runs
 inspect toy.h5 --heatmap toy.npz
 inspect toy.h5 --map [escape]

@@ -71,7 +71,7 @@ def test_safetensors(file: EmbeddingFile, tmp_path: Path) -> None:
     length = int.from_bytes(out.read_bytes()[:8], "little")
     head = json.loads(out.read_bytes()[8 : 8 + length])
     del head["__metadata__"]
-    sizes = {"F64": 8, "F32": 4, "I32": 4, "F16": 2, "U8": 1}
+    sizes = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "U8": 1}
     assert length % 8 == 0
     assert all(t["data_offsets"][0] % sizes[t["dtype"]] == 0 for t in head.values())
 
@@ -87,9 +87,9 @@ def test_images(tmp_path: Path, ending: str) -> None:
 def test_too_many_names_for_safetensors(
     file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_features, "_MOST_HEADER", 1000)
+    monkeypatch.setattr(export_features, "_MOST_TEXT", 1000)
     out = tmp_path / "a.safetensors"
-    assert "at most 100 MB of text; write .parquet" in refusal(export_file, file.path, out)
+    assert "at most 100 MB of text" in refusal(export_file, file.path, out)
     assert not out.exists()
 
 

@@ -18,9 +18,7 @@ from embedbench.files.feature_redundancy import (
     DiscretisedFeatures,
     _log2_3k_2,
     class_su,
-    discretise,
     fcbf,
-    frequency_cuts,
     mdlp_cuts,
     su_between,
     su_matrix,
@@ -215,24 +213,6 @@ def test_the_price_of_many_classes_has_room_in_a_float() -> None:
     assert _log2_3k_2(5000) == pytest.approx(5000 * math.log2(3))
 
 
-@pytest.mark.parametrize(
-    ("values", "cuts"),
-    [
-        (range(100), [9, 19, 29, 39, 49, 59, 69, 79, 89]),
-        (range(10), [0, 1, 2, 3, 4, 5, 6, 7, 8]),
-        ([0] * 85 + [3] * 5 + [7] * 10, [0, 3]),  # a pixel: most of it is background
-        ([2] * 100, []),
-        ([1, 2], [1]),
-    ],
-)
-def test_intervals_of_equal_frequency_by_hand(values: Any, cuts: list[int]) -> None:
-    x = np.array(values, dtype=np.float32)
-    assert frequency_cuts(x).tolist() == cuts
-    codes = discretise(x[:, None], np.zeros(len(x), int), "frequency")
-    assert codes.values[0].tolist() == [sum(c < v for c in cuts) for v in x.tolist()]
-    assert codes.bins.tolist() == [len(cuts) + 1]
-
-
 # --- files and the command line ---
 
 
@@ -273,10 +253,6 @@ def test_a_file_by_hand(file: EmbeddingFile) -> None:
         "classes": 4,
         "features_kept": [0, 2],
     }
-    ten, _ = feature_redundancy.redundancy(file, "frequency")
-    assert ten.intervals["max"] == 10
-    assert {0, 2} <= set(ten.features_kept)
-    assert not {1, 4} & set(ten.features_kept)
 
 
 def test_a_file_of_test_samples_is_refused(file: EmbeddingFile, tmp_path: Path) -> None:
@@ -295,16 +271,13 @@ def test_the_command_line(file: EmbeddingFile, tmp_path: Path, call: Any) -> Non
     assert "not redundant" not in inspect()[1]
     plain, png = json.loads(inspect("--json")[1]), tmp_path / "map.png"
     png.write_bytes(b"mine")
-    words = ("--discretise", "frequency", "--heatmap", str(png), "--json")
+    words = ("--heatmap", str(png), "--json")
     assert inspect(*words)[:2] == (2, "")
     assert png.read_bytes() == b"mine"
     found = json.loads(inspect(*words, "--overwrite")[1])
-    assert found.pop("redundancy")["discretisation"] == "frequency"
+    assert found.pop("redundancy")["discretisation"] == "mdlp"
     assert found == plain
     assert png.read_bytes()[:4] == b"\x89PNG"
-    code, _, told = inspect("--discretise", "mdl")
-    assert code == 2
-    assert "Did you mean 'mdlp'?" in told
 
 
 def test_the_heat_map_shows_which_features_agree(tmp_path: Path) -> None:

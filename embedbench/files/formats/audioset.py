@@ -12,8 +12,7 @@ Table 1: 250 to 300 training and 43 to 62 test clips a class. `choose_classes` s
 VGGish's. What it leaves open is settled here:
 
 - Clips shorter than ten frames are dropped; of longer clips the first ten frames are used.
-- The published videos are distinct. If a video occurred twice, its first clip would be used, in the
-  order eval, bal_train, unbal_train.
+- The published videos are distinct; a video that occurs twice is refused.
 - The test clips of a class are its clips in the eval partition, at most 62. If they are fewer than
   43, training clips fill them up to 43. Of the other training clips at most 300 are used. Clips are
   always taken in the order of the SHA-256 of the video id.
@@ -26,7 +25,7 @@ import csv
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +42,6 @@ from embedbench.system.callback_types import Progress
 from .tfrecord import Record, records, records_at, sequence_example
 
 PARTS = ("eval", "bal_train", "unbal_train")
-WRAPPER = "audioset_v1_embeddings"  # the folder inside the published archive
 FRAMES, WIDTH = 10, 128
 MOST_TRAIN, MOST_TEST = 300, 62  # Table 1
 N_CLASSES = 100
@@ -53,14 +51,12 @@ LEAST_TRAIN, LEAST_TEST = 250, 43  # Table 1
 
 
 def is_audioset(directory: Path) -> bool:
-    """Return whether a directory holds AudioSet's records, or the folder that wraps them."""
+    """Return whether a directory holds AudioSet's records."""
     return any(_files(directory).values())
 
 
 def _files(directory: Path) -> dict[str, list[Path]]:
     """Return the files of each partition."""
-    if (directory / WRAPPER).is_dir():
-        directory = directory / WRAPPER
     return {
         part: sorted(p for p in (directory / part).glob("*.tfrecord") if p.is_file())
         for part in PARTS
@@ -87,19 +83,17 @@ class _Clip(NamedTuple):
 
 
 def read_audioset(
-    directory: Path, n_classes: int, progress: Progress = lambda *_: None
+    directory: Path, progress: Progress = lambda *_: None
 ) -> tuple[Samples, Float32s, dict[str, Any]]:
-    """Read the clips of the classes that the rule selects.
+    """Read the clips of the 100 classes that the rule selects.
 
     Records are read twice: all of them for their labels, then the selected ones for their frames.
 
     Parameters
     ----------
     directory : Path
-        Holds the folders of records, or the published `audioset_v1_embeddings` with them, and
-        `class_labels_indices.csv`, `ontology.json` and `qa_true_counts.csv`.
-    n_classes : int
-        Number of classes; the paper takes 100.
+        Holds the folders of records, and `class_labels_indices.csv`, `ontology.json` and
+        `qa_true_counts.csv`.
     progress : callable
         Called with (files read, total).
 
@@ -108,14 +102,11 @@ def read_audioset(
     tuple
         The samples, named by their video ids; their (N, 1280) features; and their provenance.
     """
-    if n_classes < 2:
-        raise UserError(f"--classes must be at least 2, not {n_classes}.")
     ontology, files = read_ontology(directory), _files(directory)
-    paths = [path for part in PARTS for path in files[part]]
-    clips, left_out = _scan(paths, ontology, frozenset(files["eval"]), progress)
+    clips, short = _scan(files, ontology, progress)
     n = Counter((clip.labels, clip.is_eval) for clip in clips)
     counts = count_clips(ontology, {labels: (n[labels, False], n[labels, True]) for labels, _ in n})
-    taken = choose_classes(ontology, counts, n_classes)
+    taken = choose_classes(ontology, counts, N_CLASSES)
     indices = sorted(index for index, mid in ontology.ids.items() if mid in taken)
     parts = _train_and_test(clips, indices)
     selected, sizes = [clip for part in parts for clip in part], [len(part) for part in parts]
@@ -126,40 +117,37 @@ def read_audioset(
         classes=tuple(ontology.names[ontology.ids[index]] for index in indices),
         parents=np.full(len(indices), -1),
     )
-    features = dequantise(_frames(selected))
     selection = {
         "rule": "Kemker et al. (2018), section Datasets and Table 1",
         "classes": [[mid, ontology.names[mid], *counts[mid]] for mid in taken],
         "columns": ["ontology id", "name", "training clips that count", "eval clips that count"],
         "files": {part: len(members) for part, members in files.items()},
-        "left_out": left_out,
+        "left_out": {"short": short},
     }
-    return samples, features, _provenance(selection)
+    return samples, dequantise(_frames(selected)), _provenance(selection)
 
 
 def _scan(
-    paths: Sequence[Path], ontology: Ontology, is_eval: frozenset[Path], progress: Progress
-) -> tuple[list[_Clip], dict[str, int]]:
-    """Read the labels of every record; return the clips, and how many were left out and why."""
-    clips: dict[str, _Clip] = {}  # by video
-    combinations: dict[tuple[int, ...], tuple[int, ...]] = {}  # each is kept once
-    left_out = {"short": 0, "repeated": 0}
-    for number, path in enumerate(paths):
+    files: Mapping[str, Sequence[Path]], ontology: Ontology, progress: Progress
+) -> tuple[list[_Clip], int]:
+    """Read the labels of every record; return the clips, and how many were too short."""
+    clips, short = [], 0
+    paths = [(path, part == "eval") for part in PARTS for path in files[part]]
+    for number, (path, is_eval) in enumerate(paths):
         progress(number, len(paths))
         for record in records([path]):
             video, labels, frames = _parse(record)
-            if len(frames) < FRAMES or video in clips:
-                left_out["short" if len(frames) < FRAMES else "repeated"] += 1
-                continue
-            if labels not in combinations and (strange := set(labels) - ontology.ids.keys()):
+            if strange := set(labels) - ontology.ids.keys():
                 raise UserError(
                     f"{path}: clip {video} has label {min(strange)}, which {LABELS} does not have; "
                     "take both from one release of AudioSet."
                 )
-            labels = combinations.setdefault(labels, labels)
-            clips[video] = _Clip(path, record.offset, video, labels, path in is_eval)
+            if len(frames) < FRAMES:
+                short += 1
+            else:
+                clips.append(_Clip(path, record.offset, video, labels, is_eval))
     progress(len(paths), len(paths))
-    return list(clips.values()), left_out
+    return clips, short
 
 
 def _parse(record: Record) -> tuple[str, tuple[int, ...], list[bytes]]:
@@ -233,15 +221,6 @@ def _provenance(selection: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def selection_text(selection: dict[str, Any]) -> str:
-    """Return the classes that were taken as lines of text."""
-    lines = [
-        f"  {mid} {name}: {train:,} clips to train on, {test:,} of eval"
-        for mid, name, train, test in selection["classes"]
-    ]
-    return "\n".join([f"{len(lines)} classes of AudioSet, those with most clips first:", *lines])
-
-
 # --- the choice of classes, by Kemker et al.'s conditions, from the ontology and its ratings ---
 
 
@@ -272,53 +251,39 @@ def read_ontology(directory: Path) -> Ontology:
     list of objects with id, child_ids and restrictions; `qa_true_counts.csv` has the columns
     label_id, num_rated, num_true. A label that is not rated there is not eligible.
     """
-    for name in (LABELS, ONTOLOGY, QUALITY):
-        if not (directory / name).is_file():
-            raise UserError(
-                f"{directory / name} is missing; AudioSet's records need {LABELS}, {ONTOLOGY} and "
-                f"{QUALITY} beside them, as AudioSet publishes them."
-            )
-    rows = _csv(directory / LABELS, ("index", "mid", "display_name"))
+    labels = _csv(directory / LABELS, {"index": int, "mid": str, "display_name": str})
+    rated = _csv(directory / QUALITY, {"label_id": str, "num_rated": int, "num_true": int})
     children, restricted = _json(directory / ONTOLOGY)
-    rated = _csv(directory / QUALITY, ("label_id", "num_rated", "num_true"))
-    names = {mid: name for _, mid, name in rows}
-    strangers = sorted(names.keys() - children.keys())
-    if strangers:
-        raise UserError(
-            f"{directory / LABELS} names {strangers[0]}, which {ONTOLOGY} does not have; take both "
-            "from one release of AudioSet."
-        )
-    try:
-        ids = {int(index): mid for index, mid, _ in rows}
-        good = {mid for mid, n, true in rated if 10 * int(true) > 7 * int(n)}  # above 70 %
-    except ValueError as error:
-        raise UserError(f"{LABELS} and {QUALITY} must hold whole numbers ({error}).") from error
-    return Ontology(ids, names, _related(children), frozenset(good & names.keys() - restricted))
+    names = {mid: name for _, mid, name in labels}
+    good = {mid for mid, n, true in rated if 10 * true > 7 * n}  # above 70 %
+    eligible = frozenset((good & names.keys() & children.keys()) - restricted)
+    return Ontology({i: mid for i, mid, _ in labels}, names, _related(children), eligible)
 
 
-def _csv(path: Path, columns: tuple[str, str, str]) -> list[tuple[str, str, str]]:
-    reader = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
+def _csv(path: Path, columns: Mapping[str, Callable[[Any], Any]]) -> list[tuple[Any, Any, Any]]:
+    """Read three columns of a table, each by its type."""
+    rows = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
     try:
-        missing = [column for column in columns if column not in (reader.fieldnames or ())]
-        if missing:
-            raise UserError(f"{path} has no column {missing[0]!r}; expected {','.join(columns)}.")
         a, b, c = columns
-        return [(row[a] or "", row[b] or "", row[c] or "") for row in reader]
-    except csv.Error as error:
-        raise UserError(f"{path} is not a CSV file ({error}).") from error
+        return [(columns[a](r[a]), columns[b](r[b]), columns[c](r[c])) for r in rows]
+    except (csv.Error, KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path} must be a CSV file with the columns {', '.join(columns)}, numbers whole "
+            f"({type(error).__name__}: {error})."
+        ) from error
 
 
 def _json(path: Path) -> tuple[dict[str, list[str]], set[str]]:
     """Return the children of every class, and the classes with restrictions."""
     classes = parse_json(read_text(path), str(path))
-    if isinstance(classes, list) and len(classes) > MOST:
-        raise UserError(f"{path} has {len(classes):,} classes; AudioSet has 632.")
     try:
+        if len(classes) > MOST:
+            raise ValueError(f"it has {len(classes):,}")
         children = {str(c["id"]): [str(child) for child in c["child_ids"]] for c in classes}
         return children, {str(c["id"]) for c in classes if c["restrictions"]}
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"{path} is not AudioSet's ontology, a list of objects with id, child_ids and "
+            f"{path} is not AudioSet's ontology, a list of 632 objects with id, child_ids and "
             f"restrictions ({type(error).__name__}: {error})."
         ) from error
 
@@ -387,11 +352,8 @@ def choose_classes(
         if len(taken) < n_classes and ontology.related[mid].isdisjoint(taken):
             taken.append(mid)
     if len(taken) < n_classes:
-        hint = f"ask for them with --classes {len(taken)}, or " if taken else ""
         raise UserError(
             f"only {len(taken)} classes satisfy Kemker et al.'s conditions, and {n_classes} are "
-            f"wanted: of {len(ontology.names)} labels {len(ontology.eligible)} have no restriction "
-            f"and a quality above 70 %, {len(able)} of these {enough} clips with no other label, "
-            f"and {len(taken)} of these are unrelated; {hint}bring all three partitions."
+            "needed; bring all three partitions of AudioSet."
         )
     return taken

@@ -14,114 +14,58 @@ from embedbench.files.hdf5_layout import texts
 from embedbench.storage import load_torch_file
 from embedbench.storage.regular_files import explain_errors, open_regular
 
-from .lazy_arrays import SlicedTable
-
-_TYPES = {
-    "F64": np.float32,
-    "F32": np.float32,
-    "F16": np.float16,
-    "BF16": np.float32,
-    "I64": np.int64,
-    "I32": np.int32,
-    "I16": np.int16,
-    "I8": np.int8,
-    "BOOL": np.bool_,
-    "U64": np.uint64,
-    "U32": np.uint32,
-    "U16": np.uint16,
-    "U8": np.uint8,
-}
+REMEDY = "save a dictionary of tensors with torch.save, and no other objects"
 
 
 def read_safetensors(path: Path) -> Mapping[str, Any]:
-    """Return the tensors of a file; those of several axes are read slice by slice.
-
-    float64 and bfloat16 become float32.
-    """
+    """Return the tensors of a file, and the texts that `export` puts into its metadata as JSON."""
     from safetensors import safe_open
 
     with explain_errors(f"{path} cannot be read", "write it again as safetensors"):
         open_regular(path).close()
-        file: Any = safe_open(str(path), "np")
-        names = list(file.keys())
-        kinds = {name: file.get_slice(name).get_dtype() for name in names}
-        if "BF16" in kinds.values():
-            file = safe_open(str(path), "pt")
-        tensors = {name: _slice_table(file, name, kinds[name]) for name in names}
-        return {**_texts(file.metadata() or {}), **tensors}
-
-
-def _texts(metadata: Mapping[str, str]) -> dict[str, Array]:
-    """Texts that `export` puts into the metadata as JSON lists, and the provenance."""
-    result: dict[str, Array] = {}
-    for name in ("sample_ids", "classes", "domain", "group"):
-        values = parse_json(metadata[name], name) if name in metadata else None
-        if isinstance(values, list) and all(isinstance(value, str) for value in values):
-            result[name] = texts(values, name)
+        with safe_open(str(path), "pt") as file:
+            metadata, names = file.metadata() or {}, file.keys()
+            values: dict[str, Any] = {name: file.get_tensor(name) for name in names}
+        for name in {"sample_ids", "classes", "domain", "group"} & metadata.keys():
+            values[name] = parse_json(metadata[name], name)
+    tables = _tables(values, path)
     if "provenance" in metadata:
-        result["provenance"] = np.array(metadata["provenance"])
-    return result
-
-
-def _slice_table(file: Any, name: str, kind: str) -> Any:
-    if kind not in _TYPES:
-        raise UserError(f"tensor {name!r} is {kind}; save it as float32 or as integers.")
-    part, dtype = file.get_slice(name), np.dtype(_TYPES[kind])
-
-    def take(first: int, end: int) -> Array:
-        rows = part[first:end]
-        return np.asarray(rows.float() if kind == "BF16" else rows)
-
-    table = SlicedTable(tuple(part.get_shape()), dtype, take)
-    return table if table.ndim > 1 else table[:] if table.ndim else np.zeros(())
-
-
-# --- torch.save: a dictionary of tensors, or one tensor ---
-
-
-REMEDY = "save a dictionary of tensors with torch.save, and no other objects"
+        tables["provenance"] = np.array(metadata["provenance"])
+    return tables
 
 
 def read_torch(path: Path) -> Mapping[str, Any]:
-    """Return the tensors, and lists of texts or numbers, of a file; one tensor is `features`.
-
-    Tensors are mapped: they are never whole in memory. float64 and bfloat16 become float32.
-    """
-    loaded, size = load_torch_file.load(path, REMEDY), path.stat().st_size
-    values = loaded if isinstance(loaded, dict) else {"features": loaded}
-    tables = {
-        key: _tensor_table(value, f"{path}: {short(key)[1:-1]}", size)
-        for key, value in values.items()
-        if isinstance(key, str)
-    }
-    return {key: table for key, table in tables.items() if table is not None}
+    """Return the tensors, and lists of texts or numbers, of a file; one tensor is `features`."""
+    loaded = load_torch_file.load(path, REMEDY)
+    return _tables(loaded if isinstance(loaded, dict) else {"features": loaded}, path)
 
 
-def _tensor_table(value: Any, where: str, size: int) -> Any:
-    """A table or column; None for what is neither."""
+def _tables(values: Mapping[Any, Any], path: Path) -> dict[str, Array]:
+    """Return what is a tensor or a list of texts or numbers as arrays; bfloat16 becomes float32."""
     import torch
 
-    if isinstance(value, list) and value and {type(x) for x in value} in ({str}, {int}):
-        return texts(value, where) if isinstance(value[0], str) else np.array(value)
-    if not isinstance(value, torch.Tensor):
-        return None
-    dtype = str(value.dtype).removeprefix("torch.").replace("bfloat16", "float32")
-    if not hasattr(np, dtype) or value.is_complex():
-        raise UserError(f"{where} is no table of numbers but {value.dtype}; save it as float32.")
-    declared = max(len(value) if value.ndim else 0, math.prod(value.shape) * value.element_size())
+    tables, size = {}, path.stat().st_size
+    for key, value in values.items():
+        where = f"{path}: {short(key)[1:-1]}"
+        if isinstance(value, list) and value and {type(x) for x in value} in ({str}, {int}):
+            tables[key] = texts(value, where) if isinstance(value[0], str) else np.array(value)
+        elif isinstance(key, str) and isinstance(value, torch.Tensor):
+            tables[key] = _array(value, where, size)
+    return tables
+
+
+def _array(tensor: Any, where: str, size: int) -> Array:
+    """A tensor as an array, which is mapped where the tensor is."""
+    brain = str(tensor.dtype) == "torch.bfloat16"
+    known = brain or hasattr(np, str(tensor.dtype).removeprefix("torch."))
+    if not known or tensor.is_complex():
+        raise UserError(f"{where} is no table of numbers but {tensor.dtype}; save it as float32.")
+    rows = len(tensor) if tensor.ndim else 0
+    declared = max(rows, math.prod(tensor.shape) * tensor.element_size())
     if declared > size:
         raise UserError(
             f"{where} declares {declared:,} bytes of values in a file of {size:,}; save it again "
             "with .contiguous()."
         )
-    tensor = value.detach()
-
-    def take(first: int, end: int) -> Array:
-        rows = tensor[first:end]
-        wide = rows.is_floating_point() and rows.dtype != torch.float16
-        out: Array = (rows.float() if wide else rows).numpy()
-        return out
-
-    if tensor.ndim < 2:
-        return take(0, len(tensor)).copy() if tensor.ndim else None
-    return SlicedTable(tuple(tensor.shape), take(0, 0).dtype, take)
+    array: Array = (tensor.float() if brain else tensor).detach().numpy()
+    return array
