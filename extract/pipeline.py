@@ -27,7 +27,7 @@ from embedbench.files.output_path import Target, check_target
 from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
-from embedbench.files.train_test_split import describe_lopsided, split_again
+from embedbench.files.train_test_split import describe_lopsided
 from embedbench.networks.paper_networks import known_weights
 from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify, Progress
@@ -138,7 +138,7 @@ def finish(
     )
     digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
     pairs = across(digests.reshape(-1, 16), ids, samples.split)
-    for remark in _remarks(source, samples, rule, pairs, skipped, partial.path):
+    for remark in _remarks(source, samples, rule, pairs, skipped):
         notify(remark)
     provenance = {
         "backbone": workers.facts["backbone"],
@@ -166,7 +166,6 @@ def _remarks(
     rule: Mapping[str, Any],
     pairs: Sequence[tuple[str, str]],
     skipped: Sequence[Sequence[str]],
-    path: Path,
 ) -> Iterator[str]:
     """Yield sentences on samples with the same content, samples left out, and a lopsided split."""
     if pairs:
@@ -175,8 +174,7 @@ def _remarks(
         yield (
             f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
         )
-    remedy = split_again(path, rule) if "group" in rule else ""
-    if remark := describe_lopsided(samples.split, samples.labels, samples.classes, rule, remedy):
+    if remark := describe_lopsided(samples.split, samples.labels, samples.classes, rule):
         yield remark
 
 

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,24 +96,16 @@ class Samples:
         self._check_ids()
 
     def _check_ids(self) -> None:
-        seen: dict[str, int] = {}
         ids = self.ids.tolist()
         if len(set(ids)) == len(ids):
             return
-        for row, name in enumerate(ids):
-            first = seen.setdefault(name, row)
-            if first == row:
-                continue
-            splits = SPLITS[self.split[first]], SPLITS[self.split[row]]
-            if splits[0] != splits[1]:
-                raise UserError(
-                    f"sample {name!r} is in {splits[0]} (row {first}) and in {splits[1]} "
-                    f"(row {row}); keep each sample in one split."
-                )
-            raise UserError(
-                f"sample id {name!r} is in rows {first} and {row}; "
-                "give every sample an id of its own."
-            )
+        ((name, _),) = Counter(ids).most_common(1)
+        where = " and in ".join(
+            f"{SPLITS[self.split[row]]} (row {row})" for row in np.flatnonzero(self.ids == name)[:2]
+        )
+        raise UserError(
+            f"sample {name!r} is in {where}; give every sample an id of its own, in one split."
+        )
 
     def _check_hierarchy(self) -> None:
         n = len(self.classes)
@@ -167,30 +159,26 @@ def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_by_sample(
-    path: Path,
-    ids: Sequence[str],
-    lines: Iterable[tuple[int, list[str]]],
-    check: Callable[[str, list[str]], None],
-    lacks: str = "has no line",
+    path: Path, ids: Sequence[str], lines: Iterable[tuple[int, list[str]]], head: Sequence[str]
 ) -> list[list[str]]:
     """Return the fields behind each sample's id; each of (N,) `ids` must have one line.
 
-    `check` refuses the fields of a line, whose place it takes in words.
+    `head` names the fields of a line, none of which is empty.
     """
     values: dict[str, list[str]] = {}
     known = set(ids)
     for number, fields in lines:
         where, name = f"{path}, line {number}", fields[0]
-        check(where, fields)
-        if name not in known:
-            raise UserError(f"{where}: no sample {short(name)} in the source; remove the line.")
-        if name in values:
-            raise UserError(f"{where}: sample {short(name)} is listed twice; keep one line.")
+        if len(fields) != len(head) or not all(fields):
+            raise UserError(f"{where}: expected {','.join(head)}, not {short(fields)}.")
+        if name not in known or name in values:
+            problem = "is listed twice" if name in values else "is not in the source"
+            raise UserError(f"{where}: sample {short(name)} {problem}; remove the line.")
         values[name] = fields[1:]
     missing = [name for name in ids if name not in values]
     if missing:
         raise UserError(
-            f"{path} {lacks} for {len(missing)} of {len(ids)} samples, the first "
+            f"{path} has no line for {len(missing)} of {len(ids)} samples, the first "
             f"{short(missing[0])}; add them."
         )
     return [values[name] for name in ids]
@@ -231,32 +219,20 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
 
     The first line is `sample_id` and any of `domain`, `group` and `time`.
     """
-    if not path.is_file():
-        raise UserError(f"there is no file {path} for --columns; give a CSV file.")
     lines = read_lines(path)
     _, head = next(lines, (0, [""]))
     head = [name.strip() for name in head]
     names = head[1:]
-    if head[0] != "sample_id" or not names:
+    repeated = len(set(names)) < len(names)
+    if head[0] != "sample_id" or not names or repeated or {*names} - {*hdf5_layout.COLUMNS}:
         raise UserError(
             f"{path} begins with {short(','.join(head))}; expected a first line such as "
-            f"sample_id,{','.join(hdf5_layout.COLUMNS)}."
+            f"sample_id,{','.join(hdf5_layout.COLUMNS)}, each column once."
         )
-    for name in names:
-        if name not in hdf5_layout.COLUMNS:
-            raise unknown(f"column in the first line of {path}:", name, hdf5_layout.COLUMNS)
-    if len(set(names)) < len(names):
-        raise UserError(f"{path} names a column twice in its first line; keep one of each.")
-
-    def check(where: str, fields: list[str]) -> None:
-        if len(fields) != len(head) or not all(fields[1:]):
-            raise UserError(f"{where}: expected a value for each of {','.join(head)}.")
-        time = dict(zip(head, fields, strict=True)).get("time", "0")
-        if not is_finite_number(time):
-            raise UserError(f"{where}: time {short(time)} is not a finite number; correct it.")
-
-    rows = read_by_sample(path, ids, lines, check)
+    rows = read_by_sample(path, ids, lines, head)
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    if wrong := [time for time in table.get("time", ()) if not is_finite_number(time)]:
+        raise UserError(f"{path}: time {short(wrong[0])} is not a finite number; correct it.")
     return {
         name: hdf5_layout.texts(column, f"{path}: {name}")
         if hdf5_layout.COLUMNS[name] == "S"

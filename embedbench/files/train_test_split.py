@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Bools, Bytes, Ints
+from embedbench.array_types import Bytes, Ints
 from embedbench.errors import UserError, short
 
 from .sample_metadata import SPLITS, TEST, TRAIN, read_by_sample, read_lines
@@ -153,14 +152,11 @@ def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
             f"--split {path} is neither a fraction such as 0.3 nor a list file that exists; "
             "give one of the two."
         )
-
-    def check(where: str, fields: list[str]) -> None:
-        if len(fields) != 2 or fields[1].strip() not in SPLITS:
-            raise UserError(f"{where}: expected sample_id,train|val|test, not {short(fields)}.")
-
     lines = [(n, line) for n, line in read_lines(path) if (n, line[:2]) != (1, HEAD)]
-    rows = read_by_sample(path, ids, lines, check, "lists no split")
-    return np.array([SPLITS.index(split.strip()) for (split,) in rows], dtype=np.uint8)
+    names = [split.strip() for (split,) in read_by_sample(path, ids, lines, HEAD)]
+    if wrong := set(names) - set(SPLITS):
+        raise UserError(f"{path}: expected train, val or test, not {short(min(wrong))}.")
+    return np.array([SPLITS.index(name) for name in names], dtype=np.uint8)
 
 
 # --- splits in which every class keeps its share ---
@@ -168,7 +164,6 @@ def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
 
 ROUNDS = 20  # most passes over the groups
 LEAST = 1e-9  # gains below it are rounding
-FAR = 0.5  # a share is far from f if it differs by more than half of min(f, 1 - f)
 
 
 def stratify_groups(groups: Sequence[str], test_fraction: float, labels: Ints) -> Bytes:
@@ -213,57 +208,25 @@ def _cost(have: int, n: int, fraction: float) -> float:
 
 
 def describe_lopsided(
-    split: Bytes,
-    labels: Ints,
-    classes: Sequence[str],
-    rule: Mapping[str, Any],
-    remedy: str = "--stratify keeps the shares of classes.",
+    split: Bytes, labels: Ints, classes: Sequence[str], rule: Mapping[str, Any]
 ) -> str:
-    """Return in words which classes lack a side, or a fair share of test; empty if none does.
+    """Return in words which classes lack training or test samples; empty if none does.
 
-    Classes without a sample do not count. `rule` says how the split was made, see `split_rule`, and
-    `remedy` what to do about a split by hash.
+    Classes without a sample do not count. `rule` says how the split was made, see `split_rule`.
     """
-    n, test, train = (
-        np.bincount(labels[rows], minlength=len(classes))
-        for rows in (split >= 0, split == TEST, split == TRAIN)
-    )
-    there, test_fraction = n > 0, rule.get("test_fraction")
-    no_train, no_test = there & (train == 0), there & (test == 0)
-    lacks = ((no_train, "no training samples"), (no_test, "no test samples"))
-    parts = [f"{_counted(mask, there, classes)} {lack}" for mask, lack in lacks if mask.any()]
-    if test_fraction is not None:
-        bound = FAR * min(test_fraction, 1 - test_fraction)
-        share = test / np.maximum(n, 1)
-        far = there & ~no_train & ~no_test & (abs(share - test_fraction) > bound)
-        far &= abs(test - test_fraction * n) >= 2  # fewer are no fault
-        if far.any():
-            worst = int(np.argmax(np.where(far, abs(share - test_fraction), -1)))
-            parts.append(
-                f"{_counted(far, there, classes)} a share of test samples far from "
-                f"{100 * test_fraction:g} % (of {classes[worst]!r}: {100 * share[worst]:.0f} %)"
-            )
-    said = f"the split is lopsided: {'; '.join(parts)}." if parts else ""
-    if parts and test_fraction is not None and "stratified" not in rule:
-        said += f" {remedy}"
-    return said
-
-
-def split_again(path: Path, rule: Mapping[str, Any]) -> str:
-    """Say how to split an extracted file anew, stratified, without its backbone; end by a command.
-
-    `rule` says how its split was made, see `split_rule`.
-    """
-    source, arrays = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".npz")))
-    out = shlex.quote(str(path.with_name(f"{path.stem}-stratified{path.suffix}")))
-    return (
-        f"Split again without extracting: embedbench export {source} --out {arrays} && "
-        f"embedbench import {arrays} --split {rule['test_fraction']:g} "
-        f"--group {shlex.quote(rule['group'])} --stratify --out {out}"
-    )
-
-
-def _counted(mask: Bools, there: Bools, classes: Sequence[str]) -> str:
-    first = classes[int(np.flatnonzero(mask)[0])]
-    verb = "has" if mask.sum() == 1 else "have"
-    return f"{mask.sum()} of {there.sum()} classes (first {first!r}) {verb}"
+    there = np.bincount(labels, minlength=len(classes)) > 0
+    parts = []
+    for name, number in (("training", TRAIN), ("test", TEST)):
+        lack = there & (np.bincount(labels[split == number], minlength=len(classes)) == 0)
+        if lack.any():
+            first = classes[int(lack.argmax())]
+            parts.append(f"{lack.sum()} of {there.sum()} classes lack {name} samples ({first!r})")
+    if not parts:
+        return ""
+    text = f"the split is lopsided: {'; '.join(parts)}."
+    if rule.get("rule") == "hash" and "stratified" not in rule:
+        text += (
+            " --stratify keeps the shares of classes; a file that is there is split again by "
+            "`embedbench export`, then `import` with --split, --group and --stratify."
+        )
+    return text

@@ -98,7 +98,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["import", "twice.npz", "--out", "new.h5"], "'s08'"),
     (
         ["import", "straddling.npz", "--out", "new.h5"],
-        "sample 's00' is in train (row 0) and in test (row 1); keep",
+        "sample 's00' is in train (row 0) and in test (row 1); give",
     ),
     (["import", "toy.npz", "--out", "new.h5", "--group", "speaker"], "'speaker'"),
     (["import", "toy.npz", "--out", "toy.h5"], "toy.h5 exists; choose another name"),

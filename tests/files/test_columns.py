@@ -119,15 +119,15 @@ def test_a_list_may_be_in_any_order(tmp_path: Path) -> None:
         ("", r"begins with ''; expected a first line such as sample_id,domain,group,time"),
         ("a,1\nb,2\n", "begins with 'a,1'; expected a first line"),
         ("sample_id\na\nb\n", "begins with 'sample_id'; expected"),
-        ("sample_id,domian\na,1\n", "unknown column in the first line .*Did you mean 'domain'"),
-        ("sample_id,time,time\na,1,1\n", "names a column twice"),
+        ("sample_id,domian\na,1\n", "expected a first line such as"),
+        ("sample_id,time,time\na,1,1\n", "each column once"),
         ("sample_id,time\na,1\n", "no line for 1 of 2 samples, the first 'b'; add them"),
-        ("sample_id,time\na,1\nb,2\nz,3\n", "line 4: no sample 'z'"),
+        ("sample_id,time\na,1\nb,2\nz,3\n", "line 4: sample 'z' is not in the source"),
         ("sample_id,time\na,1\na,2\nb,2\n", "line 3: sample 'a' is listed twice"),
-        ("sample_id,time\na,1\nb,noon\n", "line 3: time 'noon' is not a finite number"),
-        ("sample_id,time\na,inf\nb,1\n", "line 2: time 'inf' is not a finite number"),
-        ("sample_id,time,group\na,1\nb,1,1\n", "line 2: expected a value for each of sample_id,t"),
-        ("sample_id,time\na,\nb,1\n", "line 2: expected a value for each"),
+        ("sample_id,time\na,1\nb,noon\n", "time 'noon' is not a finite number"),
+        ("sample_id,time\na,inf\nb,1\n", "time 'inf' is not a finite number"),
+        ("sample_id,time,group\na,1\nb,1,1\n", "line 2: expected sample_id,time,group, not"),
+        ("sample_id,time\na,\nb,1\n", "line 2: expected sample_id,time, not"),
     ],
 )
 def test_lists_that_do_not_fit_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -135,7 +135,7 @@ def test_lists_that_do_not_fit_are_refused(tmp_path: Path, text: str, message: s
     path.write_text(text)
     with pytest.raises(UserError, match=message):
         read_list(path, ["a", "b"])
-    assert "for --columns" in refusal(read_list, tmp_path / "no.csv", ["a"])
+    assert "no.csv cannot be read" in refusal(read_list, tmp_path / "no.csv", ["a"])
 
 
 def test_a_list_replaces_columns_of_the_source(tmp_path: Path) -> None:

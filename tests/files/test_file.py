@@ -253,7 +253,7 @@ def test_a_sample_in_train_and_test_is_named() -> None:
     samples = make_samples(10)
     samples.ids[7] = samples.ids[2]
     samples.split[:] = 0
-    assert "is in rows 2 and 7" in refusal(samples.check)
+    assert "(row 2) and in" in refusal(samples.check)
     samples.split[7] = 2
     assert "in train (row 2) and in test (row 7)" in refusal(samples.check)
 

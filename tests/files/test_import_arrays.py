@@ -190,7 +190,7 @@ def test_broken_idx_files_are_named(tmp_path: Path, change: Any, message: str) -
         ({"split": np.arange(30)}, "split must hold 0"),
         ({"split": np.arange(30) / 1.0}, "split must hold 0"),
         ({"split": np.arange(30) % 3 - 1}, "split must hold 0"),
-        ({"ids": np.arange(30) // 2}, "is in rows 0 and 1"),
+        ({"ids": np.arange(30) // 2}, "is in train (row 0) and in train (row 1)"),
         ({"features": np.arange(30)[:, None]}, "not int64"),
         ({"features": np.full((30, 2), np.nan)}, "row 0 of features"),
         ({"names": np.array([object()])}, "save plain numeric and text arrays"),
@@ -203,7 +203,7 @@ def test_broken_idx_files_are_named(tmp_path: Path, change: Any, message: str) -
         ({"ids": np.array([b"a", b"\xff", b"c"])}, "'utf-8' codec"),
         ({"parents": np.array(-1)}, "parents is int64"),
         ({"layer/b": np.array(1.0)}, "layer/b is float64"),
-        ({"time": np.zeros((30, 2))}, "time is float32 of shape (30, 2); expected one value"),
+        ({"time": np.zeros((30, 2))}, "time is float64 of shape (30, 2); expected one value"),
         ({"time": np.zeros(31)}, "column 'time' is float64 of shape"),
     ],
 )
