@@ -28,7 +28,7 @@ _MOST_TEXT = 95 * 10**6  # bytes; safetensors' readers refuse a header of 100 MB
 
 def write_npz(file: EmbeddingFile, out: Path) -> Path:
     """Write an npz file, which `import` reads back without loss."""
-    arrays = _arrays(file) | {"provenance": np.array(_json(file.provenance))}
+    arrays: dict[str, Any] = {**_arrays(file), "provenance": np.array(_json(file.provenance))}
     with writing(out) as temporary, open(temporary, "wb") as target:
         np.savez(target, **arrays)
     return out
