@@ -25,7 +25,7 @@ from embedbench.extract.extraction_work import CPU_BATCH, CUDA_BATCH, CUDA_LANES
 from embedbench.extract.open_backbone import choose_device, open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source
-from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.networks.paper_networks import timm
 from embedbench.networks.published_weights import shipped_weights
 from embedbench.runs.cost_meter import Meter
@@ -174,7 +174,7 @@ def killed(bench: Bench) -> list[Figure]:
         if not out.exists():  # else it finished before the kill
             places.append(str(finish(start(out))))
             file = EmbeddingFile.open(out)
-            same += file.digests == expected and not file.damaged_rows()
+            same += file.digests == expected and not verify(file.path)
         out.unlink()
     what = "extraction killed with -9 and resumed: the same file as uninterrupted"
     note = f"resumed at image {', '.join(places)}"

@@ -6,15 +6,11 @@ docs/format.md describes them.
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
-import h5py
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
@@ -185,9 +181,13 @@ class EmbeddingFile:
             for first, end, checksum in integrity_checks.block_sums(file, table):
                 rows = integrity_checks.read_sound(file, table, first, end, checksum)
                 if rows is None:
-                    raise integrity_checks.damaged_error(self.path, [(table, first, end)])
-                if finite and (problem := _not_finite(first, rows)):
-                    raise self._unfit(table, problem)
+                    raise integrity_checks.damaged_error(self.path, table, first, end)
+                if finite and rows.dtype.kind == "f" and not np.isfinite(rows).all():
+                    row = first + int(np.argmin(np.isfinite(rows).all(axis=1)))
+                    raise UserError(
+                        f"{self.path}: {table} row {row} holds NaN or infinite values; extract the "
+                        "file again."
+                    )
                 yield first, rows
 
     def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> Float32s:
@@ -214,7 +214,9 @@ class EmbeddingFile:
         widths = [self.width(embedding), *(self.layers[name] for name in layers)]
         out = np.empty((self.shape[0], sum(widths)), dtype=np.float32)
         parts = np.split(out, np.cumsum(widths)[:-1], axis=1)  # views
-        self._fill(zip(tables, parts, strict=True))
+        for table, part in zip(tables, parts, strict=True):
+            for first, rows in self.blocks(table):
+                part[first : first + len(rows)] = rows
         return out
 
     def images(self) -> Bytes:
@@ -232,47 +234,7 @@ class EmbeddingFile:
                 f"{self.path} holds embeddings, and this takes images: make a file of them with "
                 "`embedbench extract SOURCE --backbone none --out FILE`."
             )
-        out = np.empty(self.shape, dtype=np.uint8)
-        self._fill([("features", out)])
-        return out
-
-    def _fill(self, targets: Iterable[tuple[str, Array]]) -> None:
-        """Read each named table into its array, and verify it."""
-        damage: list[tuple[str, int, int]] = []
-        with integrity_checks.open_embedding_file(self.path) as file, ThreadPoolExecutor(4) as pool:
-            for table, target in targets:
-                blocks = list(integrity_checks.block_sums(file, table))
-                problems = pool.map(partial(_place, file, table, target), blocks)
-                for (first, end, _), problem in zip(blocks, problems, strict=True):
-                    if problem is None:
-                        damage.append((table, first, end))
-                    elif problem:
-                        raise self._unfit(table, problem)
-        if damage:
-            raise integrity_checks.damaged_error(self.path, damage)
-
-    def _unfit(self, table: str, problem: str) -> UserError:
-        return UserError(f"{self.path}: {table} {problem}; extract the file again.")
-
-    def damaged_rows(self) -> list[tuple[str, int, int]]:
-        """Return (table, first row, row after the last) of every block with a wrong checksum."""
-        return integrity_checks.damaged_rows(self.path)
-
-
-def _place(file: h5py.File, table: str, target: Array, block: tuple[int, int, bytes]) -> str | None:
-    """Read a block into place; return what is wrong with its values, or ""; None: it is damaged."""
-    rows = integrity_checks.read_sound(file, table, *block)
-    if rows is None:
-        return None
-    target[block[0] : block[1]] = rows
-    return _not_finite(block[0], rows)
-
-
-def _not_finite(first: int, rows: Array) -> str:
-    """Which row of a block holds NaN or infinite values, in words; or ""."""
-    if rows.dtype.kind != "f" or (finite := np.isfinite(rows)).all():
-        return ""
-    return f"row {first + int(np.argmin(finite.all(axis=1)))} holds NaN or infinite values"
+        return np.concatenate([rows for _, rows in self.blocks("features")])
 
 
 # --- verification of everything ---
@@ -284,39 +246,30 @@ def verify(path: str | Path) -> list[str]:
     Returns
     -------
     list of str
-        One sentence for each run of damaged rows and for each other fault; empty if there is none.
+        One sentence for each damaged block of rows and each other fault; empty if there is none.
 
     Raises
     ------
     UserError
         There is no such file, or it is not an embedding file.
     """
-    path = Path(path)
+    path, sentences = Path(path), []
     try:
         file = EmbeddingFile.open(path)
     except DamagedFileError as error:
-        return [str(error), *_damage_sentences(path)]
-    sentences = _damage_sentences(path)
+        sentences.append(str(error))
+    try:
+        damage = integrity_checks.damaged_rows(path)
+    except UserError:  # the checksums cannot be read either
+        damage = []
+    sentences += [
+        f"rows {first} to {end - 1} of {table} do not match their checksums."
+        for table, first, end in damage
+    ]
     if sentences:
         return sentences
     for table in file.tables(list(file.layers)):
         for first, rows in file.blocks(table, finite=False):
             bad = first + np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
             sentences += [f"row {row} of {table} holds NaN or infinite values." for row in bad]
-    return sentences
-
-
-def _damage_sentences(path: Path) -> list[str]:
-    """Return one sentence for each run of neighbouring damaged blocks."""
-    try:
-        damage = integrity_checks.damaged_rows(path)
-    except UserError:  # the checksums cannot be read either
-        return []
-    sentences = []
-    runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // hdf5_layout.BLOCK - e[0]))
-    for (table, _), run in runs:
-        blocks = [block for _, block in run]
-        sentences.append(
-            f"rows {blocks[0][1]} to {blocks[-1][2] - 1} of {table} do not match their checksums."
-        )
     return sentences

@@ -2,13 +2,11 @@
 
 Every block is verified. Names are those of the embedding file: `features`, `layer/NAME`, `labels`,
 `split` (0 train, 1 val, 2 test), `sample_ids`, `classes`, `parents`, `provenance` (JSON text), and
-the optional columns `domain`, `group` and `time`. Parquet is written block by block; the others
-need the memory of the features.
+the optional columns `domain`, `group` and `time`. The features must fit in memory.
 """
 
 import json
 import os
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +52,8 @@ def write_safetensors(file: EmbeddingFile, out: Path) -> Path:
 
 def _arrays(file: EmbeddingFile) -> dict[str, Array]:
     """Everything in a file but its provenance."""
-    tables = {t: np.concatenate([rows for _, rows in file.blocks(t)]) for t in _tables(file)}
     return {
-        **{_name(table): rows for table, rows in tables.items()},
+        **_feature_arrays(file),
         "labels": file.labels,
         "split": file.split,
         "sample_ids": file.sample_ids,
@@ -89,6 +86,7 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
     leaves = list(file.classes[: file.samples.n_leaves])
     named = {"info": {"features": {"labels": {"names": leaves, "_type": "ClassLabel"}}}}
     metadata = {"embedbench": _json(about), "huggingface": _json(named)}
+    rows = np.full(len(file.labels), True) if split is None else file.split == split
     columns = {
         "labels": file.labels.astype(np.int64),
         "class": np.array(file.classes)[file.labels],
@@ -96,32 +94,24 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
         "sample_ids": file.sample_ids,
         **file.columns,
     }
-    tables, writer = _tables(file), None
-    with writing(out) as temporary, ExitStack() as stack:
-        for parts in zip(*(file.blocks(table) for table in tables), strict=True):
-            first, n = parts[0][0], len(parts[0][1])
-            kept = np.full(n, split is None) | (file.split[first : first + n] == split)
-            cells: dict[str, Any] = {
-                _name(table): pa.FixedSizeListArray.from_arrays(
-                    pa.array(rows[kept].reshape(-1)), rows.shape[1]
-                )
-                for table, (_, rows) in zip(tables, parts, strict=True)
-            }
-            cells |= {name: pa.array(v[first : first + n][kept]) for name, v in columns.items()}
-            block = pa.table(cells).replace_schema_metadata(metadata)
-            if writer is None:
-                writer = stack.enter_context(parquet.ParquetWriter(temporary, block.schema))
-            if kept.any():
-                writer.write_table(block)
+    cells = {
+        name: pa.FixedSizeListArray.from_arrays(pa.array(x[rows].reshape(-1)), x.shape[1])
+        for name, x in _feature_arrays(file).items()
+    }
+    cells |= {name: pa.array(values[rows]) for name, values in columns.items()}
+    with writing(out) as temporary:
+        made = pa.table(cells).replace_schema_metadata(metadata)
+        parquet.write_table(made, temporary, row_group_size=hdf5_layout.BLOCK)
     return out
 
 
-def _tables(file: EmbeddingFile) -> list[str]:
-    return file.tables(list(file.layers))
-
-
-def _name(table: str) -> str:
-    return table.replace("layers/", "layer/")
+def _feature_arrays(file: EmbeddingFile) -> dict[str, Array]:
+    """Read and verify all feature tables, as they are stored."""
+    tables = file.tables(list(file.layers))
+    return {
+        table.replace("layers/", "layer/"): np.concatenate([x for _, x in file.blocks(table)])
+        for table in tables
+    }
 
 
 def _json(value: Any) -> str:

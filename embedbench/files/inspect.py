@@ -17,7 +17,6 @@ from .provenance import list_some, read_weights_entry
 from .sample_metadata import SPLITS
 
 NORM_ROWS = 1024  # rows whose norms a card reads
-_RUNS = 4  # read as this many runs of consecutive rows, so that large files are quick
 
 
 @dataclass(frozen=True)
@@ -40,10 +39,9 @@ class PerClass(JsonRecord):
 
 @dataclass(frozen=True)
 class Norms(JsonRecord):
-    """Euclidean norms of `rows` rows, which are `runs` runs of consecutive ones."""
+    """Euclidean norms of the first `rows` rows."""
 
     rows: int
-    runs: int
     min: float
     mean: float
     max: float
@@ -125,28 +123,22 @@ def card(file: EmbeddingFile) -> Card:
         classes=ClassCounts(leaves, len(samples.classes) - leaves),
         per_class=per_class,
         class_counts={name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
-        norms=_norms(file),
+        norms=_norms(file, NORM_ROWS),
         digests=dict(file.digests),
         provenance=dict(file.provenance),
         columns={name: column_words(values) for name, values in file.columns.items()} or None,
     )
 
 
-def _norms(file: EmbeddingFile) -> Norms:
-    """Return the Euclidean norms of evenly spaced runs of rows, not verified."""
-    n, length = file.shape[0], NORM_ROWS // _RUNS
-    if n <= NORM_ROWS:
-        runs = [(0, n)]
-    else:
-        starts = np.linspace(0, n - length, _RUNS).astype(int).tolist()
-        runs = [(start, start + length) for start in starts]
+def _norms(file: EmbeddingFile, most: int) -> Norms:
+    """Return the Euclidean norms of the first rows, not verified."""
     with (
         integrity_checks.open_embedding_file(file.path) as stored,
         np.errstate(all="ignore"),
     ):  # damaged rows may be any
-        rows = np.concatenate([stored["features"][a:b] for a, b in runs]).astype(np.float64)
+        rows = stored["features"][:most].astype(np.float64)
         norms = np.linalg.norm(rows.reshape(len(rows), file.width()), axis=1)
-    return Norms(len(rows), len(runs), float(norms.min()), float(norms.mean()), float(norms.max()))
+    return Norms(len(rows), float(norms.min()), float(norms.mean()), float(norms.max()))
 
 
 def card_text(card: Card) -> str:
@@ -166,7 +158,7 @@ def card_text(card: Card) -> str:
         empty = f"; {counts.empty} classes have none" if counts.empty else ""
         lines.append(("" if i else "per class", text + empty))
     norms = card.norms
-    rows = "all rows" if norms.rows == n else f"{norms.rows} rows in {norms.runs} runs"
+    rows = "all rows" if norms.rows == n else f"the first {norms.rows} rows"
     values = f"min {norms.min:.4g}, mean {norms.mean:.4g}, max {norms.max:.4g}"
     lines.append(("norms", f"{values} ({rows})"))
     lines += list((card.columns or {}).items())

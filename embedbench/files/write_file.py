@@ -33,7 +33,6 @@ def assemble(
     chunks: Iterable[Mapping[str, Array]],
     *,
     columns: Mapping[str, Array] | None = None,
-    compress: bool = False,
 ) -> None:
     """Write a complete file from chunks of consecutive rows; each chunk holds every feature table.
 
@@ -59,7 +58,7 @@ def assemble(
         file.create_group("layers")
         sums = file.create_group("checksums")
         sums.create_group("layers")
-        tables = _write_features(file, samples, chunks, compress=compress)
+        tables = _write_features(file, samples, chunks)
         kind = hdf5_layout.find_kind(file["features"].dtype, file["features"].shape)
         assert kind is not None
         if kind == hdf5_layout.PIXELS and len(tables) > 1:
@@ -109,7 +108,7 @@ def check_rows(table: str, rows: Array, first: int, ids: Sequence[str] | Strings
 
 
 def _write_features(
-    file: h5py.File, samples: Samples, chunks: Iterable[Mapping[str, Array]], *, compress: bool
+    file: h5py.File, samples: Samples, chunks: Iterable[Mapping[str, Array]]
 ) -> list[str]:
     """Write all feature tables, and their checksums; return their names."""
     n = len(samples.ids)
@@ -118,7 +117,10 @@ def _write_features(
         for name, rows in chunk.items():
             first = filled.get(name, 0)
             check_rows(name, rows, first, samples.ids)
-            table = file[name] if name in filled else _create_table(file, name, rows, n, compress)
+            if name not in filled:
+                dtype = hdf5_layout.FEATURE_TYPES[rows.dtype.name]
+                file.create_dataset(name, (n, *rows.shape[1:]), dtype)
+            table = file[name]
             end = filled[name] = first + len(rows)
             if rows.shape[1:] != table.shape[1:] or rows.dtype != table.dtype or end > n:
                 raise UserError(
@@ -133,16 +135,6 @@ def _write_features(
             raise UserError(f"{name} has {count} rows for {n} sample ids; give one row per sample.")
         _write_sums(file, name)
     return list(filled)
-
-
-def _create_table(file: h5py.File, name: str, rows: Array, n: int, compress: bool) -> h5py.Dataset:
-    """Make a feature table of n rows like the given ones."""
-    storage: dict[str, Any] = {}
-    if compress:
-        chunks = (min(n, hdf5_layout.BLOCK), *rows.shape[1:])
-        storage = {"chunks": chunks, "compression": "gzip", "compression_opts": 2, "shuffle": True}
-    dtype = hdf5_layout.FEATURE_TYPES[rows.dtype.name]
-    return file.create_dataset(name, (n, *rows.shape[1:]), dtype, **storage)
 
 
 def _write_samples(file: h5py.File, samples: Samples) -> None:
@@ -196,7 +188,6 @@ def write_file(
     layers: Mapping[str, Array] | None = None,
     columns: Mapping[str, Array] | None = None,
     overwrite: bool = False,
-    compress: bool = False,
 ) -> EmbeddingFile:
     """Write an embedding file under a temporary name, and rename it when it is complete.
 
@@ -215,8 +206,6 @@ def write_file(
     columns : mapping or None
         Optional values (N,) by name: `domain` and `group`, texts; `time`, seconds or a frame
         number.
-    compress : bool
-        Store features with gzip; it pays for pixels, not for embeddings.
 
     Raises
     ------
@@ -228,7 +217,7 @@ def write_file(
     tables = {"features": features, **{f"layers/{k}": v for k, v in (layers or {}).items()}}
     chunks = _chunks(tables, len(samples.ids))
     with writing(path) as temporary:
-        assemble(temporary, samples, provenance, chunks, columns=columns, compress=compress)
+        assemble(temporary, samples, provenance, chunks, columns=columns)
     safe_hdf5.trust(path)
     return EmbeddingFile.open(path)
 

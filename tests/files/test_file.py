@@ -25,6 +25,7 @@ from file_helpers import (
 )
 
 from embedbench.errors import DamagedFileError, UserError
+from embedbench.files import integrity_checks
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
@@ -60,7 +61,7 @@ def test_what_was_written_comes_back(tmp_path: Path, n: int, dtype: type, compre
     np.testing.assert_array_equal(file.read(), features)
     blocks = [rows for _, rows in file.blocks("features")]
     np.testing.assert_array_equal(np.vstack(blocks), features)
-    assert file.damaged_rows() == []
+    assert integrity_checks.damaged_rows(file.path) == []
 
 
 def test_plain_h5py_reads_it(path: Path) -> None:
@@ -95,7 +96,7 @@ def test_digests_cover_what_they_say_and_no_more(tmp_path: Path) -> None:
         features = make_features(n)
         if bit is not None:
             features.view(np.uint8)[200, 1] ^= 1 << bit
-        options: dict[str, Any] = {"layers": layers, "overwrite": True, "compress": True}
+        options: dict[str, Any] = {"layers": layers, "overwrite": True}
         out = write_file(tmp_path / "b.h5", samples or one, features, made, **options)
         return {key for key in base.digests if out.digests[key] != base.digests[key]}
 
@@ -124,7 +125,7 @@ def test_damage_names_the_block_of_rows(path: Path, table: str, row: int) -> Non
     first = row // 1024 * 1024
     end = min(first + 1024, 2500)
     file = EmbeddingFile.open(path)
-    assert file.damaged_rows() == [(table, first, end)]
+    assert integrity_checks.damaged_rows(file.path) == [(table, first, end)]
     for read in (lambda: file.read(["block-8"]), lambda: list(file.blocks(table))):
         with pytest.raises(DamagedFileError, match=f"rows {first}-{end - 1} of {table}"):
             read()
@@ -168,11 +169,9 @@ def test_what_is_no_embedding_file_is_refused(tmp_path: Path) -> None:
     text.write_text("hello")
     with h5py.File(other, "w") as file:
         file["x"] = [1]
-    (tmp_path / ".b.h5.partial").mkdir()
     cases = {
         tmp_path: "a directory, not a regular file",
-        tmp_path / "none.h5": "make it with `embedbench extract`",
-        tmp_path / "b.h5": "run the same extract again",
+        tmp_path / "none.h5": "make it with `embedbench import`",
         text: "not an HDF5 file",
         other: "not an embedding file",
     }
@@ -291,4 +290,4 @@ def test_the_golden_file_loads_for_ever() -> None:
         "recipe": "ac5eb1f52350853aa0e9e1973fcdad4b7e1faa304e64c1906a6fdecd4c622fca",
         "content": "5011a203319d84cc4b3e5131ec7f109be606f75ab940ebdff336fe135ae1dad9",
     }
-    assert file.damaged_rows() == []
+    assert integrity_checks.damaged_rows(file.path) == []

@@ -63,10 +63,25 @@ def make_columns(n: int = 30) -> dict[str, NDArray[Any]]:
     }
 
 
-def written(path: Path, n: int = 2500, features: Any = None, **more: Any) -> EmbeddingFile:
+def written(
+    path: Path, n: int = 2500, features: Any = None, *, compress: bool = False, **more: Any
+) -> EmbeddingFile:
     """Write a file of ``make_samples(n)``, and of ``make_features(n)`` where none are given."""
     features = make_features(n) if features is None else features
-    return write_file(path, make_samples(n), features, PROVENANCE, **more)
+    file = write_file(path, make_samples(n), features, PROVENANCE, **more)
+    if compress:
+        compress_tables(path)
+    return file
+
+
+def compress_tables(path: Path) -> None:
+    """Store features and layers in chunks, with gzip and shuffle, as other writers may."""
+    with h5py.File(path, "r+") as file:
+        for name in ("features", *(f"layers/{name}" for name in file["layers"])):
+            rows = file[name][()]
+            del file[name]
+            chunks = (min(len(rows), 1024), *rows.shape[1:])
+            file.create_dataset(name, data=rows, chunks=chunks, compression="gzip", shuffle=True)
 
 
 def refusal(call: Callable[..., object], *args: Any, **options: Any) -> str:
