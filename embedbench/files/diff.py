@@ -174,10 +174,9 @@ def diff_text(diff: Diff) -> str:
 
 def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
     """Return the rows of the shared samples in a and in b, (M,) each, in the order of `a`."""
-    row_of = {name: row for row, name in enumerate(b.ids.tolist())}
-    pairs = [(row, row_of[name]) for row, name in enumerate(a.ids.tolist()) if name in row_of]
-    rows = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    return rows[:, 0], rows[:, 1]
+    _, rows_a, rows_b = np.intersect1d(a.ids, b.ids, assume_unique=True, return_indices=True)
+    order = np.argsort(rows_a)
+    return rows_a[order], rows_b[order]
 
 
 def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> dict[str, Any]:

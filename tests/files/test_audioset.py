@@ -18,7 +18,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats import audioset as reader
 from embedbench.files.formats import tfrecord
 from embedbench.files.formats.audioset import Ontology, choose_classes, count_clips, read_ontology
-from embedbench.files.formats.tfrecord import records, records_at, sequence_example
+from embedbench.files.formats.tfrecord import records, sequence_example
 from embedbench.files.import_features import import_file
 from embedbench.files.sample_metadata import TEST, TRAIN
 
@@ -353,7 +353,7 @@ BAD = {
     "unknown label": (recorded(clip("abc", [0, 6])), "00.tfrecord: clip abc has label 6"),
     "other frames": (recorded(clip("abc", [0], [bytes(64)] * 10)), "frames that are not of 128"),
     "no video": (recorded(part(1, entries({"x": bytes_feature(b"y")}))), "KeyError: 'video_id'"),
-    "no message": (recorded(b"\x0a\xff"), r"at byte \d+ is none of .* no SequenceExample"),
+    "no message": (recorded(b"\x0a\xff"), "is none of .* no SequenceExample"),
     "damage": (replaced("bal_train/00.tfrecord", bytes(12) + b"text"), "match its checksum"),
 }
 
@@ -386,20 +386,13 @@ def test_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack
     monkeypatch.setitem(sys.modules, package, None)
     uncached = tfrecord._sequence_example.__wrapped__
     monkeypatch.setattr(tfrecord, "_sequence_example", uncached)
-    said = refusal(lambda: sequence_example(next(records([path])).data))
+    said = refusal(lambda: sequence_example(next(records(path))))
     assert "pip install 'embedbench-cl[audioset]'" in said
 
 
-def test_records_come_in_order_and_from_their_places(tmp_path: Path) -> None:
-    held = {"a": [b"one", b"", b"three" * 60], "empty": [], "b": [b"4", b"five"]}
-    paths = [write_records(tmp_path / name, texts) for name, texts in held.items()]
-    result = list(records(paths))
-    assert [(r.path.name, r.data) for r in result] == [
-        (name, text) for name, texts in held.items() for text in texts
-    ]
-    assert [r.offset for r in result] == [0, 19, 35, 0, 17]  # 16 bytes beside each one's data
-    places = [(result[i].path, result[i].offset) for i in (4, 2, 0)]
-    assert [r.data for r in records_at(places)] == [b"five", b"three" * 60, b"one"]
+def test_records_come_in_order(tmp_path: Path) -> None:
+    for held in ([b"one", b"", b"three" * 60], []):
+        assert list(records(write_records(tmp_path / "a", held))) == held
 
 
 def test_every_wrong_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
@@ -407,7 +400,7 @@ def test_every_wrong_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
 
     def read(data: bytes) -> list[bytes]:
         path.write_bytes(data)
-        return [record.data for record in records([path])]
+        return list(records(path))
 
     assert read(whole) == [b"first one", b"second"]
     assert read(whole[:25]) == [b"first one"]

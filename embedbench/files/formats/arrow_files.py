@@ -16,7 +16,7 @@ from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, import_extra, unknown
 from embedbench.files.hdf5_layout import texts
 from embedbench.files.sample_metadata import SPLIT_NAMES
-from embedbench.storage.regular_files import explain_errors, open_regular, read_text
+from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
 BATCH = 1024  # rows that are read at once
@@ -214,37 +214,23 @@ def _parquet_part(path: Path, *, named: bool) -> ArrowPart:
 
 def is_saved_data_set(path: Path) -> bool:
     """Whether a folder is a saved data set, or a saved dictionary of splits."""
-    return (path / "dataset_dict.json").is_file() or (path / "state.json").is_file()
+    return bool(_arrow_files(path))
+
+
+def _arrow_files(path: Path) -> list[Path]:
+    return sorted([*path.glob("data*.arrow"), *path.glob("*/data*.arrow")])
 
 
 def read_saved_data_set(path: Path) -> Mapping[str, Any]:
-    """Return the columns of a saved data set, or of all its splits, named train, val or test."""
+    """Return the columns of a saved data set, or of its folders train, val and test."""
     import_extra("pyarrow", "parquet", str(path))
-    if not (path / "dataset_dict.json").is_file():
-        return Columns(_saved_parts(path, None))
     parts = []
-    for name in _listed(path / "dataset_dict.json", "splits"):
-        if split_from_name(name) is None:
-            raise unknown(f"split of {path}", name, SPLIT_NAMES)
-        parts += _saved_parts(path / name, split_from_name(name))
+    for file in _arrow_files(path):
+        split = None if file.parent == path else split_from_name(file.parent.name)
+        if split is None and file.parent != path:
+            raise unknown(f"split of {path}", file.parent.name, SPLIT_NAMES)
+        parts.append(_stream_part(file, split))
     return Columns(parts)
-
-
-def _saved_parts(path: Path, split: int | None) -> list[ArrowPart]:
-    names = _listed(path / "state.json", "_data_files")
-    return [_stream_part(path / name, split) for name in names]
-
-
-def _listed(path: Path, key: str) -> list[str]:
-    """Names of files or folders beside a JSON file that lists them; they lead nowhere else."""
-    try:
-        listed = parse_json(read_text(path), str(path))[key]
-        names = [item if isinstance(item, str) else str(item["filename"]) for item in listed]
-    except (UserError, KeyError, TypeError):
-        names = []
-    if not names or any(name in ("", ".", "..") or "/" in name for name in names):
-        raise UserError(f"{path} names no {key} of its folder; save the data set again.")
-    return names
 
 
 def _stream_part(path: Path, split: int | None) -> ArrowPart:

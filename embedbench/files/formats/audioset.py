@@ -39,7 +39,7 @@ from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.storage.regular_files import read_text
 from embedbench.system.callback_types import Progress
 
-from .tfrecord import Record, records, records_at, sequence_example
+from .tfrecord import records, sequence_example
 
 PARTS = ("eval", "bal_train", "unbal_train")
 FRAMES, WIDTH = 10, 128
@@ -73,10 +73,8 @@ def dequantise(frames: Bytes) -> Float32s:
 
 
 class _Clip(NamedTuple):
-    """A clip of at least ten frames: its record, and what is in it."""
+    """A clip of at least ten frames."""
 
-    path: Path
-    offset: int
     video: str
     labels: tuple[int, ...]
     is_eval: bool
@@ -87,7 +85,7 @@ def read_audioset(
 ) -> tuple[Samples, Float32s, dict[str, Any]]:
     """Read the clips of the 100 classes that the rule selects.
 
-    Records are read twice: all of them for their labels, then the selected ones for their frames.
+    Records are read twice: for their labels, then for the frames of the selected ones.
 
     Parameters
     ----------
@@ -103,7 +101,8 @@ def read_audioset(
         The samples, named by their video ids; their (N, 1280) features; and their provenance.
     """
     ontology, files = read_ontology(directory), _files(directory)
-    clips, short = _scan(files, ontology, progress)
+    paths = [(path, part == "eval") for part in PARTS for path in files[part]]
+    clips, short = _scan(paths, ontology, progress)
     n = Counter((clip.labels, clip.is_eval) for clip in clips)
     counts = count_clips(ontology, {labels: (n[labels, False], n[labels, True]) for labels, _ in n})
     taken = choose_classes(ontology, counts, N_CLASSES)
@@ -124,19 +123,18 @@ def read_audioset(
         "files": {part: len(members) for part, members in files.items()},
         "left_out": {"short": short},
     }
-    return samples, dequantise(_frames(selected)), _provenance(selection)
+    features = dequantise(_frames(selected, [path for path, _ in paths]))
+    return samples, features, _provenance(selection)
 
 
 def _scan(
-    files: Mapping[str, Sequence[Path]], ontology: Ontology, progress: Progress
+    paths: Sequence[tuple[Path, bool]], ontology: Ontology, progress: Progress
 ) -> tuple[list[_Clip], int]:
     """Read the labels of every record; return the clips, and how many were too short."""
     clips, short = [], 0
-    paths = [(path, part == "eval") for part in PARTS for path in files[part]]
     for number, (path, is_eval) in enumerate(paths):
         progress(number, len(paths))
-        for record in records([path]):
-            video, labels, frames = _parse(record)
+        for video, labels, frames in map(_parse, records(path)):
             if strange := set(labels) - ontology.ids.keys():
                 raise UserError(
                     f"{path}: clip {video} has label {min(strange)}, which {LABELS} does not have; "
@@ -145,15 +143,15 @@ def _scan(
             if len(frames) < FRAMES:
                 short += 1
             else:
-                clips.append(_Clip(path, record.offset, video, labels, is_eval))
+                clips.append(_Clip(video, labels, is_eval))
     progress(len(paths), len(paths))
     return clips, short
 
 
-def _parse(record: Record) -> tuple[str, tuple[int, ...], list[bytes]]:
+def _parse(record: bytes) -> tuple[str, tuple[int, ...], list[bytes]]:
     """Return video id, labels and frames of a record."""
     try:
-        context, lists = sequence_example(record.data)
+        context, lists = sequence_example(record)
         video = context["video_id"][0].decode()
         frames = [frame[0] for frame in lists["audio_embedding"]]
         if any(len(frame) != WIDTH for frame in frames):
@@ -161,9 +159,8 @@ def _parse(record: Record) -> tuple[str, tuple[int, ...], list[bytes]]:
         return video, tuple(sorted(set(context["labels"]))), frames
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{record.path}: the record at byte {record.offset} is none of AudioSet's frame "
-            f"embeddings ({type(error).__name__}: {error}); it must hold video_id, labels and "
-            "audio_embedding."
+            "a record is none of AudioSet's frame embeddings "
+            f"({type(error).__name__}: {error}); it must hold video_id, labels and audio_embedding."
         ) from error
 
 
@@ -184,12 +181,14 @@ def _train_and_test(clips: Sequence[_Clip], indices: Sequence[int]) -> list[list
     return parts
 
 
-def _frames(clips: Sequence[_Clip]) -> Bytes:
+def _frames(clips: Sequence[_Clip], paths: Sequence[Path]) -> Bytes:
     """Return the first ten frames of clips, one after another: (n, 1280)."""
     out = np.empty((len(clips), FRAMES * WIDTH), np.uint8)
-    order = sorted(range(len(clips)), key=lambda i: clips[i][:2])  # as the records lie on the disk
-    for i, record in zip(order, records_at(clips[i][:2] for i in order), strict=True):
-        out[i] = np.frombuffer(b"".join(_parse(record)[2][:FRAMES]), np.uint8)
+    row = {clip.video: i for i, clip in enumerate(clips)}
+    for path in paths:
+        for video, _, frames in map(_parse, records(path)):
+            if video in row and len(frames) >= FRAMES:
+                out[row[video]] = np.frombuffer(b"".join(frames[:FRAMES]), np.uint8)
     return out
 
 

@@ -10,9 +10,9 @@ neither is needed.
 """
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 from embedbench.errors import UserError, import_extra
 
@@ -30,48 +30,25 @@ MESSAGES = {
 }
 
 
-class Record(NamedTuple):
-    """One record: its file, its first byte there, and its data."""
-
-    path: Path
-    offset: int
-    data: bytes
-
-
-def records(paths: Iterable[Path]) -> Iterator[Record]:
-    """Yield all records of files in order; both checksums of each are verified first."""
-    for path in paths:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            while file.tell() < size:
-                yield _read(file, path, size)
-
-
-def records_at(places: Iterable[tuple[Path, int]]) -> Iterator[Record]:
-    """Yield the records at (file, first byte), as `records` does."""
-    for path, offset in places:
-        with path.open("rb") as file:
-            file.seek(offset)
-            yield _read(file, path, path.stat().st_size)
-
-
-def _read(file: BinaryIO, path: Path, size: int) -> Record:
-    """Read the record at the file's position, and check its length and its checksums."""
-    offset = file.tell()
-    head = file.read(12)
-    length = int.from_bytes(head[:8], "little")
-    if len(head) < 12 or offset + 12 + length + 4 > size:
-        raise UserError(
-            f"{path} ends within the record at byte {offset}: it is cut short, or no TFRecord "
-            "file; fetch it again."
-        )
-    data = file.read(length)
-    if [head[8:], file.read(4)] != [masked_crc(head[:8]), masked_crc(data)]:
-        raise UserError(
-            f"{path}: the record at byte {offset} does not match its checksum; fetch the file "
-            "again."
-        )
-    return Record(path, offset, data)
+def records(path: Path) -> Iterator[bytes]:
+    """Yield the records of a file in order; both checksums of each are verified first."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        while (offset := file.tell()) < size:
+            head = file.read(12)
+            length = int.from_bytes(head[:8], "little")
+            if len(head) < 12 or offset + 12 + length + 4 > size:
+                raise UserError(
+                    f"{path} ends within the record at byte {offset}: it is cut short, or no "
+                    "TFRecord file; fetch it again."
+                )
+            data = file.read(length)
+            if [head[8:], file.read(4)] != [masked_crc(head[:8]), masked_crc(data)]:
+                raise UserError(
+                    f"{path}: the record at byte {offset} does not match its checksum; fetch the "
+                    "file again."
+                )
+            yield data
 
 
 def masked_crc(data: bytes) -> bytes:
