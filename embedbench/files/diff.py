@@ -113,10 +113,9 @@ def _reasons(
     if a.layers != b.layers:
         yield f"content: a has layers {a.layers or 'none'}, b has {b.layers or 'none'}."
     if not agree["content"] and agree["samples"] and agree["recipe"]:
-        changes = "; ".join(f"{k}: {x} in a, {y} in b" for k, x, y in _changes(_made(a), _made(b)))
         yield (
-            "content: the bits differ although samples and recipe agree "
-            f"({changes or 'nothing recorded explains it'})."
+            "content: the bits differ although samples and recipe agree; `inspect` shows the "
+            "machine and the versions that made each."
         )
     for name in hdf5_layout.COLUMNS:
         if (name in a.columns) != (name in b.columns):
@@ -125,15 +124,6 @@ def _reasons(
             other = int((a.columns[name][rows[0]] != b.columns[name][rows[1]]).sum())
             if other:
                 yield f"columns: {other} shared samples have another {name}."
-
-
-def _made(file: EmbeddingFile) -> dict[str, Any]:
-    made = file.provenance
-    return {
-        "library version": (made.get("backbone") or {}).get("library_version"),
-        "arithmetic": made.get("arithmetic"),
-        "made by": made.get("made_by"),
-    }
 
 
 def _changes(a: Any, b: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:

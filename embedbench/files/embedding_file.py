@@ -172,17 +172,17 @@ class EmbeddingFile:
         with integrity_checks.open_embedding_file(self.path) as file:
             return file[table].dtype, file[table].shape
 
-    def blocks(self, table: str, *, finite: bool = True) -> Iterator[tuple[int, Array]]:
+    def blocks(self, table: str) -> Iterator[tuple[int, Array]]:
         """Yield (first row, rows as stored) of a feature table, each block verified first.
 
-        Values that are not finite are refused, unless `finite` is False.
+        Values that are not finite are refused.
         """
         with integrity_checks.open_embedding_file(self.path) as file:
             for first, end, checksum in integrity_checks.block_sums(file, table):
                 rows = integrity_checks.read_sound(file, table, first, end, checksum)
                 if rows is None:
                     raise integrity_checks.damaged_error(self.path, table, first, end)
-                if finite and rows.dtype.kind == "f" and not np.isfinite(rows).all():
+                if rows.dtype.kind == "f" and not np.isfinite(rows).all():
                     row = first + int(np.argmin(np.isfinite(rows).all(axis=1)))
                     raise UserError(
                         f"{self.path}: {table} row {row} holds NaN or infinite values; extract the "
@@ -269,7 +269,9 @@ def verify(path: str | Path) -> list[str]:
     if sentences:
         return sentences
     for table in file.tables(list(file.layers)):
-        for first, rows in file.blocks(table, finite=False):
-            bad = first + np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
-            sentences += [f"row {row} of {table} holds NaN or infinite values." for row in bad]
+        try:
+            for _ in file.blocks(table):
+                pass
+        except UserError as error:
+            sentences.append(str(error))
     return sentences

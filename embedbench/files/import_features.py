@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
+from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
 from embedbench.system.callback_types import Notify, Progress
 
@@ -65,7 +65,8 @@ def import_file(
         Key or column of the source that groups the samples, or a rule for their ids, see
         `train_test_split.groups`; no group is in both train and test.
     split : str or None
-        A test fraction or a list file; None: the source's own split, or 0.3 if it has none.
+        A test fraction or a list file; None: the source's own split if it has one and neither
+        `group` nor `stratify` is given, else 0.3.
     stratify : bool
         Let every class keep its share in a split by test fraction.
     columns : str or PathLike or None
@@ -88,30 +89,34 @@ def import_file(
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
     source = _read_source(src, {"features": features, "labels": labels, "groups": group}, progress)
-    if len(source.features) != len(source.labels):
+    samples, n = source.samples, len(source.features)
+    if n != len(samples.labels):
         raise UserError(
-            f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "
-            "give one label per row."
+            f"{src} has {n} rows of features and {len(samples.labels)} labels; give one label per "
+            "row."
         )
     if backbone is not None:
         source = _pixel_rows(src, source, backbone)
-    rows, rule = _split(src, source, group, split, stratify=stratify)
-    samples = Samples(source.ids, source.labels, rows, source.classes, source.parents)
+    made, provenance = source.provenance.get("split", {"rule": "official"}), dict(source.provenance)
+    if not source.has_split or split is not None or group is not None or stratify:
+        named = group or ("sample" if source.groups is None else "groups")
+        made = split_rule(split, named, stratify=stratify)
+        classes = samples.labels if stratify else None
+        rows = make_split(split, samples.ids.tolist(), source.groups, classes)
+        samples = replace(samples, split=rows)
+        provenance.pop("same_content_in_two_splits", None)  # it was said of another split
     listed = {} if columns is None else read_list(Path(columns), samples.ids.tolist())
     leaves = samples.classes[: samples.n_leaves]
-    made, provenance = ({} if rows is source.split else rule), dict(source.provenance)
-    if made:
-        provenance.pop("same_content_in_two_splits", None)  # it was said of another split
     file = write_file(
         out,
         samples,
         source.features,
-        stated.added_to({**provenance, "split": rule}, leaves),
+        stated.added_to({**provenance, "split": made}, leaves),
         layers=source.layers,
         columns={**source.columns, **listed},
         overwrite=overwrite,
     )
-    if remark := describe_lopsided(rows, samples.labels, leaves, made):
+    if remark := describe_lopsided(samples.split, samples.labels, leaves, made):
         notify(remark)
     return file
 
@@ -143,16 +148,13 @@ _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
 
 @dataclass(frozen=True)
 class Arrays:
-    """Contents of a source, before the splits are made."""
+    """Contents of a source; without `has_split`, all samples are in train so far."""
 
+    samples: Samples
     features: Array
-    labels: Ints
-    classes: tuple[str, ...]
-    parents: Ints
-    ids: Strings
-    split: Bytes | None
-    groups: list[str] | None
     provenance: dict[str, Any]
+    has_split: bool = True
+    groups: list[str] | None = None
     layers: dict[str, Array] = field(default_factory=dict)
     columns: dict[str, Array] = field(default_factory=dict)
 
@@ -166,10 +168,10 @@ def _read_source(src: Path, keys: Mapping[str, str | None], progress: Progress) 
         if named := [name for name in keys.values() if name is not None]:
             raise UserError(f"{src} has its own layout and no key {named[0]!r}; do not name it.")
         if is_audioset(src):
-            return _from_samples(*read_audioset(src, progress))
+            return Arrays(*read_audioset(src, progress))
         samples, images = read_idx(src)
         source = {"name": src.resolve().name, "revision": "", "licence": ""}
-        return _from_samples(samples, pixels(images), {**pixels_recipe(), "source": source})
+        return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
     readers = [_FILES.get(src.suffix.lower())] if src.is_file() else []
     if src.is_dir():
         readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
@@ -180,20 +182,6 @@ def _read_source(src: Path, keys: Mapping[str, str | None], progress: Progress) 
             "data set that `datasets` saved, MNIST's IDX files, or AudioSet's folders of TFRecords."
         )
     return _from_arrays(without_parts(readers[0](src), str(src)), src, keys)
-
-
-def _from_samples(samples: Samples, features: Float32s, provenance: dict[str, Any]) -> Arrays:
-    """Return the contents of a data set that has its own split."""
-    return Arrays(
-        features=features,
-        labels=samples.labels,
-        classes=samples.classes,
-        parents=samples.parents,
-        ids=samples.ids,
-        split=samples.split,
-        groups=None,
-        provenance=provenance,
-    )
 
 
 def _from_arrays(arrays: Mapping[str, Any], src: Path, asked: Mapping[str, str | None]) -> Arrays:
@@ -228,15 +216,15 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, asked: Mapping[str, str |
             groups = np.array(groups_of(ids.tolist(), rule), dtype=np.str_)
         except UserError:  # one that does not fit all ids was meant as a key
             raise unknown(f"key of {src}", rule, arrays) from None
+    parents = np.asarray(taken.get("parents", np.full(len(leaves), -1)))
     return Arrays(
-        features=features,
-        labels=labels,
-        classes=leaves,
-        parents=np.asarray(taken.get("parents", np.full(len(leaves), -1))),
-        ids=ids,
-        split=split,
-        groups=None if groups is None else groups.astype(np.str_).tolist(),
-        provenance=_provenance(taken, features, src),
+        Samples(
+            ids, labels, np.zeros(len(ids), np.uint8) if split is None else split, leaves, parents
+        ),
+        features,
+        _provenance(taken, features, src),
+        split is not None,
+        None if groups is None else groups.astype(np.str_).tolist(),
         layers={k.removeprefix(_LAYER): v for k, v in taken.items() if k.startswith(_LAYER)},
         columns={name: taken[name] for name in hdf5_layout.COLUMNS if name in taken},
     )
@@ -380,21 +368,3 @@ def _pixel_rows(src: Path, source: Arrays, backbone: str) -> Arrays:
         recipe["preprocessing"] = {"scale": "value", "layout": "row by row"}
     rows = x.reshape(len(x), -1).astype(np.float32)
     return replace(source, features=rows, provenance={**source.provenance, **recipe})
-
-
-def _split(
-    src: Path, source: Arrays, group: str | None, split: str | None, *, stratify: bool
-) -> tuple[Bytes, dict[str, Any]]:
-    """Return the split of a source, and its rule."""
-    if split is None and source.split is not None:
-        option = f"--group {group}" if group is not None else "--stratify" if stratify else None
-        if option is not None:
-            raise UserError(
-                f"{src} has its own split, to which {option} does not apply; drop it, or ask for a "
-                "new split with --split."
-            )
-        return source.split, source.provenance.get("split", {"rule": "official"})
-    classes = source.labels if stratify else None
-    named = group or ("sample" if source.groups is None else "groups")
-    rows = make_split(split, source.ids.tolist(), source.groups, classes)
-    return rows, split_rule(split, named, stratify=stratify)

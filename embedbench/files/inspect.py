@@ -10,13 +10,11 @@ from embedbench.array_types import Array
 from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.text.terminal_text import align_pairs
 
-from . import hdf5_layout, integrity_checks
+from . import hdf5_layout
 from .embedding_file import EmbeddingFile
 from .feature_redundancy import Redundancy
 from .provenance import list_some, read_weights_entry
 from .sample_metadata import SPLITS
-
-NORM_ROWS = 1024  # rows whose norms a card reads
 
 
 @dataclass(frozen=True)
@@ -35,16 +33,6 @@ class PerClass(JsonRecord):
     median: float
     max: int
     empty: int
-
-
-@dataclass(frozen=True)
-class Norms(JsonRecord):
-    """Euclidean norms of the first `rows` rows."""
-
-    rows: int
-    min: float
-    mean: float
-    max: float
 
 
 @dataclass(frozen=True)
@@ -67,8 +55,6 @@ class Card(JsonRecord):
         Samples per class, for each split that has samples.
     class_counts : dict
         For each leaf class, its number of samples in each split.
-    norms : Norms
-        Norms of at most 1,024 rows.
     columns : dict or None
         The optional columns, in words; None if there are none.
     redundancy : Redundancy or None
@@ -86,7 +72,6 @@ class Card(JsonRecord):
     classes: ClassCounts
     per_class: dict[str, PerClass]
     class_counts: dict[str, dict[str, int]]
-    norms: Norms
     digests: dict[str, str]
     provenance: dict[str, Any]
     columns: dict[str, str] | None = field(default=None, metadata=ABSENT)
@@ -94,7 +79,7 @@ class Card(JsonRecord):
 
 
 def card(file: EmbeddingFile) -> Card:
-    """Return the card of a file."""
+    """Return the card of a file; it reads no row of the features."""
     samples = file.samples
     leaves = samples.n_leaves
     counts = np.stack(
@@ -123,22 +108,10 @@ def card(file: EmbeddingFile) -> Card:
         classes=ClassCounts(leaves, len(samples.classes) - leaves),
         per_class=per_class,
         class_counts={name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
-        norms=_norms(file, NORM_ROWS),
         digests=dict(file.digests),
         provenance=dict(file.provenance),
         columns={name: column_words(values) for name, values in file.columns.items()} or None,
     )
-
-
-def _norms(file: EmbeddingFile, most: int) -> Norms:
-    """Return the Euclidean norms of the first rows, not verified."""
-    with (
-        integrity_checks.open_embedding_file(file.path) as stored,
-        np.errstate(all="ignore"),
-    ):  # damaged rows may be any
-        rows = stored["features"][:most].astype(np.float64)
-        norms = np.linalg.norm(rows.reshape(len(rows), file.width()), axis=1)
-    return Norms(len(rows), float(norms.min()), float(norms.mean()), float(norms.max()))
 
 
 def card_text(card: Card) -> str:
@@ -157,10 +130,6 @@ def card_text(card: Card) -> str:
         text = f"{name}: min {counts.min}, median {counts.median:g}, max {counts.max}"
         empty = f"; {counts.empty} classes have none" if counts.empty else ""
         lines.append(("" if i else "per class", text + empty))
-    norms = card.norms
-    rows = "all rows" if norms.rows == n else f"the first {norms.rows} rows"
-    values = f"min {norms.min:.4g}, mean {norms.mean:.4g}, max {norms.max:.4g}"
-    lines.append(("norms", f"{values} ({rows})"))
     lines += list((card.columns or {}).items())
     lines += provenance_lines(card.provenance, card.classes.leaves)
     lines += [(f"{key} digest", value) for key, value in sorted(card.digests.items())]

@@ -118,8 +118,6 @@ class Partial:
         note : object
             Plain JSON kept with the block, such as which samples were skipped.
         """
-        if len({len(rows) for rows in arrays.values()}) != 1:
-            raise UserError(f"block {block}: every table needs the same number of rows.")
         for name, rows in arrays.items():
             check_rows(name, rows, 0, ())
         head = file_digests.canonical_json({"note": note, "job": self._job}).encode()
@@ -160,8 +158,6 @@ class Partial:
 
     def _blocks(self) -> Iterator[Mapping[str, Array]]:
         for number in range(len([*self.directory.glob("block-*.bin")])):
-            if not self._file(number).is_file():
-                raise UserError(f"block {number} is missing in {self.directory}; resume the work.")
             yield read_block(self._file(number), self._job)[0]
 
     def _check_other(self, stored: str) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -27,6 +27,11 @@ def make_split(
 ) -> Bytes:
     """Return the split (N,) for a value of `--split`: TRAIN, VAL or TEST.
 
+    A fraction of the groups is in test, chosen by the rank of the SHA-256 of their names. The
+    choice depends on nothing but these, so every team makes the same one; their number is exact:
+    the fraction of the groups, rounded half up, and at least one on each side. With `classes`, see
+    `stratify_groups` instead.
+
     Parameters
     ----------
     choice : str or None
@@ -35,15 +40,40 @@ def make_split(
         (N,) names; no group is in both train and test. None: every sample is a group.
     classes : array of int or None
         (N,) classes that keep their shares (`--stratify`); None: they may have any.
+
+    >>> make_split("0.3", ["1", "2", "3", "4"], ["ann", "ann", "bob", "cy"])
+    array([0, 0, 0, 2], dtype=uint8)
     """
     fraction = parse_fraction(choice)
-    if fraction is not None:
-        return hash_split(groups, fraction, ids, classes)
-    if classes is not None:
+    if fraction is None:
+        if classes is not None:
+            raise UserError("--stratify belongs to a test fraction (--split 0.3), not to a list.")
+        return read_split_list(Path(str(choice)), ids)
+    if not 0 < fraction < 1:
+        raise UserError(f"the test fraction must lie between 0 and 1, not {fraction}.")
+    names = [str(name) for name in (ids if groups is None else groups)]
+    if len(names) != len(ids):
+        raise UserError(f"{len(names)} groups for {len(ids)} samples; give one group per sample.")
+    ranked = _ranked(names)
+    if len(ranked) < 2:
         raise UserError(
-            "--stratify belongs to a hash split (--split 0.3); a list file says it for each sample."
+            f"all {len(names)} samples are of one {'id' if groups is None else 'group'}, and a "
+            "split into train and test needs two; group by another key, or give the splits in a "
+            "list file (--split FILE)."
         )
-    return read_split_list(Path(str(choice)), ids)
+    if classes is not None:
+        return stratify_groups(names, fraction, classes)
+    count = min(max(int(fraction * len(ranked) + 0.5), 1), len(ranked) - 1)
+    return _in_test(names, set(ranked[:count]))
+
+
+def _ranked(names: Iterable[str]) -> list[str]:
+    """Different names in the order of their SHA-256."""
+    return sorted(set(names), key=lambda name: hashlib.sha256(name.encode()).digest())
+
+
+def _in_test(names: Sequence[str], test: set[str]) -> Bytes:
+    return np.array([TEST if name in test else TRAIN for name in names], dtype=np.uint8)
 
 
 def parse_fraction(choice: str | None) -> float | None:
@@ -108,40 +138,6 @@ def groups(ids: Sequence[str], rule: str, option: str = "--group") -> list[str]:
     return out
 
 
-def hash_split(
-    groups: Sequence[str] | None,
-    test_fraction: float,
-    ids: Sequence[str],
-    classes: Ints | None = None,
-) -> Bytes:
-    """Put a fraction of the groups into test, chosen by the rank of the SHA-256 of their names.
-
-    The choice depends on nothing but the group names, so every team makes the same one; their
-    number is exact: the fraction of the groups, rounded half up, and at least one on each side.
-    With `classes` (N,), see `stratify_groups` instead.
-
-    >>> hash_split(["ann", "ann", "bob", "cy"], 0.3, ["1", "2", "3", "4"])
-    array([0, 0, 0, 2], dtype=uint8)
-    """
-    if not 0 < test_fraction < 1:
-        raise UserError(f"the test fraction must lie between 0 and 1, not {test_fraction}.")
-    names = [str(name) for name in (ids if groups is None else groups)]
-    if len(names) != len(ids):
-        raise UserError(f"{len(names)} groups for {len(ids)} samples; give one group per sample.")
-    ranked = sorted(set(names), key=lambda name: hashlib.sha256(name.encode()).digest())
-    if len(ranked) < 2:
-        raise UserError(
-            f"all {len(names)} samples are of one {'id' if groups is None else 'group'}, and a "
-            "split into train and test needs two; group by another key, or give the splits in a "
-            "list file (--split FILE)."
-        )
-    if classes is not None:
-        return stratify_groups(names, test_fraction, classes)
-    count = min(max(int(test_fraction * len(ranked) + 0.5), 1), len(ranked) - 1)
-    test = set(ranked[:count])
-    return np.array([TEST if name in test else TRAIN for name in names], dtype=np.uint8)
-
-
 def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
     """Read a split from a CSV or TSV file with one line `sample_id,train|val|test` per sample.
 
@@ -182,7 +178,7 @@ def stratify_groups(groups: Sequence[str], test_fraction: float, labels: Ints) -
         held[group][label] += 1
     total, have = Counter(labels.tolist()), Counter[int]()  # samples of each class; of them in test
     test: set[str] = set()
-    ranked = sorted(held, key=lambda name: hashlib.sha256(name.encode()).digest())
+    ranked = _ranked(held)
     for _ in range(ROUNDS):
         before = set(test)
         for name in ranked:
@@ -198,7 +194,7 @@ def stratify_groups(groups: Sequence[str], test_fraction: float, labels: Ints) -
                     have[c] += sign * n
         if before == test:
             break
-    return np.array([TEST if name in test else TRAIN for name in groups], dtype=np.uint8)
+    return _in_test(groups, test)
 
 
 def _cost(have: int, n: int, fraction: float) -> float:

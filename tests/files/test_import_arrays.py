@@ -85,10 +85,8 @@ def test_npz_with_splits_names_and_ids(tmp_path: Path) -> None:
     assert file.sample_ids[[0, 20, 24, 29]].tolist() == [
         "train/00000", "val/00000", "test/00000", "test/00005",
     ]  # fmt: skip
-    assert "has its own split" in refusal(import_file, src, tmp_path / "b.h5", group="labels")
     said: list[str] = []
-    words: dict[str, Any] = {"group": "labels", "split": "0.5", "notify": said.append}
-    other = import_file(src, tmp_path / "b.h5", **words)
+    other = import_file(src, tmp_path / "b.h5", group="labels", notify=said.append)
     assert "lopsided" in said[0]
     assert "--stratify" in said[0]
     assert set(other.labels[other.split == TEST].tolist()) in ({0}, {1})

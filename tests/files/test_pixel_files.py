@@ -20,7 +20,6 @@ from embedbench.errors import DamagedFileError
 from embedbench.extract.pipeline import extract
 from embedbench.files.diff import diff
 from embedbench.files.embedding_file import EmbeddingFile, verify
-from embedbench.files.inspect import card
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0-pixels.h5"
 
@@ -197,6 +196,3 @@ def test_commands_take_pixel_files(
     assert "kind pixels" in shown
     assert call("verify", "a.h5")[1] == "sound\n"
     assert "moved +0.0000" in call("diff", "a.h5", "a.h5")[1]
-    file = EmbeddingFile.open("a.h5")
-    lengths = np.linalg.norm(file.images().reshape(12, -1).astype(float), axis=1)
-    assert card(file).norms.max == pytest.approx(lengths.max())

@@ -12,7 +12,6 @@ from file_helpers import refusal
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.files.train_test_split import (
     describe_lopsided,
-    hash_split,
     make_split,
     read_split_list,
     split_rule,
@@ -25,7 +24,7 @@ def test_groups_never_straddle_and_their_number_is_exact(seed: int, fraction: fl
     rng = np.random.default_rng(seed)
     groups = [f"speaker {g}" for g in rng.integers(0, 60, 2000)]
     ids = [str(row) for row in range(2000)]
-    split = hash_split(groups, fraction, ids)
+    split = make_split(str(fraction), ids, groups)
     test = {group for group, part in zip(groups, split, strict=True) if part == TEST}
     train = {group for group, part in zip(groups, split, strict=True) if part == TRAIN}
     assert not test & train
@@ -34,7 +33,7 @@ def test_groups_never_straddle_and_their_number_is_exact(seed: int, fraction: fl
     ranked = sorted(set(groups), key=lambda g: hashlib.sha256(g.encode()).hexdigest())
     assert test == set(ranked[: len(test)])
     order = rng.permutation(2000)
-    shuffled = hash_split([groups[i] for i in order], fraction, [ids[i] for i in order])
+    shuffled = make_split(str(fraction), [ids[i] for i in order], [groups[i] for i in order])
     np.testing.assert_array_equal(shuffled, split[order])
 
 
@@ -42,7 +41,7 @@ def test_without_groups_every_sample_is_its_own() -> None:
     ids = [f"{row:05d}" for row in range(1000)]
     split = make_split(None, ids)
     assert (split == TEST).sum() == 300
-    np.testing.assert_array_equal(split, hash_split(ids, 0.3, ids))
+    np.testing.assert_array_equal(split, make_split("0.3", ids, ids))
     assert (make_split("0.0001", ids) == TEST).sum() == 1
     assert (make_split("0.9999", ids) == TRAIN).sum() == 1
 
@@ -54,7 +53,7 @@ def test_without_groups_every_sample_is_its_own() -> None:
         ("0.3", ["x", "x"], None, "of one group"),
         ("0.3", ["x", "x"], np.zeros(2, np.int64), "of one group"),
         ("0.3", ["x"], None, "1 groups for 2 samples"),
-        ("list.csv", None, np.zeros(2, np.int64), "--stratify belongs to a hash split"),
+        ("list.csv", None, np.zeros(2, np.int64), "--stratify belongs to a test fraction"),
         ("speaker", None, None, "neither a fraction such as 0.3 nor"),
     ],
 )
@@ -132,7 +131,7 @@ def test_groups_stay_whole_and_classes_come_closer_than_by_hash(seed: int) -> No
     def off(split: Any) -> Any:
         return np.array([(split[labels == c] == TEST).mean() - 0.3 for c in range(8)])
 
-    assert np.square(off(split)).sum() < np.square(off(hash_split(groups, 0.3, ids))).sum()
+    assert np.square(off(split)).sum() < np.square(off(make_split("0.3", ids, groups))).sum()
     assert abs(off(split)).max() < 0.15
 
 
