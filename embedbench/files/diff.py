@@ -141,18 +141,14 @@ def diff_text(diff: Diff) -> str:
     lines = [("a", diff.a), ("b", diff.b)]
     lines += [(key, "agree" if same else "differ") for key, same in diff.digests.items()]
     lines.append(("shared samples", f"{diff.samples['shared']:,}"))
-    if cosine is None:
-        lines.append(("cosine per row", "not defined: no shared samples of equal width"))
-    else:
+    if cosine is not None:
         names = ("min", "p1", "p5", "median", "mean")
         values = ", ".join(f"{name} {cosine[name]:.7f}" for name in names)
         lines.append(("cosine per row", f"{values}; lowest: {cosine['lowest']}"))
     if near is not None:
         changed = f"{near['changed']} of {near['queries']} nearest neighbours changed"
         lines.append(("neighbours", f"{changed} (by cosine, among {near['among']:,} rows)"))
-    if scores["moved"] is None:
-        lines.append(("scores", "a file has no train or no test samples"))
-    else:
+    if scores["moved"] is not None:
         values = f"a {scores['a']:.4f}, b {scores['b']:.4f}, moved {scores['moved']:+.4f}"
         lines.append(("scores", f"{scores['what']}: {values}"))
     lines += [("why" if number == 0 else "", text) for number, text in enumerate(diff.reasons)]

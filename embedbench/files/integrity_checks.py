@@ -52,19 +52,12 @@ def check_format(path: Path, file: h5py.File) -> None:
             f"{path} is an HDF5 file but not an embedding file (its attribute 'format' is not "
             f"{hdf5_layout.FORMAT!r}); bring other data in with `embedbench import`."
         )
-    version = safe_hdf5.attribute(file, "format_version")
-    if version not in hdf5_layout.VERSIONS:
-        known = " and ".join(hdf5_layout.VERSIONS)
-        raise UserError(
-            f"{path} has format version {version}, and this embedbench reads {known}; "
-            "install the embedbench that wrote it, or a newer one."
-        )
-    kind = safe_hdf5.attribute(file, "kind")
-    if kind not in hdf5_layout.TABLES:
-        raise UserError(
-            f"{path} is of kind {kind!r}, and only {' and '.join(hdf5_layout.TABLES)} can be "
-            "read; install a newer embedbench."
-        )
+    for key, known in (("format_version", hdf5_layout.VERSIONS), ("kind", hdf5_layout.TABLES)):
+        if (value := safe_hdf5.attribute(file, key)) not in known:
+            raise UserError(
+                f"{path} has {key} {value!r}, and this embedbench reads {' and '.join(known)}; "
+                "install the embedbench that wrote it, or a newer one."
+            )
 
 
 def check_tables(path: Path, file: h5py.File) -> None:

@@ -39,10 +39,8 @@ class Target:
 
 def check_target(path: Path, *, overwrite: bool) -> Target:
     """Raise UserError where `path` cannot be written."""
-    if path.is_dir():
-        raise UserError(f"{path} is a directory; give a file name, such as {path / 'features.h5'}.")
     if path.exists() and not path.is_file():
-        raise UserError(f"{path} is a device; give the name of a file.")
+        raise UserError(f"{path} is a directory or a device; give the name of a file.")
     target = Target(path, overwrite)
     target.check_free()
     if not path.parent.is_dir():

@@ -22,19 +22,8 @@ class Weights(JsonRecord):
     classes_seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _ProvenanceParts(JsonRecord):
-    """The parts that are read by name; docs/format.md says what is in them."""
-
-    backbone: dict[str, Any] | None = None
-    preprocessing: dict[str, Any] | None = None
-    arithmetic: dict[str, Any] | None = None
-    source: dict[str, Any] | None = None
-    split: dict[str, Any] | None = None
-    made_by: dict[str, Any] | None = None
-    skipped: tuple[Any, ...] | None = None
-    weights: Weights | None = None
-    date_utc: str | None = None
+_OBJECTS = ("backbone", "preprocessing", "arithmetic", "source", "split", "made_by", "weights")
+_TYPES: dict[str, type] = {**dict.fromkeys(_OBJECTS, dict), "skipped": list, "date_utc": str}
 
 
 def read_weights_entry(made: Mapping[str, Any]) -> Weights:
@@ -48,7 +37,10 @@ def read_provenance(text: str | bytes, name: str) -> dict[str, Any]:
     if not isinstance(made, dict):
         raise UserError(f"{name} must be a JSON object; make the file again.")
     made = {key: value for key, value in made.items() if value not in ("", None)}
-    _ProvenanceParts.from_json(made, name)
+    for key, kind in _TYPES.items():
+        if not isinstance(made.get(key, kind()), kind):
+            raise UserError(f"{name}: {key} must be of type {kind.__name__}; make the file again.")
+    read_weights_entry(made)
     return made
 
 

@@ -128,8 +128,6 @@ def _write_features(
                     f"are {rows.dtype} of shape {rows.shape}."
                 )
             table[first:end] = rows
-    if "features" not in filled:
-        raise UserError("no features were given; give a table 'features' of shape (N, D).")
     for name, count in filled.items():
         if count != n:
             raise UserError(f"{name} has {count} rows for {n} sample ids; give one row per sample.")
