@@ -188,9 +188,9 @@ def refused(path: Path, samples: Samples, features: Any, **meta: str) -> str:
 @pytest.mark.parametrize(
     ("meta", "message"),
     [
-        ({"format_version": "1.2"}, "format version 1.2, and this embedbench reads 1.0 and 1.1"),
-        ({"format_version": "2.0"}, "format version 2.0"),
-        ({"kind": "sounds"}, "kind 'sounds', and only embedding and pixels can be read"),
+        ({"format_version": "1.2"}, "format_version '1.2', and this embedbench reads 1.0 and 1.1"),
+        ({"format_version": "2.0"}, "format_version '2.0'"),
+        ({"kind": "sounds"}, "kind 'sounds', and this embedbench reads embedding and pixels"),
         ({"kind": "pixels"}, "expected (10, H, W, C) of uint8"),
         ({"format": "something"}, "not an embedding file"),
     ],

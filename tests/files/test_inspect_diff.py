@@ -187,7 +187,7 @@ def test_diff_of_other_widths_labels_and_no_test(tmp_path: Path) -> None:
     assert result.scores["moved"] is None
     assert result.samples["class_differs"] == 100
     assert result.samples["split_differs"] == int((samples.split != 0).sum())
-    assert "not defined" in diff_text(result)
+    assert "cosine" not in diff_text(result).partition("neighbours")[0]
 
 
 def test_diff_of_nothing_shared(tmp_path: Path) -> None:

@@ -10,9 +10,12 @@ from embedbench.array_types import Floats, Ints
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.layer_alignment import alignment, alignment_words
 from embedbench.protocols.fscil import FSCIL
-from embedbench.streams.measure_layer_alignment import stream_alignment
+from embedbench.streams.measure_layer_alignment import (
+    alignment,
+    alignment_words,
+    stream_alignment,
+)
 
 LAYERS = ("block-8", "block-9")
 SPANS = {"wide": (3, 8), "near": (8, 11), "far": (11, 14)}

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers import paper
 from embedbench.papers.paper import Variant
 from embedbench.papers.paper_folders import facts
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.run_spec import RunSpec
 from embedbench.streams.layer_columns import layer_names
-from embedbench.streams.measure_layer_alignment import stream_alignment
+from embedbench.streams.measure_layer_alignment import alignment_words, stream_alignment
 from embedbench.studies.presets import preset
 
 FACTS = facts("tang2024")
