@@ -226,29 +226,3 @@ def test_relative_paths_of_a_job_hold_in_other_directories(
     there = ALONE.elsewhere(1)
     monkeypatch.chdir(tmp_path)
     assert len(pipeline._work(there).source.ids) == 40
-<<<<<<< HEAD
-=======
-
-
-def test_a_block_of_a_machine_that_is_gone(
-    source: str, whole: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether another machine is alive is seen by its counter alone; then the block is made."""
-    monkeypatch.setattr(leases, "PATIENCE", 0.3)
-    told, engine = list[str](), TwoWorkers(_left)
-    file = extract(source, tmp_path / "a.h5", engine=engine, notify=told.append, **PIXELS)
-    assert [text.partition(",")[0] for text in told] == [f"waiting for a part of {file.path}"]
-    assert file.digests == whole.digests
-
-
-def _left(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
-    """Block 1 is at first held by a machine that does nothing any more."""
-    once = target.path.parent / "once"
-    if 1 in blocks and not once.exists():
-        once.touch()
-        (directory,) = target.path.parent.glob(".a.h5.*.partial")
-        lease = leases.Lease(directory / "block-000001.lease")
-        elsewhere = json.loads(lease.contents()) | {"machine": "another", "host": "gone"}
-        lease.path.write_text(json.dumps(elsewhere))
-    fill()
->>>>>>> 14302d35 (Blocks are read and checked one after the other, files are written without compression, a card has the norms of the first rows)

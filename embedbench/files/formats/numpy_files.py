@@ -31,7 +31,8 @@ def load_npz(path: Path) -> dict[str, Any]:
         if too_large(declared, path.stat().st_size):
             raise ValueError("it declares more than its bytes can hold")
         with np.load(path, allow_pickle=False) as arrays:
-            return {name: _decoded(values) for name, values in arrays.items()}
+            members = {k: v for k, v in arrays.items() if isinstance(v, np.ndarray)}
+        return {name: _decoded(values) for name, values in members.items()}
 
 
 def _decoded(array: Array) -> Array:
