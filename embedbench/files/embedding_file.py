@@ -140,6 +140,8 @@ class EmbeddingFile:
         UserError
             The file has no such column.
         """
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown("column", name, hdf5_layout.COLUMNS)
         if name not in self.columns:
             raise UserError(
                 f"{self.path} has no column {name!r}; make it again with `embedbench extract "

@@ -26,9 +26,9 @@ _OBJECTS = ("backbone", "preprocessing", "arithmetic", "source", "split", "made_
 _TYPES: dict[str, type] = {**dict.fromkeys(_OBJECTS, dict), "skipped": list, "date_utc": str}
 
 
-def read_weights_entry(made: Mapping[str, Any]) -> Weights:
-    """Return what a provenance that was read says of the weights."""
-    return Weights.from_json(made.get("weights") or {})
+def read_weights_entry(made: Mapping[str, Any], name: str = "the provenance") -> Weights:
+    """Return what a provenance, called `name` in messages, says of the weights."""
+    return Weights.from_json(made.get("weights") or {}, f"{name}: weights")
 
 
 def read_provenance(text: str | bytes, name: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def read_provenance(text: str | bytes, name: str) -> dict[str, Any]:
     for key, kind in _TYPES.items():
         if not isinstance(made.get(key, kind()), kind):
             raise UserError(f"{name}: {key} must be of type {kind.__name__}; make the file again.")
-    read_weights_entry(made)
+    read_weights_entry(made, name)
     return made
 
 

@@ -169,9 +169,11 @@ def test_what_is_no_embedding_file_is_refused(tmp_path: Path) -> None:
     text.write_text("hello")
     with h5py.File(other, "w") as file:
         file["x"] = [1]
+    (tmp_path / ".b.h5.partial").mkdir()
     cases = {
+        tmp_path / "b.h5": "run the same extract again",
         tmp_path: "a directory, not a regular file",
-        tmp_path / "none.h5": "make it with `embedbench import`",
+        tmp_path / "none.h5": "make it with `embedbench extract`",
         text: "not an HDF5 file",
         other: "not an embedding file",
     }

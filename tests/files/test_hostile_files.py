@@ -192,7 +192,7 @@ def test_values_that_are_not_finite_are_not_exported(path: Path, tmp_path: Path)
         hdf5_layout.set_attribute(f["digests"], "content", content)
 
     remade(path, change)
-    assert verify(path) == ["row 7 of layers/b holds NaN or infinite values."]
+    assert "layers/b row 7 holds NaN" in verify(path)[0]
     out = tmp_path / "a.npz"
     assert "layers/b row 7 holds NaN" in refusal(EmbeddingFile.open(path).read, ["b"])
     assert "layers/b row 7 holds NaN" in refusal(export_file, path, out)

@@ -178,7 +178,7 @@ def test_the_recipe_says_how_the_images_were_made(tmp_path: Path) -> None:
 def test_options_of_a_backbone_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     source = str(images(tmp_path / "in", 4))
     said = refusal(extract, source, tmp_path / "a.h5", backbone="none", **options)
-    assert "none keeps the images as they are: no --weights" in said
+    assert "none is no model: no --weights" in said
 
 
 # --- the commands ---

@@ -28,11 +28,11 @@ def load_npz(path: Path) -> dict[str, Any]:
     with explain_errors(f"{path} cannot be read", REMEDY):
         with zipfile.ZipFile(path) as archive:
             declared = sum(info.file_size for info in archive.infolist())
+            members = [name for name in archive.namelist() if name.endswith(".npy")]
         if too_large(declared, path.stat().st_size):
             raise ValueError("it declares more than its bytes can hold")
         with np.load(path, allow_pickle=False) as arrays:
-            members = {k: v for k, v in arrays.items() if isinstance(v, np.ndarray)}
-        return {name: _decoded(values) for name, values in members.items()}
+            return {name.removesuffix(".npy"): _decoded(arrays[name]) for name in members}
 
 
 def _decoded(array: Array) -> Array:
