@@ -56,10 +56,8 @@ def blobs(
     values = [_points(y, tags, draw) for y in labels]
     table = Table(np.concatenate(values))
     width = table.values.shape[1]
-    ends = np.cumsum([len(y) for y in labels])
-    parts = [
-        (View(table, np.arange(e - len(y), e), width), y) for e, y in zip(ends, labels, strict=True)
-    ]
+    rows = np.split(np.arange(len(table.values)), np.cumsum([len(y) for y in labels])[:-1])
+    parts = [(View(table, r, width), y) for r, y in zip(rows, labels, strict=True)]
     known: set[int] = set()
     taught, tested = [], []
     reveal = reveal or tags.needs_session_id
