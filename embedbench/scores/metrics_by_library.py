@@ -41,10 +41,10 @@ class Scores:
         self.whole = everything[sample.ends]
 
 
-def _ours(metric: metrics.Metric, score: str) -> tuple[str, Callable[[Scores], float]]:
+def _ours(name: str, score: str) -> tuple[str, Callable[[Scores], float]]:
     """Name and function of a metric of ours, of a base score."""
-    reference = metrics.Reference()
-    return f"{metric.__name__} of `{score}`", lambda s: metric(s.matrices[score], reference)
+    metric, reference = metrics.all_metrics()[name], metrics.Reference()
+    return f"{name} of `{score}`", lambda s: metric(s.matrices[score], reference)
 
 
 def _forgetting(R: Floats, *, until: int = 1, sessions: int | None = None) -> float:
@@ -74,20 +74,16 @@ def _since(R: Floats, gap: int) -> float:
 Definition = tuple[str, str, str, Callable[[Scores], float]]
 DEFINITIONS: dict[str, tuple[Definition, ...]] = {
     "accuracy": (
-        (
-            "final, per class",
-            "Kemker et al. 2018",
-            *_ours(metrics.final_accuracy, "class_accuracy"),
-        ),
+        ("final, per class", "Kemker et al. 2018", *_ours("final_accuracy", "class_accuracy")),
         (
             "final, per sample",
             "Avalanche: StreamAccuracy; Continuum: Logger.accuracy; PyCIL: accuracy total",
-            *_ours(metrics.final_accuracy, "accuracy"),
+            *_ours("final_accuracy", "accuracy"),
         ),
         (
             "mean over sessions",
             "FACIL: avg_accs_tag; Mammoth: Class-IL mean accuracy; OCL: avg_end_acc",
-            *_ours(metrics.average_accuracy, "accuracy"),
+            *_ours("average_accuracy", "accuracy"),
         ),
         (
             "mean over sessions, by their classes",
@@ -98,12 +94,12 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         (
             "mean over sessions, session known",
             "FACIL: avg_accs_taw; Mammoth: Task-IL mean accuracy",
-            *_ours(metrics.average_accuracy, "within_accuracy"),
+            *_ours("average_accuracy", "within_accuracy"),
         ),
         (
             "average incremental",
             "PyCIL: Average Accuracy; Continuum: Logger.average_incremental_accuracy",
-            *_ours(metrics.average_incremental_accuracy, "accuracy"),
+            *_ours("average_incremental_accuracy", "accuracy"),
         ),
         (
             "average incremental, sessions alike",
@@ -128,17 +124,17 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         (
             "from the best before, per class",
             "Chaudhry et al. 2018, Eq. 3",
-            *_ours(metrics.average_forgetting, "class_accuracy"),
+            *_ours("average_forgetting", "class_accuracy"),
         ),
         (
             "from the best before",
             "FACIL: TAg Forg; Chaudhry et al. 2018, Eq. 3",
-            *_ours(metrics.average_forgetting, "accuracy"),
+            *_ours("average_forgetting", "accuracy"),
         ),
         (
             "from the best before, session known",
             "FACIL: TAw Forg",
-            *_ours(metrics.average_forgetting, "within_accuracy"),
+            *_ours("average_forgetting", "within_accuracy"),
         ),
         (
             "from the best, the last included",
@@ -169,7 +165,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
         (
             "at the end",
             "Mammoth: utils.metrics.backward_transfer; Avalanche: StreamBWT",
-            *_ours(metrics.bwt, "accuracy"),
+            *_ours("bwt", "accuracy"),
         ),
         (
             "over all sessions",
