@@ -35,8 +35,7 @@ def official_split(parts: Mapping[str, int | None]) -> tuple[dict[str, int], str
         remarks.append(f"{moved} is the test part, as there is no other")
         known = {name: TEST if part == VAL else part for name, part in known.items()}
     if TRAIN not in known.values():
-        all_are = "all are test" if set(known.values()) == {TEST} else "all are validation or test"
-        remarks.append(f"no part for training, {all_are}; --split 0.2 makes another split")
+        remarks.append("no part for training; --split 0.2 makes another split")
     return known, "; ".join(remarks)
 
 

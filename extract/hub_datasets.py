@@ -25,7 +25,6 @@ _FITS = {  # the kinds of columns that an option takes
     "time": ("whole", "real", "time"),
 }
 _USUAL = {  # names of columns that are taken first
-    "image": ("image", "img"),
     "text": ("text", "sentence", "content"),
     "label": ("label", "labels", "target", "class", "category", "wnid", "class_name"),
 }

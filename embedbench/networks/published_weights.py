@@ -18,22 +18,21 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
 
     The file is fetched into the hub's own cache unless it is there already.
     """
-    hub, url = cfg.get("hf_hub_id"), cfg.get("url")
-    if not hub and not url:
-        raise UserError(f"timm publishes no weights for {name!r}; give some with --weights FILE.")
+    hub = cfg.get("hf_hub_id")
+    if not hub:
+        url = cfg.get("url") or "its authors"
+        raise UserError(
+            f"timm's hub has no weights for {name!r}; get them from {url}, and pass --weights FILE."
+        )
     try:
-        if hub:
-            return _from_hub(str(hub), cfg.get("hf_hub_filename"))
-        from timm.models._hub import download_cached_file
-
-        return Path(download_cached_file(str(url), check_hash=False, progress=False)), str(url)
+        return _from_hub(str(hub), cfg.get("hf_hub_filename"))
     except Exception as error:  # without a network, many kinds of errors occur
-        where = f"https://huggingface.co/{hub}" if hub else url
         raise UserError(
             f"the weights of {name!r} are not on this machine and could not be fetched "
-            f"({type(error).__name__}); download them from {where} (if only users whom the hub "
-            f"knows may, set HF_TOKEN) and pass --weights FILE, or take --weights shipped with "
-            f"{SHIPPED}, or the backbones 'pixels' and 'none', which need none."
+            f"({type(error).__name__}); download them from https://huggingface.co/{hub} (if only "
+            "users whom the hub knows may, set HF_TOKEN) and pass --weights FILE, or take "
+            f"--weights shipped with {SHIPPED}, or the backbones 'pixels' and 'none', which need "
+            "none."
         ) from error
 
 

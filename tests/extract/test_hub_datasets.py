@@ -130,7 +130,12 @@ def emotion(root: Path) -> Path:
 
 CARDS = [
     (cifar100, "", "image=img, label=fine_label; left out: column coarse", "train 6, test 3."),
-    (imagenet_r, "", "image=image, label=wnid; left out: column class_name", "all are test"),
+    (
+        imagenet_r,
+        "",
+        "image=image, label=wnid; left out: column class_name",
+        "no part for training",
+    ),
     (domainnet, "", "image=image, label=label, domain=domain; left out", "train 7, test 5."),
     (tiny_imagenet, "", "image=image, label=label; 200", "valid is the test part"),
     (emotion, "", "text=text, label=label; 6", "test 3."),

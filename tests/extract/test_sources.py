@@ -69,7 +69,7 @@ def test_split_folders_are_the_official_split(tmp_path: Path) -> None:
         alone = open_source(str(put(tmp_path / name, f"{name}/a/1.png")))
         assert alone.split is not None
         assert alone.split.tolist() == [TEST]
-        assert "no part for training, all are test; --split 0.2 makes another" in alone.remark
+        assert "no part for training; --split 0.2 makes another" in alone.remark
     assert open_source(str(put(tmp_path / "1", "train/a/1.png"))).split is None
     assert open_source(str(put(tmp_path / "m", "train/a/1.png", "cat/2.png"))).split is None
 
