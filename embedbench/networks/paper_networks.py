@@ -34,40 +34,24 @@ def _cfg(size: int, **more: Any) -> dict[str, Any]:
 
 
 _VIT = {"fixed_input_size": True, "first_conv": "patch_embed.proj", "classifier": "head"}
-# The ViTs of Tang et al. (2024), Appendix 5, width 256 and 12 blocks of 8 heads: for CIFAR-100
-# enlarged to 36 pixels, mini-ImageNet at 96, CUB-200 at 224. Two are ours, for two cores: a quarter
-# as wide and with few patches; the last one is half as deep, too.
-_FSCIL: dict[str, tuple[int, dict[str, Any]]] = {  # name: side of images, settings
-    "vit_fscil_patch3_36": (36, {"patch_size": 3}),
-    "vit_fscil_patch8_96": (96, {"patch_size": 8}),
-    "vit_fscil_patch16_224": (224, {"patch_size": 16}),
-    "vit_fscil_small_patch16_96": (96, {"patch_size": 16, "embed_dim": 64, "num_heads": 4}),
-    "vit_fscil_tiny_patch8_32": (
-        32,
-        {"patch_size": 8, "embed_dim": 64, "depth": 6, "num_heads": 4},
-    ),
-}
 
 default_cfgs = generate_default_cfgs(
     {
-        **{name: _cfg(size, **_VIT) for name, (size, _) in _FSCIL.items()},
+        "vit_fscil_patch3_36": _cfg(36, **_VIT),
+        "vit_fscil_patch8_96": _cfg(96, **_VIT),
+        "vit_fscil_patch16_224": _cfg(224, **_VIT),
+        "vit_fscil_small_patch16_96": _cfg(96, **_VIT),
+        "vit_fscil_tiny_patch8_32": _cfg(32, **_VIT),
         "resnet18_small_images": _cfg(32, first_conv="conv1", classifier="fc"),
     }
 )
 
 
-def _register_fscil(name: str, changed: dict[str, Any]) -> None:
-    def make(pretrained: bool = False, **settings: Any) -> Any:
-        build: Any = build_model_with_cfg
-        defaults = {"embed_dim": 256, "depth": 12, "num_heads": 8, **changed}
-        return build(VisionTransformer, name, pretrained, **{**defaults, **settings})
-
-    make.__name__ = name  # timm registers a function by its name
-    register_model(make)
-
-
-for _name, (_, _changed) in _FSCIL.items():
-    _register_fscil(_name, _changed)
+def _fscil(variant: str, patch: int, pretrained: bool, settings: dict[str, Any]) -> Any:
+    """The ViT of Tang et al. (2024), Appendix 5: width 256, 12 blocks of 8 heads."""
+    defaults = {"patch_size": patch, "embed_dim": 256, "depth": 12, "num_heads": 8}
+    build: Any = build_model_with_cfg
+    return build(VisionTransformer, variant, pretrained, **{**defaults, **settings})
 
 
 def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,6 +67,38 @@ def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
     known = {"licence": licence, "pretrained_on": pretrained_on(name)}
     weights = {key: value for key, value in known.items() if value and value != "unknown"}
     return {"weights": weights} if weights else {}
+
+
+@register_model
+def vit_fscil_patch3_36(pretrained: bool = False, **settings: Any) -> Any:
+    """For CIFAR-100, enlarged to 36 pixels."""
+    return _fscil("vit_fscil_patch3_36", 3, pretrained, settings)
+
+
+@register_model
+def vit_fscil_patch8_96(pretrained: bool = False, **settings: Any) -> Any:
+    """For mini-ImageNet at 96 pixels."""
+    return _fscil("vit_fscil_patch8_96", 8, pretrained, settings)
+
+
+@register_model
+def vit_fscil_patch16_224(pretrained: bool = False, **settings: Any) -> Any:
+    """For CUB-200 at 224 pixels."""
+    return _fscil("vit_fscil_patch16_224", 16, pretrained, settings)
+
+
+@register_model
+def vit_fscil_small_patch16_96(pretrained: bool = False, **settings: Any) -> Any:
+    """Ours: as deep, a quarter as wide, and with few patches, so that two cores can train it."""
+    changed = {"embed_dim": 64, "num_heads": 4, **settings}
+    return _fscil("vit_fscil_small_patch16_96", 16, pretrained, changed)
+
+
+@register_model
+def vit_fscil_tiny_patch8_32(pretrained: bool = False, **settings: Any) -> Any:
+    """Ours: for images of 32 pixels, half as deep and a quarter as wide."""
+    changed = {"embed_dim": 64, "depth": 6, "num_heads": 4, **settings}
+    return _fscil("vit_fscil_tiny_patch8_32", 8, pretrained, changed)
 
 
 @register_model
