@@ -138,7 +138,8 @@ def _lists(made: UnscoredRun, p: AnyPredictions) -> Iterator[tuple[str, Any, int
     kept, sessions = made.reference, int(p.session[-1]) + 1
     yield "n_train", made.n_train, sessions
     sets, classes = (p.introduces if isinstance(p, LabelSets) else p.set_classes).shape
-    yield "n_candidates", made.n_candidates, sets
+    if not isinstance(p, LabelSets):  # whose eval sets are the test and the validation pool
+        yield "n_candidates", made.n_candidates, sets
     yield "n_train_by_class", made.n_train_by_class, classes
     each = sessions if kept.so_far else sets
     if any(isinstance(runs, tuple) for runs in kept.offline_runs):
