@@ -19,7 +19,7 @@ from typing import Any
 from docstrings import cell, escaped
 
 from embedbench.papers.paper_folders import names, paper
-from embedbench.papers.printed_beside_ours import write_page
+from embedbench.papers.printed_beside_ours import make_page
 from embedbench.reports.toml_report import read_selections, select
 from embedbench.text.markdown import table
 from embedbench.text.table_export import export_tables
@@ -119,4 +119,5 @@ def reports(path: Path) -> dict[str, str]:
 def write_results(out: Path) -> None:
     """Write the page of every paper."""
     for name, *_ in names().values():
-        write_page(paper(name), [DOCS / "results" / "data"], out)
+        page, _ = make_page(paper(name), [DOCS / "results" / "data"])
+        (out / f"{name}.md").write_text(page, encoding="utf-8")

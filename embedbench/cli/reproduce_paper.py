@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,9 +16,9 @@ from . import shared_options as shared
 from .command_output import bar, note, show, show_tables
 
 if TYPE_CHECKING:
-    from embedbench.papers.paper import Paper, ReproduceRequest
-    from embedbench.papers.paper_table import PaperTable
+    from embedbench.papers.result_files import Results
 
+ALL = "all"  # in the place of a paper's name
 NAMES = ", ".join(" or ".join(names) for names in paper_folders.names().values() if names)
 DATA = (
     "FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for masana2020 cifar100=FILE; "
@@ -63,26 +63,20 @@ def reproduce(
     if plan:
         _show_plan(paper, seeds, form == "json")
         return
-    if (claims or results) and any((tables, data, learner, settings)):
-        raise UserError(
-            "--results takes no runs, nor does --claims: leave out --table, --data, --learner, "
-            "--set"
-        )
-    if claims:
-        _judge_claims(paper, results, out, form == "json")
+    if claims or results:
+        if any((tables, data, learner, settings)):
+            raise UserError("--results and --claims take no --table, --data, --learner, --set")
+        _write_page(paper, results, out, claims, form == "json")
         return
     chosen = paper_folders.paper(paper)  # a wrong name is refused before torch is imported
-    directory = out or Path("reproduce") / chosen.stem
-    if results:
-        _write_appendix(chosen, results, directory, form == "json")
-        return
 
     from embedbench.papers.paper import ReproduceRequest
+    from embedbench.papers.result_files import Results
 
     who = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
     with bar("runs", quiet) as advance:
         asked = ReproduceRequest(
-            out=directory,
+            out=out or Path("reproduce", chosen.stem),
             seeds=parse_seeds(seeds),
             names=tables or [],
             data=shared.data_here(data or []),
@@ -95,7 +89,24 @@ def reproduce(
             notify=lambda sentence: None if quiet else note(sentence),
         )
         made, failed = chosen.reproduce(asked)
-    _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), form)
+    options = {"--table": asked.names, "--data": data or [], "--set": asked.items}
+    options |= {"--learner": [learner] if learner else [], "--seeds": [seeds] if asked.used else []}
+    words = [paper, *(w for name, given in options.items() for v in given for w in (name, v))]
+    result = Results.now(chosen.name, words, asked.seeds, asked.used, made, failed)
+    _present(result, asked.out / f"{chosen.stem}.json", form)
+
+
+def _present(results: Results, path: Path, form: str) -> None:
+    """Save and print results; exit 1 if a run failed."""
+    from embedbench.papers.paper_table import rows_and_parts
+
+    results.write(path)
+    show_tables(form, results.to_json(), *rows_and_parts(results.tables))
+    note(f"wrote {path}")
+    for sentence in results.failed:
+        note(f"failed: {sentence}")
+    if results.failed:
+        raise typer.Exit(1)
 
 
 def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
@@ -105,68 +116,32 @@ def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
     show(plan, plan_text(plan), as_json)
 
 
-def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
-    """The words after `embedbench reproduce`, as far as they decide the numbers."""
-    given = {
-        "--table": asked.names,
-        "--data": data,
-        "--set": asked.items,
-        "--learner": [",".join(asked.learners)] if asked.learners else [],
-        "--seeds": [seeds] if asked.used else [],
-    }
-    return [paper, *(word for name in given for value in given[name] for word in (name, value))]
+def _write_page(
+    paper: str, results: list[Path] | None, out: Path | None, claims: bool, as_json: bool
+) -> None:
+    """Write the page of claims, or of printed rows; print the answers, or the numbers of rows."""
+    from embedbench.papers import judge_claims, printed_beside_ours
+    from embedbench.papers.claims import load_commands
+    from embedbench.storage.atomic_write import write_safely
 
-
-def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_json: bool) -> None:
-    """Write the page of claims; print the answers."""
-    from embedbench.papers.judge_claims import find_papers, write_claims
-
-    papers = find_papers(paper)
-    alone = paper_folders.paper(papers[0]).stem if len(papers) == 1 else ""
-    stored = out or Path("reproduce", alone)
+    every = paper == ALL and claims
+    stored = out or Path("reproduce", "" if every else paper_folders.facts(paper)["stem"])
     if not results and not stored.is_dir():
         raise UserError(
             f"expected results of embedbench reproduce in {stored}, which is not there; run it "
             "first, or give --results"
         )
-    answers = write_claims(results or [stored], papers, stored)
-    lines = (f"{a.claim:4} {a.file:20} {a.status}" for a in answers)
-    show([a.to_json() for a in answers], "\n".join(lines), as_json)
-    note(f"wrote {stored / 'claims.md'}")
-
-
-def _present(
-    tables: list[PaperTable],
-    failed: list[str],
-    paper: Paper,
-    asked: ReproduceRequest,
-    words: list[str],
-    form: str,
-) -> None:
-    """Save and print the tables; exit 1 if a run failed."""
-    from embedbench.papers import paper_table, result_files
-
-    results = result_files.Results.now(paper.name, words, asked.seeds, asked.used, tables, failed)
-    path = asked.out / f"{paper.stem}.json"
-    results.write(path)
-    show_tables(
-        form,
-        results.to_json(),
-        [row for table in tables for row in paper_table.table_rows(table)],
-        [part for table in tables for part in paper_table.table_parts(table)],
-        text="\n\n".join(map(paper_table.table_text, tables)),
-    )
+    if claims:
+        papers = list(load_commands()) if every else [paper_folders.facts(paper)["name"]]
+        text, answers = judge_claims.make_claims_page(results or [stored], papers)
+        data: Any = [answer.to_json() for answer in answers]
+        lines = [f"{a.claim:4} {a.file:20} {a.status}" for a in answers]
+    else:
+        chosen = paper_folders.paper(paper)
+        text, data = printed_beside_ours.make_page(chosen, results or [])
+        lines = [f"{n:5} {what}" for what, n in data.items()]
+    path = stored / ("claims.md" if claims else f"{chosen.name}.md")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_safely(path, text)
+    show(data, "\n".join(lines), as_json)
     note(f"wrote {path}")
-    for sentence in failed:
-        note(f"failed: {sentence}")
-    if failed:
-        raise typer.Exit(1)
-
-
-def _write_appendix(paper: Paper, paths: list[Path], out: Path, as_json: bool) -> None:
-    """Write the page of printed rows; print how many rows have what beside them."""
-    from embedbench.papers.printed_beside_ours import write_page
-
-    page, rows = write_page(paper, paths, out)
-    show(rows, "\n".join(f"{n:5} {what}" for what, n in rows.items()), as_json)
-    note(f"wrote {page}")

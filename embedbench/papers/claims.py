@@ -10,57 +10,46 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
-from importlib import resources
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.errors import UserError
 
-from .paper_table import EXACT, PaperTable, Value
+from .paper_table import EXACT, Value
 from .result_files import Results
 
-Names = str | tuple[str, ...]
-Labels = tuple[tuple[str, str], ...]
+Names = str | Sequence[str]
 Runs = dict[int | str, float]  # a value for each seed, or for each run of one source
 PRINTED = "printed"  # the file of what is checked on printed numbers
 LAST = "last"  # as a label: the largest number
 
 
 @dataclass(frozen=True)
-class OtherSide(JsonRecord):
-    """What is different in B; `claims.toml` says what the fields mean."""
-
-    table: str = ""
-    column: Names = ""
-    where: dict[str, Names] = field(default_factory=dict)
-    file: str = ""
-
-
-@dataclass(frozen=True)
-class ClaimPart(JsonRecord):
+class ClaimPart:
     """Contrasts of a claim; `claims.toml` says what the fields mean."""
 
     table: str
     column: Names
-    where: dict[str, Names] = field(default_factory=dict)
+    where: Mapping[str, Names] = field(default_factory=dict)
     since: str = ""
     pool: str = ""
     by: str = "mean"
-    minus: OtherSide | None = field(default=None, metadata=ABSENT)
+    minus: Mapping[str, Any] | None = None
     times: float = 1.0
-    above: float | None = field(default=None, metadata=ABSENT)
-    below: float | None = field(default=None, metadata=ABSENT)
-    within: float | None = field(default=None, metadata=ABSENT)
+    above: float | None = None
+    below: float | None = None
+    within: float = 0.0
     around: float = 0.0
     printed: bool = False
     paired: bool = True
     exact: bool = False
-    files: tuple[str, ...] = ()
+    files: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Claim(JsonRecord):
+class Claim:
     """One claim of a paper; `claims.toml` says what the fields mean."""
 
     id: str
@@ -69,47 +58,46 @@ class Claim(JsonRecord):
     place: str
     test: str
     threshold: str
-    theirs: tuple[str, ...]
-    elsewhere: tuple[str, ...]
-    ours: tuple[str, ...]
+    theirs: Sequence[str]
+    elsewhere: Sequence[str]
+    ours: Sequence[str]
+    known: frozenset[str]  # the files that the claim or its paper lists, in lower case
     matters: float
-    command: tuple[str, ...]
+    command: Sequence[str]
+    unit: str
     after_look: bool = False
     arithmetic: bool = False
     one: bool = False
     needs: str = ""
-    fitted: tuple[str, ...] = ()
-    parts: tuple[ClaimPart, ...] = ()
+    fitted: Sequence[str] = ()
+    parts: Sequence[ClaimPart] = ()
 
 
-@dataclass(frozen=True)
-class ClaimedPaper(JsonRecord):
-    """What the claims of a paper share; `claims.toml` says what the fields mean."""
-
-    theirs: tuple[str, ...]
-    elsewhere: tuple[str, ...]
-    ours: tuple[str, ...]
-    matters: float
-    command: tuple[str, ...]
-    unit: str
-    commands: dict[str, str]
-
-
-@dataclass(frozen=True)
-class ClaimFile(JsonRecord):
-    """The content of `claims.toml`."""
-
-    papers: dict[str, ClaimedPaper]
-    claims: tuple[Claim, ...]
+FILES = ("theirs", "elsewhere", "ours")
 
 
 @cache
-def load_claims() -> ClaimFile:
-    """Return the claims that ship with the package; what a claim does not say is its paper's."""
-    path = resources.files("embedbench") / "papers" / "claims.toml"
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    claims = [data["papers"][claim["paper"]] | claim for claim in data["claims"]]
-    return ClaimFile.from_json({**data, "claims": claims}, "claims.toml")
+def _load() -> tuple[dict[str, Any], list[Claim]]:
+    """The papers with what their claims share, and the claims."""
+    data = tomllib.loads(Path(__file__).with_name("claims.toml").read_text("utf-8"))
+    claims = []
+    for given in data["claims"]:
+        shared = {k: v for k, v in data["papers"][given["paper"]].items() if k != "commands"}
+        lists = (of[key] for of in (shared, given) for key in FILES if key in of)
+        known = frozenset(file.lower() for files in lists for file in files)
+        parts = [ClaimPart(**part) for part in given.get("parts", ())]
+        claims.append(Claim(**{**shared, **given, "known": known, "parts": parts}))
+    return data["papers"], claims
+
+
+def load_claims(paper: str) -> list[Claim]:
+    """Return the claims of a paper that ship with the package."""
+    return [claim for claim in _load()[1] if claim.paper == paper]
+
+
+def load_commands() -> dict[str, dict[str, str]]:
+    """Return the commands behind the claims by name, by paper; every paper with claims has some."""
+    return {name: shared["commands"] for name, shared in _load()[0].items()}
 
 
 # --- cells ---
@@ -121,18 +109,19 @@ class Cell:
 
     file: str
     table: str
-    labels: Labels
+    labels: dict[str, str]
     column: str
-    runs: Runs = field(compare=False)
-    value: Value = field(compare=False)
+    runs: Runs
+    value: Value
 
 
 def collect_cells(sources: Mapping[str, Results]) -> list[Cell]:
     """The cells of all tables; runs of one cell in several sources are joined by seed."""
-    cells: dict[Cell, Cell] = {}
+    cells: dict[Any, Cell] = {}
     for name, results in sources.items():
         for cell in _cells(name, results):
-            cells[cell] = _join(cells[cell], cell, name) if cell in cells else cell
+            key = (cell.file, cell.table, tuple(cell.labels.items()), cell.column)
+            cells[key] = _join(cells[key], cell, name) if key in cells else cell
     return list(cells.values())
 
 
@@ -150,36 +139,24 @@ def _join(a: Cell, b: Cell, source: str) -> Cell:
 
 
 def _cells(source: str, results: Results) -> Iterator[Cell]:
+    stems = [file.name.rpartition(".")[0] for file in results.files]
     for table, row in ((of, row) for of in results.tables for row in of.rows):
-        named = table.heads if table.named is None else table.heads[: table.named]
-        heads = dict(zip(named, row.labels, strict=False))
-        file = _file(table, heads, results)
-        base = table.name.partition(" · ")[0]
-        all_labels = tuple(heads.items())
-        labels = tuple(pair for pair in all_labels if pair[0] != "data")
+        all_labels = dict(zip(table.heads[: table.named], row.labels, strict=False))
+        labels = {head: text for head, text in all_labels.items() if head != "data"}
+        base, _, file = table.name.partition(" · ")
+        if not file and "data" in all_labels:  # "emoji" of "emoji for CUB-200"
+            both = all_labels["data"].split(" / ")
+            file = " / ".join(part.partition(" for ")[0] for part in both)
+        file = file or (stems[0] if len(stems) == 1 else PRINTED)
         for column, value in row.values.items():
             if value.ours is not None:
-                runs = _runs(source, results.seeds, value.ours.values)
+                values = value.ours.values
+                places = [f"{source}, {i} of {len(values)}" for i in range(len(values))]
+                keys = results.seeds if len(values) == len(results.seeds) else places
+                runs: Runs = dict(zip(keys, values, strict=True))
                 yield Cell(file, base, labels, column, runs, value)
             if value.made == EXACT and (printed := value.corrected) is not None:
                 yield Cell(PRINTED, base, all_labels, column, {PRINTED: printed}, value)
-
-
-def _file(table: PaperTable, heads: Mapping[str, str], results: Results) -> str:
-    """The name of the data: "emoji" of "emoji for CUB-200", of "Losses · emoji", of emoji.h5."""
-    if " · " in table.name:
-        return table.name.partition(" · ")[2]
-    if "data" in heads:
-        return " / ".join(part.partition(" for ")[0] for part in heads["data"].split(" / "))
-    stems = [file.name.rpartition(".")[0] for file in results.files]
-    return stems[0] if len(stems) == 1 else PRINTED
-
-
-def _runs(source: str, seeds: Sequence[int], values: Sequence[float]) -> Runs:
-    """Values by seed; by their place in the source if there is not one for each seed."""
-    if len(values) == len(seeds):
-        return dict(zip(seeds, values, strict=True))
-    return {f"{source}, {i} of {len(values)}": v for i, v in enumerate(values)}
 
 
 def choose_cells(cells: Sequence[Cell], file: str, part: ClaimPart) -> list[Cell]:
@@ -190,32 +167,29 @@ def choose_cells(cells: Sequence[Cell], file: str, part: ClaimPart) -> list[Cell
     here = [cell for cell in cells if _fits(cell, file, part)]
     chosen = [cell for cell in here if cell.column == part.column]
     for head in (head for head, want in part.where.items() if want == LAST):
-        last = max((int(dict(cell.labels)[head]) for cell in chosen), default=0)
-        chosen = [cell for cell in chosen if int(dict(cell.labels)[head]) == last]
+        last = max((int(cell.labels[head]) for cell in chosen), default=0)
+        chosen = [cell for cell in chosen if int(cell.labels[head]) == last]
     if part.since:
-        start = {cell.labels: cell.runs for cell in here if cell.column == part.since}
+        start = {(*cell.labels.items(),): cell.runs for cell in here if cell.column == part.since}
         chosen = [
             replace(cell, runs={k: v - first[k] for k, v in cell.runs.items() if k in first})
             for cell in chosen
-            if (first := start.get(cell.labels)) is not None
+            if (first := start.get((*cell.labels.items(),))) is not None
         ]
     if not part.pool:
         return chosen
-    groups: dict[Labels, list[Cell]] = {}
+    groups: dict[Any, list[Cell]] = {}
     for cell in chosen:
-        groups.setdefault(tuple(p for p in cell.labels if p[0] != part.pool), []).append(cell)
-    return [
-        replace(group[0], labels=labels, runs=_pool(group, part.by))
-        for labels, group in groups.items()
-    ]
+        labels = {head: text for head, text in cell.labels.items() if head != part.pool}
+        groups.setdefault((*labels.items(),), []).append(replace(cell, labels=labels))
+    return [replace(group[0], runs=_pool(group, part.by)) for group in groups.values()]
 
 
 def _fits(cell: Cell, file: str, part: ClaimPart) -> bool:
     """Whether a cell is on the file, in a row of the part."""
-    labels = dict(cell.labels)
     return (cell.file.lower(), cell.table) == (file.lower(), part.table) and all(
-        head in labels
-        and (want == LAST or any(fnmatchcase(labels[head], p) for p in str(want).split("|")))
+        head in cell.labels
+        and (want == LAST or any(fnmatchcase(cell.labels[head], p) for p in str(want).split("|")))
         for head, want in part.where.items()
     )
 

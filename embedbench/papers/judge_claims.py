@@ -25,15 +25,22 @@ from typing import NamedTuple
 import numpy as np
 
 from embedbench.config.json_records import JsonRecord
-from embedbench.errors import unknown
 from embedbench.scores.learner_verdicts import LEVEL, subtract_rows
 from embedbench.scores.number_text import format_signed
-from embedbench.storage.atomic_write import write_safely
 from embedbench.text.markdown import block, escape_markdown, table
 
-from . import claims
-from .claims import PRINTED, Cell, Claim, ClaimPart, Runs, choose_cells
-from .paper_folders import names
+from .claims import (
+    PRINTED,
+    Cell,
+    Claim,
+    ClaimPart,
+    Names,
+    Runs,
+    choose_cells,
+    collect_cells,
+    load_claims,
+    load_commands,
+)
 from .paper_table import EXACT
 from .result_files import read_results
 
@@ -41,7 +48,6 @@ HOLDS, NOT, UNDECIDED = "holds", "does not hold", "undecided"
 NOT_RUN, CANNOT = "not run", "cannot be tested here"
 STATUSES = (HOLDS, NOT, UNDECIDED, NOT_RUN, CANNOT)
 GROUPS = ("printed numbers", "the papers' data", "other data")
-ALL = "all"  # in the place of a paper's name
 
 
 class Outcome(NamedTuple):
@@ -51,12 +57,12 @@ class Outcome(NamedTuple):
     `margin` how far the effect is on the claim's side of the threshold.
     """
 
-    what: str
-    status: str
-    effect: float
-    half: float
-    runs: int
-    margin: float
+    what: str = ""
+    status: str = ""
+    effect: float = math.nan
+    half: float = math.nan
+    runs: int = 0
+    margin: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -67,72 +73,63 @@ class Answer(JsonRecord):
     ----------
     claim, file : str
         Its id; the name of the data, or `PRINTED`.
-    of_paper : bool
-        Whether these are the paper's data or its printed numbers.
-    status : str
-        One of `STATUSES`.
-    what : str
-        The contrast that decides: of those with this status the one with the least margin.
-    effect, half : float
-        Its estimate and the half-width of its 95 % interval.
-    runs : int
-        The fewest runs of its sides; 0 without results.
+    group, status : str
+        One of `GROUPS`, of `STATUSES`.
+    what, effect, half, runs
+        The `Outcome` that decides: of those with this status the one with the least margin.
     holding, judged, missing : int
         Contrasts that hold, that have results, and that have none.
     """
 
     claim: str
     file: str
-    of_paper: bool
+    group: str
     status: str
-    what: str = ""
-    effect: float = math.nan
-    half: float = math.nan
-    runs: int = 0
-    holding: int = 0
-    judged: int = 0
-    missing: int = 0
+    what: str
+    effect: float
+    half: float
+    runs: int
+    holding: int
+    judged: int
+    missing: int
 
 
-def judge(claim: Claim, paper: claims.ClaimedPaper, cells: Sequence[Cell]) -> list[Answer]:
+def judge(claim: Claim, cells: Sequence[Cell]) -> list[Answer]:
     """The answers to a claim: on printed numbers, or on each file of the paper's and other data.
 
     Files that neither the claim nor its paper lists are judged too where they have every contrast.
     """
+    printed, of_papers, other = GROUPS
     if claim.arithmetic:
-        return [_answer(claim, cells, PRINTED, of_paper=True)]
-    lists = (paper.theirs, paper.elsewhere, paper.ours, claim.theirs, claim.elsewhere, claim.ours)
-    known = {file.lower() for files in lists for file in files}
-    brought = sorted({cell.file for cell in cells if cell.file.lower() not in known} - {PRINTED})
-    others = [_answer(claim, cells, file) for file in brought]
+        return [_answer(claim, cells, PRINTED, printed)]
+    brought = sorted({cell.file for cell in cells if cell.file.lower() not in claim.known})
+    others = [_answer(claim, cells, file, other) for file in brought if file != PRINTED]
     return [
-        *(_answer(claim, cells, file, of_paper=True) for file in claim.theirs),
-        *(_answer(claim, cells, file, of_paper=True, here=False) for file in claim.elsewhere),
-        *(_answer(claim, cells, file) for file in claim.ours),
+        *(_answer(claim, cells, file, of_papers) for file in claim.theirs),
+        *(_answer(claim, cells, file, of_papers, here=False) for file in claim.elsewhere),
+        *(_answer(claim, cells, file, other) for file in claim.ours),
         *(answer for answer in others if answer.judged and not answer.missing),
     ]
 
 
 def _answer(
-    claim: Claim, cells: Sequence[Cell], file: str, *, of_paper: bool = False, here: bool = True
+    claim: Claim, cells: Sequence[Cell], file: str, group: str, *, here: bool = True
 ) -> Answer:
     parts = [p for p in claim.parts if not p.files or file in p.files]
     judged = [judge_part(cells, part, file) for part in parts]
     outcomes = [outcome for of_part, _ in judged for outcome in of_part]
-    missing = sum(n for _, n in judged)
     numbers = [o for o in outcomes if not math.isnan(o.effect)]  # others: nothing to measure
-    absent = NOT_RUN if here and not claim.needs and len(numbers) == len(outcomes) else CANNOT
-    outcomes, missing = numbers, missing + len(outcomes) - len(numbers)
-    if not outcomes:
-        return Answer(claim.id, file, of_paper, absent)
-    status = combine([o.status for o in outcomes], missing, absent, one=claim.one)
-    deciding = [o for o in outcomes if o.status == status] or outcomes
-    best_first = claim.one and status == HOLDS
-    chosen = (max if best_first else min)(deciding, key=lambda o: o.margin)
-    what, _, effect, half, runs, _ = chosen
-    holding = sum(o.status == HOLDS for o in outcomes)
-    counts = (holding, len(outcomes), missing)
-    return Answer(claim.id, file, of_paper, status, what, effect, half, runs, *counts)
+    missing = sum(n for _, n in judged) + len(outcomes) - len(numbers)
+    status = NOT_RUN if here and not claim.needs and len(numbers) == len(outcomes) else CANNOT
+    decides = Outcome()
+    if numbers:
+        status = combine([o.status for o in numbers], missing, status, one=claim.one)
+        deciding = [o for o in numbers if o.status == status] or numbers
+        best_first = claim.one and status == HOLDS
+        decides = (max if best_first else min)(deciding, key=lambda o: o.margin)
+    what, _, effect, half, runs, _ = decides
+    counts = (sum(o.status == HOLDS for o in numbers), len(numbers), missing)
+    return Answer(claim.id, file, group, status, what, effect, half, runs, *counts)
 
 
 def combine(statuses: Sequence[str], missing: int, absent: str, *, one: bool = False) -> str:
@@ -155,10 +152,16 @@ def judge_part(cells: Sequence[Cell], part: ClaimPart, file: str) -> tuple[list[
             missing += not side
             outcomes += [_equal(a) if part.printed else _contrast(part, a, None) for a in side]
             continue
-        others = [choose_cells(cells, part.minus.file or file, b) for b in _other_sides(single)]
+        given = {key: part.minus[key] for key in ("table", "column") if key in part.minus}
+        where = {} if "table" in given else single.where  # what `minus` does not name is A's
+        free = part.minus.get("where", {})
+        others = [
+            choose_cells(cells, part.minus.get("file", file), b)
+            for b in _each(replace(single, **given, where={**where, **free}))
+        ]
         missing += len(others) * (not side)
         for a, chosen in itertools.product(side, others):
-            same = [b for b in chosen if _agree(a, b, part)]
+            same = [b for b in chosen if _agree(a, b, part.where, free)]
             missing += not same
             outcomes += [_contrast(part, a, b) for b in same]
     return outcomes, missing
@@ -171,33 +174,23 @@ def _each(part: ClaimPart) -> Iterator[ClaimPart]:
         yield replace(part, where=dict(zip(part.where, texts, strict=True)), column=column)
 
 
-def _other_sides(a: ClaimPart) -> Iterator[ClaimPart]:
-    """Each choice of B; what `minus` does not name is that of A."""
-    minus = a.minus or claims.OtherSide()
-    where = minus.where if minus.table else a.where | minus.where
-    return _each(
-        replace(a, table=minus.table or a.table, column=minus.column or a.column, where=where)
-    )
-
-
-def _agree(a: Cell, b: Cell, part: ClaimPart) -> bool:
-    """Whether two cells agree in the labels that `minus` leaves as they are, and at stars."""
-    free = part.minus.where if part.minus else {}
-    other = dict(b.labels)
-    for head, text in a.labels:
-        if head not in free:
-            same = other.get(head, text) == text
+def _agree(a: Cell, b: Cell, where: Mapping[str, Names], free: Mapping[str, Names]) -> bool:
+    """Whether two cells agree in the labels that are not free, and in what stars stand for."""
+    for head, text in a.labels.items():
+        other = b.labels.get(head, text)
+        if head in free:
+            stars = _star(text, where.get(head)), _star(other, free[head])
+            same = None in stars or stars[0] == stars[1]
         else:
-            at_star = _star(text, part.where.get(head)), _star(other.get(head), free[head])
-            same = None in at_star or at_star[0] == at_star[1]
+            same = other == text
         if not same:
             return False
     return True
 
 
-def _star(text: str | None, pattern: claims.Names | None) -> str | None:
+def _star(text: str, pattern: Names | None) -> str | None:
     """What the one `*` of a pattern stands for; None if it has none."""
-    if text is None or not isinstance(pattern, str) or pattern.count("*") != 1:
+    if not isinstance(pattern, str) or pattern.count("*") != 1:
         return None
     match = re.fullmatch(re.escape(pattern).replace(r"\*", "(.*)"), text)
     return match and match[1]
@@ -219,10 +212,11 @@ def _contrast(part: ClaimPart, a: Cell, b: Cell | None) -> Outcome:
 
 def _name(cell: Cell, part: ClaimPart) -> str:
     """The labels of a cell that the part does not fix for both sides, and the file if it varies."""
-    varied = set(part.minus.where) if part.minus else set()
-    varied |= {head for head, want in part.where.items() if not isinstance(want, str)}
-    labels = [t for head, t in cell.labels if t and (head in varied or head not in part.where)]
-    return " ".join([*labels, *([cell.file] if part.minus and part.minus.file else [])])
+    minus = part.minus or {}
+    fixed = {head for head, want in part.where.items() if isinstance(want, str)}
+    fixed -= minus.get("where", {}).keys()
+    labels = [text for head, text in cell.labels.items() if text and head not in fixed]
+    return " ".join([*labels, *([cell.file] if "file" in minus else [])])
 
 
 def estimate(
@@ -256,16 +250,16 @@ def decide(part: ClaimPart, effect: float, half: float) -> tuple[str, float]:
     elif part.below is not None:
         margin = part.below - effect
     else:
-        margin = (part.within or 0.0) - abs(effect - part.around)
+        margin = part.within - abs(effect - part.around)
     return HOLDS if margin > half else NOT if margin <= -half else UNDECIDED, margin
 
 
 def _equal(cell: Cell) -> Outcome:
     """Whether a number computed without runs has the printed digits, as far as they go."""
     value, printed = cell.value, cell.value.corrected
-    what = " ".join([*(text for _, text in cell.labels if text), cell.column])
+    what = " ".join([*filter(None, cell.labels.values()), cell.column])
     if value.ours is None or printed is None or value.made != EXACT:
-        return Outcome(what, UNDECIDED, math.nan, math.nan, 0, math.nan)
+        return Outcome(what, UNDECIDED)
     gap = value.ours.mean - printed
     margin = 0.5 * 10**-value.decimals + 1e-9 - abs(gap)
     return Outcome(what, HOLDS if margin >= 0 else NOT, gap, 0.0, 1, margin)
@@ -307,7 +301,10 @@ def make_claims_page(
     directories: Sequence[Path], papers: Sequence[str]
 ) -> tuple[str, list[Answer]]:
     """The page of some papers, and its answers, from results in files and directories."""
-    by_paper = {name: _judge_paper(directories, name) for name in papers}
+    by_paper: dict[str, Judged] = {}
+    for name in papers:
+        cells = collect_cells(read_results(directories, name))
+        by_paper[name] = [(claim, judge(claim, cells)) for claim in load_claims(name)]
     every = [pair for of_paper in by_paper.values() for pair in of_paper]
     parts = [
         INTRO,
@@ -319,34 +316,6 @@ def make_claims_page(
     return "\n\n".join(parts) + "\n", [answer for _, answers in every for answer in answers]
 
 
-def _judge_paper(directories: Sequence[Path], name: str) -> Judged:
-    """The claims of a paper with their answers."""
-    known, cells = claims.load_claims(), claims.collect_cells(read_results(directories, name))
-    mine = (claim for claim in known.claims if claim.paper == name)
-    return [(claim, judge(claim, known.papers[name], cells)) for claim in mine]
-
-
-def write_claims(directories: Sequence[Path], papers: Sequence[str], out: Path) -> list[Answer]:
-    """Write OUT/claims.md; return the answers."""
-    text, answers = make_claims_page(directories, papers)
-    out.mkdir(parents=True, exist_ok=True)
-    write_safely(out / "claims.md", text)
-    return answers
-
-
-def find_papers(name: str) -> list[str]:
-    """The name of the paper with this name or alias; every paper with claims for `ALL`."""
-    full = {alias: of_folder[0] for of_folder in names().values() for alias in of_folder}
-    papers = claims.load_claims().papers
-    if name != ALL and full.get(name) not in papers:
-        raise unknown("paper with claims", name, [ALL, *(n for n in full if full[n] in papers)])
-    return list(papers) if name == ALL else [full[name]]
-
-
-def _group(answer: Answer) -> str:
-    return GROUPS[0] if answer.file == PRINTED else GROUPS[1] if answer.of_paper else GROUPS[2]
-
-
 def count(judged: Judged, *, strict: bool = False) -> Counter[tuple[str, str]]:
     """Number of answers by group of data and status; what is not here counts once a claim.
 
@@ -356,8 +325,8 @@ def count(judged: Judged, *, strict: bool = False) -> Counter[tuple[str, str]]:
     for claim, answers in judged:
         if not (strict and claim.threshold == "ours"):
             some = [a for a in answers if not (strict and a.file in claim.fitted)]
-            result.update((_group(a), a.status) for a in some if a.status != CANNOT)
-            result.update({(_group(a), a.status) for a in some if a.status == CANNOT})
+            result.update((a.group, a.status) for a in some if a.status != CANNOT)
+            result.update({(a.group, a.status) for a in some if a.status == CANNOT})
     return result
 
 
@@ -366,17 +335,16 @@ def summarise(judged: Judged) -> str:
     number, strict = count(judged), count(judged, strict=True)
     parts = []
     for group in GROUPS:
-        hold, fail, open_ = (number[group, status] for status in (HOLDS, NOT, UNDECIDED))
-        none = number[group, NOT_RUN] + number[group, CANNOT]
+        hold, fail, open_, not_run, cannot = (number[group, status] for status in STATUSES)
         words = {
             ("holds", "hold"): hold,
             ("does not", "do not"): fail,
             ("is undecided", "are undecided"): open_,
-            ("has no result", "have no result"): none,
+            ("has no result", "have no result"): not_run + cannot,
         }
         texts = [f"{n} {word[n > 1]}" for word, n in words.items() if n]
         parts.append(f"on {group} {', '.join(texts)}")
-    hold, fail, open_ = (sum(strict[g, s] for g in GROUPS) for s in (HOLDS, NOT, UNDECIDED))
+    hold, fail, open_ = (sum(strict[g, s] for g in GROUPS) for s in STATUSES[:3])
     parts.append(
         f"of all these, where neither threshold nor fit is ours, {hold} hold, {fail} do not, "
         f"{open_} are undecided"
@@ -412,16 +380,16 @@ def _caveats(judged: Judged) -> str:
 
 
 def _paper(name: str, judged: Judged) -> list[str]:
-    paper = claims.load_claims().papers[name]
     heads = ["", "claim", "test", "answers", "effect that matters", "command"]
-    rows = [_row(claim, paper, answers) for claim, answers in judged]
-    lines = [f"# {key}\n{line}" for key, line in paper.commands.items()]
-    commands = block("bash", "\n".join(lines).splitlines())
-    return [f"## {name}", table(heads, rows), commands]
+    rows = [_row(claim, answers) for claim, answers in judged]
+    lines = [
+        line for key, command in load_commands()[name].items() for line in (f"# {key}", command)
+    ]
+    return [f"## {name}", table(heads, rows), block("bash", lines)]
 
 
-def _row(claim: Claim, paper: claims.ClaimedPaper, answers: Sequence[Answer]) -> list[str]:
-    unit = "" if claim.arithmetic else paper.unit
+def _row(claim: Claim, answers: Sequence[Answer]) -> list[str]:
+    unit = "" if claim.arithmetic else claim.unit
     absent = [escape_markdown(a.file) for a in answers if a.status == CANNOT]
     lines = [_answer_text(a, claim, unit) for a in answers if a.status != CANNOT]
     if absent:

@@ -3,11 +3,9 @@
 Every run is planned once, saved under `out/runs`, and read again.
 """
 
-import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,11 +30,14 @@ from embedbench.system.callback_types import Notify, StageProgress
 
 from .paper_table import PaperTable
 
-Read = Callable[[RunRecord], float]
+Read = Callable[[RunRecord], Iterable[float]]
 Measured = Callable[[Any], PaperTable | list[PaperTable]]  # from the paper's runs
 
 
 # --- files ---
+
+STAND_IN = "-stand-in"
+SHIPPED = Path(__file__).parents[1] / "assets" / "emoji-vit.h5"  # 600 emoji, with layers of a ViT
 
 
 @dataclass(frozen=True)
@@ -61,56 +62,30 @@ class PaperData:
         return self.opened.kind == PIXELS
 
 
-def emoji(out: Path, notify: Notify, why: str) -> Path:
-    """The embeddings of the shipped emoji; extracted under `out` unless they are there already.
-
-    The message before the extraction begins with `why`.
-    """
-    from embedbench.extract.pipeline import extract
-
-    made = out / "emoji.h5"
-    if not made.is_file():
-        notify(f"{why}, and are extracted")
-        extract("demo", made, notify=notify)
-    return made
-
-
-def shipped_layers() -> Path:
-    """The shipped embedding file with the layers of a ViT: 600 emoji of 40 classes."""
-    return Path(str(resources.files("embedbench") / "assets" / "emoji-vit.h5"))
-
-
-def find_files(
-    given: Sequence[str],
-    official: Collection[str] = (),
-    kind: Callable[..., PaperData] = PaperData,
-) -> dict[str, Any]:
+def find_files(given: Sequence[str], official: Collection[str] = ()) -> dict[str, PaperData]:
     """Embedding files of a paper's data sets, and of other data that replaces them, by name.
 
     Parameters
     ----------
     given : sequence of str
-        NAME=FILE for one of the official data sets; FILE for a stand-in, which goes by its stem.
+        NAME=FILE for one of the official data sets; NAME-stand-in=FILE for a stand-in under its
+        name; FILE for a stand-in, which goes by its stem.
     """
     result: dict[str, PaperData] = {}
     for item in given:
-        name, equals, named = item.partition("=")
+        head, equals, named = item.partition("=")
+        name = head.removesuffix(STAND_IN)
         if equals and name in official:
-            data = kind(Path(named), name)
-        elif equals and official and not Path(item).exists():
+            data = PaperData(Path(named), name if name == head else None)
+        elif (name := Path(item).stem) in official or (equals and not Path(item).exists()):
             raise UserError(
-                f"--data takes {', '.join(f'{n}=FILE' for n in official)} or FILE, a stand-in; "
-                f"got {item!r}"
-            )
-        elif (name := Path(item).stem) in official:
-            raise UserError(
-                f"{item} stands in under the name of a data set of the paper; give "
-                f"--data {name}={item} if it is that one, or rename it"
+                f"--data takes FILE, a stand-in, or NAME=FILE or NAME{STAND_IN}=FILE; the paper's "
+                f"names are {', '.join(official) or 'none'}; got {item!r}"
             )
         else:
-            data = kind(Path(item))
+            data = PaperData(Path(item))
         EmbeddingFile.open(data.file)  # raises an error for a bad file
-        if result.setdefault(name, data).file != data.file:
+        if result.setdefault(name, data) != data:
             raise UserError(
                 f"{result[name].file} and {data.file} have one name, by which tables call them; "
                 "rename a file"
@@ -167,7 +142,7 @@ class ReproduceRequest:
     names : sequence of str
         Tables; empty: all except the costly ones.
     data : sequence of str
-        Embedding files, in the form that the paper's `find_data` reads; empty: shipped ones.
+        Embedding files, in the form of `find_files`; empty: the shipped emoji.
     progress : callable
         `progress(name, done, total)` is called with the name of a run, the finished runs and all
         runs.
@@ -195,31 +170,38 @@ class PaperRuns:
     """The runs of a reproduction on files by the names in tables; a paper says which in a subclass.
 
     `failed` has a sentence for each run that failed, and for each run that cannot be trusted.
+    `planned` has what tables ask for while they are planned.
     """
 
     asked: ReproduceRequest
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, PaperData] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     streams: StreamCache = field(default_factory=StreamCache, repr=False)
+    planned: dict[Any, RunSpec] | None = field(default=None, init=False, repr=False)
     _records: dict[RunSpec, RunRecord] = field(default_factory=dict, init=False, repr=False)
 
     every: ClassVar[Mapping[str, Variant]] = {}  # the paper's learners
-    official: ClassVar[Collection[str]] = ()  # names of its data sets
-    kind: ClassVar[type[PaperData]] = PaperData
+    official: ClassVar[Mapping[str, str]] = {}  # its names of its data sets, by ours
+    replaces: ClassVar[str] = ""  # the one that a file without a name stands in for
+    default: ClassVar[str] = ""  # what `--data` has before the shipped file
 
     @classmethod
-    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, Any]:
-        """Return a `PaperData` for each file that tables need, by the names in tables.
+    def find_data(cls, asked: ReproduceRequest) -> dict[str, PaperData]:
+        """Return the user's files by the names in tables; the shipped emoji stand in for none."""
+        if not asked.data:
+            asked.notify(f"no --data: {SHIPPED.name} is taken, 600 emoji with the layers of a ViT")
+        return find_files(asked.data or [f"{cls.default}{SHIPPED}"], cls.official)
 
-        They are the user's files, or without any the shipped emoji, a stand-in.
-        """
-        why = "no --data: the shipped emoji are taken"
-        given = asked.data or [str(emoji(asked.out, asked.notify, why))]
-        return find_files(given, cls.official, cls.kind)
-
-    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
-        """Return the runs of tables."""
-        return []
+    def label(self, *names: str) -> str:
+        """The paper's names of data; of other data "emoji for CUB-200" or "emoji, a stand-in"."""
+        labels = []
+        for name in names:
+            paper = self.official.get(name) or self.official.get(self.replaces, "")
+            data = self.data.get(name)
+            if data is not None and data.stands_in:
+                paper = data.file.stem + (f" for {paper}" if paper else ", a stand-in")
+            labels.append(paper)
+        return " / ".join(labels)
 
     @property
     def learners(self) -> Sequence[str]:
@@ -272,16 +254,6 @@ class PaperRuns:
         study = without_others(study, [variant.learner], [protocol])
         return resolve(study, out=self.runs_dir, device=self.asked.device)
 
-    def plan_streams(
-        self, streams: Iterable[tuple[Any, ...]], variants: Iterable[str]
-    ) -> list[RunSpec]:
-        """Return `specs(*stream, variant)` of a paper, seed by seed: a stream is built once."""
-        result: list[RunSpec] = []
-        for stream in streams:
-            lists = (self.specs(*stream, variant) for variant in variants)
-            result += itertools.chain(*zip(*filter(None, lists), strict=True))
-        return result
-
     def specs(self, *stream_and_variant: Any) -> list[RunSpec]:
         """Return one spec per seed of a variant on a stream."""
         raise NotImplementedError
@@ -304,8 +276,26 @@ class PaperRuns:
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
     def of(self, *stream_and_variant: Any) -> list[RunRecord]:
-        """Return the finished runs of a variant on a stream, one per seed."""
-        return self.records(self.specs(*stream_and_variant))
+        """Return the runs of a variant on a stream, one per seed, as `ask` does."""
+        return self.ask(stream_and_variant[-1], self.specs(*stream_and_variant))
+
+    def ask(self, variant: str, specs: Sequence[RunSpec]) -> list[RunRecord]:
+        """Return the finished runs of a variant; while tables are planned, note what to run."""
+        if self.planned is None:
+            return self.records(specs)
+        if variant in self.learners or variant not in self.every:
+            keys = ((s.files, s.protocol, s.learner, s.seed) for s in specs)
+            self.planned |= dict(zip(keys, specs, strict=True))
+        return []
+
+    def plan_tables(self, tables: Iterable[Measured]) -> list[RunSpec]:
+        """Return the runs that tables ask for, each once, seed by seed: a stream is built once."""
+        self.planned = {}
+        for make_table in tables:
+            make_table(self)
+        specs, self.planned = [*self.planned.values()], None
+        places = {(s.files, s.protocol): k for k, s in reversed([*enumerate(specs)])}
+        return sorted(specs, key=lambda s: (places[s.files, s.protocol], s.seed))
 
     def records(self, specs: Iterable[RunSpec]) -> list[RunRecord]:
         """Return the checked records of finished runs that means may include."""
@@ -327,9 +317,9 @@ class PaperRuns:
             self.failed.append(sentence)
 
 
-def make_stats(records: Sequence[RunRecord], *reads: Read) -> list[Stat]:
-    """Return the statistics of numbers over the records, one for each reader; [] without any."""
-    return [Stat.of(map(read, records)) for read in reads] if records else []
+def make_stats(records: Sequence[RunRecord], read: Read) -> list[Stat]:
+    """Return the statistics over the records of each number that `read` gives; [] without any."""
+    return [Stat.of(numbers) for numbers in zip(*map(read, records), strict=True)]
 
 
 # --- the paper ---
@@ -340,8 +330,8 @@ class Paper:
     """A paper: `PAPER` in the `paper.py` of its folder in `embedbench/papers`.
 
     `facts` is its `paper.toml`. Of its tables, by name, the exact ones need no runs, and the costly
-    ones need many and are made only on request. `printed` makes every table that the paper prints,
-    without data and without runs.
+    ones need many and are made only on request. The unplanned ones show finished runs, or make
+    their own. `printed` makes every table that the paper prints, without data and without runs.
     """
 
     facts: Mapping[str, Any]
@@ -349,6 +339,7 @@ class Paper:
     exact: Mapping[str, Callable[[], PaperTable]] = field(default_factory=dict)
     tables: Mapping[str, Measured] = field(default_factory=dict)
     costly: Mapping[str, Measured] = field(default_factory=dict)
+    unplanned: Collection[str] = ()
     printed: Callable[[], list[PaperTable]] = list
 
     @property
@@ -367,30 +358,23 @@ class Paper:
         return int(given.get(table, given.get("every", 1)))
 
     def reproduce(self, asked: ReproduceRequest) -> tuple[list[PaperTable], list[str]]:
-        """Run what is missing and make the tables.
-
-        Finished runs are kept and reused.
-        """
+        """Run what is missing and make the tables; finished runs are kept and reused."""
         usual = [*self.exact, *self.tables]
-        names = select_names(
-            [n.lower() for n in asked.names] or usual, [*usual, *self.costly], "table"
-        )
-        asked = replace(
-            asked,
-            learners=select_names(asked.learners, self.runs.every, "learner of the paper"),
-        )
+        every = [*usual, *self.costly]
+        names = select_names([n.lower() for n in asked.names] or usual, every, "table")
+        learners = select_names(asked.learners, self.runs.every, "learner of the paper")
+        asked = replace(asked, learners=learners)
         asked.out.mkdir(parents=True, exist_ok=True)
-        made: dict[str, PaperTable | list[PaperTable]] = {
-            name: self.exact[name]() for name in names if name in self.exact
-        }
+        made: dict[str, Any] = {name: self.exact[name]() for name in names if name in self.exact}
         failed: list[str] = []
-        if measured := [name for name in names if name not in self.exact]:
-            runs = self.runs(asked, self.runs.find_data(asked, measured))
+        if len(made) < len(names):
+            makers = {n: make for n, make in {**self.tables, **self.costly}.items() if n in names}
+            runs = self.runs(asked, self.runs.find_data(asked))
             asked.used.extend(data.file for data in runs.data.values())
-            specs = runs.plan_tables(measured)
+            specs = runs.plan_tables(m for n, m in makers.items() if n not in self.unplanned)
             asked.notify(f"{len(specs)} runs; those that are finished are kept")
             runs.run(specs)
-            made |= {name: {**self.tables, **self.costly}[name](runs) for name in measured}
+            made |= {name: make(runs) for name, make in makers.items()}
             failed = runs.failed
         lists = (made[name] for name in names)
         return [t for of in lists for t in ([of] if isinstance(of, PaperTable) else of)], failed

@@ -13,7 +13,7 @@ from rich.text import Text
 from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
-from embedbench.text.terminal_text import line, new_table, render_text
+from embedbench.text.terminal_text import line, new_table
 
 PARTS = ("paper", "ours", "diff.")
 DRAWN, FIXED, EXACT = "drawn", "fixed", "exact"  # how our number was made, see `Value`
@@ -44,8 +44,6 @@ class Value(JsonRecord):
     made : str
         "drawn": ours is from runs that draw; "fixed": from a run in which nothing is drawn;
         "exact": computed without a run.
-    fitted : bool
-        Whether settings of ours were chosen with this value in view; agreement confirms nothing.
     """
 
     published: float | None = field(default=None, metadata=ABSENT)
@@ -57,7 +55,6 @@ class Value(JsonRecord):
     sd: float | None = field(default=None, metadata=ABSENT)
     reads: float | None = field(default=None, metadata=ABSENT)
     made: str = DRAWN
-    fitted: bool = False
 
     @property
     def difference(self) -> float | None:
@@ -238,11 +235,6 @@ def read_misprint(misprint: Mapping[str, Any]) -> dict[str, Any]:
 # --- tables as text and as rows ---
 
 
-def table_text(table: PaperTable) -> str:
-    """Return a table as text for the terminal, one line per row."""
-    return render_text(table_parts(table)).rstrip()
-
-
 def table_parts(table: PaperTable) -> list[Text | Table]:
     """Return the heading, the table and its remarks."""
     first = table.parts[:1]
@@ -255,9 +247,11 @@ def table_parts(table: PaperTable) -> list[Text | Table]:
     return [line(table.heading, "bold"), *([grid] if table.rows else []), *map(line, below)]
 
 
-def table_rows(table: PaperTable) -> list[dict[str, Any]]:
-    """Return one row for each value: paper's, ours with the half-width of its interval."""
-    return [
+def rows_and_parts(
+    tables: Sequence[PaperTable],
+) -> tuple[list[dict[str, Any]], list[Text | Table]]:
+    """Return a row for each value, with the half-width of its interval; and the text's parts."""
+    rows = [
         {
             "table": table.name,
             **dict(zip(table.heads, row.labels, strict=True)),
@@ -266,6 +260,9 @@ def table_rows(table: PaperTable) -> list[dict[str, Any]]:
             "ours": value.words[1] if value.words else value.ours and value.ours.mean,
             "ours.half_95": value.ours and value.ours.half,
         }
+        for table in tables
         for row in table.rows
         for column, value in row.values.items()
     ]
+    parts = [part for table in tables for part in (*table_parts(table), line(""))]
+    return rows, parts[:-1]

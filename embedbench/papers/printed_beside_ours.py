@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from embedbench.storage.atomic_write import write_safely
 from embedbench.text.markdown import code
 from embedbench.text.markdown import escape_markdown as text
 from embedbench.text.markdown import table as grid
@@ -154,18 +153,9 @@ def count_rows(tables: Sequence[ComparedTable]) -> dict[str, int]:
 # --- the page ---
 
 
-def write_page(paper: Paper, paths: Sequence[Path], out: Path) -> tuple[Path, dict[str, int]]:
-    """Write OUT/NAME.md from files of results; return its path and the counts of its rows."""
-    page, counts = page_text(paper, read_results(paths, paper.name))
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{paper.name}.md"
-    write_safely(path, page)
-    return path, counts
-
-
-def page_text(paper: Paper, sources: Mapping[str, Results]) -> tuple[str, dict[str, int]]:
-    """Return the page, and the counts of its rows."""
-    printed = paper.printed()
+def make_page(paper: Paper, paths: Sequence[Path]) -> tuple[str, dict[str, int]]:
+    """Return the page from files of results, and the counts of its rows."""
+    sources, printed = read_results(paths, paper.name), paper.printed()
     tables = compare(printed, sources, paper.runs_behind)
     counts = count_rows(tables)
     parts = [

@@ -22,7 +22,7 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
 from embedbench.version import __version__
 
-from .paper_table import DRAWN, EXACT, FIXED, PaperTable, TableRow
+from .paper_table import PaperTable, TableRow
 
 FORMAT, VERSION = "embedbench-results", 1
 LONGEST, MOST = 2**24, 1000  # bytes of a file, files of a directory
@@ -104,8 +104,12 @@ class Results(JsonRecord):
         results = cls.from_json(data, str(path))
         for table in results.tables:
             for row in table.rows:
-                if wrong := _wrong(table, row):
-                    raise UserError(f"{path}: table {table.name!r}, row {row.labels}: {wrong}")
+                if not _is_sound(table, row):
+                    raise UserError(
+                        f"{path}: table {table.name!r}, row {row.labels}: expected "
+                        f"{len(table.heads)} labels, values in the table's columns of 0 to 12 "
+                        "decimals, two words, and the mean and the interval of the values"
+                    )
         return results
 
     def write(self, path: Path) -> None:
@@ -114,25 +118,18 @@ class Results(JsonRecord):
         write_safely(path, text + "\n")
 
 
-def _wrong(table: PaperTable, row: TableRow) -> str:
-    """The fault of a row; "" if there is none."""
-    if len(row.labels) != len(table.heads):
-        return f"expected {len(table.heads)} labels, got {len(row.labels)}"
-    for column, value in row.values.items():
-        if column not in table.columns:
-            return f"no column {column!r}"
-        if value.made not in (DRAWN, FIXED, EXACT):
-            return f"{column}: 'made' must be {DRAWN}, {FIXED} or {EXACT}, got {value.made!r}"
-        if not 0 <= value.decimals <= 12:
-            return f"{column}: 'decimals' must be 0 to 12, got {value.decimals}"
-        if value.words is not None and len(value.words) != 2:
-            return f"{column}: 'words' must be two texts, got {len(value.words)}"
-        if value.ours is not None:
-            both = (value.ours, Stat.of(value.ours.values))
-            stored, again = ((of.mean, of.half, of.sd) for of in both)
-            if not np.allclose(stored, again, rtol=CLOSE, atol=CLOSE, equal_nan=True):
-                return f"{column}: mean and interval must be those of the values"
-    return ""
+def _is_sound(table: PaperTable, row: TableRow) -> bool:
+    """Whether a row fits its table, and its means and intervals are those of the values."""
+    stats = [value.ours for value in row.values.values() if value.ours is not None]
+    stored = [(stat.mean, stat.half, stat.sd) for stat in stats]
+    again = [(stat.mean, stat.half, stat.sd) for stat in (Stat.of(s.values) for s in stats)]
+    return (
+        len(row.labels) == len(table.heads)
+        and {*row.values} <= {*table.columns}
+        and all(0 <= value.decimals <= 12 for value in row.values.values())
+        and all(len(value.words or "ab") == 2 for value in row.values.values())
+        and np.allclose(stored, again, rtol=CLOSE, atol=CLOSE, equal_nan=True)
+    )
 
 
 def read_results(paths: Sequence[Path], paper: str) -> dict[str, Results]:

@@ -32,9 +32,6 @@ class Made(FSCILRuns):
     def layers(self, name: str) -> tuple[str, ...]:
         return ()
 
-    def alignment(self, name: str) -> list[str]:
-        return ["alignment of the layers: made"]
-
 
 def flat(base: float, novel: float) -> Floats:
     """Accuracies that never change."""

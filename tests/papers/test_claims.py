@@ -5,7 +5,6 @@ import json
 import math
 import re
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,13 @@ from embedbench.papers.claims import (
     PRINTED,
     Cell,
     Claim,
-    ClaimedPaper,
-    ClaimFile,
     ClaimPart,
     Runs,
     collect_cells,
     load_claims,
+    load_commands,
 )
-from embedbench.papers.claims import OtherSide as B
 from embedbench.papers.judge_claims import (
-    ALL,
     CANNOT,
     HOLDS,
     NOT,
@@ -39,7 +35,6 @@ from embedbench.papers.judge_claims import (
     combine,
     decide,
     estimate,
-    find_papers,
     judge,
     judge_part,
     make_claims_page,
@@ -55,7 +50,6 @@ T2 = 4.302652729911275  # t(0.975, 2)
 HEADS = ("learner", "data")
 THREE = (0, 1, 2)
 FILES: dict[str, Any] = {"theirs": ("MNIST",), "elsewhere": ("CUB",), "ours": ("emoji",)}
-PAPER = ClaimedPaper(**FILES, matters=0, command=(), unit="", commands={})
 
 Rows = Mapping[Any, Sequence[float]]  # by labels
 
@@ -72,16 +66,17 @@ def cells(*some: Results) -> list[Cell]:
 
 
 def claim(*parts: ClaimPart, **more: Any) -> Claim:
-    words = dict.fromkeys(("id", "paper", "says", "place", "test"), "")
+    words = dict.fromkeys(("id", "paper", "says", "place", "test", "unit"), "")
     more = FILES | {"threshold": "ours", "matters": 0, "command": (), "parts": parts} | more
-    return Claim(**words, **more)
+    known = frozenset(file.lower() for files in FILES.values() for file in files)
+    return Claim(**words, known=known, **more)
 
 
 def status(made: Claim, some: Sequence[Cell]) -> dict[str, str]:
-    return {answer.file: answer.status for answer in judge(made, PAPER, some)}
+    return {answer.file: answer.status for answer in judge(made, some)}
 
 
-ABOVE = ClaimPart("2", "Ω", {"learner": "a"}, minus=B(where={"learner": "b"}), above=0)
+ABOVE = ClaimPart("2", "Ω", {"learner": "a"}, minus={"where": {"learner": "b"}}, above=0)
 
 
 def test_a_paired_and_an_unpaired_interval_by_hand() -> None:
@@ -128,12 +123,12 @@ def test_an_interval_against_a_threshold(
 def test_each_means_all() -> None:
     high, middle, low = [0.9, 0.91, 0.92], [0.5, 0.9, 1.3], [0.1, 0.12, 0.13]
     higher = [1.5, 1.6, 1.7]
-    each = dataclasses.replace(ABOVE, minus=B(where={"learner": ("b", "c")}))
+    each = dataclasses.replace(ABOVE, minus={"where": {"learner": ("b", "c")}})
 
     def judged(b: Sequence[float], c: Sequence[float] | None, **more: Any) -> Answer:
         rows = {("a", "MNIST"): high, ("b", "MNIST"): b}
         some = cells(results({**rows, ("c", "MNIST"): c} if c else rows))
-        return judge(claim(each, **more), PAPER, some)[0]
+        return judge(claim(each, **more), some)[0]
 
     assert judged(low, low).status == HOLDS
     assert judged(middle, higher).status == NOT
@@ -166,7 +161,7 @@ def test_a_file_has_its_answer_under_one_name() -> None:
 
 def test_files_of_other_data_are_compared_without_pairs() -> None:
     rows = {("a", "emoji"): [0.1, 0.2, 0.3], ("a", "MNIST"): [0.7, 0.8, 0.9]}
-    part = ClaimPart("2", "Ω", minus=B(file="MNIST"), below=0, paired=False)
+    part = ClaimPart("2", "Ω", minus={"file": "MNIST"}, below=0, paired=False)
     (outcome,), missing = judge_part(cells(results(rows)), part, "emoji")
     assert missing == 0
     assert outcome.what == "a emoji − a MNIST, Ω"
@@ -205,7 +200,7 @@ def test_rows_by_pattern_last_pool_and_since() -> None:
     spread = dataclasses.replace(mean, by="sd", where={"learner": "a"})
     (effect,) = chosen(spread).values()
     assert effect == pytest.approx((4 + 6 + 6) / 3 / math.sqrt(2))
-    pairs = ClaimPart("2", "Ω", {"k": "*, new"}, minus=B(where={"k": "*, old"}), above=0)
+    pairs = ClaimPart("2", "Ω", {"k": "*, new"}, minus={"where": {"k": "*, old"}}, above=0)
     layers: Rows = {("1, new",): [1], ("1, old",): [2], ("2, new",): [5], ("2, old",): [9]}
     outcomes, _ = judge_part(cells(results(layers, [0], ["k"])), pairs, PRINTED)
     assert [o.effect for o in outcomes] == [-1, -4]
@@ -235,18 +230,7 @@ def test_printed_digits(value: Value, word: str) -> None:
 
 
 def test_the_claims_are_whole() -> None:
-    def fields_of(kind: type) -> set[str]:
-        return {field.name for field in dataclasses.fields(kind)}
-
-    path = ROOT / "embedbench" / "papers" / "claims.toml"
-    raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    assert set(raw) <= fields_of(ClaimFile)
-    for one in raw["claims"]:
-        assert set(one) <= fields_of(Claim), one["id"]
-        for part in one.get("parts", []):
-            assert set(part) <= fields_of(ClaimPart), one["id"]
-            assert set(part.get("minus", {})) <= fields_of(B), one["id"]
-    claims = load_claims().claims
+    claims = [c for name in load_commands() for c in load_claims(name)]
     assert len({c.id for c in claims}) == len(claims) == 50
     for c in claims:
         assert c.threshold in ("printed", "derived", "ours"), c.id
@@ -254,17 +238,18 @@ def test_the_claims_are_whole() -> None:
         assert c.command, c.id
         assert bool(c.parts) != bool(c.needs), c.id
         for part in c.parts:
-            bounds = (part.above, part.below, part.within, part.printed or None)
+            bounds = (part.above, part.below, part.within or None, part.printed or None)
             assert sum(bound is not None for bound in bounds) == 1, c.id
             assert part.by in ("mean", "sd"), c.id
+            assert {*(part.minus or {})} <= {"table", "column", "where", "file"}, c.id
     used = {(c.paper, key) for c in claims for key in c.command}
-    assert used == {(n, key) for n, p in load_claims().papers.items() for key in p.commands}
+    assert used == {(name, key) for name, of in load_commands().items() for key in of}
 
 
 def test_the_commands_parse() -> None:
     reproduce: Any = typer.main.get_command(app.app).commands["reproduce"]  # type: ignore[attr-defined]
-    for name, of_paper in load_claims().papers.items():
-        for line in of_paper.commands.values():
+    for name, commands in load_commands().items():
+        for line in commands.values():
             words = shlex.split(line)
             assert words[:3] == ["embedbench", "reproduce", name]
             context = reproduce.make_context("reproduce", words[2:])
@@ -273,24 +258,25 @@ def test_the_commands_parse() -> None:
             assert set(context.params["tables"] or ()) <= known, line
 
 
-@pytest.mark.parametrize("name", list(load_claims().papers))
+@pytest.mark.parametrize("name", list(load_commands()))
 def test_the_places_exist(name: str) -> None:
     """Tables, columns and labels are those of stored results or, without any, of the code."""
     some = collect_cells(read_results([DATA], name)) if list(DATA.glob(f"{name}*")) else []
     made = {table.name for table in paper(name).printed()}
     made |= {table["name"] for table in facts(name)["tables"].values()}
-    for one in (c for c in load_claims().claims if c.paper == name):
+    for one in load_claims(name):
         for part in one.parts:
             here = [cell for cell in some if cell.table == part.table]
-            other = part.minus.table if part.minus else ""
+            minus = part.minus or {}
+            other = minus.get("table", "")
             stored = {cell.table for cell in some} | made
             assert {part.table, other} - {""} <= stored, one.id
             if not here:
                 continue
             columns = [part.column] if isinstance(part.column, str) else part.column
             assert {*columns, part.since} - {""} <= {cell.column for cell in here}, one.id
-            heads = {head for cell in here for head, _ in cell.labels}
-            free = {*part.where, *(part.minus.where if part.minus and not other else ())}
+            heads = {head for cell in here for head in cell.labels}
+            free = {*part.where, *(() if other else minus.get("where", ()))}
             assert free <= heads, one.id
 
 
@@ -298,7 +284,7 @@ def test_the_places_exist(name: str) -> None:
 
 
 def test_the_page_and_the_readme_are_what_the_results_give() -> None:
-    text, _ = make_claims_page([DATA], find_papers(ALL))
+    text, _ = make_claims_page([DATA], list(load_commands()))
     remedy = "embedbench reproduce all --claims --results docs/results/data --out docs"
     assert text == (ROOT / "docs" / "claims.md").read_text("utf-8"), remedy
     (line,) = re.findall(r"^\*\*In short\*\*.* to 50 claims: (.{1,400})$", text, re.MULTILINE)
@@ -322,7 +308,7 @@ def test_the_command_judges_what_is_brought(
     assert answers["N6", "CIFAR-100"] == CANNOT
     assert "| N6 |" in Path("a/claims.md").read_text("utf-8")
     result = run("new-metrics", "--results", "a", "--table", "1")
-    assert "nor does --claims" in str(result.exception)
+    assert "take no --table" in str(result.exception)
     for words in (["new-metrics"], ["all"], ["nobody2020"]):
         assert isinstance(run(*words).exception, UserError)
 

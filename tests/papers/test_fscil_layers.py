@@ -17,7 +17,6 @@ from embedbench.papers.fscil.runs import (
     FACTS,
     SWEEPS,
     VARIANTS,
-    FSCILData,
     FSCILRuns,
     of_layers,
     of_losses,
@@ -26,14 +25,12 @@ from embedbench.papers.fscil.tsne import (
     features,
     neighbours,
     silhouette,
-    with_samples,
 )
-from embedbench.papers.paper import ReproduceRequest
-from embedbench.papers.paper_table import PaperTable, Value, table_text
+from embedbench.papers.paper import PaperData, ReproduceRequest
+from embedbench.papers.paper_table import PaperTable, table_parts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
-from embedbench.streams.measure_layer_alignment import alignment_words, stream_alignment
 
 NAMES = ("block-8", "block-9")
 QUICK = [
@@ -50,7 +47,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runs_on(path: Path, out: Path, items: Sequence[str] = QUICK) -> FSCILRuns:
-    return FSCILRuns(ReproduceRequest(out, [0], items=items), {"vit": FSCILData(path)})
+    return FSCILRuns(ReproduceRequest(out, [0], items=items), {"vit": PaperData(path)})
 
 
 # --- which runs ---
@@ -64,7 +61,7 @@ def test_a_layer_alone_raw_and_rectified(path: Path, tmp_path: Path) -> None:
         params = asdict(cell.protocol.settings)
         assert [cell.learner.name, params["embedding"], params["layers"]] == expected
     assert asdict(recti.learner.settings)["layers"] == "block-9"
-    cells = runs.plan_tables(["layers"])
+    cells = runs.plan_tables([layers])
     # the prototype and FR, and each of them on each layer; streams differ where the runs do not
     places = {runs.streams.run_dir(c, tmp_path) for c in cells}
     assert len(places) == len(cells) == 2 + 2 * len(NAMES)
@@ -72,22 +69,12 @@ def test_a_layer_alone_raw_and_rectified(path: Path, tmp_path: Path) -> None:
 
 def test_the_study_is_of_the_layers_that_fr_takes(path: Path, tmp_path: Path) -> None:
     items = ["protocol.sessions=3", "protocol.val_fraction=0.2"]
-    both, one, of_stream, none, on_test = (
+    one, of_stream, none = (
         runs_on(path, tmp_path, [*items, *more])
-        for more in (
-            [], ["fr.layers=block-9"], ["protocol.layers=block-9"], ["protocol.layers=none"],
-            ["protocol.validation=test"],
-        )
-    )  # fmt: skip
+        for more in (["fr.layers=block-9"], ["protocol.layers=block-9"], ["protocol.layers=none"])
+    )
     assert one.layers("vit") == of_stream.layers("vit") == ("block-9",)
-    assert (none.layers("vit"), none.alignment("vit")) == ((), [])
-    # and so is the alignment
-    (note,), (of_one,) = both.alignment("vit"), one.alignment("vit")
-    stream = one.streams.stream(one.specs("vit", "fr")[0])
-    words = alignment_words(stream_alignment(stream, NAMES))
-    assert note == f"alignment of the layers: {'; '.join(words)}"
-    assert of_one == f"alignment of the layers: {words[0]}; {words[2]}"
-    assert "not measured: alignment is never measured on test" in on_test.alignment("vit")[0]
+    assert none.layers("vit") == ()
 
 
 # --- what is made of them ---
@@ -112,7 +99,7 @@ def studied(out: Path, **had: tuple[float, float]) -> Studied:
         for name, (base, novel) in had.items()
     }
     asked = ReproduceRequest(out, [0, 1])
-    return Studied(asked, {"vit": FSCILData(out / "vit.h5")}, had=records)
+    return Studied(asked, {"vit": PaperData(out / "vit.h5")}, had=records)
 
 
 HAD = {
@@ -123,7 +110,7 @@ HAD = {
 
 def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None:
     (result,) = layers(studied(tmp_path, **HAD))
-    labels_of_ours = [row.labels[1] for row in result.rows if row.labels[0] == "vit, a stand-in"]
+    labels_of_ours = [row.labels[1] for row in result.rows]
     assert labels_of_ours == [
         "block-8, raw", "block-8, rectified", "block-9, raw", "block-9, rectified", "final, raw",
         "ensemble",
@@ -134,20 +121,9 @@ def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None
     for head, number in (("aAcc", "aacc"), ("gAcc", "gacc"), ("novel", "novel_accuracy")):
         stat = ours(result, "block-8, rectified", head)
         assert stat.values[0] == pytest.approx(100 * expected[number])
-    paper = {row.labels[1]: row.values for row in result.rows if "the paper" in row.labels[0]}
-    assert len(paper) == 8
-    assert [paper["8-Recti"][h].published for h in ("aAcc", "gAcc")] == [65.52, 60.15]
-    assert set(paper["8-Raw"]) == {"aAcc", "gAcc"}
-    heads = ("aAcc", "gAcc", "novel", "novel, last")
-    assert [paper["Ensemble"][h].published for h in heads] == [68.80, 62.20, 42.99, 39.0]
-    assert paper["12-Raw, final (Table 5)"]["gAcc"].published == 57.87
-    assert result.notes[-1] == "alignment of the layers: made"
-    # 75 % of the base classes after session 0, and the prototype's 80
-    short = {r.labels[1] for r in result.rows if r.values.get("aAcc", Value()).remark}
-    assert short == {"block-8, rectified", "block-9, rectified"}
     # what was not run has no row
     (few,) = layers(studied(tmp_path, prototype=(0.8, 0.4), block_9_raw=(0.7, 0.5)))
-    labels_of_ours = [row.labels[1] for row in few.rows if "the paper" not in row.labels[0]]
+    labels_of_ours = [row.labels[1] for row in few.rows]
     assert labels_of_ours == ["block-9, raw", LABELS["prototype"]]
 
 
@@ -172,9 +148,6 @@ def test_nearest_neighbours_and_silhouettes(seed: int) -> None:
     assert silhouette(x, y, classes) == pytest.approx(each.mean(), abs=1e-6)
     for number in (neighbours, silhouette):
         assert np.isnan(number(x, y, np.array([1, 7])))  # one class is left
-    # pictures have the first classes of the stream with five test samples
-    y = np.repeat([0, 1, 2, 3], [5, 4, 9, 6])
-    assert with_samples(y, np.array([3, 1, 2, 0]), 2) == [3, 2]
 
 
 def test_features_are_the_layers_and_what_the_modules_make_of_them(
@@ -229,9 +202,6 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
         assert len(values) == n
         assert all(0 <= v <= 100 for v in values)
     assert len(measured(result["Layers"])) == 6 * 5
-    for name in ("Losses", "Layers"):
-        (note,) = [n for n in result[name].notes if n.startswith("alignment of the layers: final")]
-        assert all(f"{layer}: " in note for layer in NAMES)
     picture = result["Figure A2"]
     assert [row.labels[0] for row in picture.rows] == [
         "block-8, raw", "block-9, raw", "final, raw", "block-8, rectified", "block-9, rectified",
@@ -245,7 +215,7 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
     groups = {row.group.place: row.group for row in collect(tmp_path / "runs")}
     notes = [n for g in groups.values() for n in g.notes if "in the place" in n]
     assert len(groups) == 1 + len(NAMES) == 1 + len(set(notes))
-    assert all(table_text(t) for t in tables)
+    assert all(table_parts(t) for t in tables)
 
 
 def test_without_layers_the_reason_is_told(tmp_path: Path) -> None:

@@ -18,13 +18,12 @@ from embedbench.papers.iirc.paper import (
     OFFICIAL,
     PAPER,
     VARIANTS,
-    IIRCData,
     IIRCRuns,
     measures,
 )
-from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.paper import PaperData, ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_table import PaperTable, table_text
+from embedbench.papers.paper_table import PaperTable
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.study import parse_settings
 
@@ -81,23 +80,24 @@ def test_published_values(table: str, learner: str, values: dict[int, float]) ->
 # --- data and configurations ---
 
 
-def find_data(out: Path, *data: str) -> dict[str, IIRCData]:
-    return IIRCRuns.find_data(ReproduceRequest(out, [0], data=data), [])
+def find_data(out: Path, *data: str) -> dict[str, PaperData]:
+    return IIRCRuns.find_data(ReproduceRequest(out, [0], data=data))
 
 
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 4, 4, groups=2).path)
     result = find_data(tmp_path, f"cifar={toy}", toy)
-    labels = [(d.label, d.stands_in) for d in result.values()]
+    runs = IIRCRuns(ReproduceRequest(tmp_path, [0]), result)
+    labels = [(runs.label(name), d.stands_in) for name, d in result.items()]
     assert labels == [("IIRC-CIFAR", False), ("toy for IIRC-CIFAR", True)]
-    with pytest.raises(UserError, match="imagenet-full=FILE or FILE"):
+    with pytest.raises(UserError, match="cifar, imagenet-lite, imagenet-full"):
         find_data(tmp_path, f"imagenet={toy}")
 
 
 def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
     data = {
-        **{n: IIRCData(tmp_path / "x.h5", n) for n in OFFICIAL},
-        "toy": IIRCData(tmp_path / "toy.h5"),
+        **{n: PaperData(tmp_path / "x.h5", n) for n in OFFICIAL},
+        "toy": PaperData(tmp_path / "toy.h5"),
     }
     runs = IIRCRuns(ReproduceRequest(tmp_path, [0], items=["er.lr=1"]), data)
     assert [len(runs.configurations(n)) for n in data] == [10, 5, 5, 5]
@@ -107,21 +107,24 @@ def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
     assert runs.given == parse_settings(["er.lr=1"])
 
 
-def test_cells_of_one_stream_stand_side_by_side(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def specs(self: IIRCRuns, name: str, k: int, variant: str) -> Any:
-        return [(variant, k, seed) for seed in self.asked.seeds]
-
-    monkeypatch.setattr(IIRCRuns, "specs", specs)
+def test_cells_of_one_stream_stand_side_by_side(tmp_path: Path) -> None:
+    file = blob_file(tmp_path / "toy.h5", 8, 4, groups=2)
     items = ["protocol.configuration=0-1"]
     asked = ReproduceRequest(tmp_path, [3, 4], learners=["er", "lucir"], items=items)
-    plan: Any = IIRCRuns(asked, {"toy": IIRCData(tmp_path / "toy.h5")}).plan_tables
-    result = plan(["5"])
+    runs = IIRCRuns(asked, {"toy": PaperData(file.path)})
+
+    def plan(*tables: str) -> list[tuple[str, int]]:
+        specs = runs.plan_tables(PAPER.tables[table] for table in tables)
+        return [(spec.learner.name, spec.seed) for spec in specs]
+
+    result = plan("5")
     assert len(result) == 2 * 2 * 3
-    assert result[:4] == [("er", 0, 3), ("lucir", 0, 3), ("joint", 0, 3), ("er", 0, 4)]
-    assert {v for v, *_ in plan(["buffer"])} == set(BUFFERS)
-    assert {v for v, *_ in plan(list(PAPER.tables))} == {*BUFFERS, "er", "lucir", "joint"}
+    assert result[:4] == [("er", 3), ("lucir", 3), ("offline", 3), ("er", 4)]
+    assert len(plan("buffer")) == 2 * 2 * len(BUFFERS)
+    assert {name for name, _ in plan("buffer")} == {"er"}
+    assert {name for name, _ in plan(*PAPER.tables)} == {"er", "lucir", "offline"}
+    runs.asked.learners = ["lucir"]
+    assert plan("buffer") == []
 
 
 # --- runs that never were ---
@@ -149,7 +152,7 @@ def made_record(pooled: Sequence[float], new: float = 0.5, given: float = 1.5) -
     return scored(R, pooled, curves, ("pw_js", "js", "exact_match"))
 
 
-def made_runs(name: str, data: IIRCData, **changes: Any) -> MadeRuns:
+def made_runs(name: str, data: PaperData, **changes: Any) -> MadeRuns:
     """Two configurations of two seeds, three sessions; joint ends highest, ER lowest."""
     made = {}
     for i, variant in enumerate([*LEARNERS, *BUFFERS]):
@@ -167,7 +170,7 @@ def row(table: PaperTable, label: str) -> Any:
 
 
 def test_only_what_was_run_is_shown_beside_the_paper() -> None:
-    runs = MadeRuns(NOTHING, {"cifar": IIRCData(Path("x.h5"), "cifar")})
+    runs = MadeRuns(NOTHING, {"cifar": PaperData(Path("x.h5"), "cifar")})
     (table,) = PAPER.tables["5"](runs)
     assert not {"finetune", "joint"} & {*table.columns}
     assert row(table, "21")["A-GEM"].texts() == ("0.02 (0.00)", "–", "")
@@ -175,7 +178,7 @@ def test_only_what_was_run_is_shown_beside_the_paper() -> None:
 
 def test_measures_are_of_labels_and_of_newest_sessions() -> None:
     changes = {"er": {"new": 0.8}, "lucir": {"new": 0.2}, "icarl-cnn": {"given": 5.0}}
-    (table,) = measures(made_runs("toy", IIRCData(Path("toy.h5")), **changes))
+    (table,) = measures(made_runs("toy", PaperData(Path("toy.h5")), **changes))
     assert len(table.rows) == len(LEARNERS)
     late, given, newest, below, _ = table.columns
     for label, value in (("ER", 0.8), ("LUCIR", 0.2), ("A-GEM", 0.5)):
@@ -185,7 +188,7 @@ def test_measures_are_of_labels_and_of_newest_sessions() -> None:
     assert row(table, "ER")[newest].ours.values == pytest.approx((0.4, 0.4))
     # as the last pw-JS of the made runs: .05, .07 in one configuration, .06, .08 in the other
     assert row(table, "ER")[below].ours.values == pytest.approx((0.06, 0.07))
-    (table,) = measures(MadeRuns(NOTHING, {"toy": IIRCData(Path("toy.h5"))}))
+    (table,) = measures(MadeRuns(NOTHING, {"toy": PaperData(Path("toy.h5"))}))
     assert table.rows == ()
 
 
@@ -193,7 +196,7 @@ def test_measures_are_of_labels_and_of_newest_sessions() -> None:
 
 
 def test_a_table_of_the_papers_data_has_differences_and_of_a_stand_in_none() -> None:
-    runs = made_runs("cifar", IIRCData(Path("x.h5"), "cifar"))
+    runs = made_runs("cifar", PaperData(Path("x.h5"), "cifar"))
     (table,) = PAPER.tables["5"](runs)
     assert table.heading.startswith("Table 5: average performance (pw-JS)")
     assert PAPER.tables["6"](runs) == []
@@ -208,11 +211,11 @@ def test_a_table_of_the_papers_data_has_differences_and_of_a_stand_in_none() -> 
     assert row(table, "2")["finetune"].published is None
     assert row(table, "2")["joint"].ours.mean == pytest.approx(0.85)
     assert row(table, "1")["joint"].ours is None
-    runs = made_runs("toy", IIRCData(Path("toy.h5")))
+    runs = made_runs("toy", PaperData(Path("toy.h5")))
     tables = [table for make in PAPER.tables.values() for table in make(runs)]
     names = ["5 · toy", "Measures · toy", "Figures A.27, A.28 · toy"]
     assert [table.name for table in tables] == names
-    assert "ER 100" in table_text(tables[-1])
+    assert "ER 100" in [row.labels[0] for row in tables[-1].rows]
     assert "toy for IIRC-CIFAR" in tables[0].heading
     assert tables[0].data == "toy for IIRC-CIFAR"
     values = [v for row in tables[0].rows for v in row.values.values()]

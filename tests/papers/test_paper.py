@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from command_line import embedbench as invoke
 from paper_tables import rows_of
 from reproduce_files import blob_file
 
-import embedbench.papers
 from embedbench.errors import UserError
 from embedbench.papers.paper import (
     PaperData,
@@ -21,9 +19,10 @@ from embedbench.papers.paper import (
     select_names,
 )
 from embedbench.papers.paper_folders import facts, names, paper
-from embedbench.papers.paper_table import PaperTable, Value, table_text
+from embedbench.papers.paper_table import PaperTable, Value, table_parts
 from embedbench.scores.mean_intervals import Stat
 from embedbench.studies.study import parse_settings
+from embedbench.text.terminal_text import render_text
 
 ALIASES = {
     "kemker2018": (),
@@ -32,32 +31,6 @@ ALIASES = {
     "tang2024": ("fscil",),
     "michel2023": ("new-metrics",),
 }
-SIXTH = """
-from pathlib import Path
-
-from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper import Paper, PaperRuns
-from embedbench.papers.paper_table import PaperTable
-
-
-def table1():
-    table = PaperTable("1", "a sixth", ("row",), ("v",))
-    table.add_numbers(["x"], [0.25], [0.5])
-    return table
-
-
-PAPER = Paper(
-    read_paper(Path(__file__).with_name("paper.toml")),
-    runs=PaperRuns,
-    exact={"1": table1},
-)
-"""
-FACTS = """
-name = "sixth2027"
-aliases = ["another-one"]
-citation = "Sixth et al. (2027): Another one"
-stem = "another-one"
-"""
 
 
 @pytest.mark.parametrize("name", ALIASES)
@@ -80,49 +53,6 @@ def test_a_paper_is_named_for_its_first_author_and_year() -> None:
         paper("new-metric")
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory whose folders are papers, too."""
-    place = tmp_path / "papers"
-    place.mkdir()
-    monkeypatch.setattr(embedbench.papers, "__path__", [*embedbench.papers.__path__, str(place)])
-    return place
-
-
-def _folder(place: Path, name: str, facts: str, code: str = "") -> None:
-    (place / name).mkdir()
-    (place / name / "paper.toml").write_text(facts, encoding="utf-8")
-    (place / name / "paper.py").write_text(code, encoding="utf-8")
-
-
-def test_a_sixth_paper_is_a_folder(
-    elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _folder(elsewhere, "sixth", FACTS, SIXTH)
-    monkeypatch.chdir(tmp_path)
-    result = invoke("reproduce", "sixth2027")
-    assert result.exit_code == 0, result.output
-    assert [line.split() for line in result.stdout.splitlines()[1:]] == [
-        ["row", "v", "ours", "diff."],
-        ["x", "0.500", "0.250", "−0.250"],
-    ]
-    assert (tmp_path / "reproduce" / "another-one" / "another-one.json").is_file()
-    assert paper("another-one").name == "sixth2027"
-    assert names()["sixth"] == ("sixth2027", "another-one")
-
-
-@pytest.mark.parametrize("text", ["", "citation = 'a'", "name = ", "\0"])
-def test_a_folder_without_a_paper_is_refused_and_harms_no_other(text: str, elsewhere: Path) -> None:
-    _folder(elsewhere, "not_one", text)
-    (elsewhere / "no_file").mkdir()
-    with pytest.raises(UserError, match=r"not_one/paper\.toml must (hold name|be TOML)"):
-        paper("not-one")
-    with pytest.raises(UserError, match="unknown paper 'no-file'"):
-        paper("no-file")
-    assert names()["not_one"] == ()
-    assert paper("kemker2018").name == "kemker2018"
-
-
 def test_a_table_has_only_the_parts_that_some_value_has() -> None:
     ours = Stat.of([0.25])
     cases = {
@@ -133,7 +63,7 @@ def test_a_table_has_only_the_parts_that_some_value_has() -> None:
     for heads, value in cases.items():
         rows = rows_of((("x",), {"v": value}), (("y",), {}))
         table = PaperTable("1", "t", ("a",), ("v",), rows)
-        lines = table_text(table).splitlines()
+        lines = render_text(table_parts(table)).splitlines()
         assert tuple(lines[1].split()) == ("a", *heads)
         assert all(len(line) == 1 + len(heads) for line in table.lines())
     names = {"S6": "Table S6: t", "2 MB": "Table 2 MB: t", "Figure 3": "t", "Rankings": "t"}
@@ -149,6 +79,27 @@ def test_files_go_by_their_stem(tmp_path: Path) -> None:
         find_files([one, two])
     with pytest.raises(UserError, match=r"none\.h5"):
         find_files([str(tmp_path / "none.h5")])
+    named = {"cub": PaperData(Path(one), "cub"), "mnist": PaperData(Path(two))}
+    assert find_files([f"cub={one}", f"mnist-stand-in={two}"], ["cub", "mnist"]) == named
+    for item in (f"cup={one}", two):  # "a" is a name of the paper's
+        with pytest.raises(UserError, match="names are a, cub; got"):
+            find_files([item], ["a", "cub"])
+
+
+def test_the_shipped_emoji_stand_in_where_no_file_is_given(tmp_path: Path) -> None:
+    for name in ALIASES:
+        runs = paper(name).runs
+        asked = ReproduceRequest(tmp_path, [0])
+        ((key, data),) = runs.find_data(asked).items()
+        assert (key, data.file.name) == (
+            "cub" if name == "kemker2018" else "emoji-vit",
+            "emoji-vit.h5",
+        )
+        assert data.stands_in
+        assert data.opened.samples.parents.max() >= 0  # the hierarchy of IIRC
+    assert data.opened.shape == (600, 384)
+    assert list(data.opened.layers.values()) == [384] * 4
+    assert not data.opened.damaged_rows()
 
 
 def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Path) -> None:

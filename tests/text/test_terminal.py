@@ -17,7 +17,7 @@ from report_records import keep, make
 from embedbench.cli.command_output import show_tables
 from embedbench.files.inspect import provenance_lines
 from embedbench.papers.paper_table import PaperTable, Value
-from embedbench.papers.paper_table import table_text as paper_text
+from embedbench.papers.paper_table import table_parts as paper_parts
 from embedbench.reports.compare_learners import ComparisonStudy, studies
 from embedbench.reports.comparison_tables import rank_learners, spread_over_orders
 from embedbench.reports.frozen_vs_full import bridge, bridge_parts
@@ -55,7 +55,7 @@ def _paper(_: Path) -> str:
     table = PaperTable("2", "Ω", ("data", "learner"), tuple(values))
     table.add(("first data", NAME), values)
     table.add(("other data", "mlp"), values)
-    return paper_text(table)
+    return render_text(paper_parts(table))
 
 
 def _study(runs: Path) -> ComparisonStudy:

@@ -35,22 +35,19 @@ AFTER = {"after 1": 1, "after 2": 2, "after 5": 5, "after the last": SESSIONS}  
 class OrderingRuns(paper.PaperRuns):
     """The runs on CIFAR-100's images, or on files that replace them."""
 
-    data: dict[str, paper.PaperData]
-    every, official = LEARNERS, (OFFICIAL,)
+    every, official, replaces = LEARNERS, {OFFICIAL: DATA}, OFFICIAL
 
     @classmethod
-    def find_data(
-        cls, asked: paper.ReproduceRequest, tables: Sequence[str]
-    ) -> dict[str, paper.PaperData]:
+    def find_data(cls, asked: paper.ReproduceRequest) -> dict[str, paper.PaperData]:
         """The requested files: "cifar100=FILE" for the paper's images, or FILE for a stand-in."""
-        files: dict[str, paper.PaperData] = super().find_data(asked, tables)
-        data = files.get(OFFICIAL)
-        if data and not (data.holds_images and cifar100_labels(data.opened) is not None):
-            raise UserError(
-                f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {data.file} is "
-                "none; make it with embedbench extract 'torch/cifar100?download=yes' --backbone "
-                "none --size 32, or give the file without a name, as a stand-in"
-            )
+        files = super().find_data(asked)
+        for data in files.values():
+            if data.official and (not data.holds_images or cifar100_labels(data.opened) is None):
+                raise UserError(
+                    f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {data.file} "
+                    "is none; make it with embedbench extract 'torch/cifar100?download=yes' "
+                    "--backbone none --size 32, or give the file without a name, as a stand-in"
+                )
         return files
 
     @cached_property
@@ -72,7 +69,7 @@ class OrderingRuns(paper.PaperRuns):
         for (name, data), kind in itertools.product(self.data.items(), ORDERS):
             content = data.opened.digests["content"][:8]
             made = directory / f"{name}-{content}-{self.sessions}-{kind}.json"
-            published = name == OFFICIAL and kind in make_class_order.CONFUSION
+            published = data.official and kind in make_class_order.CONFUSION
             if kind != "random" and not made.is_file():
                 try:
                     order = make_class_order.make_order(
@@ -88,10 +85,6 @@ class OrderingRuns(paper.PaperRuns):
                 make_class_order.write_order(order, made)
             result[name, kind] = kind if kind == "random" else str(made)
         return result
-
-    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
-        """All runs, whatever the tables."""
-        return self.plan_streams(itertools.product(self.data, ORDERS), self.learners)
 
     def specs(self, name: str, kind: str, learner: str) -> list[RunSpec]:
         """One spec per seed; none if the file has no such order."""
@@ -115,8 +108,8 @@ def accuracy(record: RunRecord, head: str) -> float:
 def table1(runs: OrderingRuns, name: str) -> PaperTable:
     """Table 1: accuracy after sessions 1, 2, 5 and the last, for every learner and order."""
     table = _beside(lambda kind, learner: runs.of(name, kind, learner))
-    if name != OFFICIAL:
-        table.stand_in(name, f"{name} for {DATA}")
+    if runs.data[name].stands_in:
+        table.stand_in(name, runs.label(name))
         table.title = (
             f"accuracy in percent, {runs.sessions} sessions of {name} for {SESSIONS} of {DATA}"
         )

@@ -18,14 +18,23 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers import paper_table
-from embedbench.papers.paper import Paper, Read, make_stats, per_file
-from embedbench.papers.paper_table import DRAWN, EXACT, FIXED, PaperTable, TableRow, Value
+from embedbench.papers.paper import Paper, make_stats, per_file
+from embedbench.papers.paper_table import DRAWN, EXACT, FIXED, PaperTable, Value
 from embedbench.scores import few_shot_scores
 from embedbench.scores.few_shot_scores import BASE, CORNER_CASES
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 
-from .runs import FACTS, LEARNERS, NO_LAYERS, OFFICIAL, SWEEPS, VARIANTS, FSCILRuns, of_losses
+from .runs import (
+    FACTS,
+    LEARNERS,
+    NO_LAYERS,
+    SWEEPS,
+    VARIANTS,
+    FSCILRuns,
+    of_layers,
+    of_losses,
+)
 from .tsne import tsne
 
 Row = dict[str, Any]
@@ -53,10 +62,8 @@ CELLS = {"sessions": 1, "novel": 2, "on": 1}  # lists of cells, and the number o
 COLUMNS = {"mean": "mean", "aacc": "aAcc", "gacc": "gAcc"}
 SCORE = "accuracy"  # per sample, as is usual in the field
 OURS: dict[str, str] = FACTS["ours"]  # by the paper's rows
-LIKE_OURS = ("NC-FSCIL", "YourSelf (Ours)", "Ours")  # methods of the paper that we have too
 NAMES = {"none": "ViT baseline", "cos_nov": "L_cos + L_NovCE", "cr": "… + L_CR"}
 PAPERS_LAYERS = ("8", "9", "10")  # of Table 6
-SHORT = 2.0  # points of base accuracy that a trained FR may lose to the prototype in session 0
 LABELS = {"prototype": f"{FINAL}, raw", "fr": "ensemble"}
 
 
@@ -202,125 +209,48 @@ def _notes(number: str) -> list[str]:
     return [*notes, *about.get("notes", ())]
 
 
-# --- our numbers, in percent, by column ---
-
-
-def accuracies(record: RunRecord) -> Floats:
-    """(T, T) R[i, j], the per-sample accuracy, in percent."""
-    return 100 * np.array(record.by_score[SCORE].R, dtype=np.float64)
-
-
-def _read_summary(number: str, record: RunRecord) -> float:
-    given = record.by_score[SCORE].curves or {}
-    curves = {name: np.array(values, dtype=np.float64) for name, values in given.items()}
-    return 100 * few_shot_scores.summary(curves)[number]
-
-
-def _read_first(record: RunRecord) -> float:
-    """Accuracy on the base classes after session 0."""
-    return float(accuracies(record)[0, 0])
-
+# --- our numbers ---
 
 SUMMARY = {"aAcc": "aacc", "gAcc": "gacc", "lAcc": "lacc", "novel": "novel_accuracy"}
 SUMMARY["mean"] = SUMMARY["novel"]  # in the paper's tables
-READ: dict[str, Read] = {
-    **{column: partial(_read_summary, number) for column, number in SUMMARY.items()},
-    "base, first": _read_first,
-    "base, last": lambda r: float(accuracies(r)[-1, 0]),
-    "novel, last": lambda r: 100 * (r.by_score[SCORE].curves or {})["novel_accuracy"][-1],
-}
 
 
-def _empty(key: str, runs: FSCILRuns, name: str) -> PaperTable:
-    """A table of a file, without rows."""
-    return PaperTable.of_facts(FACTS, key, file=name, label=runs.data[name].label)
+def read_numbers(record: RunRecord) -> dict[str, float]:
+    """The numbers of a run in percent, by column."""
+    scores = record.by_score[SCORE]
+    curves = {name: np.array(v, dtype=np.float64) for name, v in (scores.curves or {}).items()}
+    summary = few_shot_scores.summary(curves)
+    numbers = {column: summary[name] for column, name in SUMMARY.items()}
+    numbers |= {"base, first": scores.R[0][0], "base, last": scores.R[-1][0]}
+    numbers["novel, last"] = curves["novel_accuracy"][-1]
+    return {column: 100 * float(number) for column, number in numbers.items()}
 
 
-def _add(
-    result: PaperTable, runs: FSCILRuns, name: str, variant: str, labels: Sequence[str]
-) -> None:
-    """Append our row of a variant.
-
-    The first number of an FR has a remark if a run was trained too short: if its base accuracy
-    after session 0 is more than two points under the prototype's of the same seed.
-    """
-    records = runs.of(name, variant)
-    reads = [READ[column] for column in result.columns if column in READ]
-    result.add_numbers(labels, make_stats(records, *reads), decimals=2)
-    if not variant.startswith("fr") and not variant.endswith("-recti"):
-        return
-    prototype = {r.seed: _read_first(r) for r in runs.of(name, "prototype")}
-    gaps = [prototype[r.seed] - _read_first(r) for r in records if r.seed in prototype]
-    short = [gap for gap in gaps if gap > SHORT + 1e-9]
-    if short:
-        values, head = result.rows[-1].values, result.columns[0]
-        remark = (
-            f"trained too short: after session 0 the base accuracy of {len(short)} of {len(gaps)} "
-            f"runs is more than {SHORT:g} points under the prototype's, at most {max(short):.1f}"
-        )
-        values[head] = replace(values[head], remark=remark)
+def _stats(records: Sequence[RunRecord], columns: Sequence[str]) -> list[Stat]:
+    return make_stats(records, lambda r: [read_numbers(r)[column] for column in columns])
 
 
-# --- learners ---
+def _fill(
+    key: str, runs: FSCILRuns, name: str, labels: Mapping[str, Sequence[str]], *, every: bool = True
+) -> PaperTable:
+    """Our table of a file with a row for each variant; only for those with runs if not `every`."""
+    result = PaperTable.of_facts(FACTS, key, file=name, label=runs.label(name))
+    for variant, row in labels.items():
+        stats = _stats(runs.of(name, variant), result.columns)
+        if every or stats:
+            result.add_numbers(row, stats, decimals=2)
+    result.notes += () if runs.possible(name, "fr") else (NO_LAYERS,)
+    return result
 
 
 @per_file
 def learners(runs: FSCILRuns, name: str) -> PaperTable:
-    """Our version of Tables 1 to 3: learners by aAcc and by gAcc, with the paper's rows below."""
-    result, label = _empty("learners", runs, name), runs.data[name].label
-    records = {n: of for n in LEARNERS if (of := runs.of(name, n))}
-    places: dict[str, dict[str, int]] = {}
-    for column in ("aAcc", "gAcc"):
-        means = {n: np.mean([READ[column](r) for r in of]) for n, of in records.items()}
-        places[column] = {n: 1 + sum(v > mean for v in means.values()) for n, mean in means.items()}
-    for n in sorted(records, key=lambda n: places["gAcc"][n]):
-        _add(result, runs, name, n, (label, LEARNERS[n].label))
-        for column, of_column in places.items():
-            value = Value(None, Stat.of([of_column[n]]), 0)
-            result.rows[-1].values[f"place by {column}"] = value
-    if every := [r for of in records.values() for r in of]:
-        base, sizes = max(map(_read_first, every)) / 100, every[0].n_classes or ()
-        for case, make in CORNER_CASES.items():
-            curves = few_shot_scores.curves_from_accuracies(make(len(sizes), base), sizes)
-            numbers = few_shot_scores.summary(curves)
-            ours = [100 * numbers[SUMMARY[column]] for column in result.columns[:4]]
-            result.add_numbers((label, case), ours, decimals=2)
-    for official in OFFICIAL:
-        result.rows += tuple(_papers_methods(official, result.columns))
-    left = [LEARNERS[n].label for n in runs.learners if not runs.possible(name, n)]
-    result.notes += (f"{', '.join(left)}: {NO_LAYERS}",) if left else ()
-    result.notes += tuple(runs.alignment(name))
-    if records:
-        result.notes += (
-            "Lazy, Greedy and Greedy-NF begin with the best base accuracy of the learners",
-        )
+    """Our version of Tables 1 to 3: learners by gAcc."""
+    labels = {n: (runs.label(name), variant.label) for n, variant in LEARNERS.items()}
+    result = _fill("learners", runs, name, labels, every=False)
+    means = {row.labels: v.ours.mean for row in result.rows if (v := row.values["gAcc"]).ours}
+    result.rows = tuple(sorted(result.rows, key=lambda row: -means[row.labels]))
     return result
-
-
-def _papers_methods(official: str, heads: Sequence[str]) -> list[TableRow]:
-    """Printed rows of the baseline and of the methods that we also have."""
-    methods, ablation, *novel = FACTS["official"][official]["tables"]
-    of_novel = [r for number in novel for r in printed_rows(number)]
-    on_novel = {row_name(r).lstrip("+"): r["mean"] for r in of_novel}
-    similar = [r for r in printed_rows(methods) if r["method"] in LIKE_OURS]
-    rows = []
-    for row in [printed_rows(ablation)[0], *similar]:
-        method = row_name(row)
-        wrong = read_misprints(ablation if method == "none" else methods)
-        label = {"none": "ViT baseline", "Ours": "YourSelf (Ours)"}.get(method, method)
-        cells = {
-            "aacc": row["aacc"],
-            "gacc": row["gacc"],
-            str(len(row["sessions"])): row["sessions"][-1],
-            "mean": on_novel.get("Vit-Baseline" if method == "none" else label),
-        }
-        values = {
-            head: Value(v, None, 2, **wrong.get((method, cell), {}))
-            for head, (cell, v) in zip(heads, cells.items(), strict=False)
-            if v is not None
-        }
-        rows.append(TableRow((f"{OFFICIAL[official]}, the paper", label), values))
-    return rows
 
 
 # --- printed rows beside ours, on the paper's data ---
@@ -333,12 +263,17 @@ def compare_rows(runs: FSCILRuns) -> list[PaperTable]:
         same = [n for n, about in TITLES.items() if about.get("data") == data.official]
         for number in same if data.official else ["1"]:
             layers = runs.layers(name) if number == "6" else ()
-            result = _beside(number, partial(runs.of, name), _variants(number, layers))
+            result = _beside(number, partial(_find, runs, name), _variants(number, layers))
             result.rows = tuple(r for r in result.rows if any(v.ours for v in r.values.values()))
             if data.official is None:
                 result.stand_in(name, f"{name} for miniImageNet")
             tables.append(result)
     return [table for table in tables if table.rows]
+
+
+def _find(runs: FSCILRuns, name: str, variant: str) -> list[RunRecord]:
+    """The runs of a learner; those of other tables' variants only if they are finished."""
+    return runs.of(name, variant) if variant in LEARNERS or runs.planned is None else []
 
 
 def _variants(number: str, layers: Sequence[str] = ()) -> dict[str, str]:
@@ -368,7 +303,7 @@ def _beside(
         result.misprints |= {
             (label, COLUMNS[k]): wrong[method, k] for k in keys if (method, k) in wrong
         }
-        ours = make_stats(records(variant) if variant else (), *(READ[c] for c in columns))
+        ours = _stats(records(variant) if variant else (), columns)
         result.add_numbers([label], ours, [row.get(k) for k in keys], 2, made=how)
     result.notes += (
         "our rows: the learners that we have, on embeddings; the paper's networks were trained on "
@@ -384,7 +319,7 @@ def printed_tables() -> list[PaperTable]:
     return [*map(table, TITLES), *beside]
 
 
-# --- losses ---
+# --- losses and layers ---
 
 
 @per_file
@@ -395,64 +330,29 @@ def losses(runs: FSCILRuns, name: str) -> PaperTable:
     scripts, whose weight of L_NovCE is 5 to 20 times larger; the whole of FR with both ensembles:
     the paper averages softmaxes, the authors' code cosines.
     """
-    result, steps = _empty("losses", runs, name), list(FACTS["losses"])
-    variants = {
-        "prototype": VARIANTS["prototype"],
-        **of_losses(runs.data[name].official),
-    }
-    for n, variant in variants.items():
-        step = 0 if n == "prototype" else 1 + steps.index(n.rpartition("-")[2])
-        of_official = (FACTS["official"][o]["tables"][1] for o in OFFICIAL)
-        printed = (printed_rows(number)[min(step, 3)] for number in of_official)
+    steps = {"prototype": VARIANTS["prototype"], **of_losses(runs.data[name].official)}
+    rows = [0, *range(1, len(steps) // 2 + 1), *range(1, len(steps) // 2 + 1)]
+    labels = {}
+    for step, (variant, of) in zip(rows, steps.items(), strict=True):
+        printed = [printed_rows(o["losses"])[min(step, 3)] for o in FACTS["official"].values()]
         cells = (f"{row['aacc']:.2f} / {row['gacc']:.2f}" for row in printed)
-        _add(result, runs, name, n, (variant.label, *cells))
-    result.notes += () if runs.possible(name, "fr") else (NO_LAYERS,)
-    result.notes += tuple(runs.alignment(name))
-    return result
+        labels[variant] = (of.label, *cells)
+    return _fill("losses", runs, name, labels)
 
 
 @per_file
 def sweeps(runs: FSCILRuns, name: str) -> PaperTable:
     """Our version of Figure A4: aAcc and gAcc of FR by the weight of each loss."""
-    result = _empty("figa4", runs, name)
-    for variant in SWEEPS:
-        if records := runs.of(name, variant):
-            stats = make_stats(records, READ["aAcc"], READ["gAcc"])
-            result.add_numbers(variant.split("-")[1:], stats, decimals=2)
-    result.notes += () if runs.possible(name, "fr") else (NO_LAYERS,)
-    return result
-
-
-# --- layers: Table 6 and the right of Figure 3 ---
+    labels = {variant: variant.split("-")[1:] for variant in SWEEPS}
+    return _fill("figa4", runs, name, labels, every=False)
 
 
 @per_file
 def layers(runs: FSCILRuns, name: str) -> PaperTable:
-    """Our version of Table 6 and the right of Figure 3, with the paper's rows below.
-
-    They are Table 6 as printed, with the final layer from Table 5 and novel accuracies from Table
-    A6.
-    """
-    result, names, label = _empty("layers", runs, name), runs.layers(name), runs.data[name].label
-    each = [f"{layer}-{kind}" for layer in names for kind in ("raw", "recti")]
-    for variant in [*each, *LABELS] if names else []:
-        if runs.of(name, variant):
-            of_variant = LABELS.get(variant) or runs.variants(name)[variant].label
-            _add(result, runs, name, variant, (label, of_variant))
-    novel = {r["method"]: r for r in printed_rows("A6")}
-    for row in [*printed_rows("6"), printed_rows("5")[0]]:
-        layer = row_name(row)
-        values = {"aAcc": row["aacc"], "gAcc": row["gacc"]}
-        if layer in SAME:
-            printed = novel[SAME[layer]]
-            values |= {"novel": printed["mean"], "novel, last": printed["novel"][-1]}
-        layer = "12-Raw, final (Table 5)" if layer == "none" else layer
-        cells = [values.get(column) for column in result.columns]
-        result.add_numbers(("miniImageNet, the paper", layer), (), cells, 2)
-    if not names:
-        result.notes += (NO_LAYERS,)
-    result.notes += tuple(runs.alignment(name))
-    return result
+    """Our version of Table 6 and the right of Figure 3."""
+    each = {n: v.label for n, v in of_layers(runs.layers(name)).items()}
+    labels = {n: (runs.label(name), label) for n, label in (each | LABELS).items() if each}
+    return _fill("layers", runs, name, labels, every=False)
 
 
 PAPER = Paper(
@@ -463,4 +363,5 @@ PAPER = Paper(
     tables={"learners": learners, "compared": compare_rows},
     # many runs of FR, or one extra run per file
     costly={"losses": losses, "layers": layers, "tsne": tsne, "figa4": sweeps},
+    unplanned=("tsne",),
 )

@@ -1,17 +1,14 @@
 """The data, streams and runs for our measurements of Tang et al. (2024)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from embedbench.errors import UserError
 from embedbench.papers import paper
 from embedbench.papers.paper import Variant
 from embedbench.papers.paper_folders import facts
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.run_spec import RunSpec
 from embedbench.streams.layer_columns import layer_names
-from embedbench.streams.measure_layer_alignment import alignment_words, stream_alignment
 from embedbench.studies.presets import preset
 
 FACTS = facts("tang2024")
@@ -83,22 +80,6 @@ def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
     return result
 
 
-class FSCILData(paper.PaperData):
-    """One of the paper's data sets by its lists, or a stand-in, whose classes make the sessions."""
-
-    @property
-    def label(self) -> str:
-        """The paper's name, or for example "emoji, a stand-in"."""
-        return f"{self.file.stem}, a stand-in" if self.official is None else OFFICIAL[self.official]
-
-    def settings(self) -> dict[str, Any]:
-        """Settings of the protocol."""
-        if self.official is not None:
-            return {"lists": self.official}
-        base, way = shape(self.opened.samples.n_leaves)
-        return {"base": base, "way": way, "order": "size"}
-
-
 def shape(n_classes: int) -> tuple[int, int]:
     """Number of classes in the base session of a stand-in, and in each later session.
 
@@ -109,63 +90,18 @@ def shape(n_classes: int) -> tuple[int, int]:
     return (RATIO * way if n_classes >= SMALL else max(1, 3 * n_classes // 5)), way
 
 
-@dataclass
 class FSCILRuns(paper.PaperRuns):
-    """The runs of every learner on each file; `data` by name."""
+    """The runs of every learner on each file; a stand-in's own classes make the sessions."""
 
-    data: dict[str, FSCILData] = field(default_factory=dict)
-    _aligned: dict[str, list[str]] = field(default_factory=dict, init=False)
-
-    every, official, kind = LEARNERS, OFFICIAL, FSCILData
-
-    @classmethod
-    def find_data(cls, asked: paper.ReproduceRequest, tables: Sequence[str]) -> dict[str, Any]:
-        """The requested files, or the shipped emoji with layers."""
-        if not asked.data:
-            asked.notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
-        given = asked.data or [str(paper.shipped_layers())]
-        return paper.find_files(given, OFFICIAL, FSCILData)
-
-    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
-        """The runs of tables; a weight that two tables share is run once."""
-        shared = {
-            "losses": ["prototype", *of_losses()],
-            "layers": ["prototype", "fr"],
-            "figa4": list(SWEEPS),
-        }
-        usual = {*tables} & {"learners", "compared"}
-        variants = [n for n in LEARNERS if n in self.learners and usual]
-        variants += [variant for table in tables for variant in shared.get(table, ())]
-        specs: dict[Any, RunSpec] = {}
-        for name in self.data:
-            alone = of_layers(self.layers(name)) if "layers" in tables else ()
-            for spec in self.plan_streams([(name,)], dict.fromkeys([*variants, *alone])):
-                specs.setdefault((name, spec.protocol, spec.learner, spec.seed), spec)
-        return list(specs.values())
+    every, official = LEARNERS, OFFICIAL
 
     def layers(self, name: str) -> tuple[str, ...]:
         """The layers for which FR has modules; none if the file has no layers."""
         if not (specs := self.specs(name, "fr")):
             return ()
-        spec = specs[0]
-        both: tuple[Any, ...] = (spec.learner.settings, spec.protocol.settings)
+        both: tuple[Any, ...] = (specs[0].learner.settings, specs[0].protocol.settings)
         modules, of_stream = (str(settings.layers) for settings in both)
         return layer_names(self.data[name].opened, of_stream if modules == "all" else modules)
-
-    def alignment(self, name: str) -> list[str]:
-        """A note on the alignment of FR's layers, by the stream of the first seed.
-
-        None if the file has no layers.
-        """
-        layers = self.layers(name)
-        if layers and name not in self._aligned:
-            try:
-                stream = self.streams.stream(self.specs(name, "fr")[0])
-                words = "; ".join(alignment_words(stream_alignment(stream, layers)))
-            except UserError as e:
-                words = f"not measured: {e}"
-            self._aligned[name] = [f"alignment of the layers: {words}"]
-        return self._aligned.get(name, [])
 
     def variants(self, name: str) -> dict[str, Variant]:
         """`VARIANTS`, those for the data set's weights, and those for the file's layers."""
@@ -181,6 +117,8 @@ class FSCILRuns(paper.PaperRuns):
         """One spec per seed; none if the run is not possible."""
         if not self.possible(name, variant):
             return []
-        data = self.data[name]
-        settings = {"protocol": data.settings(), "references": 0}  # no table shows Ω
+        data, base_and_way = self.data[name], shape(self.data[name].opened.samples.n_leaves)
+        protocol = dict(zip(("base", "way"), base_and_way, strict=True)) | {"order": "size"}
+        protocol = {"lists": data.official} if data.official else protocol
+        settings = {"protocol": protocol, "references": 0}  # no table shows Ω
         return self.plan(self.variants(name)[variant], PROTOCOL, [data], settings)

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from embedbench.array_types import Float32s, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
+from embedbench.papers.paper import per_file
 from embedbench.papers.paper_table import PaperTable
 from embedbench.reports.figure_style import STYLE, words, write
-from embedbench.reports.learner_colours import look
 from embedbench.runs.run_spec import RunSpec
 from embedbench.streams.stream import Stream
 
@@ -26,20 +26,16 @@ from .runs import FACTS, NO_LAYERS, FSCILRuns
 N_BASE, N_NOVEL = 4, 5  # classes in a picture, as in the paper
 FEWEST, MOST = 5, 40  # test samples a class must have, and the most that are drawn
 PERPLEXITY = 30.0
-SIDE, PALE = 1.45, 0.4  # width and height of a panel, inches; alpha of base classes
+SIDE = 1.45  # width and height of a panel, inches
 
 Features = Float32s
 
 
-def tsne(runs: FSCILRuns) -> list[PaperTable]:
-    """Our version of Figures 3 (left) and A2."""
-    runs.asked.notify("tsne: one FR a file is trained once more, since runs keep no state")
-    return [_tsne(runs, name) for name in runs.data]
-
-
-def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
-    data, layers = runs.data[name], runs.layers(name)
-    table = PaperTable.of_facts(FACTS, "tsne", file=name, label=data.label)
+@per_file
+def tsne(runs: FSCILRuns, name: str) -> PaperTable:
+    """Our version of Figures 3 (left) and A2; one FR is trained once more."""
+    layers = runs.layers(name)
+    table = PaperTable.of_facts(FACTS, "tsne", file=name, label=runs.label(name))
     if not layers:
         table.notes += (NO_LAYERS,)
         return table
@@ -55,11 +51,12 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     for kind, x in by_kind.items():
         numbers = [f(x, y, side) for f in (neighbours, silhouette) for side in (base, novel)]
         table.add_numbers([kind], numbers)
-    chosen = [with_samples(y, base, N_BASE), with_samples(y, novel, N_NOVEL)]
-    if any(chosen):
-        rows = {data.opened.classes[c]: np.flatnonzero(y == c)[:MOST] for of in chosen for c in of}
+    enough = [[c for c in of if np.count_nonzero(y == c) >= FEWEST] for of in (base, novel)]
+    if chosen := [*enough[0][:N_BASE], *enough[1][:N_NOVEL]]:
+        classes = runs.data[name].opened.classes
+        rows = {classes[c]: np.flatnonzero(y == c)[:MOST] for c in chosen}
         path = runs.asked.out / f"tsne-{name}.svg"
-        write(path, draw_panels(by_kind, rows, len(chosen[0]), len(layers) + 1, spec.seed))
+        write(path, draw_panels(by_kind, rows, len(enough[0][:N_BASE]), spec.seed))
         table.notes += (f"the picture is {path.name}",)
     return table
 
@@ -87,11 +84,6 @@ def features(
     }
     y = np.concatenate([e.y for e in stream.eval_sets])
     return {name: normalize(values, dim=1).cpu().numpy() for name, values in result.items()}, y
-
-
-def with_samples(y: Ints, classes: Ints, n: int) -> list[int]:
-    """The first `n` of `classes` with enough test samples; y (n,) are the labels of all samples."""
-    return [int(c) for c in classes if np.count_nonzero(y == c) >= FEWEST][:n]
 
 
 # --- numbers ---
@@ -124,11 +116,11 @@ def silhouette(x: Features, y: Ints, classes: Ints) -> float:
     return float(silhouette_score(x[rows], y[rows], metric="cosine"))
 
 
-@rc_context({**STYLE, "axes.spines.top": True, "axes.spines.right": True})
+@rc_context(STYLE)
 def draw_panels(
-    by_kind: Mapping[str, Features], rows: Mapping[str, Ints], pale: int, across: int, seed: int
+    by_kind: Mapping[str, Features], rows: Mapping[str, Ints], pale: int, seed: int
 ) -> Figure:
-    """t-SNE of the same samples in a panel for each kind of features, `across` in a row.
+    """t-SNE of the same samples in a panel for each kind of features.
 
     `rows` are those of each class, by its name; the first `pale` classes are drawn pale.
     """
@@ -137,15 +129,13 @@ def draw_panels(
     every = np.concatenate(list(rows.values()))
     ends = np.cumsum([len(of_class) for of_class in rows.values()])
     perplexity = min(PERPLEXITY, (len(every) - 1) / 3)
-    down = -(-len(by_kind) // across)
-    figure = Figure(figsize=(SIDE * across, SIDE * down), layout="constrained")
+    across = (len(by_kind) + 1) // 2  # raw above rectified
+    figure = Figure(figsize=(SIDE * across, 2 * SIDE), layout="constrained")
     for place, (title, x) in enumerate(by_kind.items(), 1):
-        axes = figure.add_subplot(down, across, place, xticks=[], yticks=[])
-        axes.set_title(title)
+        axes = figure.add_subplot(2, across, place, title=title, xticks=[], yticks=[])
         made = TSNE(perplexity=perplexity, init="pca", random_state=seed)
         points = np.split(made.fit_transform(x[every]), ends[:-1])  # (n, 2) of each class
         for number, (name, of_class) in enumerate(zip(rows, points, strict=True)):
-            style: Any = look((number - pale) % len(rows))  # bright classes come first
-            style |= {"linestyle": "none", "markersize": 2.4, "label": words(name)}
-            axes.plot(*of_class.T, **style, alpha=PALE if number < pale else 1.0)
+            alpha = 0.4 if number < pale else 1.0
+            axes.plot(*of_class.T, ".", markersize=3, label=words(name), alpha=alpha)
     return figure

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,32 +43,16 @@ TRAINED, TESTED = 500, 100  # images of a class of CIFAR-100
 Counts = dict[tuple[str, ...], Sequence[int]]  # in the order of the columns, by a row's labels
 
 
-class IIRCData(paper.PaperData):
-    """One of the paper's data sets, or a file that replaces IIRC-CIFAR, with its own hierarchy."""
-
-    @property
-    def published(self) -> dict[str, Any]:
-        """The data set whose published values are shown beside ours."""
-        return OFFICIAL[self.official or "cifar"]
-
-    @property
-    def label(self) -> str:
-        """The paper's name of the data; of other data, "emoji for IIRC-CIFAR"."""
-        name: str = self.published["label"]
-        return f"{self.file.stem} for {name}" if self.stands_in else name
-
-    @property
-    def configurations(self) -> int:
-        """Number of task configurations."""
-        return STAND_IN_CONFIGURATIONS if self.stands_in else int(self.published["configurations"])
-
-
 class IIRCRuns(paper.PaperRuns):
     """The runs of every learner on every task configuration of each data set."""
 
-    data: dict[str, IIRCData]
-    every, official, kind = LEARNERS, OFFICIAL, IIRCData
+    every, replaces = LEARNERS, "cifar"
+    official: ClassVar = {name: str(about["label"]) for name, about in OFFICIAL.items()}
     known = tuple(dict.fromkeys(v.learner for v in VARIANTS.values()))
+
+    def published(self, name: str) -> dict[str, Any]:
+        """The data set whose published values are shown beside ours."""
+        return OFFICIAL[name if name in OFFICIAL else self.replaces]
 
     @property
     def given(self) -> Settings:
@@ -79,22 +63,17 @@ class IIRCRuns(paper.PaperRuns):
         """Indices of the task configurations: the user's, or all."""
         if chosen := super().given.get(CONFIGURATION):
             return parse_seeds(chosen)
-        return list(range(self.data[name].configurations))
-
-    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
-        """The runs of tables."""
-        variants = list(BUFFERS) if "buffer" in tables and "er" in self.learners else []
-        if set(tables) - {"buffer"}:
-            variants = [*self.learners, "joint", *variants]
-        streams = [(name, k) for name in self.data for k in self.configurations(name)]
-        return self.plan_streams(streams, variants)
+        every = STAND_IN_CONFIGURATIONS
+        if not self.data[name].stands_in:
+            every = int(self.published(name)["configurations"])
+        return list(range(every))
 
     def specs(self, name: str, configuration: int, variant: str) -> list[RunSpec]:
         """One spec per seed, on an official configuration or one of the file's hierarchy."""
         data = self.data[name]
         hierarchy = "file" if data.official is None else f"iirc-{data.official}"
         fixed = {"protocol": {"hierarchy": hierarchy, "configuration": configuration}}
-        preset = str(data.published["preset"]) if data.holds_images else PRESET
+        preset = str(self.published(name)["preset"]) if data.holds_images else PRESET
         no_omega = {"references": 0}  # no table shows Ω
         return self.plan(VARIANTS[variant], PROTOCOL, [data], no_omega, fixed=fixed, preset=preset)
 
@@ -122,20 +101,20 @@ class IIRCRuns(paper.PaperRuns):
 
 def score_tables(number: str, runs: IIRCRuns) -> list[PaperTable]:
     """Table 5, 6 or 7: pw-JS after every session, of its data set or of files that replace it."""
-    return [_scores(runs, name) for name, d in runs.data.items() if d.published["table"] == number]
+    return [_scores(runs, name) for name in runs.data if runs.published(name)["table"] == number]
 
 
 def _scores(runs: IIRCRuns, name: str) -> PaperTable:
     """The published table of a data set, with our values beside it."""
-    data = runs.data[name]
+    data, published = runs.data[name], runs.published(name)
     curves = {n: runs.curve(name, n) for n in COLUMNS}
-    table = _beside(data.published, {n: values for n, values in curves.items() if len(values)})
+    table = _beside(published, {n: values for n, values in curves.items() if len(values)})
     if data.stands_in:
-        table.stand_in(data.file.stem, data.label)
-        table.title = table.title.replace(data.published["label"], data.label)
+        table.stand_in(data.file.stem, runs.label(name))
+        table.title = table.title.replace(published["label"], table.data)
         table.notes += ("other classes in other sessions: rows agree in their numbers alone",)
     table.notes += (
-        f"in brackets the paper's standard deviation over {data.published['configurations']} task "
+        f"in brackets the paper's standard deviation over {published['configurations']} task "
         f"configurations; ± is our 95 % interval over {len(runs.configurations(name))} of them, "
         f"of each the mean over its seeds ({', '.join(map(str, runs.asked.seeds))})",
     )
@@ -162,39 +141,32 @@ def _beside(official: Mapping[str, Any], ours: Mapping[str, Floats]) -> PaperTab
     return table
 
 
-def _last(record: RunRecord, name: str) -> float:
-    return float((record.curves or {})[name][-1])
-
-
-READ_MEASURES: list[paper.Read] = [
-    lambda r: float(np.diagonal(np.array(r.by_score["pw_js"].R))[len(r.pooled) // 2 :].mean()),
-    lambda r: _last(r, "labels_predicted") / (_last(r, "labels_true") or np.nan),
-    *(
-        partial(_last, name=name)
-        for name in ("labels_newest", "subclass_precision", "lone_subclass_precision")
-    ),
-]
+def _read_measures(record: RunRecord) -> list[float]:
+    """Mean R_jj of the second half; of the labels given last, how many, how new, how right."""
+    late = np.diagonal(np.array(record.by_score["pw_js"].R))[len(record.pooled) // 2 :]
+    last = {name: float(curve[-1]) for name, curve in (record.curves or {}).items()}
+    of_true = last["labels_predicted"] / (last["labels_true"] or np.nan)
+    others = ("labels_newest", "subclass_precision", "lone_subclass_precision")
+    return [float(late.mean()), of_true, *(last[name] for name in others)]
 
 
 @paper.per_file
 def measures(runs: IIRCRuns, name: str) -> PaperTable:
     """Numbers that the paper's claims are about and that it shows in figures only."""
-    table = PaperTable.of_facts(FACTS, "measures", file=name, label=runs.data[name].label)
+    table = PaperTable.of_facts(FACTS, "measures", file=name, label=runs.label(name))
     for learner, variant in LEARNERS.items():
-        if found := runs.each(name, learner):
-            stats = [
-                Stat.of(float(np.mean([read(r) for r in each])) for each in found)
-                for read in READ_MEASURES
-            ]
-            table.add_numbers([variant.label], stats, decimals=2)
+        if each := runs.each(name, learner):
+            by_seed = (zip(*map(_read_measures, records), strict=True) for records in each)
+            means = [[float(np.mean(values)) for values in numbers] for numbers in by_seed]
+            table.add_numbers([variant.label], map(Stat.of, zip(*means, strict=True)), decimals=2)
     return table
 
 
 @paper.per_file
 def buffers(runs: IIRCRuns, name: str) -> PaperTable:
     """Figures A.27 and A.28: ER with more and fewer exemplars per class."""
-    table = PaperTable.of_facts(FACTS, "buffer", file=name, label=runs.data[name].label)
-    for variant, of in BUFFERS.items():
+    table = PaperTable.of_facts(FACTS, "buffer", file=name, label=runs.label(name))
+    for variant, of in BUFFERS.items() if "er" in runs.learners else ():
         curves = runs.curve(name, variant)
         if len(curves):
             stats = (Stat.of(curves[:, -1]), Stat.of(curves.mean(axis=1)))

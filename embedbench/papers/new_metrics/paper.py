@@ -39,13 +39,7 @@ POINT = 0.01
 class MetricRuns(paper.PaperRuns):
     """Online runs on a short and a long stream of each file."""
 
-    data: dict[str, paper.PaperData]
     every = LEARNERS
-
-    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
-        """All runs, whatever the tables."""
-        streams = [(name, k) for name in self.data for k in self.sessions(name)]
-        return self.plan_streams(streams, self.learners)
 
     def sessions(self, name: str) -> list[int]:
         """Numbers of sessions: the user's, or one for a short and one for a long stream."""
