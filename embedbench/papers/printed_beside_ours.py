@@ -52,13 +52,8 @@ class Entry:
         return any(v.stands_in for v in self.values.values())
 
 
-@dataclass(frozen=True)
-class ComparedTable:
-    """A printed table, each of its rows with its entries, and the notes of all sources."""
-
-    table: PaperTable
-    rows: list[tuple[TableRow, list[Entry]]]
-    notes: list[str]
+# A printed table with the notes of all sources, and each of its rows with its entries.
+Compared = tuple[PaperTable, list[tuple[TableRow, list[Entry]]]]
 
 
 def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
@@ -81,7 +76,7 @@ def compare(
     printed: Sequence[PaperTable],
     sources: Mapping[str, Results],
     behind: Callable[[str], int] = lambda _: 1,
-) -> list[ComparedTable]:
+) -> list[Compared]:
     """Put our results, by the name of their file, beside the printed tables.
 
     Runs on other data than the paper's are put beside one table only. `behind` is given the name
@@ -91,29 +86,26 @@ def compare(
     result = []
     for table in printed:
         rows = {row.labels: (row, list[Entry]()) for row in table.rows}
-        notes = list(table.notes)
-        for name, given in ((n, t) for n, r in sources.items() for t in r.tables):
-            if (given.of or given.name) != table.name:
+        notes = [*table.notes]
+        named = [(n, t) for n, r in sources.items() for t in r.tables]
+        same = ((n, t, r) for n, t in named if (t.of or t.name) == table.name for r in t.rows)
+        for source, given, row in same:
+            if (labels := given.printed_labels(row.labels)) not in rows:
                 continue
-            keys = [(given.printed_labels(row.labels), row) for row in given.rows]
-            pairs = [(rows[key], row) for key, row in keys if key in rows]
-            notes += given.notes if pairs else ()
-            for (of_paper, entries), row in pairs:
-                values = _beside(of_paper, row)
-                key = _key(table, of_paper, values)
-                if key and key not in used:
-                    used.add(key)
-                    others = [label for label in row.labels if given.printed.get(label)]
-                    data = given.data or " / ".join(others)
-                    n, units = (
-                        behind(table.name),
-                        {c: table.units.get(c, table.unit) for c in values},
-                    )
-                    said = {c: is_plausible(v, n, units[c]) for c, v in values.items()}
-                    entries.append(Entry(name, values, data, said))
+            of_paper, entries = rows[labels]
+            notes += given.notes
+            values = _beside(of_paper, row)
+            key = _key(table, of_paper, values)
+            if key and key not in used:
+                used.add(key)
+                others = (label for label in row.labels if given.printed.get(label))
+                data, n = given.data or " / ".join(others), behind(table.name)
+                units = {c: table.units.get(c, table.unit) for c in values}
+                said = {c: is_plausible(v, n, units[c]) for c, v in values.items()}
+                entries.append(Entry(source, values, data, said))
         for _, entries in rows.values():
             entries.sort(key=lambda e: (e.stands_in, -e.runs))
-        result.append(ComparedTable(table, list(rows.values()), list(dict.fromkeys(notes))))
+        result.append((replace(table, notes=tuple(dict.fromkeys(notes))), [*rows.values()]))
     return result
 
 
@@ -138,10 +130,10 @@ def _key(table: PaperTable, row: TableRow, values: Mapping[str, Value]) -> tuple
     return ours if other and drawn else (table.name, row.labels, ours, words)
 
 
-def count_rows(tables: Sequence[ComparedTable]) -> dict[str, int]:
+def count_rows(tables: Sequence[Compared]) -> dict[str, int]:
     """Return the number of printed rows by what is beside them, and of plausible values."""
     counts = Counter(dict.fromkeys((OWN, OTHER, NONE, *PLAUSIBLE.values()), 0))
-    for row, entries in (pair for compared in tables for pair in compared.rows):
+    for row, entries in (pair for _, rows in tables for pair in rows):
         if any(v.published is not None or v.words for v in row.values.values()):
             own = any(not e.stands_in for e in entries)
             counts[OWN if own else OTHER if entries else NONE] += 1
@@ -163,7 +155,7 @@ def make_page(paper: Paper, paths: Sequence[Path]) -> tuple[str, dict[str, int]]
         ABOUT,
         grid(["printed rows and values", ""], [[name, str(n)] for name, n in counts.items()]),
         *_sources(sources),
-        *(part for table in tables for part in _section(table)),
+        *(part for table, rows in tables for part in _section(table, rows)),
         *_others({table.name for table in printed}, sources),
     ]
     return "\n\n".join(parts) + "\n", counts
@@ -172,42 +164,35 @@ def make_page(paper: Paper, paths: Sequence[Path]) -> tuple[str, dict[str, int]]
 def _sources(sources: Mapping[str, Results]) -> list[str]:
     """The sources of our values."""
     heads = ["source", "command", "date", "seeds", "data: first digits of samples, content"]
-    rows = [
-        [
-            text(name),
-            code(results.command),
-            text(results.date),
-            ", ".join(map(str, results.seeds)),
-            text("; ".join(f"{f.name} {_digits(f.digests)}" for f in results.files)) or "none",
-        ]
-        for name, results in sources.items()
-    ]
+    rows = []
+    for name, results in sources.items():
+        files = []
+        for file in results.files:
+            digests = [file.digests[k] for k in ("samples", "content") if k in file.digests]
+            digits = (digest.removeprefix("sha256:")[:8] for digest in digests)
+            files.append(f"{file.name} {', '.join(digits)}")
+        seeds = ", ".join(map(str, results.seeds))
+        data = text("; ".join(files)) or "none"
+        rows.append([text(name), code(results.command), text(results.date), seeds, data])
     failed = [text(f"{name}: {why}") for name, r in sources.items() for why in r.failed]
     return ["## Sources", grid(heads, rows), *(["Failed: " + "; ".join(failed)] if failed else [])]
 
 
-def _digits(digests: Mapping[str, str]) -> str:
-    return ", ".join(
-        digests[k].removeprefix("sha256:")[:8] for k in ("samples", "content") if k in digests
-    )
-
-
-def _section(compared: ComparedTable) -> list[str]:
+def _section(table: PaperTable, entries: Sequence[tuple[TableRow, list[Entry]]]) -> list[str]:
     """The heading, the rows and the notes of a printed table."""
-    table = compared.table
     columns = [c for c in table.columns if any(_is_printed(row, c) for row in table.rows)]
     heads = [*table.heads, f"paper: {' / '.join(columns)}", "ours ± half", "difference", "from"]
-    if any(w is not None for _, of in compared.rows for e in of for w in e.plausible.values()):
+    if any(w is not None for _, of in entries for e in of for w in e.plausible.values()):
         heads.append("plausible")
     rows = []
-    for row, entries in compared.rows:
+    for row, of_row in entries:
         first = [text(label) for label in row.labels]
         first.append(" / ".join(text(row.values.get(c, Value()).texts()[0]) for c in columns))
-        for cells in [_ours(e, columns) for e in entries] or [["–", "", "", ""]]:
+        for cells in [_ours(e, columns) for e in of_row] or [["–", "", "", ""]]:
             rows.append([*first, *cells][: len(heads)])
             first = [""] * len(first)
     notes = [f"- \\* {text(place)}: {text(remark)}" for place, remark in table.remarks]
-    notes += [f"- {text(note)}" for note in compared.notes]
+    notes += [f"- {text(note)}" for note in table.notes]
     head = f"## {text(f'Table {table.name}: {table.title}')}"
     return [head, grid(heads, rows), *(["\n".join(notes)] if notes else [])]
 

@@ -62,8 +62,8 @@ def results(*tables: PaperTable, failed: tuple[str, ...] = ()) -> Results:
 
 
 def entries(**sources: PaperTable) -> list[list[Entry]]:
-    (compared,) = compare([PRINTED], {name: results(t) for name, t in sources.items()})
-    return [of_row for _, of_row in compared.rows]
+    ((_, rows),) = compare([PRINTED], {name: results(t) for name, t in sources.items()})
+    return [of_row for _, of_row in rows]
 
 
 def test_every_printed_row_has_its_entries_the_papers_own_data_and_most_runs_first() -> None:
@@ -84,12 +84,12 @@ def test_every_printed_row_has_its_entries_the_papers_own_data_and_most_runs_fir
 def test_runs_on_other_data_stand_in_one_table_alone() -> None:
     again = replace(PRINTED, name="3")
     both = results(stand_in(0.2, 0.3, "cats"), replace(stand_in(0.2, 0.3, "cats"), of="3"))
-    one, other = compare([PRINTED, again], {"one": both})
-    assert [len(e) for _, e in one.rows] == [1, 1, 0]
-    assert [len(e) for _, e in other.rows] == [0, 0, 0]
+    (_, one), (_, other) = compare([PRINTED, again], {"one": both})
+    assert [len(e) for _, e in one] == [1, 1, 0]
+    assert [len(e) for _, e in other] == [0, 0, 0]
     own = results(real(*THREE), replace(real(*THREE), of="3"))
-    one, other = compare([PRINTED, again], {"one": own})  # the paper prints both
-    assert len(one.rows[0][1]) == len(other.rows[0][1]) == 1
+    (_, one), (_, other) = compare([PRINTED, again], {"one": own})  # the paper prints both
+    assert len(one[0][1]) == len(other[0][1]) == 1
 
 
 # t(.975, 9) = 2.2622; of ten values with s = 1/30 around .5: half-widths by hand

@@ -45,8 +45,7 @@ class OrderingRuns(paper.PaperRuns):
             if data.official and (not data.holds_images or cifar100_labels(data.opened) is None):
                 raise UserError(
                     f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {data.file} "
-                    "is none; make it with embedbench extract 'torch/cifar100?download=yes' "
-                    "--backbone none --size 32, or give the file without a name, as a stand-in"
+                    "is none: see --plan, or give it without a name, as a stand-in"
                 )
         return files
 

@@ -63,7 +63,6 @@ COLUMNS = {"mean": "mean", "aacc": "aAcc", "gacc": "gAcc"}
 SCORE = "accuracy"  # per sample, as is usual in the field
 OURS: dict[str, str] = FACTS["ours"]  # by the paper's rows
 NAMES = {"none": "ViT baseline", "cos_nov": "L_cos + L_NovCE", "cr": "… + L_CR"}
-PAPERS_LAYERS = ("8", "9", "10")  # of Table 6
 LABELS = {"prototype": f"{FINAL}, raw", "fr": "ensemble"}
 
 
@@ -262,8 +261,7 @@ def compare_rows(runs: FSCILRuns) -> list[PaperTable]:
     for name, data in runs.data.items():
         same = [n for n, about in TITLES.items() if about.get("data") == data.official]
         for number in same if data.official else ["1"]:
-            layers = runs.layers(name) if number == "6" else ()
-            result = _beside(number, partial(_find, runs, name), _variants(number, layers))
+            result = _beside(number, partial(runs.of, name))
             result.rows = tuple(r for r in result.rows if any(v.ours for v in r.values.values()))
             if data.official is None:
                 result.stand_in(name, f"{name} for miniImageNet")
@@ -271,25 +269,8 @@ def compare_rows(runs: FSCILRuns) -> list[PaperTable]:
     return [table for table in tables if table.rows]
 
 
-def _find(runs: FSCILRuns, name: str, variant: str) -> list[RunRecord]:
-    """The runs of a learner; those of other tables' variants only if they are finished."""
-    return runs.of(name, variant) if variant in LEARNERS or runs.planned is None else []
-
-
-def _variants(number: str, layers: Sequence[str] = ()) -> dict[str, str]:
-    """Our runs by the names of a table's printed rows; Table 6 has ours if the layers are three."""
-    if number in ("4", "A8"):
-        return OURS | {"cos_nov": "fr-paper-cos", "cr": "fr-paper-cr"}
-    if number == "6" and len(layers) == len(PAPERS_LAYERS):
-        pairs = [*zip(PAPERS_LAYERS, layers, strict=True)]
-        return OURS | {f"{a}-{k}": f"{b}-{k.lower()}" for a, b in pairs for k in ("Raw", "Recti")}
-    return OURS
-
-
-def _beside(
-    number: str, records: Callable[[str], Sequence[RunRecord]], variants: Mapping[str, str]
-) -> PaperTable:
-    """The printed means of a table, and ours by variant and number."""
+def _beside(number: str, records: Callable[[str], Sequence[RunRecord]]) -> PaperTable:
+    """The printed means of a table, and ours by learner."""
     keys = [k for k in COLUMNS if any(k in r for r in printed_rows(number))]
     title = f"{TITLES[number]['title'].removesuffix(', percent')}: runs, percent"
     heads, columns = (HEADS["layer" if number == "6" else "method"],), [COLUMNS[k] for k in keys]
@@ -297,9 +278,9 @@ def _beside(
     wrong = read_misprints(number)
     for row in printed_rows(number):
         method = row_name(row)
-        variant = variants.get(method, "")
+        variant = OURS.get(method, "")
         label = NAMES.get(method, method)
-        how = FIXED if variant.endswith(("prototype", "-raw")) else DRAWN
+        how = FIXED if variant == "prototype" else DRAWN
         result.misprints |= {
             (label, COLUMNS[k]): wrong[method, k] for k in keys if (method, k) in wrong
         }
@@ -315,7 +296,7 @@ def _beside(
 def printed_tables() -> list[PaperTable]:
     """Every printed table, and the tables of methods once more, for runs."""
     runs = [n for n, about in TITLES.items() if "data" in about]
-    beside = [replace(_beside(n, lambda _: (), {}), notes=()) for n in runs]
+    beside = [replace(_beside(n, lambda _: ()), notes=()) for n in runs]
     return [*map(table, TITLES), *beside]
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -322,22 +322,15 @@ def _drifting_accuracy(file: Path, share: float, runs: KemkerRuns) -> Stat:
     return Stat.of(values)
 
 
-@cache
-def _load_digits(path: Path) -> tuple[Any, ...]:
-    """The file, its split, features in memory and their digest."""
-    file = EmbeddingFile.open(path)
-    split = split_rows(file, "test", 0.0)
-    features, digest, _ = load_table(file, "none", split.train)
-    return file, split, features, digest
-
-
 def drifting(path: Path, share: float, seed: int) -> Stream:
     """A stream with as many draws as training samples, in one session or two.
 
     The last `share` of the draws is from the upper half of the classes. One eval set has all test
     samples, and all classes are candidates from the start.
     """
-    file, split, features, digest = _load_digits(path)
+    file = EmbeddingFile.open(path)
+    split = split_rows(file, "test", 0.0)
+    features, digest, _ = load_table(file, "none", split.train)
     n, classes = len(split.train), np.arange(file.samples.n_leaves)
     width, late = features.values.shape[1], round(share * n)
     upper = split.train[file.labels[split.train] >= len(classes) // 2]

@@ -9,8 +9,6 @@ settings are the preset `online-images`, with the paper's memory.
 """
 
 import itertools
-from collections.abc import Sequence
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -83,18 +81,12 @@ def equal_sessions(n_classes: int, asked: int) -> int:
 # --- exact, without runs ---
 
 
-def table1() -> PaperTable:
-    """Table 1: accuracy of the random classifier after each of five tasks of two classes."""
-    return _random("1", random_tables(SEEN)[0])
+def random_table(name: str) -> PaperTable:
+    """Table 1 or 2: accuracy, forgetting of the random classifier after tasks of two classes.
 
-
-def table2() -> PaperTable:
-    """Table 2: forgetting of the random classifier after each of these tasks."""
-    return _random("2", random_tables(SEEN)[1])
-
-
-def _random(name: str, exact: Sequence[Sequence[Fraction]]) -> PaperTable:
-    """Printed values beside the exact ones, with the printed number of digits."""
+    Printed values are beside the exact ones, with the printed number of digits.
+    """
+    exact = random_tables(SEEN)[int(name) - 1]
     table = PaperTable.of_facts(FACTS, name)
     *columns, mean = table.columns
     for row in FACTS["printed"]["tables"][name]:
@@ -144,12 +136,6 @@ def curves(key: str, names: tuple[str, str], runs: MetricRuns) -> PaperTable:
                 ours += [Stat.of([near_highest(of_runs)])] if metric == "raa" else []
             labels = (name, str(sessions), variant.label, metric.upper())
             table.add_numbers(labels, ours, decimals=(1, 1, 1, 1, 0))
-    memory = ", ".join(f"{runs.memory(name)} of {name}" for name in runs.data)
-    note = (
-        f"ER and GDumb keep {memory} training samples, unless --set er.memory.total=…, "
-        "gdumb.memory.total=… says otherwise: a tenth of them, of a pixel file the paper's 2,000"
-    )
-    table.notes = (note, *table.notes)
     return table
 
 
@@ -162,8 +148,8 @@ def near_highest(of_runs: Floats) -> int:
 PAPER = paper.Paper(
     FACTS,
     runs=MetricRuns,
-    printed=lambda: [table1(), table2()],
-    exact={"1": table1, "2": table2, "fig2": figure2},
+    printed=lambda: [random_table("1"), random_table("2")],
+    exact={**{n: partial(random_table, n) for n in ("1", "2")}, "fig2": figure2},
     tables={
         "fig3": partial(curves, "fig3", ("aa", "raa")),
         "fig4": partial(curves, "fig4", ("af", "raf")),
