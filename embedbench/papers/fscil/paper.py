@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Floats
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
+from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers import paper_table
 from embedbench.papers.paper import Paper, make_stats, per_file
 from embedbench.papers.paper_table import DRAWN, EXACT, FIXED, PaperTable, Value
@@ -24,6 +26,7 @@ from embedbench.scores import few_shot_scores
 from embedbench.scores.few_shot_scores import BASE, CORNER_CASES
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
+from embedbench.streams.measure_layer_alignment import stream_alignment
 
 from .runs import (
     FACTS,
@@ -238,8 +241,21 @@ def _fill(
         stats = _stats(runs.of(name, variant), result.columns)
         if every or stats:
             result.add_numbers(row, stats, decimals=2)
-    result.notes += () if runs.possible(name, "fr") else (NO_LAYERS,)
+    if runs.planned is None:
+        result.notes += (_align(runs, name),)
     return result
+
+
+def _align(runs: FSCILRuns, name: str) -> str:
+    """A note on the alignment of FR's layers, by the stream of the first seed."""
+    if not (layers := runs.layers(name)):
+        return NO_LAYERS
+    try:
+        stream = runs.streams.stream(runs.specs(name, "fr")[0])
+        words = "; ".join(alignment_words(stream_alignment(stream, layers)))
+    except UserError as e:
+        words = f"not measured: {e}"
+    return f"alignment of the layers: {words}"
 
 
 @per_file
