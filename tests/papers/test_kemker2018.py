@@ -143,8 +143,8 @@ def find_data(out: Path, *data: str) -> dict[str, PaperData]:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("cub=birds.h5", "6 features and 4 classes, the paper has 2048 and 200"),
-        ("birds.h5", "NAME=FILE"),
+        ("cub=birds.h5", "6 features and 4 classes, the paper's has 2048 and 200"),
+        ("birds.h5", "NAME=FILE or NAME-stand-in=FILE"),
         ("audiosett=birds.h5", "names are mnist, cub, audioset"),
         ("cub-stand-in=birds.h5", ""),
     ],

@@ -67,14 +67,17 @@ class KemkerRuns(paper.PaperRuns):
         """The given data sets ("mnist=mnist.h5", "cub-stand-in=birds.h5", …)."""
         result = super().find_data(asked)
         for name, data in result.items():
-            want = Size.of_paper(name)[:2] if name in NAMES else None
-            got = (data.opened.shape[1], data.opened.samples.n_leaves)
-            if want is None or (want != got and not data.stands_in):
+            if name not in NAMES:
                 raise UserError(
-                    f"--data takes NAME=FILE with a NAME of {', '.join(NAMES)}; {data.file} has "
-                    f"{got[0]} features and {got[1]} classes"
-                    f"{f', the paper has {want[0]} and {want[1]}' if want else ''}; let it stand "
-                    f"in with --data {name if want else 'cub'}{paper.STAND_IN}={data.file}"
+                    f"--data takes NAME=FILE or NAME{paper.STAND_IN}=FILE with a NAME of "
+                    f"{', '.join(NAMES)}; got {data.file}"
+                )
+            want, got = Size.of_paper(name), data.opened
+            if not data.stands_in and want[:2] != (got.shape[1], got.samples.n_leaves):
+                raise UserError(
+                    f"{data.file} has {got.shape[1]} features and {got.samples.n_leaves} classes, "
+                    f"the paper's has {want.features} and {want.classes}; let it stand in with "
+                    f"--data {name}{paper.STAND_IN}={data.file}"
                 )
         return {name: result[name] for name in NAMES if name in result}
 
