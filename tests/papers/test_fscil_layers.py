@@ -12,7 +12,6 @@ from fscil_small import Made, flat, made, ours
 from reproduce_files import blob_file
 from sklearn.metrics import silhouette_samples
 
-from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers.fscil.paper import LABELS, PAPER, layers
 from embedbench.papers.fscil.runs import (
     FACTS,
@@ -33,7 +32,7 @@ from embedbench.papers.paper_table import PaperTable, table_parts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
-from embedbench.streams.measure_layer_alignment import stream_alignment
+from embedbench.streams.measure_layer_alignment import alignment_words, stream_alignment
 
 NAMES = ("block-8", "block-9")
 QUICK = [

@@ -10,7 +10,6 @@ from reproduce_files import blob_file
 
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
-from embedbench.files.embedding_file import verify
 from embedbench.papers.fscil.paper import (
     PAPER,
     compare_rows,

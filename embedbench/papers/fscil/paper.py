@@ -18,7 +18,6 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
-from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers import paper_table
 from embedbench.papers.paper import Paper, make_stats, per_file
 from embedbench.papers.paper_table import DRAWN, EXACT, FIXED, PaperTable, Value
@@ -26,7 +25,7 @@ from embedbench.scores import few_shot_scores
 from embedbench.scores.few_shot_scores import BASE, CORNER_CASES
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.measure_layer_alignment import stream_alignment
+from embedbench.streams.measure_layer_alignment import alignment_words, stream_alignment
 
 from .runs import (
     FACTS,
