@@ -10,6 +10,7 @@ from paper_tables import rows_of
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
+from embedbench.files.integrity_checks import damaged_rows
 from embedbench.papers.paper import (
     PaperData,
     PaperRuns,
@@ -99,7 +100,7 @@ def test_the_shipped_emoji_stand_in_where_no_file_is_given(tmp_path: Path) -> No
         assert data.opened.samples.parents.max() >= 0  # the hierarchy of IIRC
     assert data.opened.shape == (600, 384)
     assert list(data.opened.layers.values()) == [384] * 4
-    assert not data.opened.damaged_rows()
+    assert damaged_rows(data.file) == []
 
 
 def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Path) -> None:
