@@ -1,21 +1,17 @@
 """The columns of the layers that a learner uses, of a stream that has some."""
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
 from embedbench.learning import StreamSpec
 
 
-def layer_slices(spec: StreamSpec, names: str, learner: str) -> dict[str, tuple[int, int]]:
-    """Columns of the layers in `names`, "all" or with commas: the first, the one after the last.
+def layer_slices(spec: StreamSpec, names: str) -> dict[str, tuple[int, int]]:
+    """Columns, the first and the one after the last: of the final embedding, then of some layers.
 
-    `learner` is its name, for messages.
+    `names` are the layers', "all" or with commas. The final embedding has the name "".
     """
-    if not spec.layers:
-        raise UserError(
-            f"{learner} needs intermediate embeddings, and this stream has none: make a file that "
-            "has them with embedbench extract … --layers last4"
-        )
     listed = spec.layers if names == "all" else names.replace(" ", "").split(",")
     for name in listed:
         if name not in spec.layers:
             raise unknown("layer", name, spec.layers)
-    return {name: spec.layers[name] for name in listed}
+    width = min(first for first, _ in spec.layers.values())
+    return {"": (0, width), **{name: spec.layers[name] for name in listed}}

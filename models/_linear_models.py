@@ -99,11 +99,9 @@ class Blocks:
             yield x, y
 
     def state_dict(self) -> dict[str, Any]:
-        """The samples that wait."""
         return {"waiting": [tuple(part.clone() for part in batch) for batch in self.waiting]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`."""
         self.waiting = [(x, y) for x, y in state["waiting"]]
 
 
@@ -147,7 +145,6 @@ class RidgeLearner(Learner):
         raise NotImplementedError
 
     def no_moments(self, size: int, n_classes: int) -> tuple[Tensor, Tensor]:
-        """Moments of no samples."""
         gram, targets = (
             torch.zeros(size, n, device=self.device, dtype=torch.float64) for n in (size, n_classes)
         )

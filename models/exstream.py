@@ -291,7 +291,6 @@ def _search(k: int, n: int, P: Array, nearest: Array, apart: Array) -> None:
 
 @_fast
 def _closest(x: Array, P: Array) -> int:
-    """The nearest prototype."""
     best, least = 0, np.float32(np.inf)
     for k in range(len(P)):
         d2 = _squared(x, P[k])

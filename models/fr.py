@@ -377,15 +377,15 @@ def _distances(x: Tensor) -> Tensor:
 
 def slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
     """Columns of the final embedding, then of the layers in `names`; all have the same width."""
-    chosen = layer_slices(spec, names, "fr")
-    width = min(first for first, _ in spec.layers.values())
+    chosen = layer_slices(spec, names)
+    _, width = chosen[""]
     for name, (first, end) in chosen.items():
         if end - first != width:
             raise UserError(
                 f"fr needs layers as wide as the final embedding, {width} columns, and {name} has "
                 f"{end - first}; choose others with --set fr.layers=…"
             )
-    return [(0, width), *chosen.values()]
+    return [*chosen.values()]
 
 
 # --- Gaussians of classes whose samples are not stored ---

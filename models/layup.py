@@ -67,10 +67,8 @@ class LayUP(RidgeLearner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.device, self.learned = device, 0
-        chosen = layer_slices(spec, self.layers, self.name).values()
-        width = min(first for first, _ in spec.layers.values())
-        columns = [torch.arange(*ends) for ends in [(0, width), *chosen]]
-        self.columns = torch.cat(columns).to(device)
+        slices = layer_slices(spec, self.layers).values()
+        self.columns = torch.cat([torch.arange(*ends) for ends in slices]).to(device)
         size = len(self.columns)
         check_size(self.name, (2 + FOLDS) * size * size)
         self.gram, self.targets = self.no_moments(size, spec.n_classes)

@@ -154,7 +154,6 @@ class _Reader:
         self._made: dict[tuple[str, str], Any] = {}
 
     def value(self, node: Any, depth: int) -> Any:
-        """The value of a node."""
         if depth > 3 * DEEPEST:  # a level of dicts is three of JSON
             raise ValueError("too deep")
         if isinstance(node, list):

@@ -76,8 +76,9 @@ class Memory(Capacity):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.select in ("reservoir", *BY_LEARNER) and self.total is None:
-            what = "a reservoir" if self.select == "reservoir" else f'memory.select "{self.select}"'
-            raise UserError(f"{what} has a fixed size: give it one with memory.total")
+            raise UserError(
+                f'memory.select "{self.select}" has a fixed size: give it one with memory.total'
+            )
 
     def quota(self, n_classes: int) -> int | None:
         """Number of exemplars that each of `n_classes` classes may have; None without a limit."""
@@ -208,11 +209,6 @@ class Exemplars:
     def sets(self) -> Tensor:
         """The label sets, (m, C) bool; (m, 0) where each sample has one label."""
         return self._sets[: self.n]
-
-    @property
-    def logits(self) -> Tensor:
-        """The stored logits, (m, C) float32; (m, 0) where none are stored."""
-        return self._logits[: self.n]
 
     @torch.no_grad()
     def choose(self, session: Session, features: Features) -> None:
@@ -397,7 +393,6 @@ class Exemplars:
         return {**state, **counts, "classes": sorted(self.classes)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`."""
         for name in PARTS:
             setattr(self, f"_{name}", state[name].to(self.device))
         for name in COUNTS:

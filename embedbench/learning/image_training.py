@@ -1,20 +1,19 @@
 """How a network for images is trained: its settings, and the augmented views of each batch."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 
 from embedbench.config.run_seeds import generator
-from embedbench.config.setting_ranges import check_settings
+from embedbench.config.setting_ranges import at_least, check_settings
 from embedbench.errors import UserError
 
 from .image_augmentation import AugmentName, Views
 
 VIEWS = 1  # number of the random stream for image augmentation
 PLAIN = Views("none", torch.Generator())
-WHOLE = -1  # value of `frozen`: all stages
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class ImageTraining:
 
     weights: str = ""
     sha256: str = ""
-    frozen: int = 0
+    frozen: Annotated[int, at_least(-1)] = 0
     augment: AugmentName = "none"
     amp: Literal["none", "bf16"] = "none"
     channels_last: bool = False
@@ -64,8 +63,6 @@ class ImageTraining:
 
     def __post_init__(self) -> None:
         check_settings(self, "images")
-        if self.frozen < WHOLE:
-            raise UserError(f"images.frozen must be at least 0, or -1 for all, got {self.frozen}")
         if self.sha256 and not self.weights:
             raise UserError(
                 "images.sha256 is the digest of a file, and images.weights names none; give a file"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from embedbench.array_types import Float32s
 from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import check_settings
-from embedbench.errors import UserError
 
 from .footprint import Footprint, Stateful
 
@@ -188,16 +187,6 @@ class Learner(Stateful, ABC):
     ) -> torch.Tensor | Float32s:
         """Score every class for x (n, D): (n, C), larger is likelier. Changes nothing."""
 
-    def log_probabilities(
-        self, x: torch.Tensor, *, session_id: torch.Tensor | None = None
-    ) -> torch.Tensor | Float32s:
-        """Log-probability of every class for x (n, D): (n, C), up to a number for each sample.
-
-        A learner has this method if its scores give no probabilities and another rule does. Like
-        `scores`, it must change nothing.
-        """
-        raise TypeError(f"{type(self).__name__} has no log_probabilities()")
-
     def footprint(self) -> Footprint:
         """Bytes held between sessions, by kind: those of the attributes in `state`.
 
@@ -224,11 +213,6 @@ def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str,
     """
     number = learner.learned
     log = learner.learn(session, ctx)
-    if type(number) is not int or learner.learned != number:
-        raise UserError(
-            f"{type(learner).__name__} sets self.learned, in which the runner counts the sessions: "
-            "delete 'self.learned += 1', and give a value of your own another name"
-        )
     learner.learned = number + 1
     return log
 
@@ -242,11 +226,6 @@ def trim(learner: Learner) -> None:
         part = getattr(learner, name)
         if hasattr(part, "trim"):
             part.trim()
-
-
-def has_log_probabilities(learner: Learner) -> bool:
-    """Whether a learner has a rule of its own for probabilities."""
-    return type(learner).log_probabilities is not Learner.log_probabilities
 
 
 def learns_sessions(learner: Learner) -> bool:

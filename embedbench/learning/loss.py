@@ -16,12 +16,6 @@ from .optimisers import trainable_parameters
 Objective = Callable[[Tensor, Tensor], Tensor]
 
 
-def plain_loss(net: nn.Module, session: Session, device: str) -> Objective:
-    """`batch_loss` over the classes that the session allows the loss to use."""
-    classes = loss_classes(session, device)
-    return lambda x, y: batch_loss(net(x), y, classes)
-
-
 def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> Tensor:
     """Binary cross-entropy of label sets, mean over samples and classes, nats.
 

@@ -12,13 +12,13 @@ from embedbench.errors import UserError
 from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session, StreamSpec
 
+from . import training_loop
 from .exemplars import BY_SESSION, Exemplars, Memory, check_memory
 from .image_training import PLAINLY, ImageTraining
 from .learner import Context, Learner, Tags
 from .network import eval_features, predict, trunk_and_head
 from .optimisers import OptimiserName, fresh_optimiser
 from .stopping import Stop
-from .training_loop import train
 from .trunk import FLAT, check_trunk, weights_file
 
 
@@ -102,13 +102,7 @@ class NetLearner(Learner):
         """The network before the first session."""
         return trunk_and_head(self, spec, seed)
 
-    def train(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
-        """Train the network on a session; return the log.
-
-        The session may hold more than the runner's, such as exemplars. `hooks` are the method's
-        functions in the loop, see `Training`.
-        """
-        return train(self, session, ctx, **hooks)
+    train = training_loop.train
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict(self.net, x)

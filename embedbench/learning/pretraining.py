@@ -30,7 +30,7 @@ from .loss import Objective
 from .network import CosineNet, Net
 from .stopping import Stop, validation_value
 from .training_loop import Training
-from .trunk import FLAT, Trunk, check_trunk, image_trunk
+from .trunk import Trunk, check_trunk, image_trunk
 
 AnyNet = Net | CosineNet
 SCALE = 12.0  # of the cosines, as in the code of Tang et al. (2024)
@@ -86,11 +86,6 @@ class Pretraining:
     deep_supervision: str = fields_added_later.later("", earlier="")
 
     def __post_init__(self) -> None:
-        if self.trunk in FLAT:
-            raise UserError(
-                f"trunk {self.trunk!r} has no weights that another stream could use; choose a "
-                "network for images, as vit_fscil_patch3_36 or resnet32"
-            )
         check_trunk("trunk", self.trunk)
         setting_ranges.check_settings(self, "pretrain")
 
@@ -124,13 +119,14 @@ def pretrain(
     net = new_net(settings.trunk, settings.head, shape, n_classes, seeds.init).to(device)
     objective = deep_objective(net, settings.deep_supervision)
     optimiser = _optimiser(net, settings)
+    parts = {"net": net, "optimiser": optimiser}
     work = {
         "settings": fields_added_later.identity(settings),
         "digests": stream.digests,
         "torch": str(torch.__version__),
         "device": torch.device(device).type,
     }
-    history = _take_up(checkpoint, work, net, optimiser, overwrite)
+    history = _take_up(checkpoint, work, parts, overwrite)
     steps_an_epoch = math.ceil(len(session.x) / settings.batch_size)
     saved = time.monotonic()
     with repeatable(device):
@@ -145,10 +141,13 @@ def pretrain(
             ).run()  # fmt: skip
             if log["stopped"] == "diverged":
                 raise UserError(f"training diverged in epoch {epoch}; lower --lr {settings.lr:g}")
-            accuracy = _accuracy(net, session, device)
+            accuracy = math.nan
+            if len(session.val_x):
+                accuracy = -validation_value(net, session, "accuracy", lambda x, y: x, device)
             history.append({"train_loss": log["train_loss"], "accuracy": accuracy})
             if time.monotonic() - saved >= EVERY:
-                _save(checkpoint, work, net, optimiser, history)
+                states = {name: take_state(part) for name, part in parts.items()}
+                write_safely(checkpoint, pack_state({"work": work, "history": history, **states}))
                 saved = time.monotonic()
     progress(settings.epochs, settings.epochs)
     head, about = kept_head(net, samples, stream.sessions[0]) if samples else ({}, {})
@@ -202,31 +201,8 @@ def _schedule(
     return set_rate
 
 
-def _accuracy(net: AnyNet, session: Session, device: str) -> float:
-    """Accuracy on the validation data; NaN if there is none."""
-    if not len(session.val_x):
-        return math.nan
-    return -validation_value(net, session, "accuracy", lambda x, y: x, device)
-
-
-def _save(
-    path: Path,
-    work: dict[str, Any],
-    net: AnyNet,
-    optimiser: torch.optim.Optimizer,
-    history: list[Any],
-) -> None:
-    """Write the checkpoint completely or not at all."""
-    parts = {"net": take_state(net), "optimiser": take_state(optimiser)}
-    write_safely(path, pack_state({"work": work, "history": history, **parts}))
-
-
 def _take_up(
-    path: Path,
-    work: dict[str, Any],
-    net: AnyNet,
-    optimiser: torch.optim.Optimizer,
-    overwrite: bool,
+    path: Path, work: dict[str, Any], parts: dict[str, Any], overwrite: bool
 ) -> list[dict[str, float]]:
     """Load the checkpoint, if there is one; return the values of the epochs before it."""
     if not path.is_file():
@@ -242,8 +218,8 @@ def _take_up(
     if what:
         raise UserError(f"{path} is {what}, or drop it with --overwrite")
     try:
-        put_state(net, held["net"])
-        put_state(optimiser, held["optimiser"])
+        for name, part in parts.items():
+            put_state(part, held[name])
         names = ("train_loss", "accuracy")
         return [{name: float(epoch[name]) for name in names} for epoch in held["history"]]
     except Exception as error:  # whatever they make of a state that is not theirs
@@ -292,7 +268,6 @@ def new_net(trunk: str, head: str, shape: Sequence[int], n_classes: int, seed: i
 
 
 def get_trunk(net: AnyNet) -> Trunk:
-    """The trunk of such a net."""
     trunk = net.trunk if isinstance(net, CosineNet) else net[0]
     assert isinstance(trunk, Trunk)
     return trunk

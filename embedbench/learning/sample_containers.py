@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from embedbench.array_types import Array, Float32s, Ints, Labels
+from embedbench.array_types import Array, Ints, Labels
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
@@ -101,32 +101,17 @@ class JoinedView:
     def __len__(self) -> int:
         return len(self.view) + len(self.extra)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of a sample."""
-        return self.view.shape
-
     def select(self, index: Ints) -> Self:
         """The samples `index`, (m,): those of the view, then the others."""
         n = len(self.view)
         extra = self.extra.select(index[index >= n] - n)
         return replace(self, view=self.view.select(index[index < n]), extra=extra)
 
-    def numpy(self) -> Float32s:
-        """All samples, (n + m, *shape) float32."""
-        return self.batch(None).numpy()
-
-    def tensor(self, device: str = "cpu") -> torch.Tensor:
-        """All samples on `device`, (n + m, *shape) float32."""
-        return self.batch(None, device)
-
-    def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
-        """The samples `index` (int64, on `device`; None: all), (b, *shape) float32."""
+    def batch(self, index: torch.Tensor, device: str = "cpu") -> torch.Tensor:
+        """The samples `index` (int64, on `device`), (b, *shape) float32."""
         n = len(self.view)
-        if index is None:
-            index = torch.arange(len(self), device=device)
         first = index < n
-        x = torch.empty(len(index), *self.shape, device=device)
+        x = torch.empty(len(index), *self.view.shape, device=device)
         x[first] = self.view.batch(index[first], device)
         x[~first] = self.extra.batch(index[~first] - n, device)
         return x
@@ -199,6 +184,5 @@ class Store:
         return {"y": self.y, "ids": self.ids, **View.state_dict(self.views)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`."""
         self.y, self.ids = state["y"], state["ids"]
         self.views = View.from_state_dict(state)

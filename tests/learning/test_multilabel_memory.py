@@ -113,21 +113,6 @@ def test_exemplars_join_a_session_with_their_labels() -> None:
     assert np.flatnonzero(joined.loss_classes).tolist() == [0, 1, 2, 5, 7]
 
 
-@pytest.mark.parametrize("select", ["herding", "all"])
-def test_bytes_and_state(select: str) -> None:
-    one, two = exemplars(per_class=3, select=select), exemplars(per_class=3, select=select)
-    one.choose(STREAM.sessions[0], identity)
-    state = one.state_dict()
-    size = sum(v.nbytes for v in state.values() if isinstance(v, Tensor))
-    assert one.footprint().total == size == len(one) * (4 * WIDTH + 8 + N_CLASSES)
-    two.load_state_dict(state)
-    for held in (one, two):
-        held.choose(STREAM.sessions[1], identity)
-    assert torch.equal(one.x, two.x)
-    assert torch.equal(one.y, two.y)
-    assert torch.equal(one.lists, two.lists)
-
-
 def test_a_random_memory_is_refused_for_samples_one_by_one() -> None:
     held = exemplars(select="random")
     with pytest.raises(UserError, match=r'memory\.select "random"'):

@@ -92,7 +92,6 @@ def test_they_are_listed_and_known_as_trunks() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"trunk": "mlp"}, "network for images"),
         ({"trunk": "vit_fscil"}, "unknown trunk 'vit_fscil'"),
         ({"head": "cosin"}, "pretrain.head 'cosin'"),
         ({"augment": "crops"}, "pretrain.augment 'crops'"),

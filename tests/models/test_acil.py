@@ -50,13 +50,6 @@ def test_the_recursion_is_ridge_on_all_data_and_so_is_the_learner(seed: int, lam
     assert not scores[:, 3].any()
 
 
-def test_the_cuts_of_the_stream_change_no_bit() -> None:
-    x, y = data(0, 600)
-    one = show(ACIL(projections=SIZE), x, y)
-    for cuts in ([1], [256, 512], list(range(10, 600, 10))):
-        assert torch.equal(one.weights, show(ACIL(projections=SIZE), x, y, cuts).weights), cuts
-
-
 def test_the_buffer_layer_is_as_pytorchs_linear_begins() -> None:
     drawn = show(ACIL(projections=500), *data(0, 10)).projection
     known = torch.nn.Linear(6, 500, bias=False).weight.detach()

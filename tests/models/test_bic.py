@@ -104,7 +104,7 @@ def test_the_hold_out_is_balanced_and_not_trained_on(share: float, size: int) ->
     trained = rest.x.batch(torch.arange(len(rest.x)), "cpu")
     both = torch.cat([trained, held])
     order = torch.cat([torch.tensor(rest.y), held_y])
-    every = joined.x.batch(None)
+    every = joined.x.batch(torch.arange(len(joined.y)))
     where = torch.cdist(both, every).argmin(1)
     assert sorted(where.tolist()) == list(range(len(every)))  # each sample once
     assert torch.equal(every[where], both)

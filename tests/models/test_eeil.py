@@ -59,7 +59,7 @@ def test_it_is_the_loss_of_training() -> None:
     learner, _ = taught(STREAM, 2, finetune_epochs=0, **once)
     joined = learner.exemplars.join(STREAM.sessions[2])
     objective = learner._objective([[0, 1], [2, 3]], {0, 1, 2, 3, 4})
-    expected = objective(joined.x.tensor(), torch.tensor(joined.y)).item()
+    expected = objective(joined.x.batch(torch.arange(len(joined.y))), torch.tensor(joined.y)).item()
     assert learn(learner, STREAM.sessions[2])["train_loss"] == pytest.approx(expected)
 
 

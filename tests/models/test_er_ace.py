@@ -9,7 +9,6 @@ from teaching import ONLINE, check_online_steps, start
 from torch import Tensor
 
 from embedbench.learning import Memory, StreamSpec
-from embedbench.models.er import ER
 from embedbench.models.er_ace import ERACE
 
 NEVER_FULL = Memory(total=1000, select="reservoir")
@@ -53,19 +52,3 @@ def test_er_ace_is_its_equation() -> None:
 
     learner = ERACE(memory=NEVER_FULL, batch_size=6, **ONLINE)
     check_online_steps(learner, zip(x.split(4), y.split(4), strict=True), gradients)
-
-
-def test_new_classes_alone_leave_the_rows_of_older_ones_where_they_are() -> None:
-    """The paper's claim: er pushes them down, and so forgets right after a border."""
-    x = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
-    moved = {}
-    for cls in (ER, ERACE):
-        memory = Memory(total=0, select="reservoir")
-        made = cls(memory=memory, units=8, lr=0.05, weight_decay=0.0, optimiser="plain-sgd")
-        learner = start(made, StreamSpec((6,), 4))
-        learner.observe(x[:4], torch.tensor([0, 1, 0, 1]))
-        before = learner.net.head.bias.detach().clone()
-        learner.observe(x[4:], torch.tensor([2, 3, 2, 3]))
-        moved[cls] = (learner.net.head.bias.detach() - before)[:2]
-    assert moved[ERACE].tolist() == [0.0, 0.0]
-    assert bool((moved[ER] < -0.005).all())

@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from embedbench.learning import Seeds, StreamSpec
 from embedbench.learning.exemplars import Capacity
 from embedbench.learning.network import mlp_net
-from embedbench.models.exstream import KINDS, TABLES, Clusters, ExStream, pass_batches
+from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.studies.exemplars_in_equal_bytes import fit_budget
@@ -134,13 +134,6 @@ def test_a_queue_keeps_the_newest() -> None:
     made = filled("queue", x, y, 3, cuts=7)
     assert sorted(made.x[0].flatten().tolist()) == [15, 16, 18]
     assert sorted(made.x[1].flatten().tolist()) == [14, 17, 19]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_how_the_stream_is_cut_changes_no_buffer(kind: str) -> None:
-    x, y = samples(1)
-    one, many = (filled(kind, x, y, 4, cuts) for cuts in (1, 1000))
-    assert all(torch.equal(getattr(one, name), getattr(many, name)) for name in TABLES)
 
 
 @pytest.mark.parametrize("kind", ["exstream", "kmeans"])

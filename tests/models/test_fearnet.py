@@ -167,20 +167,6 @@ def test_a_class_that_comes_again_has_a_gaussian_of_both_kinds_of_samples() -> N
     torch.testing.assert_close(learner.codes.means[1], taken[y == 1].mean(0))
 
 
-def test_a_state_between_sleeps_goes_on_alike() -> None:
-    stream = toy.class_stream(ONE_BY_ONE)
-    old, _ = taught(stream, 2, period=3)
-    new, _ = taught(stream, 0, period=3)
-    new.load_state_dict(old.state_dict())
-    x = torch.cat([e.x.tensor() for e in stream.eval_sets])
-    for session in stream.sessions[2:]:  # the last one ends with a sleep
-        assert torch.equal(old.scores(x), new.scores(x))
-        learn(old, session)
-        learn(new, session)
-    assert torch.equal(old.scores(x), new.scores(x))
-    assert not len(new.hc_y)
-
-
 def test_rows_of_classes_that_have_not_come_stay_as_they_began() -> None:
     stream = toy.class_stream(ONE_BY_ONE)
     fresh, _ = taught(stream, 0)

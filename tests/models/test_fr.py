@@ -38,9 +38,6 @@ def taught(stream: Stream, sessions: int | None = None, **settings: Any) -> tupl
     return teach(FR(**{**QUICK, **settings}), stream, sessions)
 
 
-# --- the module ---
-
-
 # --- the losses ---
 
 
@@ -279,8 +276,6 @@ def test_the_ensemble_averages_over_layers(ensemble: str) -> None:
 
 
 def test_streams_that_fr_cannot_learn_are_refused() -> None:
-    with pytest.raises(UserError, match="--layers last4"):
-        started(StreamSpec((8,), 3))
     layers = {"stage-2": (8, 12), "stage-3": (12, 20)}
     spec = StreamSpec((20,), 3, layers=layers)
     with pytest.raises(UserError, match="8 columns, and stage-2 has 4"):

@@ -8,9 +8,7 @@ from sklearn.model_selection import StratifiedKFold
 from teaching import learn, start, teach
 from toy import Array
 
-from embedbench.errors import UserError
 from embedbench.models.layup import LAMBDAS, LayUP, stratified_folds
-from embedbench.streams.stream import StreamSpec
 
 GROUPS = [[0, 1, 2], [3], [4, 5]]
 WIDTH = 6
@@ -70,8 +68,3 @@ def test_sessions_with_few_samples_have_fewer_folds_or_choose_nothing() -> None:
     _, logs = teach(LayUP(), few_shot_stream(GROUPS, width=WIDTH, layers=1, shots=1))
     assert ["validation_accuracy" in log for log in logs] == [True, False, False]
     assert logs[2]["lam"] == logs[0]["lam"]  # the last choice stands
-
-
-def test_a_stream_without_layers_is_refused() -> None:
-    with pytest.raises(UserError, match="intermediate embeddings"):
-        start(LayUP(), StreamSpec((WIDTH,), 3))

@@ -93,23 +93,6 @@ def test_the_loss_a_sample_at_a_time() -> None:
     assert objective(x[alone], y[alone]).item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_lambda_grows_with_the_share_of_old_classes() -> None:
-    _, logs = teach(LUCIR(**SMALL), STREAM)
-    assert [log["lam"] for log in logs] == pytest.approx(
-        [0, 5 * math.sqrt(2 / 2), 5 * math.sqrt(4 / 1)]
-    )
-
-
-def test_features_may_not_turn() -> None:
-    x = STREAM.sessions[0].x.tensor()
-    before = taught(STREAM, 1).net.features(x)
-    turned = []
-    for lam in (0.0, 100.0):
-        after = taught(STREAM, 2, lam=lam, margin=0.0).net.features(x)
-        turned.append((1 - torch.cosine_similarity(before, after).mean()).item())
-    assert turned[1] < 0.3 * turned[0]
-
-
 @pytest.mark.parametrize("layers", [0, 2])
 def test_features_are_linear_at_the_end_and_logits_are_scaled_cosines(layers: int) -> None:
     learner = taught(STREAM, 1, layers=layers)

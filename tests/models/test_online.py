@@ -69,25 +69,6 @@ def test_every_step_draws_anew_from_what_came_before_the_batch() -> None:
     assert_same_weights(learner, net)
 
 
-SMALL_STREAMS = [*((name, 10) for name in ONLINE if name != "agem"), ("agem", 1)]
-
-
-@pytest.mark.parametrize(("name", "batch"), SMALL_STREAMS)
-def test_a_small_stream_is_learned_by_the_defaults_and_not_by_the_earlier_ones(
-    name: str, batch: int
-) -> None:
-    """Ten classes of six samples in 64 features; agem's earlier rate gave NaN."""
-    sessions = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    stream = replace(class_stream(sessions, n_train=6, width=64), observe_batch=batch)
-    right = []
-    for settings in ({}, {"lr": 0.05} if name == "agem" else {"updates": 1}):
-        p, _ = run_stream(stream, made(name, **settings), Seeds.of(0))
-        right.append(float((p.answer[-1] == p.y).mean()))
-    now, before = right
-    assert now > before + 0.1
-    assert now >= 0.5  # chance: .1
-
-
 # --- passes: samples presented for each new one ---
 
 
@@ -100,13 +81,6 @@ def test_as_many_samples_are_presented_as_passes_say(name: str, passes: float) -
     largest = 10 + {"derpp": 2, "mir": 5}.get(name, 1) * 8  # of one step
     assert passes * 80 <= presented < passes * 80 + largest
     assert sum(log.log["steps"] for log in logs) == learner.steps > 0
-
-
-def test_without_passes_nothing_has_changed() -> None:
-    learner = made("er", units=4)
-    assert "passes" not in identity(learner)
-    _, logs = run_stream(STREAM, learner, Seeds.of(0))
-    assert "presented" not in logs[0].log
 
 
 def test_samples_presented_by_hand() -> None:

@@ -14,7 +14,6 @@ from torch.nn.functional import cross_entropy
 from toy import blobs, class_stream, context, session
 
 from embedbench.config.run_seeds import Seeds, generator
-from embedbench.errors import UserError
 from embedbench.models import pathnet
 from embedbench.models.pathnet import (
     PathNet,
@@ -419,9 +418,3 @@ def test_sizes(inputs: int, classes: int, megabytes: float) -> None:
         assert learner.footprint()["parameters"] == 4 * count
     assert abs(learner.footprint()["parameters"] / 1e6 - megabytes) <= 0.005
     assert learner.footprint()["paths"] == 10 * (2 * 10 + 8)  # a byte a module, and the session id
-
-
-def test_more_modules_than_memory_holds_are_refused() -> None:
-    spec = class_stream([[0, 1]]).spec
-    with pytest.raises(UserError, match=r"pathnet holds 8e\+09 numbers"):  # 10 · 20,000 · 40,006
-        start(PathNet(modules=10, units=20_000, layers=3), spec)

@@ -100,7 +100,8 @@ BOUNDS = {
     "fearnet": "covariance:diag:diagonal optimiser:adamm:adam epsilon:0:1e-9 period:0:1 "
     "pseudo:-1:0",
     "fecam": "beta:0:1 gamma1:0:1e-9 gamma2:1.5:1 covariance:bass:base",
-    "fel": "value:signs:sign optimiser_state:keep:kept lr_later:0:1e-9",
+    "fel": "value:signs:sign optimiser_state:keep:kept lr_later:0:1e-9 fan_in:1:2 fan_in:401:400 "
+    "k_pos:-1:0 k_neg:1976:1975",
     "fr": "w_cos:-1:0 epochs:0:1 hidden:0:1 momentum:1:.99 ensemble:cosin:cosine "
     "optimiser:nadam:adam",
     "gdumb": "lr_min:.1:.05 clip:0:1e-9",
@@ -110,7 +111,7 @@ BOUNDS = {
     "rehearsal.share:1.5:1 rehearsal.draws:balance:balanced",
     "geppnet-stm": "memory:0:1 period:0:1 sleep:0:1",
     "gss": "memory.select:reservoir:gradients memory.total:none:0 compared:0:1 averaged:0:1",
-    "icarl": "memory.per_class:0:1 memory.total:0:1 memory.select:balanced:random",
+    "icarl": "memory.per_class:0:1 memory.total:-1:1 memory.select:balanced:random",
     "il2m": "rectified:logit:logits memory.select:balanced:random",
     "joint": "weights:new:kept lr:0:1e-9",
     "knn": "k:0:1 metric:cosinus:cosine memory.select:herding:balanced",
@@ -119,6 +120,10 @@ BOUNDS = {
     "mas": "lam:-1:0",
     "mir": "candidates:0:1 memory.select:gradients:reservoir",
     "naive-bayes": "shrinkage:0:1 likelihood:gauss:gaussian",
+    "mlp": "units:0:1 layers:-1:0 batch_size:0:1 lr:0:1e-9 weight_decay:-.1:0 optimiser:sdg:sgd "
+    "stop.rule:patiense:plateau stop.monitor:acuracy:accuracy stop.ties:last:earlier "
+    "stop.epochs:0:1 stop.first_epochs:0:1 stop.patience:-1:0 stop.factor:0:.5 stop.factor:1:.5 "
+    "stop.factor:nan:.5 images.augment:crop:none images.amp:fp16:none",
     "nc-fscil": "lr:0:1e-9",
     "ncm": "metric:cosin:cosine average:units:unit",
     "one-vs-rest": "score:ratios:ratio",

@@ -73,7 +73,8 @@ def test_it_is_the_loss_of_training() -> None:
     made = WA(units=8, batch_size=1000, stop=Stop(rule="epochs", epochs=1))
     learner, _ = teach(made, STREAM, 2)
     joined = learner.exemplars.join(STREAM.sessions[2])
-    expected = learner._objective([0, 1, 2, 3], [4])(joined.x.tensor(), torch.tensor(joined.y))
+    x, y = joined.x.batch(torch.arange(len(joined.y))), torch.tensor(joined.y)
+    expected = learner._objective([0, 1, 2, 3], [4])(x, y)
     assert learn(learner, STREAM.sessions[2])["train_loss"] == pytest.approx(expected.item())
 
 

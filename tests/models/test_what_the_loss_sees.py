@@ -14,7 +14,6 @@ from teaching import learn, start
 from torch import Tensor
 
 from embedbench.config.make_from_settings import make
-from embedbench.errors import UserError
 from embedbench.learning.loss import batch_loss
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
@@ -196,12 +195,6 @@ def test_all_is_what_there_was_and_both_have_the_same_reference(
     assert limited.merged().spec == free.merged().spec == free.spec
     (whole,) = limited.merged().sessions
     assert whole.loss_classes is None
-
-
-def test_another_word_is_refused() -> None:
-    for cls in PROTOCOLS.values():
-        with pytest.raises(UserError, match=r"unknown loss 'sen'. Did you mean 'seen'\?"):
-            cls(loss="sen")
 
 
 def test_what_imitates_facil_has_its_loss() -> None:

@@ -41,16 +41,6 @@ class Scripted(Learner):
         return torch.as_tensor(self.table)[x[:, 0].long().cpu()].to(x.device)
 
 
-@dataclass
-class OwnRule(Scripted):
-    """Its log-probabilities are twice its scores."""
-
-    kind: str = "cosines"
-
-    def log_probabilities(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
-        return 2 * self.scores(x) + 5
-
-
 def numbered_stream(limits: Sequence[list[int] | None] = (None,) * 3) -> Stream:
     """Three sessions; the first column is the number of the row; candidates of each eval set."""
     stream = class_stream([[4, 1, 6], [0, 3], [2, 5]], n_test=9)
@@ -87,8 +77,6 @@ def expected(scores: Any, y: int, candidates: Any, kind: str) -> dict[str, float
     logits = {c: float(scores[c]) for c in candidates}
     if kind == "probabilities":
         logits = {c: math.log(v) if v else -1e38 for c, v in logits.items()}
-    if kind == "own":
-        logits = {c: 2 * v + 5 for c, v in logits.items()}
     logits = {c: max(v, -1e38) for c, v in logits.items()}
     top = max(logits.values())
     total = math.fsum(math.exp(v - top) for v in logits.values())
@@ -102,13 +90,12 @@ def expected(scores: Any, y: int, candidates: Any, kind: str) -> dict[str, float
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", ["logits", "log-likelihoods", "probabilities", "cosines", "own"])
+@pytest.mark.parametrize("kind", ["logits", "log-likelihoods", "probabilities", "cosines"])
 @pytest.mark.parametrize("limits", [[None] * 3, [None, [0, 3, 4], [2, 5]]], ids=["all", "some"])
 def test_the_tables_are_as_defined(kind: str, dtype: Any, seed: int, limits: Any) -> None:
     stream = numbered_stream(limits)
     table = random_scores(stream, seed, dtype, kind)
-    learner = OwnRule(table) if kind == "own" else Scripted(table, kind)
-    p, _ = run_stream(stream, learner, Seeds.of(0))
+    p, _ = run_stream(stream, Scripted(table, kind), Seeds.of(0))
     assert isinstance(p, Predictions)
     p.check()
     has_logp = kind != "cosines"
@@ -162,18 +149,6 @@ def test_a_kind_of_scores_that_is_none_is_refused() -> None:
     table = random_scores(stream, 1, np.float32, "logits")
     with pytest.raises(UserError, match=r"scores_are 'logit'.*'logits'"):
         run_stream(stream, Scripted(table, "logit"), Seeds.of(0))
-
-
-def test_log_probabilities_that_are_nan_are_refused() -> None:
-    stream = numbered_stream()
-
-    class Careless(OwnRule):
-        def log_probabilities(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
-            return self.scores(x).log()  # of numbers below 0
-
-    learner = Careless(random_scores(stream, 1, np.float32, "logits"))
-    with pytest.raises(UserError, match="Careless must give log-probabilities"):
-        run_stream(stream, learner, Seeds.of(0))
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True)])

@@ -143,29 +143,6 @@ class Numbered(MLP):
         return {**self.train(session, ctx), "number": self.learned}
 
 
-@dataclass
-class CountsItself(Numbered):
-    """A plug-in of a time when `learn` counted."""
-
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = super().learn(session, ctx)
-        self.learned += 1
-        return log
-
-
-@dataclass
-class NamesItsClasses(Chance):
-    """Something else under the name of the runner's count."""
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.learned = set()  # type: ignore[assignment]
-
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.learned |= set(session.y.tolist())  # type: ignore[operator]
-        return {}
-
-
 TRAINING = {"units": 4, "stop": Stop(rule="epochs", epochs=1)}
 
 
@@ -179,13 +156,6 @@ def test_the_runner_counts_the_sessions() -> None:
     held = Offline(mlp=MLP(**TRAINING))
     run_stream(stream, held, Seeds.of(0))
     assert held.mlp.learned == 1
-
-
-def test_a_learner_that_counts_is_refused() -> None:
-    stream = class_stream([[0, 1], [2]])
-    for learner in (CountsItself(**TRAINING), NamesItsClasses()):
-        with pytest.raises(UserError, match=f"{type(learner).__name__} sets self.learned"):
-            run_stream(stream, learner, Seeds.of(0))
 
 
 def test_a_card_without_enough_memory_is_one_sentence() -> None:
