@@ -104,7 +104,8 @@ def _alias(name: str) -> str:
 def _backbones() -> dict[str, str]:
     """Our own, and every model that timm or we register in timm, read from the source."""
     timm = Path(str(getattr(importlib.util.find_spec("timm"), "origin", "")))
-    pattern = re.compile(r"^@register_model\s+def (\w+)\(", re.MULTILINE)
+    # a function that is registered, or a row of our table of networks that are
+    pattern = re.compile(r'^(?:@register_model\s+def |    "(?=vit_fscil_))(\w+)', re.MULTILINE)
     ours = PACKAGE / "networks" / "paper_networks.py"
     names: dict[str, str] = {}
     for path in (*sorted((timm.parent / "models").glob("*.py")), ours):

@@ -123,7 +123,8 @@ class OnlineLearner(ReplayLearner):
         def replay() -> None:
             self.replay(draw, augmented_views(self, self.learned, draw), seen)
 
-        hooks = {"draws": draw, "regularise": replay} if len(self.exemplars) else {}
+        hooks: dict[str, Any] = {"draws": draw, "regularise": replay}
+        hooks = hooks if len(self.exemplars) else {}
         return self.train(session, ctx, objective=lambda x, y: self.loss(x, y, seen), **hooks)
 
     def learn_and_store(self, session: Session, ctx: Context) -> dict[str, Any]:

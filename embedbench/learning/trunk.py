@@ -36,10 +36,6 @@ def weights_file(name: str, weights: str) -> Path:
         return shipped_weights(name.removeprefix("timm:"))
     if weights != "hub":
         return Path(weights)
-    if name in RESNETS:
-        raise UserError(
-            f"there are no published weights of {name}; give a file with --weights FILE"
-        )
     return hub_weights(name, _config(name))[0]
 
 

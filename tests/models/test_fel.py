@@ -131,20 +131,6 @@ def weights(learner: FEL) -> Tensor:
     return torch.cat([p.detach().flatten() for p in learner.net.parameters()])
 
 
-def test_the_optimiser_is_fresh_unless_kept() -> None:
-    stream = class_stream([[0, 1], [2]])
-    found = {}
-    for state in ("fresh", "kept"):
-        how = {**SMALL, "optimiser_state": state, "stop": Stop(rule="epochs", epochs=2)}
-        found[state], logs = teach(FEL(**how), stream)
-        assert logs[-1]["epochs"] == 2
-    assert not torch.equal(weights(found["fresh"]), weights(found["kept"]))
-    assert "optimiser" not in found["fresh"].footprint()
-    # Adam: two moments a trained weight, and a step count for each of four tensors
-    trained = found["kept"].footprint()["parameters"]
-    assert found["kept"].footprint()["optimiser"] == 2 * trained + 4 * 4
-
-
 @pytest.mark.parametrize("state", ["fresh", "kept"])
 def test_later_sessions_have_their_own_rate(state: str) -> None:
     """One step a session: its length is proportional to the rate, also with momentum."""
