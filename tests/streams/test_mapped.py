@@ -14,7 +14,7 @@ from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning import sample_containers
 from embedbench.learning.exemplars import Exemplars, Memory
-from embedbench.learning.loss import plain_loss
+from embedbench.learning.loss import batch_loss
 from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import validation_value
 from embedbench.streams import feature_tables
@@ -134,7 +134,10 @@ def test_a_device_with_room_gets_the_table_once(
 def test_validation_by_blocks_is_that_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     session = class_stream([[0, 1], [2]], n_val=1500).sessions[0]
     net = mlp_net(6, 4, 1, 3, 0)
-    loss = plain_loss(net, session, "cpu")
+
+    def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return batch_loss(net(x), y, None)
+
     whole = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
     monkeypatch.setattr(sample_containers, "VALUES", 6 * 1024)
     sizes = [len(x) for x in sample_containers.blocks(session.val_x, "cpu")]
