@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import random
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -170,46 +169,6 @@ def cut(stream: Stream, n: int) -> tuple[Stream, Stream]:
     parts = stream.sessions[:n], stream.sessions[n:]
     first, rest = (dataclasses.replace(stream, sessions=s) for s in parts)
     return first, rest
-
-
-def demand_same_from_seeds(make: Callable[[], Learner], stream: Stream) -> Learner:
-    """Teach two new learners, under other global random states: their answers must agree."""
-    states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002  (theirs)
-    answers = []
-    try:
-        for other in (1, 2):
-            torch.manual_seed(other)
-            random.seed(other)
-            np.random.seed(other)  # noqa: NPY002  (a learner may use it, and must not)
-            learner = make()
-            answers.append([vars(run(stream, learner)[0]), ask(learner, stream)])
-    finally:
-        torch.set_rng_state(states[0])
-        random.setstate(states[1])
-        np.random.set_state(states[2])  # noqa: NPY002  (theirs)
-    if learner.tags.deterministic:
-        demand_same("answers from the same seeds", *answers)
-    return learner
-
-
-def goes_on_alike(old: Learner, new: Learner, stream: Stream, rest: Stream) -> None:
-    """Teach `rest` of a stream to `old`, and to `new` from its state on: their answers must agree.
-
-    An offline learner learns nothing more.
-    """
-    state = old.state_dict()
-    saved = as_loaded(state)
-    with going_on(new, saved):
-        new.start(stream.spec, SEEDS, device())
-        new.prepare()
-        demand_same("scores after loading the state", ask(old, stream), ask(new, stream))
-        if old.tags.offline or not old.tags.deterministic:
-            return
-        run(rest, new)
-    with going_on(old):
-        run(rest, old)
-    demand_same("state dict after more learning (make it a copy)", saved, state)
-    demand_same("scores from the loaded state on", ask(old, stream), ask(new, stream))
 
 
 def probe(stream: Stream) -> torch.Tensor:

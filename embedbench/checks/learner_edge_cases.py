@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from embedbench.array_types import Floats, Ints
+from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.scores.label_set_predictions import LabelSets, pw_js
@@ -143,17 +143,17 @@ def _answers(cls: type[Learner], kind: str, *, hidden: bool = False) -> list[Flo
 
     Of the stream before the change only these samples are kept.
     """
-    stream, after = _mixed(blob_streams.each_kind(cls.tags)[kind]), None
+    stream, show = _mixed(blob_streams.each_kind(cls.tags)[kind]), None
     x = tools.probe(stream)
     if hidden:
-        stream, after = _hide(stream)
+        stream, show = _hide(stream)
     learner = tools.small(cls, epochs=1)
     answers: list[Floats] = []
 
     def asked(_: str) -> None:
         answers.append(tools.ask(learner, stream, x))
-        if after is not None:
-            after()
+        if show is not None:
+            show(len(answers) + 1)
 
     with torch.random.fork_rng(devices=[]):  # another check finds who draws from it
         torch.manual_seed(0)
@@ -172,41 +172,32 @@ def _mixed(stream: Stream) -> Stream:
     return replace(moved, whole=())
 
 
-def _hide(stream: Stream) -> tuple[Stream, Callable[[], None]]:
-    """The stream with noise in all rows, but in those of a session from its begin on.
+def _hide(stream: Stream) -> tuple[Stream, Callable[[int], None]]:
+    """The stream with noise in all rows but those of the first session.
 
-    The labels of eval sets are moved on by one class. The function is called after each session.
+    The labels of eval sets are moved on by one class. The function shows so many sessions.
     """
-    table, begun = table_of(stream.sessions[0].x), list[Ints]()  # rows of the sessions so far
-    taught = stream.sessions  # the function keeps no eval set in memory
-    to_come = iter(taught)
+    table, taught = table_of(stream.sessions[0].x), stream.sessions
+    noise = np.random.default_rng(0).permutation(table.values.ravel()).reshape(table.values.shape)
     sessions = [*taught]  # changed in place: the runner reads one after the other
 
-    def begin() -> None:
-        new = next(to_come, None)
-        if new is not None:
-            begun.extend((rows_of(new.x), rows_of(new.val_x)))
-            noisy = _noise(table, np.concatenate(begun))
-            for t, s in enumerate(taught):
-                x, val_x = (blob_streams.on_table(v, noisy) for v in (s.x, s.val_x))
-                sessions[t] = replace(s, x=x, val_x=val_x)
+    def show(count: int) -> None:  # it keeps no eval set in memory
+        shown = np.concatenate([rows_of(v) for s in taught[:count] for v in (s.x, s.val_x)])
+        values = noise.copy()
+        values[shown] = table.values[shown]
+        noisy = PixelTable(values, *table.scaling) if table.scaling else Table(values)
+        for t, s in enumerate(taught):
+            x, val_x = (blob_streams.on_table(v, noisy) for v in (s.x, s.val_x))
+            sessions[t] = replace(s, x=x, val_x=val_x)
 
-    begin()
-    noise = _noise(table, np.arange(0))
-    n = stream.spec.n_classes
+    show(1)
+    noisy, n = table_of(sessions[0].x), stream.spec.n_classes
     sets = [
         replace(
             e,
-            x=blob_streams.on_table(e.x, noise),
+            x=blob_streams.on_table(e.x, noisy),
             y=np.roll(e.y, 1, 1) if e.y.ndim == 2 else (e.y + 1) % n,
         )
         for e in stream.eval_sets
     ]
-    return replace(stream, sessions=sessions, eval_sets=tuple(sets)), begin
-
-
-def _noise(table: Table, kept: Ints) -> Table:
-    """The table with its values in another order, but for the rows `kept`."""
-    values = np.random.default_rng(0).permutation(table.values.ravel()).reshape(table.values.shape)
-    values[kept] = table.values[kept]
-    return PixelTable(values, *table.scaling) if table.scaling else Table(values)
+    return replace(stream, sessions=sessions, eval_sets=tuple(sets)), show

@@ -17,46 +17,6 @@ from embedbench.array_types import Floats
 
 from .score_matrix import ScoreMatrix
 
-Table = list[list[Fraction]]
-
-
-def gamma(k: int, sessions: int) -> Fraction:
-    """γ_k for K equal sessions: RAA_k = γ_k AA_k, γ_k = k/K (Prop. 4.3).
-
-    >>> gamma(2, 5)
-    Fraction(2, 5)
-    """
-    return Fraction(k, sessions)
-
-
-def beta(k: int, sessions: int) -> Fraction:
-    """β_k for K equal sessions, k ≥ 2: RAF_k = β_k AF_k (Prop. 4.4).
-
-    β_k = (H_K - 1)(k - 1) / ((H_k - 1)(K - 1)), H_k = 1 + 1/2 + … + 1/k.
-
-    >>> float(beta(2, 5)), beta(5, 5)
-    (0.6416666666666667, Fraction(1, 1))
-    """
-    return (_harmonic(sessions) - 1) * (k - 1) / ((_harmonic(k) - 1) * (sessions - 1))
-
-
-def _harmonic(k: int) -> Fraction:
-    return sum((Fraction(1, i) for i in range(1, k + 1)), Fraction(0))
-
-
-def random_tables(seen: Sequence[int]) -> tuple[Table, Table]:
-    """a_{k,j} and f_{k,j} of the random classifier, rows k = 1 … K (Tables 1 and 2).
-
-    Row k of the first table has j = 1 … k, of the second j = 1 … k - 1. The mean of a row is
-    AA_k(Rand) or AF_k(Rand). `seen` is (K,) C_k.
-    """
-    accuracy = [[Fraction(1, c)] * k for k, c in enumerate(seen, start=1)]
-    forgetting = [
-        [max(accuracy[row][j] for row in range(j, k)) - accuracy[k][j] for j in range(k)]
-        for k in range(len(seen))
-    ]
-    return accuracy, forgetting
-
 
 def random_forgetting(seen: Sequence[int]) -> list[Fraction]:
     """AF_k(Rand), k = 2 … K: the mean of 1/C_j over j < k, minus 1/C_k.

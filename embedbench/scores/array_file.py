@@ -1,11 +1,10 @@
 """Arrays stored as one HDF5 file: written whole, read and checked; `predictions.h5` is one."""
 
 import functools
-import itertools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_type_hints
+from typing import ClassVar, Self, get_type_hints
 
 import h5py
 import numpy as np
@@ -99,13 +98,6 @@ class ArrayFile:
             for name in cls.tables()
             if name not in optional or (stated[1] == VERSIONS[1] and name in f)
         }
-        chunks = sorted(
-            (chunk.byte_offset, chunk.byte_offset + chunk.size)
-            for table in found.values()
-            for chunk in _chunks(table)
-        )
-        ends = itertools.pairwise(chunks)
-        demand(all(a[1] <= b[0] for a, b in ends), "two tables have bytes in common")
         sizes: dict[str, int] = {}
         values = {name: _values(found[name], name, *cls.tables()[name], sizes) for name in found}
         result = cls(**values)
@@ -176,12 +168,3 @@ def _values(table: h5py.Dataset, name: str, kind: str, axes: str, sizes: dict[st
         return values
     demand((values <= 1).all(), f"{name} must hold 0 and 1 only")
     return values.astype(np.bool_)
-
-
-def _chunks(table: h5py.Dataset) -> list[Any]:
-    """The places of the chunks of a table."""
-    if table.chunks is None:
-        raise WrongError(f"{table.name} is not compressed")
-    chunks: list[Any] = []
-    table.id.chunk_iter(chunks.append)
-    return chunks

@@ -12,19 +12,14 @@ only j ≤ i is read; `n_classes` is (T,) |Y_j|, `ratio` is r, see `class_ratio`
 returns (T,), one value per session; NaN where undefined.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from embedbench.array_types import Floats, Ints
-from embedbench.errors import unknown
 
 from .score_matrix import mean_or_nan
-
-MODES = ("official", "exact")
-BASE = 0.85  # base-session accuracy of the corner cases
 
 
 def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
@@ -83,14 +78,14 @@ def gacc(accuracies: Floats, ratio: float, alpha: ArrayLike) -> Floats:
     return result
 
 
-def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Floats:
+def gacc_area(accuracies: Floats, ratio: float, *, exact: bool = False) -> Floats:
     """gAcc_i: area under gAcc_i(α), α from 0 to 1; its mean over i is gAcc.
 
-    "official": the trapezoid rule on α = a/r, a = 0 … r, with gAcc_1(0) counted as 0, so that a
-    base session of accuracy A scores A (1 - 1/(2r)); NaN unless r is an integer. "exact": the
-    integral, for any r: A_i^1 + (Σ_{2≤j≤i} A_i^j - k A_i^1)/r · ln((r + k)/k), k = i - 1; for the
-    base session it is A_1^1. The paper prints "official"; at r = 12 the two differ by some tenths
-    of a point after the base session.
+    The trapezoid rule on α = a/r, a = 0 … r, with gAcc_1(0) counted as 0, so that a base session of
+    accuracy A scores A (1 - 1/(2r)); NaN unless r is an integer. `exact`: the integral, for any r:
+    A_i^1 + (Σ_{2≤j≤i} A_i^j - k A_i^1)/r · ln((r + k)/k), k = i - 1; for the base session it is
+    A_1^1. The paper prints the former; at r = 12 the two differ by some tenths of a point after the
+    base session.
 
     **Source**: Tang et al. (2024), Eq. 5 and 6; the grid is from their code. **Departs**: their
     code first rounds A_i^j to three decimals; ours does not.
@@ -101,9 +96,7 @@ def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Float
     >>> gacc_area(accuracies, 4).round(2)  # the first: 0.9 (1 - 1/8)
     array([0.79, 0.68, 0.47])
     """
-    if mode not in MODES:
-        raise unknown("mode of gAcc's area", mode, MODES)
-    if mode == "official":
+    if not exact:
         if not float(ratio).is_integer():
             return np.full(len(accuracies), np.nan)
         values = gacc(accuracies, ratio, np.linspace(0, 1, int(ratio) + 1))  # (r + 1, T)
@@ -112,8 +105,8 @@ def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Float
     base, novel, k = _parts(accuracies)
     later = np.maximum(k, 1)
     share = np.where(k > 0, np.log((ratio + later) / later) / ratio, 0.0)
-    exact: Floats = base + (novel - k * base) * share
-    return exact
+    area: Floats = base + (novel - k * base) * share
+    return area
 
 
 def novel_accuracy(accuracies: Floats) -> Floats:
@@ -250,7 +243,7 @@ def curves_from_accuracies(
         "aacc": aacc(accuracies, n_classes),
         "tacc": tacc(accuracies),
         "gacc": gacc_area(accuracies, ratio),
-        "gacc_exact": gacc_area(accuracies, ratio, "exact"),
+        "gacc_exact": gacc_area(accuracies, ratio, exact=True),
         **{f.__name__: f(accuracies) for f in _PLAIN},
     }
 
@@ -266,28 +259,6 @@ def summary(result: dict[str, Floats]) -> dict[str, float]:
     novel = {n: mean_or_nan(result[n][1:]) for n in ("novel_accuracy", "hacc")}
     last = {n: float(result[n][-1]) for n in ("pd", "kr", "rpd", "max_forgetting")}
     return {**means, "lacc": float(result["aacc"][-1]), **novel, **last}
-
-
-# --- corner cases, (T, T) each; NaN above the diagonal ---
-
-
-def _case(kept: float, newest: float, older: float, sessions: int, base: float = BASE) -> Floats:
-    """Accuracies that are the same after each session but the base session, which has `base`."""
-    result = np.where(np.eye(sessions, dtype=np.bool_), newest, older)
-    result[:, 0] = kept * base
-    result[0, 0] = base
-    result[np.triu_indices(sessions, 1)] = np.nan
-    return result
-
-
-# Tang et al. (2024), §3.3 and Tables A1 to A3: the share of the base session's accuracy that is
-# kept, and the accuracies on the newest session and on older novel ones. Lazy learns nothing after
-# the base session; the two greedy ones forget it.
-CORNER_CASES: dict[str, Callable[[int, float], Floats]] = {
-    "Lazy": partial(_case, 1.0, 0.0, 0.0),
-    "Greedy": partial(_case, 0.0, 1.0, 0.0),
-    "Greedy-NF": partial(_case, 0.0, 1.0, 1.0),
-}
 
 
 # --- helpers ---

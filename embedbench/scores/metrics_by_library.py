@@ -12,7 +12,6 @@ that it has not seen. Sessions are counted from 0; T sessions, the last is L = T
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,30 +20,24 @@ from embedbench.array_types import Floats
 
 from . import metrics
 from .predictions import Predictions
+from .score_matrix import ScoreMatrix
 from .single_label_scores import score_matrix
 
 EQUAL = 1e-9  # values closer than this are one
 
 
-class Scores:
-    """The material of the definitions, from one run with one eval set a session."""
-
-    def __init__(self, p: Predictions) -> None:
-        names = ("accuracy", "class_accuracy", "within_accuracy")
-        self.matrices = {name: score_matrix(p, name) for name in names}
-        sample = self.matrices["accuracy"]
-        self.R, self.n_classes = sample.R, sample.n_classes  # (T, T), (T,)
-        self.lower = [row[: i + 1] for i, row in enumerate(self.R)]  # up to session i
-        # (T,) mean recall over the classes of all sessions, also of those to come
-        last = np.full_like(p.session, len(p.set_classes) - 1)
-        everything = score_matrix(replace(p, session=last), "class_accuracy").pooled
-        self.whole = everything[sample.ends]
+Compute = Callable[[dict[str, ScoreMatrix]], float]  # from one run, by base score
 
 
-def _ours(name: str, score: str) -> tuple[str, Callable[[Scores], float]]:
+def _ours(name: str, score: str) -> tuple[str, Compute]:
     """Name and function of a metric of ours, of a base score."""
     metric, reference = metrics.all_metrics()[name], metrics.Reference()
-    return f"{name} of `{score}`", lambda s: metric(s.matrices[score], reference)
+    return f"{name} of `{score}`", lambda scores: metric(scores[score], reference)
+
+
+def _of_matrix(compute: Callable[[Floats], float]) -> Compute:
+    """A function of R, (T, T) accuracies per sample."""
+    return lambda scores: compute(scores["accuracy"].R)
 
 
 def _forgetting(R: Floats, *, until: int = 1, sessions: int | None = None) -> float:
@@ -71,7 +64,7 @@ def _since(R: Floats, gap: int) -> float:
 
 # name; who computes it under which name; formula, where R[i, j] is per-sample accuracy on session j
 # after session i and α_i that on all sessions so far, or the metric of ours; and how
-Definition = tuple[str, str, str, Callable[[Scores], float]]
+Definition = tuple[str, str, str, Compute]
 DEFINITIONS: dict[str, tuple[Definition, ...]] = {
     "accuracy": (
         ("final, per class", "Kemker et al. 2018", *_ours("final_accuracy", "class_accuracy")),
@@ -84,12 +77,6 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             "mean over sessions",
             "FACIL: avg_accs_tag; Mammoth: Class-IL mean accuracy; OCL: avg_end_acc",
             *_ours("average_accuracy", "accuracy"),
-        ),
-        (
-            "mean over sessions, by their classes",
-            "FACIL: wavg_accs_tag",
-            "Σ_j c_j R[L, j] / Σ_j c_j, c_j classes of session j",
-            lambda s: float(np.average(s.R[-1], weights=s.n_classes)),
         ),
         (
             "mean over sessions, session known",
@@ -105,19 +92,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             "average incremental, sessions alike",
             "OCL: avg_acc",
             "1/T Σ_i 1/(i+1) Σ_{j≤i} R[i, j]",
-            lambda s: float(np.mean([np.mean(row) for row in s.lower])),
-        ),
-        (
-            "mean of the lower triangle",
-            "Continuum: accuracy_A; Díaz-Rodríguez et al. 2018",
-            "2/(T(T+1)) Σ_i Σ_{j≤i} R[i, j]",
-            lambda s: float(np.mean(np.concatenate(s.lower))),
-        ),
-        (
-            "average of all classes, also future ones",
-            "Avalanche: amca_metrics",
-            "1/T Σ_i mean recall of the classes of all T sessions after session i",
-            lambda s: float(np.mean(s.whole)),
+            _of_matrix(lambda R: float(np.mean([np.mean(r[: i + 1]) for i, r in enumerate(R)]))),
         ),
     ),
     "forgetting": (
@@ -140,25 +115,25 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             "from the best, the last included",
             "PyCIL: trainer Forgetting; Mammoth: utils.metrics.forgetting",
             "1/L Σ_{j<L} (max_{j≤l≤L} R[l, j] - R[L, j])",
-            lambda s: _forgetting(s.R),
+            _of_matrix(_forgetting),
         ),
         (
             "from the best, over all sessions",
             "OCL: avg_fgt before its pull request 23",
             "1/T Σ_{j≤L} (max_{j≤l≤L} R[l, j] - R[L, j]), 0 for the last",
-            lambda s: _forgetting(s.R, sessions=len(s.R)),
+            _of_matrix(lambda R: _forgetting(R, sessions=len(R))),
         ),
         (
             "from the first",
             "Avalanche: StreamForgetting",
             "1/L Σ_{j<L} (R[j, j] - R[L, j])",
-            lambda s: -metrics.bwt(s.matrices["accuracy"], metrics.Reference()),
+            lambda scores: -metrics.bwt(scores["accuracy"], metrics.Reference()),
         ),
         (
             "two sessions left out",
             "Continuum 1.2.7: metrics.forgetting (its issue 281)",
             "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
-            lambda s: _forgetting(s.R, until=-1),
+            _of_matrix(lambda R: _forgetting(R, until=-1)),
         ),
     ),
     "backward transfer": (
@@ -171,13 +146,13 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             "over all sessions",
             "OCL: before negative values become 0; Díaz-Rodríguez et al. 2018",
             "2/(T(T-1)) Σ_i Σ_{j<i} (R[i, j] - R[j, j])",
-            lambda s: _since(s.R, 1),
+            _of_matrix(lambda R: _since(R, 1)),
         ),
         (
             "over all sessions, the newest pairs left out",
             "Continuum 1.2.7: metrics.backward_transfer",
             "2/(T(T-1)) Σ_i Σ_{j<i-1} (R[i, j] - R[j, j])",
-            lambda s: _since(s.R, 2),
+            _of_matrix(lambda R: _since(R, 2)),
         ),
     ),
 }
@@ -189,7 +164,8 @@ def audit(p: Predictions) -> list[dict[str, Any]]:
     `same` is a letter within the group: definitions that share it have the same value here; on
     another run they may differ.
     """
-    scores, result = Scores(p), list[dict[str, Any]]()
+    names = ("accuracy", "class_accuracy", "within_accuracy")
+    scores, result = {name: score_matrix(p, name) for name in names}, list[dict[str, Any]]()
     for group, definitions in DEFINITIONS.items():
         known: list[float] = []
         for name, sources, formula, compute in definitions:

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from embedbench.array_types import Bools, Floats, Ints
 
-if TYPE_CHECKING:
-    from .label_set_predictions import AnyPredictions
+from .label_set_predictions import AnyPredictions
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class ScoreMatrix:
     def of(
         cls,
         name: str,
-        p: "AnyPredictions",
+        p: AnyPredictions,
         values: Floats,
         pooled: Floats,
         n_samples: Ints,

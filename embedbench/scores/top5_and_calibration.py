@@ -5,16 +5,11 @@ the sessions so far whose class was seen. None: the file does not hold what the 
 score was NaN, or there is no such sample.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from embedbench.array_types import Array, Bools, Floats
 
-if TYPE_CHECKING:
-    from .predictions import Predictions
+from .predictions import Predictions
 
 BINS = 15  # of equal width, as Guo et al. (2017) have
 TOP = 5
@@ -95,28 +90,14 @@ def calibration_error(p: Predictions) -> Floats | None:
     """
     if p.logp is None:
         return None
-    errors = []
+    inner, errors = np.linspace(0, 1, BINS + 1)[1:-1], []
     for m in p.ends:
-        samples, confidence, right = reliability_bins(p, m)
-        gap = np.abs(right - confidence).sum()
-        errors.append(gap / samples.sum() if samples.any() else np.nan)
+        rows = seen_samples(p, m)
+        confidence = np.exp(p.logp[m, rows].astype(np.float64))
+        which = np.digitize(confidence, inner, right=True)  # NaN is in the last bin, and stays NaN
+        sums = [np.bincount(which, v, BINS) for v in (p.answer[m, rows] == p.y[rows], confidence)]
+        errors.append(np.abs(sums[0] - sums[1]).sum() / len(which) if len(which) else np.nan)
     return np.array(errors)
-
-
-def reliability_bins(p: Predictions, moment: int) -> Floats:
-    """(3, 15): samples, the sum of their answers' probabilities, and right answers of each bin.
-
-    The bins are those of `calibration_error`; the file must hold probabilities. NaN probabilities
-    are in the last bin, so that what is computed from it is NaN.
-    """
-    assert p.logp is not None
-    rows = seen_samples(p, moment)
-    confidence = np.exp(p.logp[moment, rows].astype(np.float64))
-    inner = np.linspace(0, 1, BINS + 1)[1:-1]
-    which = np.digitize(confidence, inner, right=True)
-    right = p.answer[moment, rows] == p.y[rows]
-    parts = (np.ones(len(which)), confidence, right)
-    return np.array([np.bincount(which, part, BINS) for part in parts])
 
 
 def seen_samples(p: Predictions, moment: int) -> Bools:

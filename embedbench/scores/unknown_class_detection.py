@@ -10,20 +10,14 @@ With `far` the unknown samples are those of `run --unknown`, whose classes no se
 are unknown after every session; these metrics are called `far_…`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from embedbench.array_types import Bools, Floats
 
+from .predictions import Predictions, Singles
 from .top5_and_calibration import seen_samples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .predictions import Predictions, Singles
 
 SIGNALS = {
     "score": "the score of the answer",

@@ -20,11 +20,10 @@ from embedbench.errors import UserError, short
 from embedbench.storage import user_cache
 from embedbench.version import __version__
 
-from . import against_chance, few_shot_scores, label_set_scores, record_files, single_label_scores
-from .metrics import all_metrics
+from . import record_files
 from .offline_references import MISSING
 from .run_flags import FLAGS
-from .run_record import BaseScore, RunRecord
+from .run_record import RunRecord
 
 KIND, AGREES = "metrics", "agrees"  # what is kept in the cache, of what agrees
 RELATIVE = 1e-9
@@ -32,25 +31,23 @@ RELATIVE = 1e-9
 CLOSE: dict[str, Any] = {"rtol": RELATIVE, "atol": 1e-12, "equal_nan": True}
 # flags that records of earlier versions may have without reason, and may lack
 CHANGED_FLAGS = {(("flags", "not-learned"), False), (("flags", "few-steps"), True)}
-_SCORES = {*single_label_scores.SCORES, *label_set_scores.SCORES}
-_CURVES = {
-    *(f.__name__ for f in (*against_chance.CURVES, *label_set_scores.CURVES)),
-    *few_shot_scores.CURVES,
-}
 
 Key = tuple[str, ...]
 
 
 @dataclass
 class Checker:
-    """A reader of the records under a directory, which checks each first."""
+    """A reader of the records under a directory, which checks each first.
+
+    It fills in what is new or was left open, and leaves out what this version does not compute.
+    """
 
     root: Path  # of runs
     notify: Callable[[str], None]  # gets a sentence for every reference run that cannot be used
     _references: dict[tuple[Path, str], str] = field(default_factory=dict)
 
     def record(self, place: Path) -> RunRecord:
-        """The record of a run, with what is new or was left open filled in."""
+        """The record of a run."""
         data = record_files.read(place)
         kept = record_files.parse_record(data, place)
         root = home(kept, place, self.root)
@@ -61,10 +58,9 @@ class Checker:
         again, seen = recompute_record(kept, place, root)
         if seen.differs:
             raise UserError(f"{place}: {seen.describe()}; embedbench score names them all")
-        if seen.new:
-            return take_unrecomputed(kept, again)
-        user_cache.save(KIND, key, AGREES)
-        return kept
+        if not seen.new and not seen.unchecked:
+            user_cache.save(KIND, key, AGREES)
+        return again
 
     def _reference(self, root: Path, run: str) -> str:
         """The SHA-256 of a reference run's predictions; empty if it cannot be used."""
@@ -127,7 +123,7 @@ def fill_reference(place: Path, root: Path) -> bool:
     again, seen = recompute_record(kept, place, root)
     if again.reference.source == MISSING or seen.differs:
         return False
-    record_files.save(take_unrecomputed(kept, again), place)
+    record_files.save(again, place)
     return True
 
 
@@ -181,8 +177,8 @@ class RescoredRun(JsonRecord):
 def rescore(place: Path, root: Path, *, update: bool = False) -> RescoredRun:
     """Recompute a run's metrics and compare them with its record.
 
-    `update` writes what is recomputed or new, and the SHA-256 of the predictions. A record without
-    one is written only if nothing differs: its predictions may have changed as well.
+    `update` writes what is recomputed, nothing else, and the SHA-256 of the predictions. A record
+    without one is written only if nothing differs: its predictions may have changed as well.
     """
     name = str(place if place == root else place.relative_to(root))
     try:
@@ -193,8 +189,7 @@ def rescore(place: Path, root: Path, *, update: bool = False) -> RescoredRun:
         pinned = kept.predictions_sha256 is not None
         write = update and (bool(seen.differs or seen.new) if pinned else not seen.differs)
         if write:
-            whole = replace(take_unrecomputed(kept, again), predictions_sha256=pin)
-            record_files.save(whole, place)
+            record_files.save(replace(again, predictions_sha256=pin), place)
         return replace(seen, run=name, pinned=pinned or write, updated=write)
     except UserError as e:
         return RescoredRun(run=name, fault=str(e))
@@ -227,7 +222,6 @@ def compare(kept: RunRecord, again: RunRecord) -> RescoredRun:
     waiting = {k for k, v in old.items() if waited and "metrics" in k and math.isnan(v)}
     differs: list[Difference] = []
     new: list[str] = []
-    unchecked: list[str] = []
     for key, value in now.items():
         name = ".".join(key)
         changed = key in old and (key, value) in CHANGED_FLAGS and old[key] != value
@@ -235,39 +229,12 @@ def compare(kept: RunRecord, again: RunRecord) -> RescoredRun:
             new.append(name)
         elif (found := _difference(name, old[key], value)) is not None:
             differs.append(found)
-    for key in old.keys() - now.keys():
-        if _is_computed_here(key):
-            differs.append(Difference(".".join(key), old[key], None))
-        else:
-            unchecked.append(".".join(key))
     return RescoredRun(
         run=kept.run,
         differs=tuple(differs),
         new=tuple(sorted(new)),
-        unchecked=tuple(sorted(unchecked)),
+        unchecked=tuple(sorted(".".join(key) for key in old.keys() - now.keys())),
     )
-
-
-def take_unrecomputed(kept: RunRecord, again: RunRecord) -> RunRecord:
-    """The recomputed record, with what is not computed here taken from the kept one."""
-    by_score = dict(again.by_score)
-    for name, old in kept.by_score.items():
-        if name in by_score:
-            by_score[name] = replace(by_score[name], **_joined(old, by_score[name]))
-        elif name not in _SCORES:
-            by_score[name] = old
-    flags = (*again.flags, *(f for f in kept.flags if f not in FLAGS))
-    return replace(again, **_joined(kept, again), by_score=by_score, flags=flags)
-
-
-def _joined(old: RunRecord | BaseScore, now: RunRecord | BaseScore) -> dict[str, Any]:
-    """Metrics and curves of `now`, and those of `old` that are not computed here."""
-    result: dict[str, Any] = {}
-    for part in ("metrics", "curves"):
-        values, more = getattr(now, part) or {}, getattr(old, part) or {}
-        kept = {k: v for k, v in more.items() if not _is_computed_here((part, k))}
-        result[part] = {**values, **kept}
-    return result
 
 
 def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
@@ -287,20 +254,6 @@ def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
             yield ("reference", part, name), value
     for flag in dict.fromkeys((*FLAGS, *r.flags)):
         yield ("flags", flag), flag in r.flags
-
-
-def _is_computed_here(key: Key) -> bool:
-    """Whether this version would have computed a value that only the record has."""
-    *_, part, name = ("", *key)
-    if key[0] == "by_score" and key[1] not in _SCORES:
-        return False
-    if part == "metrics":
-        return name in all_metrics()
-    if part == "curves":
-        return name in _CURVES or name.startswith("depth_")
-    if key[0] == "reference":
-        return name in _SCORES
-    return key[0] != "flags" or name in FLAGS
 
 
 def _difference(name: str, kept: Any, again: Any) -> Difference | None:

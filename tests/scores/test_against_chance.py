@@ -11,14 +11,9 @@ from toy import random_predictions, until
 
 from embedbench.array_types import Floats
 from embedbench.cli.list_entries import entries
+from embedbench.papers.new_metrics.paper import beta, random_tables
 from embedbench.scores import against_chance, few_shot_scores, metrics
-from embedbench.scores.against_chance import (
-    beta,
-    curves,
-    gamma,
-    random_forgetting,
-    random_tables,
-)
+from embedbench.scores.against_chance import curves, random_forgetting
 from embedbench.scores.metrics import Reference
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.single_label_scores import score_matrix
@@ -80,9 +75,7 @@ def test_closed_forms_follow_from_the_definitions(sessions: int, n: int) -> None
     assert most == 1 / chance[-1]
     for k in range(2, sessions + 1):
         assert beta(k, sessions) == (1 / chance[k - 2]) / most
-    for k in range(1, sessions + 1):
-        assert gamma(k, sessions) == Fraction(seen[k - 1], max(seen))
-    assert beta(sessions, sessions) == gamma(sessions, sessions) == 1
+    assert beta(sessions, sessions) == 1
     assert all(a < b for a, b in pairwise(beta(k, sessions) for k in range(2, sessions + 1)))
 
 

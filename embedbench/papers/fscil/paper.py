@@ -22,7 +22,6 @@ from embedbench.papers import paper_table
 from embedbench.papers.paper import Paper, make_stats, per_file
 from embedbench.papers.paper_table import DRAWN, EXACT, FIXED, PaperTable, Value
 from embedbench.scores import few_shot_scores
-from embedbench.scores.few_shot_scores import BASE, CORNER_CASES
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams.measure_layer_alignment import alignment_words, stream_alignment
@@ -121,10 +120,17 @@ def behind(number: str, row: Row) -> Floats | None:
     return None if match is None else matrix(row["sessions"], match)
 
 
+def corner_case(number: str) -> Floats:
+    """(T, T) the printed accuracies of a corner case; NaN above the diagonal."""
+    T = len(CLASSES)
+    rows = [row["on"] for row in printed_rows(number)[:T]]  # without that of the means
+    return np.array([[v / 100 for v in on] + [np.nan] * (T - len(on)) for on in rows])
+
+
 def follows(number: str, row: Row) -> dict[str, float]:
     """A row's mean, aAcc and gAcc, computed from its other cells, in percent."""
     if "case" in TITLES[number]:
-        R, after = CORNER_CASES[TITLES[number]["case"]](len(CLASSES), BASE), row["after"]
+        R, after = corner_case(number), row["after"]
         curves = {
             "aacc": few_shot_scores.aacc(R, CLASSES),
             "gacc": few_shot_scores.gacc_area(R, RATIO),

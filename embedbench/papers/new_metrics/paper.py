@@ -9,6 +9,8 @@ settings are the preset `online-images`, with the paper's memory.
 """
 
 import itertools
+from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -19,7 +21,6 @@ from embedbench.papers import paper
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.runs.run_spec import RunSpec
-from embedbench.scores.against_chance import beta, gamma, random_tables
 from embedbench.scores.mean_intervals import Stat
 
 FACTS = facts("michel2023")
@@ -81,6 +82,25 @@ def equal_sessions(n_classes: int, asked: int) -> int:
 # --- exact, without runs ---
 
 
+def beta(k: int, sessions: int) -> Fraction:
+    """β_k for K equal sessions, k ≥ 2: RAF_k = β_k AF_k (Prop. 4.4).
+
+    β_k = (H_K - 1)(k - 1) / ((H_k - 1)(K - 1)), H_k = 1 + 1/2 + … + 1/k.
+    """
+    whole, part = (sum(Fraction(1, i) for i in range(2, n + 1)) for n in (sessions, k))
+    return Fraction(whole * (k - 1)) / (part * (sessions - 1))
+
+
+def random_tables(seen: Sequence[int]) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
+    """a_{k,j}, j ≤ k, and f_{k,j}, j < k, of the random classifier, rows k = 1 … K (Tables 1, 2).
+
+    The mean of a row is AA_k(Rand) or AF_k(Rand). `seen` is (K,) C_k.
+    """
+    chance = [Fraction(1, c) for c in seen]
+    accuracy = [[a] * k for k, a in enumerate(chance, start=1)]
+    return accuracy, [[earlier - a for earlier in chance[:k]] for k, a in enumerate(chance)]
+
+
 def random_table(name: str) -> PaperTable:
     """Table 1 or 2: accuracy, forgetting of the random classifier after tasks of two classes.
 
@@ -111,7 +131,7 @@ def figure2() -> PaperTable:
     table = PaperTable.of_facts(FACTS, "fig2")
     for sessions in COEFFICIENTS:
         half = sessions // 2
-        numbers = [float(gamma(k, sessions)) for k in (1, half, sessions)]
+        numbers = [k / sessions for k in (1, half, sessions)]  # γ_k = C_k/C_K (Prop. 4.3)
         numbers += [float(beta(k, sessions)) for k in (2, half, sessions)]
         table.add_numbers([str(sessions)], numbers, decimals=4)
     return table
