@@ -58,9 +58,10 @@ class Checker:
         again, seen = recompute_record(kept, place, root)
         if seen.differs:
             raise UserError(f"{place}: {seen.describe()}; embedbench score names them all")
-        if not seen.new and not seen.unchecked:
-            user_cache.save(KIND, key, AGREES)
-        return again
+        if seen.new or seen.unchecked:
+            return again
+        user_cache.save(KIND, key, AGREES)
+        return kept
 
     def _reference(self, root: Path, run: str) -> str:
         """The SHA-256 of a reference run's predictions; empty if it cannot be used."""
