@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import nn
 
 from embedbench.array_types import Array
 
@@ -58,36 +57,21 @@ class Backbone(ABC):
     def forward(self, batch: Array) -> dict[str, torch.Tensor]:
         """Return `features` and `layers/NAME`, each (n, D), of n prepared samples."""
 
-    def precision(self, batch: Array) -> float | None:
-        """Return the smallest cosine to float32 over rows and tables; None for float32 itself."""
-        return None
-
 
 class Network(Backbone):
     """A backbone that is a network of torch; half precision is by autocast."""
 
     @abstractmethod
-    def tables(self, batch: Array, dtype: str) -> dict[str, torch.Tensor]:
-        """Return the tables of a batch, computed in `arithmetic(dtype)`."""
+    def tables(self, batch: Array) -> dict[str, torch.Tensor]:
+        """Return the tables of a batch, computed in `arithmetic()`."""
 
     def forward(self, batch: Array) -> dict[str, torch.Tensor]:
         """Return the embeddings of a batch, on the device, in their stored type."""
         stored = torch.float32 if self.dtype == "float32" else torch.float16
-        return {name: rows.to(stored) for name, rows in self.tables(batch, self.dtype).items()}
+        return {name: rows.to(stored) for name, rows in self.tables(batch).items()}
 
-    def precision(self, batch: Array) -> float | None:
-        """Return the smallest cosine of half precision to float32 over rows and tables."""
+    def arithmetic(self) -> AbstractContextManager[object]:
+        """The context in which its type of arithmetic is used."""
         if self.dtype == "float32":
-            return None
-        exact = self.tables(batch, "float32")
-        cosines = [
-            nn.functional.cosine_similarity(rows.float(), exact[name]).min().item()
-            for name, rows in self.forward(batch).items()
-        ]
-        return min(cosines)
-
-    def arithmetic(self, dtype: str) -> AbstractContextManager[object]:
-        """The context in which a type of arithmetic is used."""
-        if dtype == "float32":
             return nullcontext()
-        return torch.autocast(self.device.type, DTYPES[dtype])
+        return torch.autocast(self.device.type, DTYPES[self.dtype])

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Bytes, Floats
+from embedbench.array_types import Bytes
 from embedbench.errors import UserError, short
-from embedbench.files.hdf5_layout import COLUMNS
-from embedbench.files.sample_metadata import SPLITS, is_finite_number, read_list
+from embedbench.files.sample_metadata import SPLITS, read_list
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
 from .data_set_parts import SPLIT_NAMES
@@ -29,7 +28,7 @@ class ColumnRules:
     ----------
     listed : str or PathLike or None
         A CSV file, see `embedbench.files.sample_metadata.read_list`.
-    domain, group, time : str or None
+    domain, group : str or None
         The rule that takes the value out of a sample's path: as for `groups`, or `folder` for the
         domain, see `by_domain`.
     """
@@ -37,25 +36,23 @@ class ColumnRules:
     listed: str | os.PathLike[str] | None = None
     domain: str | None = None
     group: str | None = None
-    time: str | None = None
 
     def applied(self, source: Source) -> Source:
         """Return a source with these columns, in the place of its own ones."""
         columns: dict[str, Any] = {}
         if self.listed is not None:
             columns |= read_list(Path(self.listed), source.ids)
-        if twice := [name for name in columns if getattr(self, name) is not None]:
+        rules = {"domain": self.domain, "group": self.group}
+        if twice := [name for name in columns if rules.get(name) is not None]:
             raise UserError(
                 f"column {twice[0]!r} is in {self.listed}, and --{twice[0]}-from makes it too; "
                 "drop one of them."
             )
         if self.domain == FOLDER:
             source = by_domain(source)
-        for name in COLUMNS:
-            rule = getattr(self, name)
+        for name, rule in rules.items():
             if rule is not None and (name, rule) != ("domain", FOLDER):
-                found = groups(source.ids, rule, f"--{name}-from")
-                columns[name] = _numbers(source, found) if name == "time" else np.array(found)
+                columns[name] = np.array(groups(source.ids, rule, f"--{name}-from"))
         return replace(source, **columns)
 
 
@@ -81,16 +78,6 @@ def by_domain(source: Source) -> Source:
     fields = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
     changed = {name: fields[name] for name in ("labels", "classes", "parents")}
     return replace(source, domain=np.array([domain for domain, *_ in parts]), **changed)
-
-
-def _numbers(source: Source, values: list[str]) -> Floats:
-    for id_, value in zip(source.ids, values, strict=True):
-        if not is_finite_number(value):
-            raise UserError(
-                f"--time-from takes {short(value)} out of sample {short(id_)}, which is no finite "
-                "number; put parentheses around the digits."
-            )
-    return np.array([float(value) for value in values])
 
 
 # --- the split into train and test ---

@@ -21,6 +21,7 @@ from embedbench.files.resumable_file import Partial
 from embedbench.storage.regular_files import explain_os_error
 from embedbench.system.callback_types import Progress
 from embedbench.system.cpu_threads import cores, limit_threads
+from embedbench.engines.device import find_device
 
 from . import open_backbone as backbones
 from .backbone import DTYPES, Backbone
@@ -217,11 +218,6 @@ class ExtractionWork:
                 self._store(partial, part)
                 part = []
 
-    def precision(self, rows: Sequence[int]) -> float | None:
-        """Return the smallest cosine of half precision to float32 over some samples."""
-        ready = [decode(self.source, i, self.backbone).ready for i in rows]
-        return self.backbone.precision(np.stack([sample for sample in ready if sample is not None]))
-
     def _store(self, partial: Partial, block: Sequence[Batch]) -> None:
         """Write a block."""
         first = block[0].rows.start
@@ -284,12 +280,9 @@ class Job:
         `auto`, `cpu`, `cuda`, `cuda:1`, …
     skip_bad : bool
         Leave out samples that cannot be decoded, and list them in the provenance.
-    workers : int or None
-        Threads that decode and, on a CPU, run the backbone; by default as many as cores, at most 8
-        (16 with a card).
     threads : int or None
         Threads of one operation, which decide the last bits; by default 1, or more where there are
-        more cores than `workers`.
+        more cores than threads that decode and, on a CPU, run the backbone (8; with a card 16).
     batch_size : int or None
         Samples per forward pass; by default 4 on a CPU and 128 on a card.
     cpus : int or None
@@ -306,7 +299,6 @@ class Job:
     size: int | None = None
     device: str = "auto"
     skip_bad: bool = False
-    workers: int | None = None
     threads: int | None = None
     batch_size: int | None = None
     cpus: int | None = None
@@ -332,7 +324,7 @@ class Job:
         """Return the work on an opened source: the model is loaded on this process's device."""
         name, file = backbones.choose_backbone(self.source, self.backbone, self.weights)
         backbones.check_kind(name, source)
-        where = backbones.choose_device(self.device)
+        where = torch.device(find_device(self.device))
         model = backbones.open_backbone(
             name,
             lambda: first_image(source),
@@ -349,8 +341,7 @@ class Job:
             raise UserError(f"the batch size must divide {Partial.BLOCK}, not be {batch}.")
         mine = self.cpus or cores()
         each = 1 if cuda else self.threads or 1  # cores of a lane
-        most = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
-        lanes = self.workers or most
+        lanes = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
         threads = self.threads or max(1, mine // lanes)
         return ExtractionWork(self, source, model, batch, lanes, threads)
 

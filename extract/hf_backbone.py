@@ -127,10 +127,10 @@ class HfBackbone(Network):
         """Return one sample as its processor makes it."""
         return self.inputs.prepare(content)
 
-    def tables(self, batch: Array, dtype: str) -> dict[str, torch.Tensor]:
+    def tables(self, batch: Array) -> dict[str, torch.Tensor]:
         """Return the embedding and the layers of a batch."""
         parts = []
-        with torch.inference_mode(), self.arithmetic(dtype):
+        with torch.inference_mode(), self.arithmetic():
             for given, mask in self.inputs.groups(batch):
                 here = {key: value.to(self.device) for key, value in given.items()}
                 at = None if mask is None else mask.to(self.device)

@@ -85,20 +85,6 @@ def open_backbone(
     return model
 
 
-def choose_device(name: str) -> torch.device:
-    """Return the device of a name; `auto` is a CUDA card if there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device).cpu()  # "meta" holds no numbers
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise UserError(
-            f"device {name!r} is not available here; choose --device cpu, or leave it to auto."
-        ) from error
-    return device
-
-
 class Images(Backbone):
     """The images themselves, uint8, for a pixel file: `--backbone none`.
 

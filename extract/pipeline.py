@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from embedbench.array_types import Ints
 from embedbench.engines.engine import Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
@@ -82,7 +81,7 @@ def extract(
         Who computes the blocks; None: this process.
     job
         Parameters of `Job`, what goes through which network and how: `backbone`, `weights`,
-        `layers`, `dtype`, `size`, `device`, `skip_bad`, `workers`, `threads`, `batch_size`.
+        `layers`, `dtype`, `size`, `device`, `skip_bad`, `threads`, `batch_size`.
 
     Raises
     ------
@@ -113,8 +112,6 @@ def extract(
 # --- from blocks to the file ---
 
 
-COMPARED = 32  # rows on which half precision is compared with float32
-
 
 def finish(
     workers: "Workers",
@@ -143,7 +140,7 @@ def finish(
     provenance = {
         "backbone": workers.facts["backbone"],
         "preprocessing": workers.facts["preprocessing"],
-        "arithmetic": workers.arithmetic | _compared(workers, kept, notify),
+        "arithmetic": workers.arithmetic,
         "source": {
             **{key: getattr(source, key) for key in ("name", "revision", "licence")},
             **({"package": " ".join(source.package)} if source.package else {}),
@@ -176,17 +173,6 @@ def _remarks(
         )
     if remark := describe_lopsided(samples.split, samples.labels, samples.classes, rule):
         yield remark
-
-
-def _compared(workers: "Workers", kept: Ints, notify: Notify) -> dict[str, Any]:
-    """Return the error of half precision on some rows."""
-    dtype = workers.facts["dtype"]
-    if dtype in ("float32", "uint8"):
-        return {}
-    places = np.linspace(0, len(kept) - 1, min(COMPARED, len(kept))).astype(np.int64)
-    cosine = workers.ask(ExtractionWork.precision, kept[places].tolist())
-    notify(f"{dtype}: smallest cosine to float32 over {len(places)} rows is {cosine:.6f}.")
-    return {"smallest_cosine_to_float32": cosine, "rows_compared": len(places)}
 
 
 # --- the work of this process, or of an engine's: there, ranges of blocks are the tasks ---

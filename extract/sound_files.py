@@ -31,16 +31,12 @@ def read_sound(content: bytes, seconds: int) -> tuple[int, Float32s]:
                 raise ValueError(f"{file.channels} channels; at most {CHANNELS} are possible")
             rate = _checked_rate(file.samplerate)
             wanted = min(file.frames, seconds * rate)
-            pieces = []
-            while wanted > 0:
-                piece = file.read(min(wanted, PIECE), dtype="float32", always_2d=True)
-                if not len(piece):
-                    raise ValueError("cut short")
-                pieces.append(piece.mean(axis=1, dtype=np.float32))
-                wanted -= len(piece)
+            sound = file.read(wanted, dtype="float32", always_2d=True)
+            if len(sound) < wanted:
+                raise ValueError("cut short")
     except soundfile.LibsndfileError as error:
         raise ValueError(f"not a file of sound that libsndfile reads: {error}") from error
-    return rate, _checked(np.concatenate(pieces or [np.zeros(0, np.float32)]))
+    return rate, _checked(sound.mean(axis=1, dtype=np.float32))
 
 
 def _checked_rate(rate: int) -> int:

@@ -90,13 +90,13 @@ class TimmBackbone(Network):
         pixels: torch.Tensor = self.transform(open_image(content).convert(self.mode))  # (C, H, W)
         return pixels.permute(1, 2, 0).numpy()
 
-    def tables(self, batch: Bytes, dtype: str) -> dict[str, torch.Tensor]:
+    def tables(self, batch: Bytes) -> dict[str, torch.Tensor]:
         """Return the embeddings of images (n, H, W, C)."""
         images = torch.from_numpy(batch)
         if self.device.type == "cuda":
             images = images.pin_memory()
         images = images.permute(0, 3, 1, 2)  # channels_last in memory already
-        with torch.inference_mode(), self.arithmetic(dtype):
+        with torch.inference_mode(), self.arithmetic():
             x = images.to(self.device, non_blocking=True).float() * self.scale + self.shift
             return self.taken.tables(self.model, x)
 

@@ -22,7 +22,8 @@ from PIL import Image
 from embedbench.extract import extract
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.extraction_work import CPU_BATCH, CUDA_BATCH, CUDA_LANES, decode
-from embedbench.extract.open_backbone import choose_device, open_backbone
+from embedbench.engines.device import find_device
+from embedbench.extract.open_backbone import open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source
 from embedbench.files.embedding_file import EmbeddingFile, verify
@@ -240,7 +241,7 @@ def backbone(
         layers=(),
         dtype=dtype,
         size=32 if bench.toy else None,
-        device=choose_device(device or bench.device),
+        device=torch.device(find_device(device or bench.device)),
     )
 
 

@@ -65,14 +65,11 @@ def samples(
     group_from: Annotated[
         str | None, typer.Option(help="Column group: stem, parent or a regex.")
     ] = None,
-    time_from: Annotated[
-        str | None, typer.Option(help="Column time: a regex that finds a number.")
-    ] = None,
 ) -> dict[str, Any]:
     """The split of an extraction and its optional columns, as arguments of it."""
     from embedbench.extract.domain_group_time import ColumnRules
 
-    rules = ColumnRules(columns, domain_from, group_from, time_from)
+    rules = ColumnRules(columns, domain_from, group_from)
     return {"split": split, "group": group, "stratify": stratify, "columns": rules}
 
 

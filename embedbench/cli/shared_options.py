@@ -16,6 +16,7 @@ from embedbench.engines.engine_tasks import Resources
 from embedbench.errors import UserError
 from embedbench.files.remote import fetch, uri
 from embedbench.system.cpu_threads import MOST_THREADS
+from embedbench.engines.device import find_device
 
 from .command_output import bar, note
 
@@ -145,16 +146,7 @@ def chosen_device(name: str, engine: Engine = HERE) -> str:
         return name
     if not engine.is_local:
         return ("cuda" if engine.resources.gpus else "cpu") if name == "auto" else name
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.zeros(1, device=name).cpu()  # "meta" holds no numbers
-    except (RuntimeError, AssertionError) as e:
-        reason = str(e).partition("\n")[0]
-        raise UserError(f"device {name!r} cannot be used here ({reason}); try --device cpu") from e
-    return name
+    return find_device(name)
 
 
 def complete_names(kind: str) -> Callable[[str], list[str]]:

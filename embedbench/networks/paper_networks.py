@@ -69,6 +69,7 @@ def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
     return {"weights": weights} if weights else {}
 
 
+# Decorated functions, not a loop: `embedbench list backbones` reads their names from the source.
 @register_model
 def vit_fscil_patch3_36(pretrained: bool = False, **settings: Any) -> Any:
     """For CIFAR-100, enlarged to 36 pixels."""

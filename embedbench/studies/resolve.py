@@ -4,6 +4,7 @@ What goes over what: a preset, what belongs to a learner's name, settings withou
 settings with it, a point of the learner's grid.
 """
 
+import functools
 import itertools
 import math
 import re
@@ -37,17 +38,14 @@ V = TypeVar("V")
 Grid = Mapping[str, Sequence[str]]  # setting of a learner → values
 
 
-class Classes(dict[str, type[Learner]]):
-    """The classes of learners, each looked up once."""
+# Each class is looked up once.
+_learner_class = functools.cache(by_name.learner_class)
 
-    def __missing__(self, learner: str) -> type[Learner]:
-        self[learner] = by_name.learner_class(learner)
-        return self[learner]
 
-    def has(self, learner: str, key: Key) -> bool:
-        """Whether a learner has the setting that a key without a learner's name begins with."""
-        cls = self[learner]
-        return is_dataclass(cls) and key.field in {f.name for f in fields(cls)}
+def has_setting(learner: str, key: Key) -> bool:
+    """Whether a learner has the setting that a key without a learner's name begins with."""
+    cls = _learner_class(learner)
+    return is_dataclass(cls) and key.field in {f.name for f in fields(cls)}
 
 
 @dataclass
@@ -85,34 +83,34 @@ class SortedSettings:
             return False
         return True
 
-    def of(self, learner: str, classes: Classes | None = None) -> dict[str, Any]:
-        """The settings of a learner; those without its name only with `classes`."""
-        common = {str(k): v for k, v in self.common.items() if classes and classes.has(learner, k)}
+    def named(self, learner: str) -> dict[str, Any]:
+        """The settings of a learner that are given with its name."""
+        return {**self.defaults.get(learner, {}), **self.learners.get(learner, {})}
+
+    def every(self, learner: str) -> dict[str, Any]:
+        """The settings of a learner; those with its name go over those without."""
+        common = {str(k): v for k, v in self.common.items() if has_setting(learner, k)}
         return {**self.defaults.get(learner, {}), **common, **self.learners.get(learner, {})}
 
 
 def sort_settings(
-    settings: Settings,
-    learners: Sequence[str],
-    preset_name: str | None = None,
-    classes: Classes | None = None,
+    settings: Settings, learners: Sequence[str], preset_name: str | None = None
 ) -> SortedSettings:
     """Sort settings by what they are for, over those of aliases, and those over a preset's.
 
     Of `settings`, which `--set` gives, one with a learner's name goes over one without. Those of
     learners that do not run are refused when they are used.
     """
-    classes = Classes() if classes is None else classes
     result, known = SortedSettings(), by_name.learner_names()
     run = [name for name in learners if name not in REFERENCES]
     for key, value in preset(preset_name).items():
         if result.take(key, value, learners, result.defaults) or key.target in known:
             continue  # the latter are of learners that do not run
-        if ":" not in key.head and not any(classes.has(name, key) for name in (*run, *known)):
-            meant = [near for n in run for near in nearest(classes[n], key.field)]
+        if ":" not in key.head and not any(has_setting(name, key) for name in (*run, *known)):
+            meant = [near for n in run for near in nearest(_learner_class(n), key.field)]
             raise unknown(f"setting in preset {preset_name}", str(key), _KNOWN, meant)
         for name in run:
-            if classes.has(name, key):  # one with the learner's name goes over it
+            if has_setting(name, key):  # one with the learner's name goes over it
                 result.defaults.setdefault(name, {}).setdefault(str(key), value)
     for name in learners:
         result.defaults.setdefault(name, {}).update(by_name.alias_settings(name))
@@ -133,25 +131,24 @@ def resolve(
 
     `out` is the directory of all runs, for the commands in the records.
     """
-    classes = Classes()
-    check_study(study, classes)
+    check_study(study)
     runs: dict[RunSpec, None] = {}
     for files, protocol in itertools.product(study.files, study.protocols):
         for point in _points(_protocol_grid(study, protocol)):
             settings = _stream_settings(study, protocol, point)
-            settings |= _trunk_settings(study, classes)
-            stream = _StreamStudy(study, files, protocol, settings, classes)
+            settings |= _trunk_settings(study)
+            stream = _StreamStudy(study, files, protocol, settings)
             runs |= dict.fromkeys(stream.runs(str(out), device, checkpoint))
     return list(runs)
 
 
-def check_study(study: Study, classes: Classes) -> None:
+def check_study(study: Study) -> None:
     """Refuse a study that has no runs, or none that could be meant."""
     for what in ("file", "protocol", "learner"):
         if not getattr(study, f"{what}s"):
             raise UserError(f"name a {what}: on the command line or in a study file (--config)")
-    by_learner = grids(study, study.grid, classes)
-    both = [name for name in grids(study, study.tune, classes) if name in by_learner]
+    by_learner = grids(study, study.grid)
+    both = [name for name in grids(study, study.tune) if name in by_learner]
     if both:  # each point would need its own search
         raise UserError(f"{both[0]} has both a grid and values to tune; give it one of them")
     if by_learner and study.budget_mb is not None:
@@ -162,25 +159,24 @@ def check_study(study: Study, classes: Classes) -> None:
     if len(study.files) * streams * each * seeds > MOST:
         raise UserError(f"the study has more than {MOST:,} runs; cut it into several")
     for name in study.learners if PASSES in preset(study.preset) else ():
-        if classes.has(name, Key("lr")) and not classes.has(name, PASSES):
+        if has_setting(name, Key("lr")) and not has_setting(name, PASSES):
             raise UserError(
                 f"{name} has a training of its own, and no count of what it presents; leave it out "
                 f"of --preset {study.preset}"
             )
 
 
-def grids(study: Study, lists: Lists, classes: Classes | None = None) -> Mapping[str, Grid]:
+def grids(study: Study, lists: Lists) -> Mapping[str, Grid]:
     """Learner → setting → values of a study's `tune` or `grid`.
 
     A key without a learner's name is for every learner that has the setting.
     """
-    classes = Classes() if classes is None else classes
     result: dict[str, dict[str, Sequence[str]]] = {}
     for key, values in lists.items():
         if _protocol_of(key, study) is not None:
             continue
         named = [name for name in study.learners if name == key.target and key.name]
-        chosen = named or [name for name in study.learners if classes.has(name, key)]
+        chosen = named or [name for name in study.learners if has_setting(name, key)]
         if not chosen:
             raise unknown("setting to tune", str(key), [f"{name}.…" for name in study.learners])
         for name in chosen:
@@ -216,7 +212,6 @@ def override(study: Study, flags: Study) -> Study:
 
 def without_others(study: Study, learners: Sequence[str], protocols: Sequence[str]) -> Study:
     """The study of these learners and protocols, without settings that are for its others alone."""
-    classes = Classes()
     gone = {*study.learners, *study.protocols} - {*learners, *protocols}
     left = {*map(with_dashes, gone)}
 
@@ -224,7 +219,7 @@ def without_others(study: Study, learners: Sequence[str], protocols: Sequence[st
         return {key: value for key, value in given.items() if is_kept(key)}
 
     def is_kept(key: Key) -> bool:
-        which = {name for name in {*study.learners, *learners} if classes.has(name, key)}
+        which = {name for name in {*study.learners, *learners} if has_setting(name, key)}
         return key.target not in left and not (which and which <= gone)
 
     return replace(
@@ -258,24 +253,23 @@ class _StreamStudy:
     files: tuple[str, ...]
     protocol: str
     settings: Settings
-    classes: Classes
 
     def runs(self, out: str, device: str, checkpoint: float) -> Iterator[RunSpec]:
         """Yield the runs: a learner, a point of its grid, a seed."""
         study = self.study
-        mine = sort_settings(self.settings, study.learners, study.preset, self.classes)
+        mine = sort_settings(self.settings, study.learners, study.preset)
         made = make(by_name.protocol_class(self.protocol), mine.protocol, name="protocol")
         protocol = Spec[Protocol](by_name.protocol_name(self.protocol), made)
         self._check_common(mine.common, study.learners, made)
         vary = list(dict.fromkeys(study.vary))
         seeds = vary_seeds(study.seeds or (0,), vary, mine.seeds)
-        by_learner = grids(study, study.grid, self.classes)
+        by_learner = grids(study, study.grid)
         learners = [
-            (self._spec(name, mine.of(name, self.classes) | point), point)
+            (self._spec(name, mine.every(name) | point), point)
             for name in study.learners
             for point in _points(by_learner.get(name, {}))
         ]
-        offline, chance = self._spec("offline", mine.of("offline")), self._spec("chance", {})
+        offline, chance = self._spec("offline", mine.named("offline")), self._spec("chance", {})
         for learner, point in learners:
             start, end = self._command(out, learner.name, point)
             for seed, other in seeds:
@@ -299,16 +293,16 @@ class _StreamStudy:
 
     def _spec(self, name: str, values: dict[str, Any]) -> Spec[Learner]:
         """A learner with complete settings: the one place where they become an object."""
-        return Spec(name, make(self.classes[name], values, name=name))
+        return Spec(name, make(_learner_class(name), values, name=name))
 
     def _check_common(self, common: Settings, learners: Sequence[str], protocol: Protocol) -> None:
         """Refuse a setting without a prefix that no learner has."""
         for key in common:
-            if any(self.classes.has(name, key) for name in learners):
+            if any(has_setting(name, key) for name in learners):
                 continue
             known = [*_KNOWN, *(f"{name}.…" for name in learners)]
             meant = [f"protocol.{key}"] if key.field in {f.name for f in fields(protocol)} else []
-            meant += [near for n in learners for near in nearest(self.classes[n], key.field)]
+            meant += [near for n in learners for near in nearest(_learner_class(n), key.field)]
             raise unknown("setting", str(key), known, meant)
 
     def _command(self, out: str, name: str, point: dict[str, str]) -> tuple[list[str], list[str]]:
@@ -323,7 +317,7 @@ class _StreamStudy:
         words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}
         shared = {k: v for k, v in every.items() if k.target in SHARED}
-        mine = {k: v for k, v in every.items() if k.target == name or self.classes.has(name, k)}
+        mine = {k: v for k, v in every.items() if k.target == name or has_setting(name, k)}
         return [*words, *set_words(shared)], set_words(mine)
 
 
@@ -339,14 +333,14 @@ def _stream_settings(study: Study, protocol: str, point: Settings) -> Settings:
     return settings
 
 
-def _trunk_settings(study: Study, classes: Classes) -> Settings:
+def _trunk_settings(study: Study) -> Settings:
     """The settings that give each learner, and the offline reference, a trunk and its training."""
     names = ("trunk", "images.weights", "images.augment")
     options = zip(names, (study.trunk, study.weights, study.augment), strict=True)
     given = {name: value for name, value in options if value is not None}
     trained = [name for name in study.learners if name not in REFERENCES] if given else []
     for name in trained:
-        if not classes.has(name, Key("trunk")):
+        if not has_setting(name, Key("trunk")):
             raise UserError(
                 f"{name} has no trunk: it takes embeddings as they are. Run it on a file of them "
                 "(embedbench extract SOURCE --backbone NAME --out FILE), without --trunk"

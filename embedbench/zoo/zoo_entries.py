@@ -47,13 +47,9 @@ class ZooData(JsonRecord):
 
     what: str
     source: str = UNKNOWN
-    also: str = UNKNOWN
     url: str
-    columns: str
     licence: str
-    share: str
     classes: int
-    class_names: str
     sha256: str
     splits: dict[str, str]
     samples: str = UNKNOWN

@@ -110,23 +110,17 @@ def test_the_file_says_what_made_it(pictures: str, tiny_weights: Path, tmp_path:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_says_what_it_changed(
+def test_half_precision(
     pictures: str, tiny_weights: Path, tmp_path: Path, dtype: str
 ) -> None:
-    told: list[str] = []
-
     def made(name: str, **more: Any) -> EmbeddingFile:
         options: dict[str, Any] = {"weights": tiny_weights, "size": SIZE, **more}
-        return extract(pictures, tmp_path / name, backbone=TINY, notify=told.append, **options)
+        return extract(pictures, tmp_path / name, backbone=TINY, **options)
 
     exact, half = made("a.h5"), made("b.h5", dtype=dtype)
     assert half.provenance["arithmetic"]["dtype"] == dtype
     assert half.dtype == np.float16
-    stated = half.provenance["arithmetic"]["smallest_cosine_to_float32"]
-    found = cosine(half.read(), torch.from_numpy(exact.read()))
-    assert stated == pytest.approx(found, abs=1e-4)  # all 12 rows are in the sample of 32
-    assert 0.99 < stated < 0.9999999
-    assert told == [f"{dtype}: smallest cosine to float32 over 12 rows is {stated:.6f}."]
+    assert 0.99 < cosine(half.read(), torch.from_numpy(exact.read())) < 0.9999999
     assert half.digests["recipe"] != exact.digests["recipe"]
 
 
@@ -305,7 +299,7 @@ def test_weights_that_cannot_be_fetched(
         ({"backbone": "pixels", "layers": ["1"]}, "no --weights, --layers or --dtype"),
         ({"backbone": "pixels", "dtype": "int8"}, "--dtype must be one of float32, bfloat16"),
         ({"backbone": "pixels", "size": 0}, "--size must be 1 to 10,000"),
-        ({"backbone": "pixels", "device": "cuda:77"}, "device 'cuda:77' is not available"),
+        ({"backbone": "pixels", "device": "cuda:77"}, "device 'cuda:77' cannot be used here"),
         ({"backbone": "pixels", "batch_size": 100}, "must divide 1024"),
         ({"backbone": "pixels", "split": "1.5"}, "must lie between 0 and 1"),
         ({"backbone": TINY, "layers": ["block-1"]}, "unknown layer 'block-1'.*stage-0 to stage-4"),

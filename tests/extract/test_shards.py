@@ -199,7 +199,7 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(source: str) -> None:
         made = job.work(job.open_source())
         return made.workers, made.threads, made.facts()[0]
 
-    one, three = facts(threads=1, workers=1), facts(threads=1, workers=3)
+    one, three = facts(threads=1, cpus=1), facts(threads=1, cpus=3)
     assert (one[0], three[0]) == (1, 3)
     assert one[2] == three[2]
     assert facts(threads=2)[2] == {**one[2], "threads": 2}
