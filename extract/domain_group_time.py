@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,13 @@ from .source import Source
 FOLDER = "folder"
 
 
-@dataclass(frozen=True)
-class ColumnRules:
-    """The sources of the optional columns of a file; None: there is none.
+def add_columns(
+    source: Source,
+    listed: str | os.PathLike[str] | None = None,
+    domain: str | None = None,
+    group: str | None = None,
+) -> Source:
+    """Return a source with optional columns of a file, in the place of its own ones.
 
     Parameters
     ----------
@@ -32,31 +36,17 @@ class ColumnRules:
         The rule that takes the value out of a sample's path: as for `groups`, or `folder` for the
         domain, see `by_domain`.
     """
-
-    listed: str | os.PathLike[str] | None = None
-    domain: str | None = None
-    group: str | None = None
-
-    def applied(self, source: Source) -> Source:
-        """Return a source with these columns, in the place of its own ones."""
-        columns: dict[str, Any] = {}
-        if self.listed is not None:
-            columns |= read_list(Path(self.listed), source.ids)
-        rules = {"domain": self.domain, "group": self.group}
-        if twice := [name for name in columns if rules.get(name) is not None]:
+    columns: dict[str, Any] = {} if listed is None else {**read_list(Path(listed), source.ids)}
+    for name, rule in (("domain", domain), ("group", group)):
+        if rule is not None and name in columns:
             raise UserError(
-                f"column {twice[0]!r} is in {self.listed}, and --{twice[0]}-from makes it too; "
-                "drop one of them."
+                f"column {name!r} is in {listed}, and --{name}-from makes it too; drop one of them."
             )
-        if self.domain == FOLDER:
+        if (name, rule) == ("domain", FOLDER):
             source = by_domain(source)
-        for name, rule in rules.items():
-            if rule is not None and (name, rule) != ("domain", FOLDER):
-                columns[name] = np.array(groups(source.ids, rule, f"--{name}-from"))
-        return replace(source, **columns)
-
-
-NO_COLUMNS = ColumnRules()
+        elif rule is not None:
+            columns[name] = np.array(groups(source.ids, rule, f"--{name}-from"))
+    return replace(source, **columns)
 
 
 def by_domain(source: Source) -> Source:

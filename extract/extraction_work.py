@@ -16,12 +16,12 @@ import torch
 from PIL import Image, UnidentifiedImageError
 
 from embedbench.array_types import Array
+from embedbench.engines.device import find_device
 from embedbench.errors import UserError
 from embedbench.files.resumable_file import Partial
 from embedbench.storage.regular_files import explain_os_error
 from embedbench.system.callback_types import Progress
 from embedbench.system.cpu_threads import cores, limit_threads
-from embedbench.engines.device import find_device
 
 from . import open_backbone as backbones
 from .backbone import DTYPES, Backbone

@@ -31,7 +31,7 @@ from embedbench.networks.paper_networks import known_weights
 from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify, Progress
 
-from .domain_group_time import NO_COLUMNS, ColumnRules, across, choose_split, pairs_text
+from .domain_group_time import across, add_columns, choose_split, pairs_text
 from .extraction_work import ExtractionWork, Job, arithmetic_settings, count_rows
 from .source import Source
 
@@ -47,7 +47,9 @@ def extract(
     split: str | None = None,
     group: str | None = None,
     stratify: bool | None = None,
-    columns: ColumnRules = NO_COLUMNS,
+    columns: str | os.PathLike[str] | None = None,
+    domain_from: str | None = None,
+    group_from: str | None = None,
     stated: UserMetadata = NOTHING,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -67,8 +69,8 @@ def extract(
         The file to write; a `Target` if it was checked before.
     split, group, stratify : str or None, str or None, bool or None
         See `choose_split`.
-    columns : ColumnRules
-        Where optional columns come from.
+    columns, domain_from, group_from : str or PathLike or None, str or None, str or None
+        Where optional columns come from, see `add_columns`.
     stated : UserMetadata
         What the user says of the file.
     overwrite : bool
@@ -90,7 +92,7 @@ def extract(
     """
     target = out if isinstance(out, Target) else check_target(Path(out), overwrite=overwrite)
     asked = Job(source, **job)
-    opened = columns.applied(asked.open_source())
+    opened = add_columns(asked.open_source(), columns, domain_from, group_from)
     if opened.remark:
         notify(opened.remark)
     rows, rule = choose_split(opened, split, group, stratify=stratify)
@@ -110,7 +112,6 @@ def extract(
 
 
 # --- from blocks to the file ---
-
 
 
 def finish(

@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from embedbench.engines.device import find_device
 from embedbench.extract import extract
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.extraction_work import CPU_BATCH, CUDA_BATCH, CUDA_LANES, decode
-from embedbench.engines.device import find_device
 from embedbench.extract.open_backbone import open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source

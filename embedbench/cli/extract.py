@@ -67,10 +67,7 @@ def samples(
     ] = None,
 ) -> dict[str, Any]:
     """The split of an extraction and its optional columns, as arguments of it."""
-    from embedbench.extract.domain_group_time import ColumnRules
-
-    rules = ColumnRules(columns, domain_from, group_from)
-    return {"split": split, "group": group, "stratify": stratify, "columns": rules}
+    return locals()
 
 
 # --- extract ---

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from embedbench.engines.device import find_device
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.engine_tasks import Resources
 from embedbench.errors import UserError
 from embedbench.files.remote import fetch, uri
 from embedbench.system.cpu_threads import MOST_THREADS
-from embedbench.engines.device import find_device
 
 from .command_output import bar, note
 

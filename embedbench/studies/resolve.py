@@ -83,11 +83,11 @@ class SortedSettings:
             return False
         return True
 
-    def named(self, learner: str) -> dict[str, Any]:
+    def settings_by_name(self, learner: str) -> dict[str, Any]:
         """The settings of a learner that are given with its name."""
         return {**self.defaults.get(learner, {}), **self.learners.get(learner, {})}
 
-    def every(self, learner: str) -> dict[str, Any]:
+    def settings_for(self, learner: str) -> dict[str, Any]:
         """The settings of a learner; those with its name go over those without."""
         common = {str(k): v for k, v in self.common.items() if has_setting(learner, k)}
         return {**self.defaults.get(learner, {}), **common, **self.learners.get(learner, {})}
@@ -265,11 +265,12 @@ class _StreamStudy:
         seeds = vary_seeds(study.seeds or (0,), vary, mine.seeds)
         by_learner = grids(study, study.grid)
         learners = [
-            (self._spec(name, mine.every(name) | point), point)
+            (self._spec(name, mine.settings_for(name) | point), point)
             for name in study.learners
             for point in _points(by_learner.get(name, {}))
         ]
-        offline, chance = self._spec("offline", mine.named("offline")), self._spec("chance", {})
+        offline = self._spec("offline", mine.settings_by_name("offline"))
+        chance = self._spec("chance", {})
         for learner, point in learners:
             start, end = self._command(out, learner.name, point)
             for seed, other in seeds:

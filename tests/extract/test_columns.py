@@ -9,7 +9,7 @@ import pytest
 from tiny_images import images
 
 from embedbench.errors import UserError
-from embedbench.extract.domain_group_time import ColumnRules, by_domain
+from embedbench.extract.domain_group_time import add_columns, by_domain
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.files.provenance import UserMetadata
@@ -30,16 +30,16 @@ def source(ids: tuple[str, ...] = IDS, split: Any = None) -> Source:
 
 
 def test_rules_by_hand() -> None:
-    changed = ColumnRules(None, "folder", "(v[0-9])_").applied(source())
+    changed = add_columns(source(), None, "folder", "(v[0-9])_")
     columns = changed.columns
     assert columns["domain"].tolist() == ["art", "art", "photo", "photo"]
     assert columns["group"].tolist() == ["v1", "v2", "v1", "v2"]
     assert (changed.classes, changed.ids) == (("cat", "dog"), IDS)
     assert changed.labels.tolist() == [0, 1, 0, 1]
-    same = ColumnRules(domain="^([a-z]+)/").applied(source())
+    same = add_columns(source(), domain="^([a-z]+)/")
     assert same.classes == ("c0", "c1", "c2", "c3")
     assert same.columns["domain"].tolist() == ["art", "art", "photo", "photo"]
-    assert ColumnRules(group="parent").applied(source()).columns["group"][0] == "art/cat"
+    assert add_columns(source(), group="parent").columns["group"][0] == "art/cat"
 
 
 def test_domains_below_the_folders_of_a_split() -> None:
@@ -60,7 +60,7 @@ def test_classes_below_domains_keep_their_hierarchy() -> None:
 def test_rules_that_do_not_fit() -> None:
     for rule, message in (("(", r"'\(' is no regular expression"), ("x", "'x' matches nothing in")):
         with pytest.raises(UserError, match=f"--group-from {message}"):
-            ColumnRules(group=rule).applied(source())
+            add_columns(source(), group=rule)
 
 
 def test_sources_without_domains() -> None:
@@ -71,16 +71,16 @@ def test_sources_without_domains() -> None:
 def test_a_column_is_given_once(tmp_path: Path) -> None:
     listed = tmp_path / "meta.csv"
     listed.write_text("sample_id,domain,time\n" + "".join(f"{i},a,1\n" for i in IDS))
-    columns = ColumnRules(listed, group="stem").applied(source()).columns
+    columns = add_columns(source(), listed, group="stem").columns
     assert list(columns) == ["domain", "group", "time"]
     with pytest.raises(UserError, match=r"column 'domain' is in .*--domain-from makes it too"):
-        ColumnRules(listed, domain="folder").applied(source())
+        add_columns(source(), listed, domain="folder")
 
 
 def test_a_sources_columns_are_taken_and_replaced() -> None:
     own = replace(source(), domain=np.array(["x"] * 4), time=np.arange(4.0))
-    assert ColumnRules().applied(own).columns["domain"].tolist() == ["x"] * 4
-    made = ColumnRules(domain="parent").applied(own)
+    assert add_columns(own).columns["domain"].tolist() == ["x"] * 4
+    made = add_columns(own, domain="parent")
     assert made.columns["domain"].tolist() == ["art/cat", "art/dog", "photo/cat", "photo/dog"]
     assert made.columns["time"].tolist() == [0, 1, 2, 3]
 
@@ -93,10 +93,8 @@ def test_a_file_with_columns_has_the_rows_of_one_without(tmp_path: Path) -> None
     options["notify"] = lambda _: None
     plain = extract(str(folder), tmp_path / "a.h5", **options)
     said = UserMetadata(licence="CC0", citation="A (2026)", pretrained_on=["imagenet-1k"])
-    rules = ColumnRules(None, "folder", "stem")
-    file = extract(
-        str(folder), tmp_path / "b.h5", stratify=True, columns=rules, stated=said, **options
-    )
+    rules: dict[str, Any] = {"domain_from": "folder", "group_from": "stem"}
+    file = extract(str(folder), tmp_path / "b.h5", stratify=True, stated=said, **rules, **options)
     assert (plain.version, file.version) == ("1.0", "1.1")
     for digest in ("content", "recipe"):
         assert file.digests[digest] == plain.digests[digest]

@@ -110,9 +110,7 @@ def test_the_file_says_what_made_it(pictures: str, tiny_weights: Path, tmp_path:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision(
-    pictures: str, tiny_weights: Path, tmp_path: Path, dtype: str
-) -> None:
+def test_half_precision(pictures: str, tiny_weights: Path, tmp_path: Path, dtype: str) -> None:
     def made(name: str, **more: Any) -> EmbeddingFile:
         options: dict[str, Any] = {"weights": tiny_weights, "size": SIZE, **more}
         return extract(pictures, tmp_path / name, backbone=TINY, **options)
