@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, isnan
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Floats
-from embedbench.config.json_records import JsonRecord, parse_json
+from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.run_seeds import format_seeds
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.local_pool import use_card
@@ -96,11 +96,12 @@ class _Log(JsonRecord):
     sessions: int
     tried: tuple[dict[str, Any], ...]
     chosen: dict[str, Any]
-    seeds: tuple[int, ...]
-    default: dict[str, Any]
-    gain: float
-    standard_error: float
-    edge: tuple[str, ...]
+    seed: int | None = field(default=None, metadata=ABSENT)
+    seeds: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
+    default: dict[str, Any] | None = field(default=None, metadata=ABSENT)
+    gain: float | None = field(default=None, metadata=ABSENT)
+    standard_error: float | None = field(default=None, metadata=ABSENT)
+    edge: tuple[str, ...] | None = field(default=None, metadata=ABSENT)
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def tune(
 ) -> dict[str, Any]:
     """Try settings on a run's stream, and choose one on validation data, see `choose`; the log.
 
-    The learner's defaults are tried too. If the best value lies at an edge of its
+    On several seeds the learner's defaults are tried too. If the best value lies at an edge of its
     grid, one more value beyond it is tried. The log is saved under `root/tuning`. A search
     that has finished there is not repeated, nor is a finished trial of one that was interrupted.
 
@@ -149,13 +150,15 @@ def tune(
     seeds = tuple(dict.fromkeys(seeds)) or (spec.seed,)
     candidates = [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
     specs = [spec.with_settings(**settings) for settings in candidates]  # refused before any trial
-    same = [i for i, each in enumerate(specs) if each.learner == spec.learner]
-    if not same:
-        candidates.append(tuning_rule.default_of(spec.learner.settings, grid))
-    default = same[0] if same else len(candidates) - 1
+    default = None
+    if len(seeds) > 1:
+        same = [i for i, each in enumerate(specs) if each.learner == spec.learner]
+        if not same:
+            candidates.append(tuning_rule.default_of(spec.learner.settings, grid))
+        default = same[0] if same else len(candidates) - 1
     run_dir = streams.run_dir(replace(spec, seed=seeds[0]), root).relative_to(root)
-    words = json.dumps(dict(grid)), sessions, json.dumps([seeds, None])
-    key = value_digest.digest(str(run_dir), *words)
+    more = [] if len(seeds) == 1 else [json.dumps([seeds, None])]
+    key = value_digest.digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)
     path = root / "tuning" / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.wait(
@@ -172,9 +175,10 @@ def tune(
         trial = partial(trial_score, sessions=sessions, threads=threads, streams=streams)
         run = partial(_run_trials, spec, kept, seeds, trial, engine, progress)
         scores = run(candidates)
-        further = tuning_rule.beyond(grid, candidates, tuning_rule.means(scores))
-        candidates += [c for c in further if c not in candidates and _accepts(spec, c)]
-        scores = run(candidates)
+        if default is not None:
+            further = tuning_rule.beyond(grid, candidates, tuning_rule.means(scores))
+            candidates += [c for c in further if c not in candidates and _accepts(spec, c)]
+            scores = run(candidates)
         log = _log(spec, grid, sessions, seeds, candidates, scores, default)
         atomic_write.write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
         atomic_write.remove(kept)
@@ -197,27 +201,30 @@ def _log(
     seeds: tuple[int, ...],
     candidates: Sequence[tuning_rule.Candidate],
     scores: Floats,
-    default: int,
+    default: int | None,
 ) -> dict[str, Any]:
     """The log of a search whose trials are finished; `scores` is (candidates, seeds)."""
     choice = tuning_rule.choose(scores, default)
     chosen = candidates[choice.index]
     tried: list[dict[str, Any]] = [
-        {"settings": c, "average_incremental_accuracy": mean, "by_seed": row}
-        for c, mean, row in zip(candidates, scores.mean(1).tolist(), scores.tolist(), strict=True)
+        {"settings": c, "average_incremental_accuracy": mean}
+        for c, mean in zip(candidates, scores.mean(1).tolist(), strict=True)
     ]
-    means, names = tuning_rule.means(scores), grid if choice.index != default else ()
+    several: dict[str, Any] = {"seed": seeds[0]}
+    if default is not None:
+        for each, row in zip(tried, scores.tolist(), strict=True):
+            each["by_seed"] = row
+        means, names = tuning_rule.means(scores), grid if choice.index != default else ()
+        edge = tuple(k for k in names if tuning_rule.rises(candidates, means, chosen, k))
+        several = {"seeds": seeds, "default": candidates[default], "edge": edge}
+        several |= {"gain": choice.gain, "standard_error": choice.error}
     return _Log(
         learner=spec.learner.name,
         grid={k: tuple(v) for k, v in grid.items()},
         sessions=sessions,
         tried=tuple(tried),
         chosen=chosen,
-        seeds=seeds,
-        default=candidates[default],
-        gain=choice.gain,
-        standard_error=choice.error,
-        edge=tuple(k for k in names if tuning_rule.rises(candidates, means, chosen, k)),
+        **several,
     ).to_json()
 
 
@@ -289,7 +296,7 @@ def outcome(log: Mapping[str, Any]) -> str:
     """Text on a search: its choice and score, the scores of all trials, and what is left open."""
     scores = [_score(t.get("average_incremental_accuracy")) for t in log["tried"]]
     n = log["sessions"]
-    seeds = f"{'seed' if len(log['seeds']) == 1 else 'seeds'} {format_seeds(log['seeds'])}"
+    seeds = f"seeds {format_seeds(log['seeds'])}" if log.get("seeds") else f"seed {log['seed']}"
     each = " · ".join(
         f"{','.join(t['settings'].values())}→{_percent(s)}"
         for t, s in zip(log["tried"], scores, strict=True)
@@ -306,9 +313,9 @@ def outcome(log: Mapping[str, Any]) -> str:
 def _choice(log: Mapping[str, Any]) -> str:
     """What was chosen, and by how much the best one differs from the default."""
     text = ", ".join(f"{name}={value}" for name, value in log["chosen"].items())
-    gain = log["gain"]
-    by = None if gain is None else f"{100 * gain:.1f} ± {100 * log['standard_error']:.1f} points"
-    if log["chosen"] != log["default"]:
+    gain, error = log.get("gain"), log.get("standard_error")
+    by = None if gain is None else f"{100 * gain:.1f} ± {100 * (error or 0.0):.1f} points"
+    if log["chosen"] != log.get("default"):
         return f"{text} (+{by})" if by else text
     within = f"; the best is only {by} above it" if gain and gain > 0 else ""
     return f"default kept ({text}{within})"
@@ -332,5 +339,8 @@ def _doubt(log: Mapping[str, Any], scores: Sequence[float]) -> str:
             f"all {len(tried)} scored {_percent(best)} %: nothing was decided; try values far "
             "beyond these, or more sessions (--tune-sessions)"
         )
-    values = ", ".join(f"{name}={chosen[name]}" for name in log["edge"])
-    return f"{values}: at the edge of the grid, a value beyond may be better" if values else ""
+    edge = log.get("edge")
+    if edge is None:
+        edge = [name for name in chosen if tuning_rule.rises(tried, scores, chosen, name)]
+    values = ", ".join(f"{name}={chosen[name]}" for name in edge)
+    return f"{values}: at the edge of the grid, a value beyond may be better" if edge else ""

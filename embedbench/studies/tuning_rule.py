@@ -33,7 +33,7 @@ class Choice:
     """The settings that a search uses: which of those tried.
 
     `gain` is how much better the best one scored than the default, in the mean over seeds, and
-    `error` the standard error of that; NaN where the best is the default.
+    `error` the standard error of that; NaN where there is no default, or the best is the default.
     """
 
     index: int
@@ -46,28 +46,28 @@ def means(scores: Floats) -> list[float]:
     return [-math.inf if math.isnan(mean) else mean for mean in scores.mean(1).tolist()]
 
 
-def choose(scores: Floats, default: int) -> Choice:
+def choose(scores: Floats, default: int | None) -> Choice:
     """The best mean score; the default, unless the best is above it by a standard error.
 
     The error is that of the mean difference, paired by seed: all settings get the same seeds, and
-    what an order of the classes does to all of them decides nothing; of a single seed it is 0. Of
-    equal means the first is best. An undefined score is below all others.
+    what an order of the classes does to all of them decides nothing. Of equal means the first is
+    best. An undefined score is below all others.
 
     Parameters
     ----------
     scores : array of float
         (k, n), of k settings on n seeds.
-    default : int
-        Which of them is what the learner has without a search.
+    default : int or None
+        Which of them is what the learner has without a search; None: the best one alone decides, as
+        with a single seed, which knows no standard error.
     """
     each = means(scores)
     best = int(np.argmax(each))
-    if best == default or each[default] == -math.inf:
+    if default is None or best == default or each[default] == -math.inf:
         return Choice(best)
     differences = scores[best] - scores[default]
     gain = float(differences.mean())
-    n = len(differences)
-    error = float(differences.std(ddof=1) / math.sqrt(n)) if n > 1 else 0.0
+    error = float(differences.std(ddof=1) / math.sqrt(len(differences)))
     kept = gain <= error + ROUNDING
     return Choice(default if kept else best, gain, error)
 

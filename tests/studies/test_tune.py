@@ -79,10 +79,8 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
     short = ["mlp.stop.epochs=4"]
     (cell,) = cells(file, short)
     log = tune(cell, grid, tmp_path / "runs", sessions=2)
-    default = {"lr": "0.0008", "batch_size": "256"}
-    assert [t["settings"] for t in log["tried"]][:5] == [
-        *({"lr": a, "batch_size": b} for a in grid["lr"] for b in grid["batch_size"]),
-        default,
+    assert [t["settings"] for t in log["tried"]] == [
+        {"lr": a, "batch_size": b} for a in grid["lr"] for b in grid["batch_size"]
     ]
     for tried in log["tried"]:  # each trial again, by hand
         items = [*short, *(f"mlp.{k}={v}" for k, v in tried["settings"].items())]
@@ -97,9 +95,9 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
     assert len({t["average_incremental_accuracy"] for t in log["tried"]}) > 1
 
     (kept,) = (tmp_path / "runs" / "tuning").iterdir()
-    kept.write_text(json.dumps({**log, "seeds": [99]}))
-    assert tune(cell, grid, tmp_path / "runs", sessions=2)["seeds"] == [99]  # not searched again
-    assert tune(cell, grid, tmp_path / "runs", sessions=1)["seeds"] == [0]  # another search
+    kept.write_text(json.dumps({**log, "seed": 99}))
+    assert tune(cell, grid, tmp_path / "runs", sessions=2)["seed"] == 99  # not searched again
+    assert tune(cell, grid, tmp_path / "runs", sessions=1)["seed"] == 0  # another search
     for wrong, sentence in (
         ([], "must be an object"),
         ({**log, "tried": [1]}, r"tried\[0\] must be an object"),
@@ -180,29 +178,25 @@ def test_a_wrong_setting_is_refused_before_anything_is_tried(file: Path, tmp_pat
 # --- what is said of a search ---
 
 
-def said(scores: dict[str, float | None], chosen: str, edge: str = "") -> list[str]:
+def said(scores: dict[str, float | None], chosen: str, name: str = "lam") -> list[str]:
     """The lines on a search over one setting, on two sessions."""
     log = {
         "learner": "ewc",
-        "seeds": [3],
+        "seed": 3,
         "sessions": 2,
         "tried": [
-            {"settings": {"lam": v}, "average_incremental_accuracy": s} for v, s in scores.items()
+            {"settings": {name: v}, "average_incremental_accuracy": s} for v, s in scores.items()
         ],
-        "chosen": {"lam": chosen},
-        "default": {"lam": "1"},
-        "gain": None,
-        "edge": [edge] if edge else [],
+        "chosen": {name: chosen},
     }
     return outcome(log).split("\n")
 
 
 def test_what_was_chosen_by_which_score_and_every_score_is_said() -> None:
-    assert said({"1": None, "1e2": 0.652, "1e4": 0.5111}, "1e2", "lam") == [
+    assert said({"1": 0.55, "1e2": 0.652, "1e4": 0.5111}, "1e2") == [
         "tuned ewc on seed 3: lam=1e2, by average incremental accuracy on the validation data of "
         "2 sessions",
-        "  lam → %: 1→– · 1e2→65.2 · 1e4→51.1",
-        "  lam=1e2: at the edge of the grid, a value beyond may be better",
+        "  lam → %: 1→55.0 · 1e2→65.2 · 1e4→51.1",
     ]
 
 
@@ -212,4 +206,40 @@ def test_values_of_equal_scores_decided_nothing() -> None:
     assert last.startswith("  all 4 scored 55.3 %: nothing was decided; try")
     *_, last = said({"1": None, "2": math.nan}, "1")
     assert last.startswith("  all 2 scored – %: nothing was decided")
+    assert said({"1": None, "2": 0.5}, "2")[1:] == ["  lam → %: 1→– · 2→50.0"]
     assert len(said({"1": tie}, "1")) == 2  # one value alone
+
+
+@pytest.mark.parametrize(
+    ("scores", "chosen", "is_edge"),
+    [
+        ({"1": 0.1, "1e2": 0.2, "1e4": 0.3}, "1e4", True),
+        ({"1e4": 0.1, "1": 0.3, "1e2": 0.2}, "1", True),  # in any order
+        ({"1": 0.1, "1e2": 0.2, "1e4": None}, "1e2", False),
+        ({"1": 0.1, "10": 0.2}, "10", False),  # two values have no middle
+        ({"1": 0.2, "2": 0.3, "3": 0.3}, "2", False),  # the last values tie
+        ({"3": 0.3, "2": 0.3, "1": 0.1}, "3", False),
+        ({"sgd": 0.3, "adam": 0.2, "nadam": 0.1}, "sgd", False),
+    ],
+)
+def test_a_score_that_rises_towards_the_edge_of_its_grid_is_said(
+    scores: dict[str, float | None], chosen: str, is_edge: bool
+) -> None:
+    edge = f"  lam={chosen}: at the edge of the grid, a value beyond may be better"
+    assert said(scores, chosen)[2:] == ([edge] if is_edge else [])
+
+
+def test_the_edge_of_a_grid_of_two_settings() -> None:
+    # along lr the best has 0.2 beside it; along lam a tie
+    rows = {"1": (0.1, 0.2, 0.3), "2": (0.1, 0.2, 0.3), "3": (0.1, 0.2, 0.0)}
+    tried = [
+        {"settings": {"lam": lam, "lr": lr}, "average_incremental_accuracy": score}
+        for lam, scores in rows.items()
+        for lr, score in zip(("4", "5", "6"), scores, strict=True)
+    ]
+    log = {"learner": "ewc", "seed": 0, "sessions": 1, "tried": tried}
+    lines = outcome(log | {"chosen": {"lam": "1", "lr": "6"}}).split("\n")
+    assert lines[0].endswith(": lam=1, lr=6, by average incremental accuracy on the validation "
+                             "data of 1 session")  # fmt: skip
+    assert lines[1].startswith("  lam,lr → %: 1,4→10.0 · 1,5→20.0 · ")
+    assert lines[2:] == ["  lr=6: at the edge of the grid, a value beyond may be better"]
