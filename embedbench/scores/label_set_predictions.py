@@ -103,11 +103,6 @@ class LabelSets(ArrayFile):
             (n, C) labels of each sample, and those given to it.
         parents : sequence of int
             (C,) the class above each one, -1 at the top.
-
-        Examples
-        --------
-        >>> LabelSets.from_sets([[1, 1, 0]], [[1, 0, 1]], parents=[-1, 0, 0]).n_classes
-        3
         """
         y, given = (np.array(labels, dtype=np.bool_) for labels in (true, answered))
         n, once = len(y), np.ones((1, y.shape[1]), dtype=np.bool_)

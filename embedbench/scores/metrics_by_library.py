@@ -40,17 +40,17 @@ def _of_matrix(compute: Callable[[Floats], float]) -> Compute:
     return lambda scores: compute(scores["accuracy"].R)
 
 
-def _forgetting(R: Floats, *, until: int = 1, sessions: int | None = None) -> float:
+def _forgetting(R: Floats, until: int = 1) -> float:
     """Mean over sessions but the last of the drop from the best score since they were learned.
 
     `until`: the best score is sought up to the last session, so that no session counts below 0; -1:
-    before the one before it. `sessions`: to divide by instead.
+    before the one before it.
     """
     L = len(R) - 1
     if L < 1:
         return math.nan
     drops = (np.max(R[j : L + until, j]) - R[L, j] for j in range(L + min(until, 0)))
-    return sum(map(float, drops)) / (sessions or L)
+    return sum(map(float, drops)) / L
 
 
 def _since(R: Floats, gap: int) -> float:
@@ -118,12 +118,6 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             _of_matrix(_forgetting),
         ),
         (
-            "from the best, over all sessions",
-            "OCL: avg_fgt before its pull request 23",
-            "1/T Σ_{j≤L} (max_{j≤l≤L} R[l, j] - R[L, j]), 0 for the last",
-            _of_matrix(lambda R: _forgetting(R, sessions=len(R))),
-        ),
-        (
             "from the first",
             "Avalanche: StreamForgetting",
             "1/L Σ_{j<L} (R[j, j] - R[L, j])",
@@ -133,7 +127,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             "two sessions left out",
             "Continuum 1.2.7: metrics.forgetting (its issue 281)",
             "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
-            _of_matrix(lambda R: _forgetting(R, until=-1)),
+            _of_matrix(lambda R: _forgetting(R, -1)),
         ),
     ),
     "backward transfer": (
