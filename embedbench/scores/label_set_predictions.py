@@ -144,22 +144,6 @@ class LabelSets(ArrayFile):
         for seen, answer in zip(self.seen, self.answer, strict=True):
             demand(not (answer & ~pack(seen)).any(), "answer must be among the classes seen")
 
-    @property
-    def n_classes(self) -> int:
-        """The number of classes, C."""
-        return int(self.introduces.shape[1])
-
-    def true(self) -> Bools:
-        """Complete labels, (n, C)."""
-        return self._unpack(self.y)
-
-    def answered(self, moment: int) -> Bools:
-        """Labels given at a moment, (n, C)."""
-        return self._unpack(self.answer[moment])
-
-    def _unpack(self, packed: Bytes) -> Bools:
-        return np.unpackbits(packed, axis=-1, count=self.n_classes).view(np.bool_)
-
 
 AnyPredictions = Predictions | LabelSets
 

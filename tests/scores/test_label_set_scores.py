@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from label_set_answers import Sets, above, label_sets, random_label_sets
 
-from embedbench.scores.label_set_predictions import LabelSets, levels
+from embedbench.scores.label_set_predictions import Bytes, LabelSets, levels
 from embedbench.scores.label_set_scores import (
     SCORES,
     curves,
@@ -81,11 +81,16 @@ def test_the_curves_of_the_bears(bears: LabelSets) -> None:
 def plain(p: LabelSets) -> list[tuple[set[int], Sets, Sets]]:
     """Per moment: classes seen, true labels seen, labels given; of the test samples, as sets."""
     here = [i for i in range(len(p.ids)) if p.split[i] == 0]
-    true = [set(np.flatnonzero(row).tolist()) for row in p.true()]
+
+    def unpack(packed: Bytes) -> Sets:
+        rows = np.unpackbits(packed, axis=-1, count=p.seen.shape[1])
+        return [set(np.flatnonzero(row).tolist()) for row in rows]
+
+    true = unpack(p.y)
     found = []
     for m in range(len(p.session)):
         seen = set(np.flatnonzero(p.seen[m]).tolist())
-        given = [set(np.flatnonzero(row).tolist()) for row in p.answered(m)]
+        given = unpack(p.answer[m])
         found.append((seen, [true[i] & seen for i in here], [given[i] for i in here]))
     return found
 
