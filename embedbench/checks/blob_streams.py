@@ -178,10 +178,6 @@ def class_mask(classes: Sequence[int]) -> Bools:
 def _points(y: Ints, tags: Tags, draw: np.random.Generator) -> Float32s:
     width = WIDTH + LAYER if tags.needs_layers else WIDTH
     noise = draw.normal(0, NOISE, (len(y), width)).astype(np.float32)
-    return _centres(width)[y] + noise
-
-
-def _centres(width: int) -> Float32s:
-    """(C, D) the same for every stream, and for the final and the intermediate embedding."""
+    # (C, D) the same for every stream, and for the final and the intermediate embedding
     centres = np.random.default_rng(7).normal(size=(N_CLASSES, WIDTH)).astype(np.float32)
-    return np.tile(centres, width // WIDTH)
+    return np.tile(centres, width // WIDTH)[y] + noise
