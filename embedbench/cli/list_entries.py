@@ -183,18 +183,14 @@ def show_settings(name: str, form: str) -> None:
     )
 
 
-def _head(data: dict[str, Any]) -> list[str]:
-    said = [data["name"] + ": " + data["summary"], data["about"]]
-    return [*filter(None, said), data["set"] if data["settings"] else "It has no settings."]
-
-
 def settings_text(kind: str, name: str) -> str:
     """Each setting with its default as `--set` takes it, what it may be, and below it its meaning.
 
     A table would leave the meanings a narrow column.
     """
     data = describe(kind, name)
-    lines = _head(data)
+    lines = [f"{name}: {data['summary']}", *filter(None, [data["about"]])]
+    lines.append(data["set"] if data["settings"] else "It has no settings.")
     for row in data["settings"]:
         setting, value, *rest = row.values()
         lines.append("  ".join([f"{setting}={value}", *(f"({kind})" for kind in rest[:1])]))

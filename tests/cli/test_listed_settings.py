@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args, get_type_hints
 import pytest
 from commands import Call
 
-from embedbench.cli import list_entries, shared_options
+from embedbench.cli import list_entries
 from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
 from embedbench.config.make_from_settings import make
 from embedbench.config.setting_ranges import above, at_least, within
@@ -174,7 +174,3 @@ def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.Monke
     code, text, err = call("list", "listed_mine:Mine")
     assert (code, err) == (0, "")
     assert "\nlisted_mine:Mine.extra=3  (int)\n" in text
-
-
-def test_names_are_completed() -> None:
-    assert shared_options.complete_names("learners")("sld") == ["slda"]
