@@ -209,7 +209,7 @@ def run(
     """Run learners through a stream and store their answers. Run it again to resume."""
     if save_config is not None:
         shared.check_free(save_config, overwrite)
-        write_safely(save_config, study_file.study_text(options.study()))
+        write_safely(save_config, study_file.study_text(options.study()).encode(errors="replace"))
         return
     study = shared.fixed_study(options.study(), quiet)
     from embedbench.runs import grid_scheduler, stream_cache

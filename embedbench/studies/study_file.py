@@ -61,8 +61,8 @@ def study_text(study: Study) -> str:
     lines, tables = list[str](), list[str]()
     for name, value in vars(study).items():
         if isinstance(value, dict) and value:
-            rows = (f"{_quoted(str(key))} = {_quoted(one)}" for key, one in value.items())
-            tables += ["", f"[{name}]", *rows]
+            tables += ["", f"[{name}]"]
+            tables += [f"{_quoted(str(key))} = {_quoted(one)}" for key, one in value.items()]
         elif value not in (None, (), {}):
             lines.append(f"{_dashed(name)} = {_quoted(value)}")
     return "\n".join([*lines, *tables, ""])
