@@ -316,20 +316,13 @@ def _head_misfit(
             "classifies the final embedding as it is: drop protocol.embedding, add --set "
             "protocol.scale=none"
         )
-    made = str(file.provenance.get("backbone", {}).get("weights_sha256", ""))
+    made = file.provenance.get("backbone", {}).get("weights_sha256", "")
     if made != base.sha256 or shape[1] != file.width():
+        return f"did not make {file.path.name}: extract it with these weights (--weights)"
+    alike = sorted(_base_classes(stream)) == sorted(about.classes)
+    if not alike or taught_digest(file.samples, first) != about.samples:
         return (
-            f"has the SHA-256 {base.sha256[:12]}… and takes {shape[1]} columns, and the weights "
-            f"that made {file.path.name} have {made[:12] or 'none'}, its embeddings "
-            f"{file.width()} columns: extract it with these weights (--weights)"
-        )
-    names = _base_classes(stream)
-    if (
-        sorted(names) != sorted(about.classes)
-        or taught_digest(file.samples, first) != about.samples
-    ):
-        return (
-            f"was trained on other classes ({len(about.classes)}, here {len(names)}) or samples "
-            "than the base session has: give the protocol the settings of its pretraining"
+            "was trained on other classes or samples than the base session has: give the protocol "
+            "the settings of its pretraining"
         )
     return ""

@@ -24,7 +24,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TRAIN
 from embedbench.storage.atomic_write import write_safely
 
-from .class_order import NAMED, cifar100_labels, icarl1993, published_orders
+from .class_order import NAMED, ORDERS, cifar100_labels, class_order, published_orders
 
 SCHEMA = "embedbench-order/1.0"
 CONFUSION = {  # orders by confusion, each with its weights W
@@ -118,16 +118,11 @@ def session_sizes(n: int, sessions: int, base: int = 0) -> list[int]:
 
 
 def _fixed(file: EmbeddingFile, kind: str, seed: int) -> Ints:
-    n = file.samples.n_leaves
-    if kind == "natural":
-        return np.arange(n)
-    if kind == "random":
-        return np.random.default_rng(seed).permutation(n)
+    if kind in ORDERS:
+        return class_order(kind, file, seed)
     if kind == "coarse":
         return _coarse(file)
-    if kind == "icarl1993":
-        return icarl1993(file)
-    labels = cifar100_labels(file)
+    n, labels = file.samples.n_leaves, cifar100_labels(file)
     if labels is None and (kind in PUBLISHED or n != 100):
         raise UserError(
             f"order {kind!r} is of CIFAR-100's classes; {file.path.name} has {n} others"

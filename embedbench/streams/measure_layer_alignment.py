@@ -23,28 +23,21 @@ class Alignment:
 
     Parameters
     ----------
-    validation : str
-        Where the validation samples come from.
-    samples, classes : int
-        Number of validation samples, and of classes that have a mean.
+    samples : int
+        Number of validation samples.
     final : float
         Accuracy of the final embedding.
     own : dict
         For each layer, its accuracy by its own class means.
     to_final : dict
         For each layer, its accuracy by the class means of the final embedding; NaN if it has
-        another width.
-    share : dict
-        `to_final` over `final`: near 1 for an aligned layer.
+        another width. It is near `final` for an aligned layer.
     """
 
-    validation: str
     samples: int
-    classes: int
     final: float
     own: dict[str, float]
     to_final: dict[str, float]
-    share: dict[str, float]
 
 
 def alignment(
@@ -52,7 +45,6 @@ def alignment(
     val: tuple[Float32s, Ints],
     width: int,
     layers: Mapping[str, tuple[int, int]],
-    validation: str,
 ) -> Alignment:
     """Measure the alignment of layers.
 
@@ -82,26 +74,23 @@ def alignment(
         nearest = (val_x[:, slice(*of)] @ rows.T).argmax(axis=1)
         return float(np.mean(classes[nearest] == val_y))
 
-    final = right((0, width), (0, width))
-    to_final = {name: right(columns, (0, width)) for name, columns in layers.items()}
+    final = (0, width)
     return Alignment(
-        validation=validation,
         samples=len(val_y),
-        classes=len(classes),
-        final=final,
+        final=right(final, final),
         own={name: right(columns, columns) for name, columns in layers.items()},
-        to_final=to_final,
-        share={name: v / final if final else math.nan for name, v in to_final.items()},
+        to_final={name: right(columns, final) for name, columns in layers.items()},
     )
 
 
 def alignment_words(result: Alignment) -> list[str]:
     """Return an alignment in words: a sentence on the final embedding, and one for each layer."""
-    of = f"{result.samples:,} validation samples ({result.validation})"
+    of = f"{result.samples:,} base validation samples"
     sentences = [f"final embedding: {_percent(result.final)} right of {of}, by its class means"]
     for name, value in result.to_final.items():
-        share = result.share[name]
-        relative = "" if math.isnan(share) else f" ({share:.2f} of the final embedding)"
+        relative = ""
+        if result.final and not math.isnan(value):
+            relative = f" ({value / result.final:.2f} of the final embedding)"
         sentences.append(
             f"{name}: {_percent(value)} by the final means{relative}, "
             f"{_percent(result.own[name])} by its own"
@@ -124,4 +113,4 @@ def stream_alignment(stream: Stream, layers: Sequence[str]) -> Alignment:
     y, val_y = (np.asarray(labels, dtype=np.int64) for labels in (base.y, base.val_y))
     width = min(first for first, _ in stream.spec.layers.values())
     columns = {name: stream.spec.layers[name] for name in layers}
-    return alignment((x, y), (val_x, val_y), width, columns, "of the base session")
+    return alignment((x, y), (val_x, val_y), width, columns)

@@ -209,11 +209,6 @@ def test_the_reference_of_a_modality_is_that_of_its_file_in_other_protocols(tmp_
             )
 
 
-def test_a_multi_modal_stream_cannot_be_merged(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="`references`"):
-        build(two_files(tmp_path)).merged()
-
-
 # --- the runner ---
 
 

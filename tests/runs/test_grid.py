@@ -175,7 +175,7 @@ def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
     outcome = run_grid(cells(blobs, "ncm"), tmp_path)
     assert [cell.learner.name for cell, _ in outcome.failed] == ["offline"]
     (row, _) = collect(tmp_path)
-    assert re.search(r"ncm +1 +[1-9]\S* +\S+ +open +\S+ +open", table_text([row]))
+    assert re.search(r"ncm +1 +[1-9]\S* +\S+ +– +open +\S+ +open", table_text([row]))
     (table,) = to_json([row])["tables"]
     assert table["rows"][0]["metrics"]["omega_all"]["mean"] is None
     monkeypatch.undo()
@@ -213,7 +213,7 @@ def test_a_run_without_its_predictions_is_made_again(blobs, tmp_path):
 
 
 def test_kill_9_loses_no_finished_cell(tmp_path):
-    """Killed again and again, the grid ends with the answers of one that was left alone."""
+    """Killed twice, the grid ends with the answers of one that was left alone."""
     grid, a, b = small_grid(tmp_path, [0, 1, 2]), tmp_path / "a", tmp_path / "b"
     line = [*words(grid, "0-2", a), "--jobs", "1"]
     finished: dict[str, bytes] = {}

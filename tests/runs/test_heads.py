@@ -204,8 +204,8 @@ def wider(made: Made) -> None:
     [
         ({"embedding": "block-1"}, "classifies the final embedding as it is: drop protocol.embed"),
         ({"scale": "standard"}, "classifies the final embedding as it is: .*protocol.scale=none"),
-        ({"base": 3}, r"was trained on other classes \(4, here 3\)"),
-        ({"val_fraction": 0.4}, "was trained on other .*samples than the base session"),
+        ({"base": 3}, "was trained on other classes or samples than the base session"),
+        ({"val_fraction": 0.4}, "was trained on other classes or samples than the base session"),
     ],
     ids=["layer", "scaled", "classes", "samples"],
 )
@@ -219,11 +219,11 @@ def test_another_stream_is_refused(made: Made, settings: dict[str, Any], says: s
     [
         (
             lambda made: pretrained(made.file.parent, classes=["cat", "dog", "elk", "gnu"]),
-            r"was trained on other classes \(4, here 4\)",
+            "was trained on other classes or samples than the base session",
         ),
-        (drop_weights, r"the weights that made e.h5 have none, .*\(--weights\)"),
-        (other_weights, "the weights that made e.h5 have 1{12}, its"),
-        (wider, "takes 5 columns, .* its embeddings 6 columns"),
+        (drop_weights, "did not make e.h5: extract it with these weights"),
+        (other_weights, "did not make e.h5: extract it with these weights"),
+        (wider, "did not make e.h5: extract it with these weights"),
     ],
 )
 def test_another_embedding_is_refused(

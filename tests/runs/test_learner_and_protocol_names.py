@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from embedbench.config.make_from_settings import make
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
@@ -51,11 +51,6 @@ def test_wrong_names(find: Any, message: str) -> None:
     with pytest.raises(UserError) as caught:
         find()
     assert message in str(caught.value)
-
-
-def test_unknown_lists_what_is_known_even_without_a_near_name() -> None:
-    assert str(unknown("metric", "zzz", ["b", "a"])) == "unknown metric 'zzz'. Known: a, b."
-    assert str(unknown("metric", "zzz", [])) == "unknown metric 'zzz'. Known: none."
 
 
 def test_a_learner_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

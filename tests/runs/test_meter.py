@@ -19,7 +19,6 @@ from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.tables_from_runs import collect
-from embedbench.runs import cost_meter as energy
 from embedbench.runs import stream_runner
 from embedbench.runs.cost_meter import Meter
 from embedbench.runs.learner_and_protocol_names import learner_class
@@ -126,11 +125,3 @@ def test_the_bridge_shows_joules_where_both_sides_have_them(tmp_path: Path, lear
     assert "J: of the whole card" in text.splitlines()[1]
     assert text.splitlines()[2].split()[-4:] == ["learn", "s", "learn", "J"]
     assert "3.0 → 900" in text
-
-
-def test_nothing_is_imported_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str) -> None:
-        raise AssertionError(name)
-
-    monkeypatch.setattr(energy.importlib, "import_module", refuse)
-    assert math.isnan(Meter("cpu").read()[1])

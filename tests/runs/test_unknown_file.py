@@ -25,7 +25,6 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
-from embedbench.models.chance import Chance
 from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.grid_scheduler import run_grid
@@ -147,19 +146,6 @@ def test_metrics_are_those_of_scikit_learn_on_the_scores(tmp_path: Path, seed: i
             area = roc_auc_score(is_seen, values)
             assert curve[t] == pytest.approx(area, abs=(near + 1e-6) / gaps.size), name
             assert near < 0.05 * gaps.size  # or else this says nothing
-
-
-def test_chance_knows_nothing_of_far_samples(tmp_path: Path) -> None:
-    far = other(tmp_path, test=400)
-    file = make_file(tmp_path, (9,) * 3, (0,) * 3, (400,) * 3)
-    stream = with_far_samples(IncrementalClass(base=1).build([file], seed=0), file, far)
-    p, _ = run_stream(stream, Chance(), Seeds.of(0))
-    assert isinstance(p, Predictions)
-    curve = ANSWER_METRICS["far_auroc_by_score"].curve(p)
-    assert curve is not None
-    for n, area in zip((400, 800, 1200), curve, strict=True):
-        error = math.sqrt((n + 1200 + 1) / (12 * n * 1200))  # if all are equal
-        assert area == pytest.approx(0.5, abs=4 * error)
 
 
 def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:

@@ -330,14 +330,6 @@ def test_an_order_file_runs_and_its_digest_is_kept(tmp_path: Path) -> None:
     assert own.notes == ()
 
 
-def test_orders_as_text_still_work(tmp_path: Path) -> None:
-    path = tmp_path / "order.txt"
-    path.write_text("c5\nc4\n\n3\nc2\nc1\nc0\n")
-    file = confused_file(tmp_path / "a.h5")
-    stream = IncrementalClass(base=2, step=2, order=str(path)).build([file], seed=0)
-    assert [s.classes.tolist() for s in stream.sessions] == [[5, 4], [3, 2], [1, 0]]
-
-
 def test_what_a_record_keeps_of_an_order(tmp_path: Path) -> None:
     path = tmp_path / "order.txt"
     path.write_text("c0\n")

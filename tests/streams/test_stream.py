@@ -65,12 +65,6 @@ def test_numpy_tensor_and_batch_are_the_definition(seed: int) -> None:
     assert view.batch(index[:0]).shape == (0, view.width)
 
 
-def test_padding_is_on_the_right_and_after_the_permutation() -> None:
-    view = View(Table(np.array([[1, 2]], np.float32)), np.array([0]), 4, np.array([1, 0]))
-    assert view.numpy().tolist() == [[2, 1, 0, 0]]
-    assert view.tensor().tolist() == [[2, 1, 0, 0]]
-
-
 def test_nothing_is_copied_until_asked() -> None:
     values = np.zeros((4, 3), np.float32)
     table = Table(values)
@@ -80,13 +74,6 @@ def test_nothing_is_copied_until_asked() -> None:
     assert table.tensor("cpu") is table.tensor("cpu")
     values[0, 0] = 7  # what the table holds is what every view shows
     assert a.numpy()[0, 0] == b.numpy()[0, 2] == a.tensor()[0, 0] == b.tensor()[0, 2] == 7
-
-
-def test_what_was_asked_for_is_a_copy() -> None:
-    view = View(Table(np.zeros((2, 2), np.float32)), np.arange(2), 2)
-    view.numpy()[:] = 1
-    view.tensor().fill_(1)
-    assert not table_of(view).values.any()
 
 
 # --- digests ---
