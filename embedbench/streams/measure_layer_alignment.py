@@ -85,7 +85,7 @@ def alignment(
 
 def alignment_words(result: Alignment) -> list[str]:
     """Return an alignment in words: a sentence on the final embedding, and one for each layer."""
-    of = f"{result.samples:,} base validation samples"
+    of = f"{result.samples:,} validation samples (of the base session)"
     sentences = [f"final embedding: {_percent(result.final)} right of {of}, by its class means"]
     for name, value in result.to_final.items():
         relative = ""
