@@ -9,7 +9,7 @@ All machines of an engine must see the runs directory and the embedding files un
 import os
 import platform
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -210,20 +210,16 @@ class _Grid:
                 todo = self._wait(self._make(todo, executor, is_remote))
         self.progress("", self.total, self.total)
 
-    def _calls(
-        self, tasks: list[Task], is_remote: bool
-    ) -> Iterator[tuple[Task, Callable[[], bool | Reply]]]:
-        for task in tasks:
-            if is_remote:
-                run_dir, root = task.run_dir.absolute(), task.root.absolute()
-                yield task, RemoteCall(replace(task, run_dir=run_dir, root=root), self.threads)
-            else:
-                yield task, partial(run_one, task, threads=self.threads, notify=self.notify)
+    def _call(self, task: Task, is_remote: bool) -> Callable[[], bool | Reply]:
+        if not is_remote:
+            return partial(run_one, task, threads=self.threads, notify=self.notify)
+        run_dir, root = task.run_dir.absolute(), task.root.absolute()
+        return RemoteCall(replace(task, run_dir=run_dir, root=root), self.threads)
 
     def _make(self, tasks: list[Task], executor: Executor | None, is_remote: bool) -> list[Task]:
         """Make the tasks that no other process holds; returns those that one does."""
         held = list[Task]()
-        attempts = run_calls(executor, self._calls(tasks, is_remote))
+        attempts = run_calls(executor, ((task, self._call(task, is_remote)) for task in tasks))
         for number, (task, attempt) in enumerate(attempts, executor is not None):
             done = self.total - len(tasks) + number - len(held)
             self.progress(task.label, done, self.total)
@@ -296,16 +292,14 @@ def with_references(
     for spec in specs:
         if spec.is_offline:
             continue
-        depends = streams.facts(
-            spec
-        ).depends_on_order  # a protocol that cannot be built is refused here
+        facts = streams.facts(spec)  # a protocol that cannot be built is refused here
         if not overwrite and _has_others(make_task(spec, root, streams)):
             continue
         needed[spec.chance_run()] = None
         stream = (spec.files, spec.protocol, spec.offline)
         if stream not in shared:
             needed |= dict.fromkeys(run for part in streams.offline_runs(spec) for run in part)
-            if not depends:
+            if not facts.depends_on_order:
                 shared.add(stream)
     requested = set(specs)
     more = [spec for spec in needed if spec not in requested]
