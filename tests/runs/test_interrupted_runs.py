@@ -128,7 +128,7 @@ def wait_for(path: Path, seconds: float = 60) -> None:
 
 
 def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
-    items = [*TWO, "stop.epochs=100"]
+    items = [*TWO, "stop.epochs=300"]
     (cell,) = open_cells(tmp_path, "mlp", *items, seeds=(0,))
     line = ["run", *cell.files, "--protocol", "incremental-class", "--learner", "mlp"]
     line += [w for item in ("references=0", *items) for w in ("--set", item)]
