@@ -70,16 +70,13 @@ def reproduce(
         return
     chosen = paper_folders.paper(paper)  # a wrong name is refused before torch is imported
 
-    from embedbench.papers.paper import ReproduceRequest
     from embedbench.papers.result_files import Results
 
     who = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
     with bar("runs", quiet) as advance:
-        asked = ReproduceRequest(
-            out=out or Path("reproduce", chosen.stem),
-            seeds=parse_seeds(seeds),
-            names=tables or [],
-            data=shared.data_here(data or []),
+        runs = chosen.runs(
+            out or Path("reproduce", chosen.stem),
+            parse_seeds(seeds),
             learners=[*split_names(learner)],
             items=settings or [],
             engine=who,
@@ -88,12 +85,13 @@ def reproduce(
             progress=advance,
             notify=lambda sentence: None if quiet else note(sentence),
         )
-        made, failed = chosen.reproduce(asked)
-    options = {"--table": asked.names, "--data": data or [], "--set": asked.items}
-    options |= {"--learner": [learner] if learner else [], "--seeds": [seeds] if asked.used else []}
+        made = chosen.reproduce(runs, tables or [], shared.data_here(data or []))
+    files = [of_name.file for of_name in runs.data.values()]
+    options = {"--table": tables or [], "--data": data or [], "--set": settings or []}
+    options |= {"--learner": [learner] if learner else [], "--seeds": [seeds] if files else []}
     words = [paper, *(w for name, given in options.items() for v in given for w in (name, v))]
-    result = Results.now(chosen.name, words, asked.seeds, asked.used, made, failed)
-    _present(result, asked.out / f"{chosen.stem}.json", form)
+    result = Results.now(chosen.name, words, runs.seeds, files, made, runs.failed)
+    _present(result, runs.out / f"{chosen.stem}.json", form)
 
 
 def _present(results: Results, path: Path, form: str) -> None:

@@ -4,7 +4,7 @@ Every run is planned once, saved under `out/runs`, and read again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -128,53 +128,39 @@ def read_variants(learners: Mapping[str, Any]) -> dict[str, Variant]:
 
 
 @dataclass
-class ReproduceRequest:
-    """The request of a user for a paper's tables.
+class PaperRuns:
+    """The request of a user for a paper's tables, and its runs; a paper says which in a subclass.
 
     Parameters
     ----------
     out : Path
         Directory for files that are made, runs and tables.
+    data : dict
+        The files by the names in tables.
     learners : sequence of str
         Learners to run, by the paper's names; empty: all. For others, finished runs are used.
     items : sequence of str
         Further settings, in the form of `embedbench run --set`.
-    names : sequence of str
-        Tables; empty: all except the costly ones.
-    data : sequence of str
-        Embedding files, in the form of `find_files`; empty: the shipped emoji.
     progress : callable
         `progress(name, done, total)` is called with the name of a run, the finished runs and all
         runs.
-    used : list of Path
-        The embedding files of the tables; filled when the runs start.
+    failed : list of str
+        A sentence for each run that failed, and for each run that cannot be trusted.
+    planned : dict or None
+        What tables ask for while they are planned.
     """
 
     out: Path
     seeds: Sequence[int]
+    data: dict[str, PaperData] = field(default_factory=dict)
     _: KW_ONLY
     learners: Sequence[str] = ()
     items: Sequence[str] = ()
-    names: Sequence[str] = ()
-    data: Sequence[str] = ()
     engine: Engine = HERE
     threads: int = 1
     device: str = "cpu"
     notify: Notify = lambda _: None
     progress: StageProgress = lambda *_: None
-    used: list[Path] = field(default_factory=list)
-
-
-@dataclass
-class PaperRuns:
-    """The runs of a reproduction on files by the names in tables; a paper says which in a subclass.
-
-    `failed` has a sentence for each run that failed, and for each run that cannot be trusted.
-    `planned` has what tables ask for while they are planned.
-    """
-
-    asked: ReproduceRequest
-    data: dict[str, PaperData] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     streams: StreamCache = field(default_factory=StreamCache, repr=False)
     planned: dict[Any, RunSpec] | None = field(default=None, init=False, repr=False)
@@ -185,12 +171,14 @@ class PaperRuns:
     replaces: ClassVar[str] = ""  # the one that a file without a name stands in for
     default: ClassVar[str] = ""  # what `--data` has before the shipped file
 
-    @classmethod
-    def find_data(cls, asked: ReproduceRequest) -> dict[str, PaperData]:
+    def __post_init__(self) -> None:
+        self.learners = select_names(self.learners, self.every, "learner of the paper")
+
+    def find_data(self, given: Sequence[str]) -> dict[str, PaperData]:
         """Return the user's files by the names in tables; the shipped emoji stand in for none."""
-        if not asked.data:
-            asked.notify(f"no --data: {SHIPPED.name} is taken, 600 emoji with the layers of a ViT")
-        return find_files(asked.data or [f"{cls.default}{SHIPPED}"], cls.official)
+        if not given:
+            self.notify(f"no --data: {SHIPPED.name} is taken, 600 emoji with the layers of a ViT")
+        return find_files(given or [f"{self.default}{SHIPPED}"], self.official)
 
     def label(self, *names: str) -> str:
         """The paper's names of data; of other data "emoji for CUB-200" or "emoji, a stand-in"."""
@@ -204,18 +192,13 @@ class PaperRuns:
         return " / ".join(labels)
 
     @property
-    def learners(self) -> Sequence[str]:
-        """The requested learners."""
-        return self.asked.learners or list(self.every)
-
-    @property
     def given(self) -> Settings:
         """The user's settings."""
-        return parse_settings(self.asked.items)
+        return parse_settings(self.items)
 
     @property
     def runs_dir(self) -> Path:
-        return self.asked.out / "runs"
+        return self.out / "runs"
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -241,9 +224,9 @@ class PaperRuns:
             files=(tuple(str(data.file) for data in files),),
             protocols=(protocol,),
             learners=(*self.known, variant.learner),
-            seeds=tuple(self.asked.seeds),
+            seeds=tuple(self.seeds),
             preset=preset,
-            threads=self.asked.threads,
+            threads=self.threads,
             set={
                 **dict(given),
                 **self.given,
@@ -252,7 +235,7 @@ class PaperRuns:
             },
         )
         study = without_others(study, [variant.learner], [protocol])
-        return resolve(study, out=self.runs_dir, device=self.asked.device)
+        return resolve(study, out=self.runs_dir, device=self.device)
 
     def specs(self, *stream_and_variant: Any) -> list[RunSpec]:
         """Return one spec per seed of a variant on a stream."""
@@ -268,9 +251,9 @@ class PaperRuns:
         outcome = grid_scheduler.run_grid(
             list(specs),
             self.runs_dir,
-            engine=self.asked.engine,
-            threads=self.asked.threads,
-            progress=self.asked.progress,
+            engine=self.engine,
+            threads=self.threads,
+            progress=self.progress,
             streams=self.streams,
         )
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
@@ -357,27 +340,28 @@ class Paper:
         given = self.facts.get("runs_behind", {})
         return int(given.get(table, given.get("every", 1)))
 
-    def reproduce(self, asked: ReproduceRequest) -> tuple[list[PaperTable], list[str]]:
-        """Run what is missing and make the tables; finished runs are kept and reused."""
+    def reproduce(
+        self, runs: PaperRuns, tables: Sequence[str] = (), data: Sequence[str] = ()
+    ) -> list[PaperTable]:
+        """Run what is missing and make the tables; finished runs are kept and reused.
+
+        Without `tables` these are all but the costly ones; `data` are as in `find_files`, and
+        without any the shipped emoji.
+        """
         usual = [*self.exact, *self.tables]
         every = [*usual, *self.costly]
-        names = select_names([n.lower() for n in asked.names] or usual, every, "table")
-        learners = select_names(asked.learners, self.runs.every, "learner of the paper")
-        asked = replace(asked, learners=learners)
-        asked.out.mkdir(parents=True, exist_ok=True)
+        names = select_names([n.lower() for n in tables] or usual, every, "table")
+        runs.out.mkdir(parents=True, exist_ok=True)
         made: dict[str, Any] = {name: self.exact[name]() for name in names if name in self.exact}
-        failed: list[str] = []
         if len(made) < len(names):
             makers = {n: make for n, make in {**self.tables, **self.costly}.items() if n in names}
-            runs = self.runs(asked, self.runs.find_data(asked))
-            asked.used.extend(data.file for data in runs.data.values())
+            runs.data = runs.find_data(data)
             specs = runs.plan_tables(m for n, m in makers.items() if n not in self.unplanned)
-            asked.notify(f"{len(specs)} runs; those that are finished are kept")
+            runs.notify(f"{len(specs)} runs; those that are finished are kept")
             runs.run(specs)
             made |= {name: make(runs) for name, make in makers.items()}
-            failed = runs.failed
         lists = (made[name] for name in names)
-        return [t for of in lists for t in ([of] if isinstance(of, PaperTable) else of)], failed
+        return [t for of in lists for t in ([of] if isinstance(of, PaperTable) else of)]
 
 
 def select_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:

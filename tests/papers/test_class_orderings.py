@@ -20,7 +20,7 @@ from embedbench.papers.class_orderings.paper import (
     OrderingRuns,
     accuracy,
 )
-from embedbench.papers.paper import PaperData, ReproduceRequest
+from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_folders import facts
 from embedbench.streams import make_class_order
 from embedbench.streams.make_class_order import CONFUSION, make_order
@@ -65,8 +65,7 @@ def test_the_averages_of_the_papers_text_follow_from_its_table() -> None:
 
 def _runs(place: Path, items: list[str]) -> OrderingRuns:
     file = blob_file(place / "toy.h5", 6, 8)
-    asked = ReproduceRequest(place, [0, 1], items=items)
-    return OrderingRuns(asked, {"toy": PaperData(file.path)})
+    return OrderingRuns(place, [0, 1], {"toy": PaperData(file.path)}, items=items)
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few_steps")
 def test_orders_are_made_once_and_none_is_coarse_without_a_hierarchy(tmp_path: Path) -> None:
     runs, messages = _runs(tmp_path, ["protocol.sessions=3"]), list[str]()
-    runs.asked.notify = messages.append
+    runs.notify = messages.append
     assert runs.orders
     assert len(messages) == 2
     assert "no class hierarchy" in messages[1]
@@ -90,7 +89,7 @@ def test_orders_are_made_once_and_none_is_coarse_without_a_hierarchy(tmp_path: P
         assert result["kind"] == kind
         assert result["sizes"] == [2, 2, 2]
         assert sorted(result["order"]) == [f"c{i}" for i in range(6)]
-    assert OrderingRuns(runs.asked, runs.data).orders == runs.orders
+    assert OrderingRuns(tmp_path, [0], runs.data, items=runs.items).orders == runs.orders
     assert {p: p.stat().st_mtime_ns for p in made} == made
 
 
@@ -112,18 +111,12 @@ def test_what_makes_a_learner_the_papers_is_fixed(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("few_steps")
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 6, 8, groups=2)
-    asked = ReproduceRequest(
-        tmp_path / "out",
-        [1],
-        data=[str(file.path)],
-        learners=["icarl", "lwf-exemplars"],
-        items=[*FAST, "protocol.sessions=3"],
-    )
-    (table,), failed = PAPER.reproduce(asked)
-    assert failed == []
+    items, few = [*FAST, "protocol.sessions=3"], ["icarl", "lwf-exemplars"]
+    runs = OrderingRuns(tmp_path / "out", [1], learners=few, items=items)
+    (table,) = PAPER.reproduce(runs, data=[str(file.path)])
+    assert runs.failed == []
     rows = by_labels(table)
     assert len(rows) == len(LEARNERS) * len(ORDERS)
-    runs = OrderingRuns(asked, {"toy": PaperData(file.path)})
     (printed,) = (r for r in ROWS if (r["learner"], r["task"]) == ("icarl", 10))
     for kind, label in ORDERS.items():
         values = rows["iCaRL", label]
@@ -137,7 +130,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
         assert rows["BiC", label][LAST].ours is None  # was not run
         assert rows["FT", label]["after 2"].published is None
     records = {p: p.stat().st_mtime_ns for p in runs.runs_dir.rglob("record.json")}
-    PAPER.reproduce(asked)
+    PAPER.reproduce(runs, data=[str(file.path)])
     assert {p: p.stat().st_mtime_ns for p in records} == records
 
 

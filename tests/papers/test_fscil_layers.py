@@ -27,7 +27,7 @@ from embedbench.papers.fscil.tsne import (
     neighbours,
     silhouette,
 )
-from embedbench.papers.paper import PaperData, ReproduceRequest
+from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_table import PaperTable, table_parts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs.stream_runner import run_stream
@@ -49,7 +49,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runs_on(path: Path, out: Path, items: Sequence[str] = QUICK) -> FSCILRuns:
-    return FSCILRuns(ReproduceRequest(out, [0], items=items), {"vit": PaperData(path)})
+    return FSCILRuns(out, [0], {"vit": PaperData(path)}, items=items)
 
 
 # --- which runs ---
@@ -113,8 +113,7 @@ def studied(out: Path, **had: tuple[float, float]) -> Studied:
         ]
         for name, (base, novel) in had.items()
     }
-    asked = ReproduceRequest(out, [0, 1])
-    return Studied(asked, {"vit": PaperData(out / "vit.h5")}, had=records)
+    return Studied(out, [0, 1], {"vit": PaperData(out / "vit.h5")}, had=records)
 
 
 HAD = {
@@ -202,10 +201,10 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
 
 @pytest.mark.thorough
 def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
-    asked = ReproduceRequest(tmp_path, [0], names=list(PAPER.costly), data=[str(path)], items=QUICK)
-    tables, failed = PAPER.reproduce(asked)
+    runs = FSCILRuns(tmp_path, [0], items=QUICK)
+    tables = PAPER.reproduce(runs, [*PAPER.costly], [str(path)])
     result = {t.name.removesuffix(" · vit"): t for t in tables}
-    assert (list(result), failed) == (["Losses", "Layers", "Figure A2", "Figure A4"], [])
+    assert (list(result), runs.failed) == (["Losses", "Layers", "Figure A2", "Figure A4"], [])
 
     def measured(table: PaperTable) -> list[float]:
         stats = [v.ours for row in table.rows for v in row.values.values() if v.ours]
@@ -237,9 +236,8 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
 
 
 def test_without_layers_the_reason_is_told(tmp_path: Path) -> None:
-    data, names = [str(blob_file(tmp_path / "toy.h5", 10, 24).path)], list(PAPER.costly)
-    asked = ReproduceRequest(tmp_path / "out", [0], names=names, data=data, items=QUICK)
-    tables, failed = PAPER.reproduce(asked)
-    assert failed == []
+    data, runs = blob_file(tmp_path / "toy.h5", 10, 24), FSCILRuns(tmp_path, [0], items=QUICK)
+    tables = PAPER.reproduce(runs, [*PAPER.costly], [str(data.path)])
+    assert runs.failed == []
     assert all(any("extract --layers" in note for note in t.notes) for t in tables)
     assert next(t for t in tables if t.name.startswith("Figure A2")).rows == ()

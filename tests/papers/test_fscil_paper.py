@@ -31,7 +31,7 @@ from embedbench.papers.fscil.runs import (
     shape,
     weights,
 )
-from embedbench.papers.paper import PaperData, ReproduceRequest
+from embedbench.papers.paper import PaperData
 from embedbench.scores.few_shot_scores import aacc
 from embedbench.studies.study import parse_settings
 
@@ -170,13 +170,13 @@ def test_tables_show_what_follows_and_mark_misprints() -> None:
 
 
 def find_data(out: Path, *data: str) -> dict[str, PaperData]:
-    return FSCILRuns.find_data(ReproduceRequest(out, [0], data=data))
+    return FSCILRuns(out, [0]).find_data(data)
 
 
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 40, 4).path)
     result = find_data(tmp_path, f"cifar100={toy}", toy)
-    runs = FSCILRuns(ReproduceRequest(tmp_path, [0]), result)
+    runs = FSCILRuns(tmp_path, [0], result)
     assert [runs.label(name) for name in result] == ["CIFAR-100", "toy, a stand-in"]
     settings = [runs.specs(name, "ncm")[0].protocol.settings for name in result]
     assert [getattr(settings[0], key) for key in ("lists",)] == ["cifar100"]
@@ -194,21 +194,21 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
 
 def test_what_needs_layers_is_left_out_without(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 40, 4)
-    runs = FSCILRuns(ReproduceRequest(tmp_path, [0]), {"toy": PaperData(file.path)})
+    runs = FSCILRuns(tmp_path, [0], {"toy": PaperData(file.path)})
     possible = [runs.possible("toy", name) for name in ("ncm", "fr", "fr-paper-cr")]
     assert possible == [True, False, False]
     assert runs.specs("toy", "fr") == []
     # by FR's own weights a row of losses is the same run as FR itself
     file = blob_file(tmp_path / "layers.h5", 10, 4, layers=["block-8"])
-    runs = FSCILRuns(ReproduceRequest(tmp_path, [0]), {"toy": PaperData(file.path)})
+    runs = FSCILRuns(tmp_path, [0], {"toy": PaperData(file.path)})
     (named,), (default,) = (runs.specs("toy", v) for v in ("fr-paper-softmax", "fr"))
     assert runs.streams.run_dir(named, tmp_path) == runs.streams.run_dir(default, tmp_path)
 
 
 def test_equal_weights_are_run_once(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 4, layers=["block-8"])
-    asked = ReproduceRequest(tmp_path, [3, 4], learners=["prototype", "ncm", "fr"])
-    runs = FSCILRuns(asked, {"toy": PaperData(file.path)})
+    data, few = {"toy": PaperData(file.path)}, ["prototype", "ncm", "fr"]
+    runs = FSCILRuns(tmp_path, [3, 4], data, learners=few)
 
     def plan(*tables: str) -> list[tuple[str, int]]:
         makers = {**PAPER.tables, **PAPER.costly}
@@ -266,9 +266,8 @@ def runs_of(tmp_path: Path, official: str | None = None, **had: list[Floats]) ->
         n.replace("_", "-"): [made(seed, f, SIZES) for seed, f in enumerate(each)]
         for n, each in had.items()
     }
-    asked = ReproduceRequest(tmp_path, [0, 1], learners=["ncm", "teen"])
     data = {official or "toy": PaperData(tmp_path / "toy.h5", official)}
-    return Made(asked, data, had=records)
+    return Made(tmp_path, [0, 1], data, learners=["ncm", "teen"], had=records)
 
 
 def test_losses_are_added_under_both_weights_and_for_both_ensembles(tmp_path: Path) -> None:
@@ -315,14 +314,12 @@ def test_rows_of_learners_stand_beside_the_tables_that_have_them(tmp_path: Path)
 
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    exact = ReproduceRequest(out, [0], names=["A1", "A2"], data=["none.h5"])  # needs no data
-    tables, failed = PAPER.reproduce(exact)
-    assert ([t.name for t in tables], failed, list(out.iterdir())) == (["A1", "A2"], [], [])
+    runs = FSCILRuns(out, [0, 1], learners=["prototype", "ncm"])
+    tables = PAPER.reproduce(runs, ["A1", "A2"], ["none.h5"])  # needs no data
+    assert ([t.name for t in tables], list(out.iterdir())) == (["A1", "A2"], [])
     file = blob_file(tmp_path / "toy.h5", 24, 24)
-    data, few = [str(file.path)], ["prototype", "ncm"]
-    asked = ReproduceRequest(out, [0, 1], names=list(PAPER.tables), data=data, learners=few)
-    (table,), failed = PAPER.reproduce(asked)
-    assert (table.name, failed) == ("Learners · toy", [])
+    (table,) = PAPER.reproduce(runs, [*PAPER.tables], [str(file.path)])
+    assert (table.name, runs.failed) == ("Learners · toy", [])
     for label in (LEARNERS["prototype"].label, LEARNERS["ncm"].label):
         stat = ours(table, label, "gAcc")
         assert len(stat.values) == 2

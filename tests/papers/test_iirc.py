@@ -21,13 +21,12 @@ from embedbench.papers.iirc.paper import (
     IIRCRuns,
     measures,
 )
-from embedbench.papers.paper import PaperData, ReproduceRequest
+from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import PaperTable
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.study import parse_settings
 
-NOTHING = ReproduceRequest(Path(), [0])
 PUBLISHED = facts("iirc")["printed"]["tables"]
 
 
@@ -81,13 +80,13 @@ def test_published_values(table: str, learner: str, values: dict[int, float]) ->
 
 
 def find_data(out: Path, *data: str) -> dict[str, PaperData]:
-    return IIRCRuns.find_data(ReproduceRequest(out, [0], data=data))
+    return IIRCRuns(out, [0]).find_data(data)
 
 
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 4, 4, groups=2).path)
     result = find_data(tmp_path, f"cifar={toy}", toy)
-    runs = IIRCRuns(ReproduceRequest(tmp_path, [0]), result)
+    runs = IIRCRuns(tmp_path, [0], result)
     labels = [(runs.label(name), d.stands_in) for name, d in result.items()]
     assert labels == [("IIRC-CIFAR", False), ("toy for IIRC-CIFAR", True)]
     with pytest.raises(UserError, match="cifar, imagenet-lite, imagenet-full"):
@@ -99,10 +98,10 @@ def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
         **{n: PaperData(tmp_path / "x.h5", n) for n in OFFICIAL},
         "toy": PaperData(tmp_path / "toy.h5"),
     }
-    runs = IIRCRuns(ReproduceRequest(tmp_path, [0], items=["er.lr=1"]), data)
+    runs = IIRCRuns(tmp_path, [0], data, items=["er.lr=1"])
     assert [len(runs.configurations(n)) for n in data] == [10, 5, 5, 5]
     items = ["protocol.configuration=1-2,4", "er.lr=1"]
-    runs = IIRCRuns(ReproduceRequest(tmp_path, [0], items=items), data)
+    runs = IIRCRuns(tmp_path, [0], data, items=items)
     assert runs.configurations("cifar") == [1, 2, 4]
     assert runs.given == parse_settings(["er.lr=1"])
 
@@ -110,8 +109,8 @@ def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
 def test_cells_of_one_stream_stand_side_by_side(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 8, 4, groups=2)
     items = ["protocol.configuration=0-1"]
-    asked = ReproduceRequest(tmp_path, [3, 4], learners=["er", "lucir"], items=items)
-    runs = IIRCRuns(asked, {"toy": PaperData(file.path)})
+    data, few = {"toy": PaperData(file.path)}, ["er", "lucir"]
+    runs = IIRCRuns(tmp_path, [3, 4], data, learners=few, items=items)
 
     def plan(*tables: str) -> list[tuple[str, int]]:
         specs = runs.plan_tables(PAPER.tables[table] for table in tables)
@@ -123,7 +122,7 @@ def test_cells_of_one_stream_stand_side_by_side(tmp_path: Path) -> None:
     assert len(plan("buffer")) == 2 * 2 * len(BUFFERS)
     assert {name for name, _ in plan("buffer")} == {"er"}
     assert {name for name, _ in plan(*PAPER.tables)} == {"er", "lucir", "offline"}
-    runs.asked.learners = ["lucir"]
+    runs.learners = ["lucir"]
     assert plan("buffer") == []
 
 
@@ -161,8 +160,8 @@ def made_runs(name: str, data: PaperData, **changes: Any) -> MadeRuns:
         records = [made_record(c, **changes.get(variant, {})) for c in curves]
         made[name, variant] = [records[:2], records[2:]]
     made[name, "joint"] = [[made_record([0.9])], [made_record([0.8])]]
-    asked = ReproduceRequest(Path(), [0, 1], items=["protocol.configuration=0-1"])
-    return MadeRuns(asked, {name: data}, made=made)
+    items = ["protocol.configuration=0-1"]
+    return MadeRuns(Path(), [0, 1], {name: data}, items=items, made=made)
 
 
 def row(table: PaperTable, label: str) -> Any:
@@ -170,7 +169,7 @@ def row(table: PaperTable, label: str) -> Any:
 
 
 def test_only_what_was_run_is_shown_beside_the_paper() -> None:
-    runs = MadeRuns(NOTHING, {"cifar": PaperData(Path("x.h5"), "cifar")})
+    runs = MadeRuns(Path(), [0], {"cifar": PaperData(Path("x.h5"), "cifar")})
     (table,) = PAPER.tables["5"](runs)
     assert not {"finetune", "joint"} & {*table.columns}
     assert row(table, "21")["A-GEM"].texts() == ("0.02 (0.00)", "–", "")
@@ -188,7 +187,7 @@ def test_measures_are_of_labels_and_of_newest_sessions() -> None:
     assert row(table, "ER")[newest].ours.values == pytest.approx((0.4, 0.4))
     # as the last pw-JS of the made runs: .05, .07 in one configuration, .06, .08 in the other
     assert row(table, "ER")[below].ours.values == pytest.approx((0.06, 0.07))
-    (table,) = measures(MadeRuns(NOTHING, {"toy": PaperData(Path("toy.h5"))}))
+    (table,) = measures(MadeRuns(Path(), [0], {"toy": PaperData(Path("toy.h5"))}))
     assert table.rows == ()
 
 

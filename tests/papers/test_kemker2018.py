@@ -34,7 +34,7 @@ from embedbench.papers.kemker2018.paper import (
     table_s6,
     table_s9,
 )
-from embedbench.papers.paper import PaperData, ReproduceRequest
+from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import PaperTable, table_parts
 from embedbench.scores import record_files
@@ -137,7 +137,7 @@ def _file(path: Path, features: int, classes: int, n: int = 4) -> EmbeddingFile:
 
 
 def find_data(out: Path, *data: str) -> dict[str, PaperData]:
-    return KemkerRuns.find_data(ReproduceRequest(out, [0], data=data))
+    return KemkerRuns(out, [0]).find_data(data)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
         with pytest.raises(UserError, match=says):
             find_data(tmp_path, given)
         return
-    runs = KemkerRuns(ReproduceRequest(tmp_path, [0]), find_data(tmp_path, given))
+    runs = KemkerRuns(tmp_path, [0], find_data(tmp_path, given))
     assert list(runs.data) == ["cub"]
     assert (runs.label("cub"), runs.size("cub")) == ("birds for CUB-200", Size(6, 4, 8))
     assert runs.label("audioset", "cub") == "AudioSet / birds for CUB-200"
 
 
 def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_path: Path) -> None:
-    runs = KemkerRuns(ReproduceRequest(tmp_path, [0]))
+    runs = KemkerRuns(tmp_path, [0])
     text = text_of(table2(runs))
     # heading, head, rows, misprints, notes on GeppNet and PathNet
     assert len(text.splitlines()) == 2 + 45 + 2 + 2
@@ -184,11 +184,11 @@ def test_stand_ins_are_run_labelled_and_saved(
     items = ["mlp.units=8", "offline.mlp.units=8"]
     items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
     out, names, data = tmp_path / "out", ["2", "2mb", "4", "5"], ["cub-stand-in=birds.h5"]
-    asked = ReproduceRequest(out, [0, 1], names=names, data=data, learners=["mlp"], items=items)
-    tables, failed = PAPER.reproduce(asked)
-    assert failed == []
+    runs = KemkerRuns(out, [0, 1], learners=["mlp"], items=items)
+    tables = PAPER.reproduce(runs, names, data)
+    assert runs.failed == []
     assert [t.name for t in tables] == ["2", "2 MB", "4", "5"]
-    assert asked.used == [Path("birds.h5")]
+    assert [data.file for data in runs.data.values()] == [Path("birds.h5")]
     omegas, sizes, minutes, ticks = map(by_labels, tables)
     mine = omegas["permutation", "MLP", "birds for CUB-200"]["Ω_all"]
     assert mine.ours is not None
@@ -217,7 +217,7 @@ def test_stand_ins_are_run_labelled_and_saved(
 def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -> None:
     names = ("mnist", "cub", "audioset")
     data = {n: PaperData(tmp_path / f"{n}.h5", None if n == "cub" else n) for n in names}
-    runs = KemkerRuns(ReproduceRequest(tmp_path, [0]), data)
+    runs = KemkerRuns(tmp_path, [0], data)
 
     def protocols(*tables: str) -> dict[str, int]:
         specs = runs.plan_tables(TABLES[table] for table in tables)
@@ -228,9 +228,9 @@ def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -
     assert protocols("4") == {"permutation": 6, "incremental-class": 5}
     assert protocols("s8") == {"multi-modal": 2 * 6}
     assert protocols("2", "s8") == protocols("3") == {**one, "multi-modal": 2 * 6}
-    runs.asked.learners = ["mlp"]
+    runs.learners = ["mlp"]
     assert protocols("2") == {"permutation": 3, "incremental-class": 3, "multi-modal": 2}
-    runs.asked.learners = []
+    runs.learners = [*runs.every]
     assert protocols("s6") == {"incremental-class": 20}
     del data["mnist"]
     assert protocols("s6", "s1") == {}
@@ -260,18 +260,16 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
 ) -> None:
     monkeypatch.setitem(kemker.CAPACITIES, "mlp", {"units": [3, 5]})
     file = _file(tmp_path / "birds.h5", 6, 4, n=40)
-    asked = ReproduceRequest(
+    runs = KemkerRuns(
         tmp_path,
         [0],
-        names=["s10"],
-        data=[f"cub-stand-in={file.path}"],
         learners=["mlp"],
         engine=Engine("local:2"),  # trials in processes, whose settings and scores must travel
         items=["offline.mlp.units=8", "mlp.stop.epochs=3"],
     )
     with quick_workers():
-        (table,), failed = PAPER.reproduce(asked)
-    assert failed == []
+        (table,) = PAPER.reproduce(runs, ["s10"], [f"cub-stand-in={file.path}"])
+    assert runs.failed == []
     (log,) = (json.loads(p.read_text()) for p in (tmp_path / "runs" / "tuning").iterdir())
     assert [t["settings"] for t in log["tried"]] == [{"units": "3"}, {"units": "5"}]
     chosen = ("MLP", "birds for CUB-200", f"units {log['chosen']['units']}")
@@ -283,7 +281,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
 
 def test_table_s9_counts_the_features_that_are_not_redundant(tmp_path: Path) -> None:
     file = _file(tmp_path / "digits.h5", 6, 4, n=40)
-    runs = KemkerRuns(ReproduceRequest(tmp_path, [0]), {"mnist": PaperData(file.path, "mnist")})
+    runs = KemkerRuns(tmp_path, [0], {"mnist": PaperData(file.path, "mnist")})
     kept, share = (value.ours for value in by_labels(table_s9(runs))["MNIST",].values())
     assert share.mean == pytest.approx(100 * kept.mean / 6)  # type: ignore[union-attr]
 
@@ -296,15 +294,14 @@ def test_rows_of_mnist_are_those_of_its_runs(
     asked: list[Any] = []
     monkeypatch.setattr(KemkerRuns, "records", lambda _, specs: asked.append(specs) or [])
     for table in (table_s6, figure_s1):
-        table(KemkerRuns(ReproduceRequest(tmp_path, [0]), data))
+        table(KemkerRuns(tmp_path, [0], data))
     assert len(asked) == read
 
 
 def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:
     file = _file(tmp_path / "digits.h5", 6, 4, n=40)
     items = ["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"]
-    asked = ReproduceRequest(tmp_path, [0], items=items)
-    runs = KemkerRuns(asked, {"mnist": PaperData(file.path, "mnist")})
+    runs = KemkerRuns(tmp_path, [0], {"mnist": PaperData(file.path, "mnist")}, items=items)
     runs.run([c for choice in CHOICES for c in runs.s1_specs(choice)])
     assert runs.failed == []
     table = figure_s1(runs)

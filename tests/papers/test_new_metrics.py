@@ -25,7 +25,6 @@ from embedbench.papers.new_metrics.paper import (
     near_highest,
     random_table,
 )
-from embedbench.papers.paper import PaperData, ReproduceRequest
 from embedbench.papers.paper_folders import facts
 from embedbench.streams.stream import StreamSpec
 
@@ -123,9 +122,9 @@ def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 10)
     items = ["er.units=8", "er.memory.total=30", "gdumb.units=8", "gdumb.stop.epochs=1"]
-    asked = ReproduceRequest(tmp_path / "out", [0, 1], data=[str(file.path)], items=items)
-    tables, failed = PAPER.reproduce(asked)
-    assert failed == []
+    runs = MetricRuns(tmp_path / "out", [0, 1], items=items)
+    tables = PAPER.reproduce(runs, data=[str(file.path)])
+    assert runs.failed == []
     assert [t.name for t in tables] == ["1", "2", "Figure 2", "Figure 3", "Figure 4"]
     rows = by_labels(tables[3]) | by_labels(tables[4])
     assert len(rows) == 2 * 2 * 2 * len(LEARNERS)
@@ -142,7 +141,6 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
             )
         half = values(*start, "AA", "at K/2") / 2
         np.testing.assert_allclose(values(*start, "RAA", "at K/2"), half)
-    runs = MetricRuns(asked, {"toy": PaperData(file.path)})
     assert runs.sessions("toy") == [8, 12]
     assert runs.memory("toy") == 12  # a tenth of 24 · 5
     totals = {}
@@ -153,6 +151,6 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
         half = [100 * r.curves["aa"][5] for r in records]  # type: ignore[index]
         np.testing.assert_allclose(values("12", learner, "AA", "at K/2"), half)
     assert totals == {"er": 30, "gdumb": 12, "finetune": 0}
-    runs.asked.items = ["protocol.sessions=5"]
+    runs.items = ["protocol.sessions=5"]
     assert runs.sessions("toy") == [5]
     assert asdict(runs.specs("toy", 5, "finetune")[0].protocol.settings)["sessions"] == 5

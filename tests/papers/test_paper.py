@@ -14,7 +14,6 @@ from embedbench.files.integrity_checks import damaged_rows
 from embedbench.papers.paper import (
     PaperData,
     PaperRuns,
-    ReproduceRequest,
     Variant,
     find_files,
     select_names,
@@ -89,9 +88,7 @@ def test_files_go_by_their_stem(tmp_path: Path) -> None:
 
 def test_the_shipped_emoji_stand_in_where_no_file_is_given(tmp_path: Path) -> None:
     for name in ALIASES:
-        runs = paper(name).runs
-        asked = ReproduceRequest(tmp_path, [0])
-        ((key, data),) = runs.find_data(asked).items()
+        ((key, data),) = paper(name).runs(tmp_path, [0]).find_data([]).items()
         assert (key, data.file.name) == (
             "cub" if name == "kemker2018" else "emoji-vit",
             "emoji-vit.h5",
@@ -111,7 +108,7 @@ def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Pa
         every: ClassVar = {"er": er, "gdumb": gdumb}
 
     items = ["er.lr=0.5", "er.memory.total=9", "stop.epochs=2"]
-    runs = Runs(ReproduceRequest(tmp_path, [3, 4], items=items))
+    runs = Runs(tmp_path, [3, 4], items=items)
     given: dict[str, Any] = {"er": {"lr": 0.1, "batch_size": 7}}
     cells = runs.plan(er, "incremental-class", data, given)
     assert [c.seed for c in cells] == [3, 4]
@@ -120,7 +117,7 @@ def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Pa
     (other, _) = runs.plan(gdumb, "incremental-class", data)
     assert asdict(other.learner.settings)["stop"]["epochs"] == 2
     assert runs.sessions_asked("incremental-class") == 0
-    runs.asked.items = ["stop.epocs=2", "sop.epochs=2"]
+    runs.items = ["stop.epocs=2", "sop.epochs=2"]
     with pytest.raises(UserError, match="unknown setting"):
         runs.plan(er, "incremental-class", data)
 

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from embedbench.files.write_file import write_file
 from embedbench.papers import paper_folders
 from embedbench.papers.class_orderings.paper import OrderingRuns
 from embedbench.papers.kemker2018.paper import CAPACITIES, PRINTED, KemkerRuns
-from embedbench.papers.paper import PaperData, ReproduceRequest
+from embedbench.papers.paper import PaperData
 from embedbench.papers.reproduction_plan import make_plan, plan_text
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.fscil import LISTS, read_list
@@ -48,10 +47,11 @@ def embedbench_words(name: str) -> list[list[str]]:
 def cells_of(name: str, data: Sequence[str], out: Path, seeds: Sequence[int], *items: str) -> int:
     """How many runs the paper itself plans for its usual tables."""
     paper = paper_folders.paper(name)
-    asked = ReproduceRequest(out, seeds, data=data, items=items, learners=list(paper.runs.every))
-    asked.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    runs = paper.runs(out, seeds, items=items)
+    runs.data = runs.find_data(data)
     tables = (make for name, make in paper.tables.items() if name not in paper.unplanned)
-    return len(paper.runs(asked, paper.runs.find_data(asked)).plan_tables(tables))
+    return len(runs.plan_tables(tables))
 
 
 @pytest.fixture
@@ -138,8 +138,8 @@ def test_hours_and_bytes_follow_the_formulas() -> None:
 
 def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> None:
     """Published orders, in the file's own numbering, and its superclasses; no other file passes."""
-    asked = ReproduceRequest(out=tmp_path / "m", seeds=[0], data=[f"cifar100={images}"])
-    runs = OrderingRuns(asked, OrderingRuns.find_data(asked))
+    runs = OrderingRuns(tmp_path / "m", [0])
+    runs.data = runs.find_data([f"cifar100={images}"])
     assert runs.data == {"cifar100": PaperData(images, "cifar100")}
     order, coarse = (
         json.loads(Path(runs.orders["cifar100", kind]).read_text("utf-8"))["order"]
@@ -152,15 +152,16 @@ def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> No
     assert cell.learner.settings.trunk == "resnet32"
     other = blob_file(tmp_path / "other.h5", 100, 2)
     with pytest.raises(UserError, match=r"100 classes.*see --plan"):
-        OrderingRuns.find_data(replace(asked, data=[f"cifar100={other.path}"]))
+        runs.find_data([f"cifar100={other.path}"])
     with pytest.raises(UserError, match="no class hierarchy"):
         make_order(other, "coarse")
 
 
 def test_images_get_the_settings_of_the_papers_networks(images: Path, tmp_path: Path) -> None:
     def runs_of(name: str, *data: str) -> Any:
-        asked, kind = ReproduceRequest(tmp_path, [0], data=data), paper_folders.paper(name).runs
-        return kind(asked, kind.find_data(asked))
+        runs = paper_folders.paper(name).runs(tmp_path, [0])
+        runs.data = runs.find_data(data)
+        return runs
 
     runs = runs_of("michel2023", str(images))
     (er,), (finetune,) = (runs.specs("images", 10, n) for n in ("er", "finetune"))

@@ -37,10 +37,9 @@ class OrderingRuns(paper.PaperRuns):
 
     every, official, replaces = LEARNERS, {OFFICIAL: DATA}, OFFICIAL
 
-    @classmethod
-    def find_data(cls, asked: paper.ReproduceRequest) -> dict[str, paper.PaperData]:
+    def find_data(self, given: Sequence[str]) -> dict[str, paper.PaperData]:
         """The requested files: "cifar100=FILE" for the paper's images, or FILE for a stand-in."""
-        files = super().find_data(asked)
+        files = super().find_data(given)
         for data in files.values():
             if data.official and (not data.holds_images or cifar100_labels(data.opened) is None):
                 raise UserError(
@@ -62,8 +61,8 @@ class OrderingRuns(paper.PaperRuns):
         sessions. A file without a class hierarchy has no coarse order. CIFAR-100's orders are the
         published ones.
         """
-        self.asked.notify("ordering the classes; orders that are there are kept")
-        directory, result = self.asked.out / "orders", {}
+        self.notify("ordering the classes; orders that are there are kept")
+        directory, result = self.out / "orders", {}
         directory.mkdir(parents=True, exist_ok=True)
         for (name, data), kind in itertools.product(self.data.items(), ORDERS):
             content = data.opened.digests["content"][:8]
@@ -79,7 +78,7 @@ class OrderingRuns(paper.PaperRuns):
                 except UserError as e:
                     if kind != "coarse":
                         raise
-                    self.asked.notify(f"no coarse order: {e}")
+                    self.notify(f"no coarse order: {e}")
                     continue
                 make_class_order.write_order(order, made)
             result[name, kind] = kind if kind == "random" else str(made)

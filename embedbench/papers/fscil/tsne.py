@@ -55,7 +55,7 @@ def tsne(runs: FSCILRuns, name: str) -> PaperTable:
     if chosen := [*enough[0][:N_BASE], *enough[1][:N_NOVEL]]:
         classes = runs.data[name].opened.classes
         rows = {classes[c]: np.flatnonzero(y == c)[:MOST] for c in chosen}
-        path = runs.asked.out / f"tsne-{name}.svg"
+        path = runs.out / f"tsne-{name}.svg"
         write(path, draw_panels(by_kind, rows, len(enough[0][:N_BASE]), spec.seed))
         table.notes += (f"the picture is {path.name}",)
     return table

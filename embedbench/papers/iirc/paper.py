@@ -116,7 +116,7 @@ def _scores(runs: IIRCRuns, name: str) -> PaperTable:
     table.notes += (
         f"in brackets the paper's standard deviation over {published['configurations']} task "
         f"configurations; ± is our 95 % interval over {len(runs.configurations(name))} of them, "
-        f"of each the mean over its seeds ({', '.join(map(str, runs.asked.seeds))})",
+        f"of each the mean over its seeds ({', '.join(map(str, runs.seeds))})",
     )
     return table
 

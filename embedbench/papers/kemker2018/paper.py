@@ -1,7 +1,7 @@
 """`embedbench reproduce kemker2018`: the tables of Kemker et al. (2018) with ours beside them."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,10 +62,9 @@ class KemkerRuns(paper.PaperRuns):
 
     every, official, default = LEARNERS, NAMES, f"cub{paper.STAND_IN}="
 
-    @classmethod
-    def find_data(cls, asked: paper.ReproduceRequest) -> dict[str, paper.PaperData]:
+    def find_data(self, given: Sequence[str]) -> dict[str, paper.PaperData]:
         """The given data sets ("mnist=mnist.h5", "cub-stand-in=birds.h5", …)."""
-        result = super().find_data(asked)
+        result = super().find_data(given)
         for name, data in result.items():
             if name not in NAMES:
                 raise UserError(
@@ -108,7 +107,7 @@ class KemkerRuns(paper.PaperRuns):
 
     def inc_specs(self, learner: str, x: int) -> list[RunSpec]:
         """Table S6, Inc-x: all digits except x, then x."""
-        path = self.asked.out / "orders" / f"inc-{x}.txt"
+        path = self.out / "orders" / f"inc-{x}.txt"
         path.parent.mkdir(exist_ok=True)
         if not path.is_file():
             write_safely(path, "".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
@@ -146,7 +145,7 @@ class KemkerRuns(paper.PaperRuns):
             return {}
         (spec, *_) = self.specs("permutation", (name,), learner, protocol={"validation": "train"})
         grid = {key: [str(v) for v in values] for key, values in CAPACITIES[learner].items()}
-        how: Any = {"engine": self.asked.engine, "threads": self.asked.threads}
+        how: Any = {"engine": self.engine, "threads": self.threads}
         result = tune(spec, grid, self.runs_dir, sessions=1, streams=self.streams, **how)
         chosen: dict[str, str] = result["chosen"]
         return chosen
@@ -316,10 +315,10 @@ def _drifting_accuracy(file: Path, share: float, runs: KemkerRuns) -> Stat:
 
     values = []
     given = sort_settings(runs.given, ["fel"]).learners.get("fel", {})
-    for seed in runs.asked.seeds:
+    for seed in runs.seeds:
         learner: Any = make(learner_class("fel"), {**FACTS["s7"], **given}, name="fel")
         predictions, _ = run_stream(
-            drifting(file, share, seed), learner, Seeds.of(seed), runs.asked.device
+            drifting(file, share, seed), learner, Seeds.of(seed), runs.device
         )
         values.append(100 * float(score_matrices(predictions)["accuracy"].R[-1, -1]))
     return Stat.of(values)
@@ -468,7 +467,7 @@ TABLES = {
 
 def printed_tables() -> list[PaperTable]:
     """Every table as printed: made without data."""
-    runs = KemkerRuns(paper.ReproduceRequest(Path(), []))
+    runs = KemkerRuns(Path(), [])
     return [make_table(runs) for name, make_table in TABLES.items() if name != "s1"]
 
 
