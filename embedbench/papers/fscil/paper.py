@@ -18,9 +18,8 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
-from embedbench.papers import paper_table
 from embedbench.papers.paper import Paper, make_stats, per_file
-from embedbench.papers.paper_table import DRAWN, EXACT, FIXED, PaperTable, Value
+from embedbench.papers.paper_table import DRAWN, EXACT, FIXED, PaperTable, read_misprint
 from embedbench.scores import few_shot_scores
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
@@ -82,9 +81,9 @@ def row_name(row: Row) -> str:
 
 
 def read_misprints(number: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """What a `Value` says of the errors in a printed table, by row and cell."""
+    """What a `Value` says of the errors in a printed table, by row and column."""
     wrong = (m for m in FACTS["printed"]["misprints"] if m["table"] == number)
-    return {(m["row"], m["cell"]): paper_table.read_misprint(m) for m in wrong}
+    return {(m["row"], COLUMNS.get(m["cell"], m["cell"])): read_misprint(m) for m in wrong}
 
 
 # --- what follows from printed cells ---
@@ -160,36 +159,25 @@ def table(number: str) -> PaperTable:
     first = 0 if number == "6" else CELLS[lists[0]] if lists else 0
     width = max((len(r[k]) for r in rows for k in lists if k in r), default=0)
     columns = [k for k in COLUMNS if any(k in r for r in rows)]
-    heads = (*(HEADS[k] for k in keys), *(str(first + i) for i in range(width)))
+    places = [str(first + i) for i in range(width)]
+    heads = (*(HEADS[k] for k in keys), *places)
     named = len(LOSSES) if "fr" in keys else 1
     shown = tuple(COLUMNS[k] for k in columns)
     result = PaperTable(number, TITLES[number]["title"], heads, shown, named=named, unit="%")
     for row in rows:
         cells = [c for k in lists for c in row.get(k, [])]
-        cells += [None] * (width - len(cells))
-        name, computed = row_name(row), follows(number, row)
-        labels = [_text(row, k) for k in keys]
-        labels += [
-            _cell(c) + (" *" if (name, str(first + i)) in wrong else "")
-            for i, c in enumerate(cells)
-        ]
-        values = {}
-        for k in columns:
-            stat = Stat.of([computed[k]]) if k in computed and k in row else None
-            more = wrong.get((name, k), {})
-            values[COLUMNS[k]] = Value(row.get(k), stat, 2, made=EXACT, **more)
-        result.add(labels, values)
-    of_cells = [(name, cell) for name, cell in wrong if cell.isdigit()]
-    remarks = (f"* {name}, {cell}: {wrong[name, cell]['remark']}" for name, cell in of_cells)
+        of_row = {column: more for (name, column), more in wrong.items() if name == row_name(row)}
+        marks = [" *" if place in of_row else "" for place in places]
+        texts = [f"{cell}{mark}" for cell, mark in zip(cells, marks, strict=False)]
+        labels = (*(_text(row, k) for k in keys), *texts, *[""] * (width - len(texts)))
+        result.misprints |= {(*labels, column): more for column, more in of_row.items()}
+        computed = follows(number, row)
+        ours = [computed.get(k) if k in row else None for k in columns]
+        result.add_numbers(labels, ours, [row.get(k) for k in columns], 2, made=EXACT)
+    of_cells = ((*place, more["remark"]) for place, more in wrong.items() if place[1].isdigit())
+    remarks = (f"* {name}, {cell}: {remark}" for name, cell, remark in of_cells)
     result.notes = (*_notes(number), *remarks)
     return result
-
-
-def _cell(value: float | None) -> str:
-    """A value with the printed decimals: usually one; a few cells have none or two."""
-    if value is None or isinstance(value, int):
-        return "" if value is None else str(value)
-    return f"{value:.1f}" if value == round(value, 1) else str(value)
 
 
 def _text(row: Row, key: str) -> str:
@@ -296,17 +284,15 @@ def _beside(number: str, records: Callable[[str], Sequence[RunRecord]]) -> Paper
     title = f"{TITLES[number]['title'].removesuffix(', percent')}: runs, percent"
     heads, columns = (HEADS["layer" if number == "6" else "method"],), [COLUMNS[k] for k in keys]
     result = PaperTable(f"{number}, runs", title, heads, tuple(columns), unit="%")
-    wrong = read_misprints(number)
+    wrong = read_misprints(number).items()
+    result.misprints = {(NAMES.get(row, row), column): more for (row, column), more in wrong}
     for row in printed_rows(number):
         method = row_name(row)
         variant = OURS.get(method, "")
-        label = NAMES.get(method, method)
         how = FIXED if variant == "prototype" else DRAWN
-        result.misprints |= {
-            (label, COLUMNS[k]): wrong[method, k] for k in keys if (method, k) in wrong
-        }
         ours = _stats(records(variant) if variant else (), columns)
-        result.add_numbers([label], ours, [row.get(k) for k in keys], 2, made=how)
+        printed = [row.get(k) for k in keys]
+        result.add_numbers([NAMES.get(method, method)], ours, printed, 2, made=how)
     result.notes += (
         "our rows: the learners that we have, on embeddings; the paper's networks were trained on "
         "the base session",

@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
 
-from embedbench.array_types import Float32s, Floats
+from embedbench.array_types import Floats
 from embedbench.config.run_seeds import parse_seeds
-from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
 from embedbench.papers import paper
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
@@ -180,13 +181,6 @@ def buffers(runs: IIRCRuns, name: str) -> PaperTable:
 # of IIRC-ImageNet in Table 1, and of its bird in Table 3, need ImageNet's lists and are left open.
 
 
-class LabelList(EmbeddingFile):
-    """A file of labels alone; every feature is 0."""
-
-    def read(self, layers: Any = (), embedding: str = FINAL) -> Float32s:
-        return np.zeros(self.shape, dtype=np.float32)
-
-
 def count_table(number: str) -> PaperTable:
     """Return printed Table 1, 2 or 3 with our counts beside it; a row without counts has none."""
     table = PaperTable.of_facts(FACTS, f"counts-{number}")
@@ -221,10 +215,10 @@ def _stream() -> Stream:
     split = np.repeat([TRAIN, TEST], [TRAINED * len(leaves), TESTED * len(leaves)])
     ids = np.arange(len(labels)).astype(np.str_)
     samples = Samples(ids, labels, split, tuple(leaves), np.full(len(leaves), -1))
-    digests = {"samples": samples.digest(), "recipe": "", "content": ""}
-    kind, dtype, shape = "embedding", np.dtype(np.float32), (len(labels), 1)
-    file = LabelList(Path("labels"), samples, {}, digests, kind, shape, dtype, {})
-    return IIRC(hierarchy="iirc-cifar", configuration=0).build([file], seed=0)
+    nothing = np.zeros((len(labels), 1), dtype=np.float32)
+    with TemporaryDirectory() as directory:
+        file = write_file(Path(directory, "labels.h5"), samples, nothing, {})
+        return IIRC(hierarchy="iirc-cifar", configuration=0).build([file], seed=0)
 
 
 def _samples() -> Counts:

@@ -418,26 +418,22 @@ def megabytes(
     units: int = 400,
     side: int = 23,
     fel_units: int = 2000,
-    outputs: int | None = None,
 ) -> float:
     """The size of a learner in MB (10⁶ bytes) as Table 2 counts it.
 
     **Source**: Kemker et al. (2018), Table 2; the formulas are derived from its printed values.
     EWC counts one extra vector, though the method keeps two (θ* and F). GeppNets store all training
-    samples with their labels. PathNet has the ten heads that its printed sizes imply.
+    samples with their labels; their printed CUB-200 sizes are those of ten outputs in place of 200.
+    PathNet has the ten heads that its printed sizes imply.
 
     Parameters
     ----------
     units, side, fel_units : int
         Hidden units a layer, side of the map, units of the expansion layer.
-    outputs : int or None
-        Outputs of the readout; None: the number of classes. 10 gives the printed CUB-200 sizes of
-        the GeppNets.
     """
     d, c, h = size.features, size.classes, units
     mlp = d * h + h + h * h + h + h * c + c
-    out = c if outputs is None else outputs
-    geppnet = side**2 * (d + out) + out + size.train * (d + 1)
+    geppnet = side**2 * (d + c) + c + size.train * (d + 1)
     count = {
         "mlp": mlp,
         "ewc": 2 * mlp,
