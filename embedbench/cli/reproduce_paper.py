@@ -61,7 +61,10 @@ def reproduce(
 ) -> None:
     """Run a paper's experiments again; print its numbers beside ours."""
     if plan:
-        _show_plan(paper, seeds, form == "json")
+        from embedbench.papers.reproduction_plan import make_plan, plan_text
+
+        given = make_plan(paper, seeds, len(parse_seeds(seeds)))
+        show(given, plan_text(given), form == "json")
         return
     if claims or results:
         if any((tables, data, learner, settings)):
@@ -105,13 +108,6 @@ def _present(results: Results, path: Path, form: str) -> None:
         note(f"failed: {sentence}")
     if results.failed:
         raise typer.Exit(1)
-
-
-def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
-    from embedbench.papers.reproduction_plan import make_plan, plan_text
-
-    plan = make_plan(paper, seeds, len(parse_seeds(seeds)))
-    show(plan, plan_text(plan), as_json)
 
 
 def _write_page(

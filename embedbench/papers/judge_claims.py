@@ -178,12 +178,9 @@ def _agree(a: Cell, b: Cell, where: Mapping[str, Names], free: Mapping[str, Name
     """Whether two cells agree in the labels that are not free, and in what stars stand for."""
     for head, text in a.labels.items():
         other = b.labels.get(head, text)
-        if head in free:
-            stars = _star(text, where.get(head)), _star(other, free[head])
-            same = None in stars or stars[0] == stars[1]
-        else:
-            same = other == text
-        if not same:
+        stars = head in free and (_star(text, where.get(head)), _star(other, free[head]))
+        one, two = stars or (text, other)
+        if None not in (one, two) and one != two:
             return False
     return True
 

@@ -62,14 +62,13 @@ def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
     With a unit other than "" (fractions) and "%" (points) `WIDEST` is a share of the value.
     """
     printed = None if value.remark and value.reads is None else value.corrected
-    if printed is None or value.ours is None or value.stands_in or value.made != DRAWN:
+    ours = None if value.stands_in or value.made != DRAWN else value.ours
+    if printed is None or ours is None or len(ours.values) < RUNS or math.isnan(ours.mean):
         return None
-    if len(value.ours.values) < RUNS or math.isnan(value.ours.mean):
-        return None
-    half = value.ours.prediction_half(behind)
+    half = ours.prediction_half(behind)
     if half > WIDEST * {"": 1.0, "%": 100.0}.get(unit, abs(printed)):
         return None
-    return bool(abs(value.ours.mean - printed) <= half + 0.5 * 10**-value.decimals)
+    return bool(abs(ours.mean - printed) <= half + 0.5 * 10**-value.decimals)
 
 
 def compare(

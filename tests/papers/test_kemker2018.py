@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from commands import quick_workers
 from paper_tables import by_labels
+from reproduce_files import blob_file
 
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
-from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_metadata import Samples
-from embedbench.files.write_file import write_file
 from embedbench.papers.kemker2018 import paper as kemker
 from embedbench.papers.kemker2018.paper import (
     CHOICES,
@@ -125,17 +123,6 @@ def test_the_rules_of_table_5_give_the_papers_ticks_from_its_numbers() -> None:
         assert tick == row["yes"], (learner, question)
 
 
-def _file(path: Path, features: int, classes: int, n: int = 4) -> EmbeddingFile:
-    """A file with n samples a class, half of them test."""
-    labels = np.repeat(np.arange(classes), n)
-    split = np.tile([0, 2], len(labels) // 2).astype(np.uint8)
-    ids = np.array([f"{i:06d}" for i in range(len(labels))])
-    names = tuple(f"c{i}" for i in range(classes))
-    samples = Samples(ids, labels, split, names, np.full(classes, -1))
-    x = np.random.default_rng(0).normal(size=(len(labels), features)).astype(np.float32)
-    return write_file(path, samples, x, {})
-
-
 def find_data(out: Path, *data: str) -> dict[str, PaperData]:
     return KemkerRuns(out, [0]).find_data(data)
 
@@ -153,7 +140,7 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
     given: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    _file(Path("birds.h5"), 6, 4)
+    blob_file(Path("birds.h5"), 4, 4)
     if says:
         with pytest.raises(UserError, match=says):
             find_data(tmp_path, given)
@@ -180,7 +167,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    _file(Path("birds.h5"), 6, 4, n=12)
+    blob_file(Path("birds.h5"), 4, 12)
     items = ["mlp.units=8", "offline.mlp.units=8"]
     items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
     out, names, data = tmp_path / "out", ["2", "2mb", "4", "5"], ["cub-stand-in=birds.h5"]
@@ -240,7 +227,7 @@ def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -
 def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     share: float, tmp_path: Path
 ) -> None:
-    file = _file(tmp_path / "ten.h5", 5, 10, n=24)  # 120 training samples
+    file = blob_file(tmp_path / "ten.h5", 10, 24)  # 120 training samples
     stream = drifting(file.path, share, 1)
     y = np.concatenate([s.y for s in stream.sessions])
     late = round(share * 120)
@@ -259,7 +246,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(kemker.CAPACITIES, "mlp", {"units": [3, 5]})
-    file = _file(tmp_path / "birds.h5", 6, 4, n=40)
+    file = blob_file(tmp_path / "birds.h5", 4, 40)
     runs = KemkerRuns(
         tmp_path,
         [0],
@@ -280,7 +267,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
 
 
 def test_table_s9_counts_the_features_that_are_not_redundant(tmp_path: Path) -> None:
-    file = _file(tmp_path / "digits.h5", 6, 4, n=40)
+    file = blob_file(tmp_path / "digits.h5", 4, 40)
     runs = KemkerRuns(tmp_path, [0], {"mnist": PaperData(file.path, "mnist")})
     kept, share = (value.ours for value in by_labels(table_s9(runs))["MNIST",].values())
     assert share.mean == pytest.approx(100 * kept.mean / 6)  # type: ignore[union-attr]
@@ -299,7 +286,7 @@ def test_rows_of_mnist_are_those_of_its_runs(
 
 
 def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:
-    file = _file(tmp_path / "digits.h5", 6, 4, n=40)
+    file = blob_file(tmp_path / "digits.h5", 4, 40)
     items = ["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"]
     runs = KemkerRuns(tmp_path, [0], {"mnist": PaperData(file.path, "mnist")}, items=items)
     runs.run([c for choice in CHOICES for c in runs.s1_specs(choice)])

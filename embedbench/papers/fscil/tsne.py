@@ -13,7 +13,6 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from embedbench.array_types import Float32s, Ints
-from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers.paper import per_file
 from embedbench.papers.paper_table import PaperTable
@@ -40,12 +39,8 @@ def tsne(runs: FSCILRuns, name: str) -> PaperTable:
         table.notes += (NO_LAYERS,)
         return table
     spec = runs.specs(name, "fr")[0]
-    try:
-        stream = runs.streams.stream(spec)
-        by_kind, y = features(spec, stream, layers)
-    except UserError as e:
-        runs.failed.append(f"{spec.learner} for {table.name}: {e}")
-        return table
+    stream = runs.streams.stream(spec)
+    by_kind, y = features(spec, stream, layers)
     base, *others = (s.classes for s in stream.sessions)
     novel = np.concatenate(others)
     for kind, x in by_kind.items():

@@ -213,13 +213,9 @@ def table3(runs: KemkerRuns) -> PaperTable:
     where = THREE if all_real else f"here: {', '.join(map(runs.label, runs.data))}"
     table.printed = {where: THREE}
     for learner, variant in LEARNERS.items():
-        values = {}
-        for protocol in PROTOCOLS:
-            stat, real = means.get((learner, protocol), (None, False))
-            number = printed.get((learner, protocol))
-            wrong = table.misprints.get((variant.label, THREE, protocol), {})
-            values[protocol] = Value(number, stat, 3, stands_in=not real, **wrong)
-        table.add((variant.label, where), values)
+        keys = [(learner, protocol) for protocol in PROTOCOLS]
+        ours = (means.get(key, (None, False))[0] for key in keys)
+        table.add_numbers((variant.label, where), ours, map(printed.get, keys))
     if not all_real:
         table.notes += ("the means are over other data than the paper's: no difference",)
     return table
