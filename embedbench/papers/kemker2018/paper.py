@@ -208,28 +208,27 @@ def table3(runs: KemkerRuns) -> PaperTable:
     """Table 3: mean Ω_all over the data sets; over those that are available, if not all are."""
     table = _table("3")
     printed = {(r["learner"], r["protocol"]): r["omega_all"] for r in PRINTED["3"]}
-    means = {key: _mean_omega(runs, *key) for key in printed}
-    all_real = all(real for stat, real in means.values() if stat)
-    where = THREE if all_real else f"here: {', '.join(map(runs.label, runs.data))}"
+    all_real = len(runs.data) == len(NAMES) and not runs.stands_in(NAMES)
+    where = THREE
+    if runs.data and not all_real:
+        where = f"here: {', '.join(map(runs.label, runs.data))}"
+        table.notes += ("the means are over other data than the paper's: no difference",)
     table.printed = {where: THREE}
     for learner, variant in LEARNERS.items():
         keys = [(learner, protocol) for protocol in PROTOCOLS]
-        ours = (means.get(key, (None, False))[0] for key in keys)
+        ours = (_mean_omega(runs, *key) if key in printed else None for key in keys)
         table.add_numbers((variant.label, where), ours, map(printed.get, keys))
-    if not all_real:
-        table.notes += ("the means are over other data than the paper's: no difference",)
     return table
 
 
-def _mean_omega(runs: KemkerRuns, learner: str, protocol: str) -> tuple[Stat | None, bool]:
-    """Mean Ω_all over the available data sets, and whether they are all of the paper's."""
+def _mean_omega(runs: KemkerRuns, learner: str, protocol: str) -> Stat | None:
+    """Mean Ω_all over the available data sets."""
     names = ("cub", "audioset") if protocol == "multi-modal" else tuple(NAMES)
     each = [runs.of(protocol, runs.modalities(name, protocol), learner) for name in names]
     known = [make_stats(records, read_omegas)[-1].values for records in each if records]
     if not known or len(known) < sum(name in runs.data for name in names):
-        return None, False
-    real = len(known) == len(names) and not runs.stands_in(names)
-    return Stat.of(float(np.mean(v)) for v in zip(*known, strict=False)), real
+        return None
+    return Stat.of(float(np.mean(v)) for v in zip(*known, strict=False))
 
 
 def table4(runs: KemkerRuns) -> PaperTable:
