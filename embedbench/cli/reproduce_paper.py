@@ -120,11 +120,6 @@ def _write_page(
 
     every = paper == ALL and claims
     stored = out or Path("reproduce", "" if every else paper_folders.facts(paper)["stem"])
-    if not results and not stored.is_dir():
-        raise UserError(
-            f"expected results of embedbench reproduce in {stored}, which is not there; run it "
-            "first, or give --results"
-        )
     if claims:
         papers = list(load_commands()) if every else [paper_folders.facts(paper)["name"]]
         text, answers = judge_claims.make_claims_page(results or [stored], papers)

@@ -136,9 +136,12 @@ def read_results(paths: Sequence[Path], paper: str) -> dict[str, Results]:
     """The results of a paper in files and directories (`*.json`), by name, ordered by name."""
     by_name: dict[str, Results] = {}
     for given in paths:
-        files = sorted(given.glob("*.json")) if given.is_dir() else [given]
+        files = [given] if given.is_file() else sorted(given.glob("*.json"))
         if not 0 < len(files) <= MOST:
-            raise UserError(f"{given} must hold 1 to {MOST} files *.json, has {len(files)}")
+            raise UserError(
+                f"{given} must hold 1 to {MOST} files *.json, has {len(files)}; embedbench "
+                "reproduce writes them, and --results says where they are"
+            )
         for path in files:
             results = Results.read(path)
             if results.paper == paper and by_name.setdefault(path.stem, results) is not results:
