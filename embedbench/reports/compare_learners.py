@@ -33,8 +33,8 @@ from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import user_cache
 
 from .headings_and_units import difference_text
-from .long_table import labels
 from .result_rows import LATER, Group, Row, run_value, searches, stream_title
+from .run_rows import labels
 
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 SHARE = "share"  # of what is kept in the cache

@@ -23,7 +23,7 @@ from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
 
-from .long_table import LongTable, matching, need_pandas
+from .run_rows import matching
 
 if TYPE_CHECKING:
     import pandas
@@ -190,20 +190,13 @@ class Runs(Sequence[Run]):
         UserError
             pandas is not installed.
         """
-        return need_pandas().DataFrame.from_records(self.rows())
-
-    def table(self, *names: str) -> LongTable:
-        """All values as one long table, a row each.
-
-        `names` are metrics, costs such as "bytes.total", curves such as "pooled", or "R", for which
-        whole records are read; none: all metrics and costs.
-
-        Raises
-        ------
-        UserError
-            No run has a value of such a name.
-        """
-        return LongTable.of(self.rows(), names, lambda i: self[i].record)
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UserError(
+                "to_pandas needs pandas; pip install 'embedbench-cl[pandas]'; rows() needs nothing"
+            ) from None
+        return pd.DataFrame.from_records(self.rows())
 
 
 def load_runs(

@@ -31,8 +31,8 @@ from embedbench.text.table_export import flatten
 
 from .compare_learners import judge
 from .load_results import align_records
-from .long_table import differences, labels
 from .result_rows import LABELS, LEFT_OUT, Group, Row, candidates, has_labels, split_tables
+from .run_rows import differences, labels
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"

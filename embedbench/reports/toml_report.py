@@ -29,8 +29,8 @@ from . import compare_learners
 from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_cost, stat_text
 from .load_results import Run
-from .long_table import LongTable, RowOfRun, columns_of, matching, read_csv
 from .result_rows import LEFT_OUT, Row, run_value
+from .run_rows import RowOfRun, matching, read_csv, settings_apart, streams, value_names
 from .tables_from_runs import collect
 
 SCHEMA = "embedbench-tables/1.0"
@@ -55,7 +55,7 @@ class Selection(JsonRecord):
 
 
 KEYS = [f.name for f in fields(Selection)]
-COLUMNS = [f.name for f in fields(LongTable)]
+NAMES = ("learner", "settings", "stream", "seed")  # of rows
 
 
 def read_selections(path: Path) -> list[Selection]:
@@ -64,7 +64,7 @@ def read_selections(path: Path) -> list[Selection]:
     several = given if isinstance(given, list) else [given] if given else []
     if not several:
         raise UserError(f"{path} must have a table [report] that says what to show; or name RUNS")
-    allowed = {"over": get_args(Over), "columns": ("metric", "stream"), "rows": COLUMNS}
+    allowed = {"over": get_args(Over), "columns": ("metric", "stream"), "rows": NAMES}
     result = []
     for i, table in enumerate(several):
         at = f"{path}: report" + f" {i + 1}" * (len(several) > 1)
@@ -130,10 +130,17 @@ def _table(selection: Selection, runs_of: Callable[[str], list[SelectedRun]]) ->
     used = [r for r in kept if not {*str(r.names.get("flags", "")).split()} & {*LEFT_OUT}]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
-    metrics = dict.fromkeys(name.removeprefix(MAX) for name in selection.metrics)
-    table = LongTable.of([run.names for run in used], list(metrics))
-    learners = [i for i, run in enumerate(used) if run.names.get("learns", True)]
-    return _means(selection, table, table.where(run=learners), used)
+    rows = [run.names for run in used]
+    apart = zip(used, streams(rows), settings_apart(rows), strict=True)
+    used = [
+        run._replace(names={**run.names, "stream": stream, "settings": settings})
+        for run, stream, settings in apart
+    ]
+    known = value_names(rows)
+    for name in selection.metrics:
+        if name.removeprefix(MAX) not in known:
+            raise unknown("value of the runs", name.removeprefix(MAX), known)
+    return _means(selection, used)
 
 
 def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[TableView]:
@@ -170,17 +177,16 @@ Key = tuple[str, ...]
 Cell = dict[str, dict[int, float]]  # stream → seed → value
 
 
-def _means(
-    selection: Selection, table: LongTable, learn: LongTable, runs: Sequence[SelectedRun]
-) -> TableView:
+def _means(selection: Selection, runs: Sequence[SelectedRun]) -> TableView:
     """The mean of each cell over its seeds; over streams, of their means, if it has several."""
-    cells = _cells(selection, table)
+    learn = [run for run in runs if run.names.get("learns", True)]
+    cells = _cells(selection, runs)
     columns = list(dict.fromkeys(column for _, column, _ in cells))
     heads = list(itertools.product(columns, selection.metrics))
-    allowed, rest = _allowed(selection, learn, runs)
+    allowed, rest = _allowed(selection, learn)
     titles = [_head(column, name, selection, columns) for column, name in heads]
     made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
-    for key in _best_first(selection, cells, {*learn.learner}):
+    for key in _best_first(selection, cells, {run.names["learner"] for run in learn}):
         texts, numbers = list(key), dict[str, Any](zip(selection.rows, key, strict=True))
         for (column, name), title in zip(heads, titles, strict=True):
             metric = name.removeprefix(MAX)
@@ -194,28 +200,26 @@ def _means(
     known = [name for name in rows[0] if any(row[name] == row[name] for row in rows)]  # no NaN
     rows = [{name: row[name] for name in known} for row in rows]
     units = "" if len(selection.metrics) > 1 else heading(selection.metrics[0])
-    n = len(set(table.stream))
-    facts = [table.stream[0] if n == 1 else f"{n} streams", units]
+    of = list(dict.fromkeys(run.names["stream"] for run in runs))
+    facts = [of[0] if len(of) == 1 else f"{len(of)} streams", units]
     parts = section(selection.title, [f for f in facts if f], made, ["", INTERVAL, *rest])
     return TableView(selection.title, rows, parts)
 
 
-def _cells(selection: Selection, table: LongTable) -> dict[tuple[Key, str, str], Cell]:
+def _cells(selection: Selection, runs: Sequence[SelectedRun]) -> dict[tuple[Key, str, str], Cell]:
     """Values by row, column and metric; columns that name a row without a value are ""."""
-    names = columns_of(table)
-    column = [""] * len(table) if selection.columns == "metric" else names[selection.columns]
-    keys = zip(*(names[name] for name in selection.rows), strict=True)
-    each = zip(keys, column, table.metric, table.stream, table.seed, table.value, strict=True)
     cells: dict[tuple[Key, str, str], Cell] = {}
-    for key, place, metric, stream, seed, value in each:
-        row = tuple(map(str, key))
-        seeds = cells.setdefault((row, str(place), metric), {}).setdefault(stream, {})
-        if seed in seeds:
-            raise UserError(
-                f"{' '.join(row)} has two runs of {stream} with seed {seed}: settings or moments "
-                "are mixed; name more rows, such as settings, or say where"
-            )
-        seeds[seed] = value
+    for metric in dict.fromkeys(name.removeprefix(MAX) for name in selection.metrics):
+        for run in (run.names for run in runs if metric in run.names):
+            row = tuple(str(run[name]) for name in selection.rows)
+            column = "" if selection.columns == "metric" else run["stream"]
+            seeds = cells.setdefault((row, column, metric), {}).setdefault(run["stream"], {})
+            if run["seed"] in seeds:
+                raise UserError(
+                    f"{' '.join(row)} has two runs of {run['stream']} with seed {run['seed']}: "
+                    "settings are mixed; name more rows, such as settings, or say where"
+                )
+            seeds[run["seed"]] = float(run[metric])
     return cells
 
 
@@ -263,23 +267,24 @@ def _short(names: Sequence[str]) -> dict[str, str]:
 
 
 def _allowed(
-    selection: Selection, learn: LongTable, runs: Sequence[SelectedRun]
+    selection: Selection, learn: Sequence[SelectedRun]
 ) -> tuple[dict[tuple[Key, str, str], str], list[str]]:
     """The ranks left open to each row, by column and metric, and what they rest on.
 
     None unless they are asked for, and each column is of one stream.
     """
     by_stream = selection.columns == "stream"
-    if selection.over is None or not (by_stream or len(set(learn.stream)) == 1):
+    titles = list(dict.fromkeys(run.names["stream"] for run in learn))
+    if selection.over is None or not (by_stream or len(titles) == 1):
         return {}, []
     allowed, sampled = {}, dict[str, None]()
     for name in selection.metrics:
         if is_cost(name) or name.startswith(MAX):
             continue
-        of_metric = learn.where(metric=name)
-        of_metric = of_metric.where(run=of_metric.run[~np.isnan(of_metric.value)].tolist())
-        for stream in dict.fromkeys(of_metric.stream):
-            keys, study = _study(selection, name, of_metric.where(stream=stream), runs)
+        scored = [run for run in learn if not math.isnan(run.names.get(name, math.nan))]
+        for stream in titles:
+            mine = [run for run in scored if run.names["stream"] == stream]
+            keys, study = _study(selection, name, mine)
             for label, verdict in zip(study.learners, study.verdicts, strict=True):
                 column = stream if by_stream else ""
                 allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
@@ -290,27 +295,22 @@ def _allowed(
 
 
 def _study(
-    selection: Selection, metric: str, table: LongTable, runs: Sequence[SelectedRun]
+    selection: Selection, metric: str, runs: Sequence[SelectedRun]
 ) -> tuple[dict[str, Key], compare_learners.ComparisonStudy]:
     """The comparison of one stream by a metric, and the row behind each of its labels."""
     keys: dict[str, Key] = {}
-    learners: dict[str, list[tuple[str, float, SelectedRun]]] = {}
-    names = zip(*(columns_of(table)[name] for name in selection.rows), strict=True)
-    for key, seed, value, run in zip(names, table.seed, table.value, table.run, strict=True):
-        label = " ".join(map(str, key))
-        keys[label] = tuple(map(str, key))
-        learners.setdefault(label, []).append((str(seed), value, runs[run]))
-    group = runs[table.run[0]].row and runs[table.run[0]].row.group
-    if group is None or any(runs[run].row is None for run in table.run):  # numbers alone
-        scores = {k: {("", seed): value for seed, value, _ in v} for k, v in learners.items()}
+    scores: dict[str, dict[compare_learners.Block, float]] = {}
+    measured: dict[str, list[compare_learners.MeasuredRun]] = {}
+    for names, record, row in runs:
+        key = tuple(str(names[name]) for name in selection.rows)
+        label = " ".join(key)
+        keys[label] = key
+        scores.setdefault(label, {})["", str(names["seed"])] = names[metric]
+        if record and row:
+            run = compare_learners.MeasuredRun(record, names[metric], row.place_of(record))
+            measured.setdefault(label, []).append(run)
+    group = next((run.row.group for run in runs if run.row), None)
+    if group is None or any(run.row is None for run in runs):  # numbers alone
         return keys, compare_learners.ComparisonStudy("", metric, scores)
-    measured = {
-        label: [
-            compare_learners.MeasuredRun(run.record, value, run.row.place_of(run.record))
-            for _, value, run in each
-            if run.record and run.row
-        ]
-        for label, each in learners.items()
-    }
     over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
     return keys, compare_learners.make_study("", metric, measured, replace(group, over=over))

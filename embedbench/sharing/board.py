@@ -20,7 +20,7 @@ from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.reports import compare_learners, comparison_tables, headings_and_units, result_rows
 from embedbench.reports.html_page import page
-from embedbench.reports.long_table import labels
+from embedbench.reports.run_rows import labels
 from embedbench.reports.terminal_tables import behind_text
 from embedbench.scores import learner_verdicts, metric_jackknife
 from embedbench.scores.mean_intervals import Stat

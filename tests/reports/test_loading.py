@@ -11,6 +11,7 @@ from pinned_runs import MLP, STREAM, answers, edit, write_run, write_runs
 import embedbench
 from embedbench.errors import UserError
 from embedbench.reports.load_results import load_runs
+from embedbench.reports.run_rows import settings_apart, streams
 from embedbench.scores import record_files
 
 
@@ -53,11 +54,11 @@ def test_a_setting_that_an_earlier_version_lacked_has_its_earlier_value(mine: Pa
     runs = load_runs(mine)
     assert [r.row().get("learner.passes") for r in runs] == [None, 0.0, 0.0]
     assert {r.row()["protocol.scale_least"] for r in runs} == {0}
-    table = runs.where(learner="mlp").table("final_accuracy")
-    assert {*table.settings} == {""}
-    assert len({*table.stream}) == 1
+    rows = runs.where(learner="mlp").rows()
+    assert {*settings_apart(rows)} == {""}
+    assert len({*streams(rows)}) == 1
     edit(mine / MLP, "learner_params", "passes", value=20.0)
-    assert {*load_runs(mine).table("final_accuracy").settings} == {"", "passes=0", "passes=20"}
+    assert {*settings_apart(load_runs(mine).rows())} == {"", "passes=0", "passes=20"}
 
 
 def test_where_slices_and_several_directories(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""The long table, and the tables that a `[report]` of a TOML file selects from it."""
+"""The tables that a `[report]` of a TOML file selects from runs."""
 
 import csv
 import io
@@ -22,7 +22,7 @@ from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_tables import TableView, allowed_ranks
 from embedbench.reports.load_results import load_runs
-from embedbench.reports.long_table import LongTable, read_csv
+from embedbench.reports.run_rows import read_csv, streams
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import read_selections, select
 from embedbench.runs.grid_scheduler import run_grid
@@ -56,43 +56,6 @@ def shown(folder: Path, text: str) -> list[TableView]:
     return select(read_selections(folder / "shown.toml"), folder, pytest.fail)
 
 
-# --- the long table ---
-
-
-def test_each_value_of_each_run_is_a_row(root: Path) -> None:
-    runs = load_runs(root)
-    table = runs.table()
-    metrics = [k for k, v in runs[0].record.metrics.items() if not math.isnan(v)]
-    assert {*metrics, "bytes.total", "seconds.learn"} <= {*table.metric}
-    assert not {"seed", "sessions", "n_train", "learner.units"} & {*table.metric}
-    assert len(table) == len(runs) * len({*table.metric}) == len(table.to_pandas())
-    assert {*table.stream} == {f"incremental-class · toy.h5 · base={b}" for b in (2, 3)}
-    (one,) = (run for run in runs if run.name == "base-3/mlp-100/seed-2")
-    mine = table.where(stream="incremental-class · toy.h5 · base=3", settings="units=100", seed=2)
-    by_name = dict(zip(mine.metric, mine.value, strict=True))
-    assert by_name["final_accuracy"] == one.record.metrics["final_accuracy"]
-    assert ({*mine.moment}, {*mine.eval_set}) == ({2}, {-1})
-    assert {*table.where(learner="ewc").settings} == {""}
-    with pytest.raises(UserError, match="unknown column 'leaner'"):
-        table.where(leaner="ewc")
-    assert len(LongTable.of([])) == 0
-    numbers = [{"learner": "ncm", "seed": 0, "x": 0.5, "protocol.base": b} for b in (2, 3)]
-    assert len({*LongTable.of(numbers).stream}) == 2
-
-
-def test_curves_and_r_come_from_whole_records(root: Path) -> None:
-    runs = load_runs(root).where(learner="ewc")
-    table, record = runs.table("R", "pooled"), runs[0].record
-    first = table.where(stream=table.stream[0], seed=record.seed)
-    r = first.where(metric="R")
-    found = np.full((3, 3), 7.0)
-    found[r.moment, r.eval_set] = r.value
-    np.testing.assert_array_equal(found, np.array(record.R, dtype=float))
-    np.testing.assert_array_equal(first.where(metric="pooled").value, record.pooled)
-    with pytest.raises(UserError, match=r"unknown value of the runs 'poled'.*'pooled'"):
-        runs.table("poled")
-
-
 # --- what a file selects ---
 
 
@@ -115,9 +78,14 @@ def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) 
     assert [row["learner"] for row in table.rows] == ["chance"]
 
 
+def test_streams_of_one_title_have_names_of_their_own() -> None:
+    numbers = [{"learner": "ncm", "seed": 0, "x": 0.5, "protocol.base": b} for b in (2, 3)]
+    assert len({*streams(numbers)}) == 2
+
+
 def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
     base = f'[report]\nruns = ["{root}"]\n'
-    with pytest.raises(UserError, match=r"mlp has two runs of .* with seed 0: settings or moments"):
+    with pytest.raises(UserError, match=r"mlp has two runs of .* with seed 0: settings are mixed"):
         shown(tmp_path, base + 'rows = ["learner"]')
     keep(tmp_path / "few", make("mlp", 5, 0.0, flags=["diverged"]))
     drawn = [vars(Seeds.of(s)) for s in (0, 1)]
@@ -266,7 +234,6 @@ def test_the_python_of_the_page_runs(
     pyplot.close("all")
     lines = capsys.readouterr().out.splitlines()
     assert all(line.split()[1] == "10.0" for line in lines[:2])  # two seeds of ewc
-    assert [line.split()[0] for line in lines[2:6]] == ["0", "1", "2", "3"]  # R after each session
     for name in ("accuracy", "memory", "classes"):
         assert np.asarray(image.imread(f"{name}.png")).std() > 0.01  # something is drawn
     tracker = made["Printed"]("here")
