@@ -25,12 +25,6 @@ from .learner_colours import look
 from .result_rows import Group, Row
 
 LEAST = 5  # runs of a band
-PARTS = (  # curves of their own
-    ("raa", "RAA: against guessing"),
-    ("raf", "RAF: forgetting against guessing"),
-    ("superclass_pw_js", "Superclasses alone: pw-JS"),
-    ("subclass_precision", "Precision among subclasses"),
-)
 
 
 @dataclass(frozen=True)
@@ -109,16 +103,15 @@ def accuracy_curves(
 ) -> dict[str, Figure]:
     """Title → figure of the main score after each session; none on a stream of one session.
 
-    On all sessions so far; where R is square, on session 0 and on the newest; then scores against
-    guessing and of parts of the classes, where every run has them and they are defined; and by
-    training samples, where runs were evaluated within sessions.
+    On all sessions so far; where R is square, on session 0 and on the newest; and by training
+    samples, where runs were evaluated within sessions.
     """
     group, drawn = rows[0].group, [row for row in rows if row.used]
     if group.sessions < 2 or not drawn:
         return {}
     chance = level_name("chance", group.chance)
 
-    def figure(values: Sequence[Any], ideal: float, name: str, first: int = 0) -> Figure:
+    def figure(values: Sequence[Any], ideal: float, first: int = 0) -> Figure:
         """A figure of (n, T) fractions of each row."""
         curves = []
         for row, each in zip(drawn, values, strict=True):
@@ -126,26 +119,21 @@ def accuracy_curves(
             x = range(first, first + scores.shape[1])
             label = row.label if row.learns else chance
             curves.append(Curve(scores, x, styles.get(row.label), label))
-        if all(row.learns for row in drawn) and name and not math.isnan(group.chance):
+        if all(row.learns for row in drawn) and not math.isnan(group.chance):
             guess = np.full((1, len(x)), 100 * group.chance)
             curves.append(Curve(guess, x, None, chance))
-        return draw_curves(curves, ideal, width, name)
+        return draw_curves(curves, ideal, width, score_name(group))
 
     base, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base  # the α_ideal of all sessions together
-    name, matrices = score_name(group), [stack_matrices(row) for row in drawn]
+    matrices = [stack_matrices(row) for row in drawn]
     pooled = [[run.pooled for run in row.used] for row in drawn]
-    figures = {"All sessions so far": figure(pooled, ideal, name)}
+    figures = {"All sessions so far": figure(pooled, ideal)}
     if all(R.shape[1] == R.shape[2] for R in matrices):
         shared = ideal if group.first.reference.normalise_new else math.nan
         newest = [np.diagonal(R, axis1=1, axis2=2)[:, 1:] for R in matrices]
-        figures["Session 0"] = figure([R[:, :, 0] for R in matrices], base, name)
-        figures["The newest session"] = figure(newest, shared, name, 1)
-    for key, title in PARTS:
-        parts = [[(run.curves or {}).get(key) for run in row.used] for row in drawn]
-        every = [part for each in parts for part in each]
-        if None not in every and not np.isnan([part for part in every if part]).all():
-            figures[title] = figure(parts, math.nan, "")
+        figures["Session 0"] = figure([R[:, :, 0] for R in matrices], base)
+        figures["The newest session"] = figure(newest, shared, 1)
     return figures | _by_samples(drawn, styles, width)
 
 

@@ -15,14 +15,14 @@ from rich.text import Text
 
 from embedbench.config.json_records import plain
 from embedbench.storage.atomic_write import write_safely
-from embedbench.text.table_export import TITLE, make_table, table_cells
+from embedbench.text.table_export import TITLE, flatten, make_table, table_cells
 
 from .curve_figures import accuracy_curves
 from .figure_kinds import WIDTHS
 from .figure_style import render_figure
 from .html_page import page
 from .learner_colours import styles_in
-from .result_rows import Group, Row, has_labels, split_tables
+from .result_rows import Row, has_labels, split_tables
 from .score_figures import matrix, trade_off
 from .terminal_tables import cell_text, describe_columns, group_parts
 from .verdict_sentence import final_score
@@ -104,18 +104,11 @@ def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, li
     settings = [json.dumps(row.params, sort_keys=True) for row in rows]
     pairs = zip(rows, settings, strict=True)
     yield "Settings", [{"learner": row.label, "settings": text} for row, text in pairs]
-    yield "Digests and environment", [{"of": k, "is": v} for k, v in _origins(rows[0].group)]
-
-
-def _origins(group: Group) -> Iterator[tuple[str, str]]:
-    """The digests of a table's files and stream, and the environments of its runs."""
-    yield "directory", group.place
-    for file in group.first.files:
-        yield from ((f"{file.name} {key}", digest) for key, digest in file.digests.items())
-    for key, digest in vars(group.first.digests).items():
-        yield f"stream {key}, seed {group.first.run}", digest
-    each = (", ".join(f"{k} {v}" for k, v in r.environment.items()) for r in group.records)
-    yield from (("environment", text) for text in dict.fromkeys(each))
+    first = rows[0].group.first
+    of_files = {file.name: file.digests for file in first.files}
+    of_first = {"file": of_files, "stream": vars(first.digests), "environment": first.environment}
+    origins = [{"of": name, "is": value} for name, value in flatten(of_first).items()]
+    yield f"Digests and environment of run {first.run}", origins
 
 
 def _image(figure: Figure, name: str) -> dict[str, str]:

@@ -3,13 +3,14 @@
 docs/results_as_data.md has examples.
 """
 
+import itertools
 import math
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from embedbench.array_types import Floats
 from embedbench.config.fields_added_later import align_versions
@@ -137,21 +138,8 @@ class Run:
         return [name for names in self.record.classes for name in names]
 
 
-@dataclass(frozen=True, repr=False)
-class Runs(Sequence[Run]):
-    """Finished runs, sorted by their directories. A slice of them is `Runs` again."""
-
-    _runs: tuple[Run, ...]
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    @overload
-    def __getitem__(self, index: int) -> Run: ...
-    @overload
-    def __getitem__(self, index: slice) -> "Runs": ...
-    def __getitem__(self, index: int | slice) -> "Run | Runs":
-        return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
+class Runs(list[Run]):
+    """Finished runs, sorted by their directories: a list that can be narrowed by `where`."""
 
     def __repr__(self) -> str:
         """Three lines: how many, of which learners, on which protocols."""
@@ -175,12 +163,11 @@ class Runs(Sequence[Run]):
             No run has such a name.
         """
         keep = matching(self.rows(), {**(conditions or {}), **more})
-        kept = (run for run, kept in zip(self._runs, keep, strict=True) if kept)
-        return Runs(tuple(kept))
+        return Runs(itertools.compress(self, keep))
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a run, see `Run.row`."""
-        return [run.row() for run in self._runs]
+        return [run.row() for run in self]
 
     def to_pandas(self) -> "pandas.DataFrame":
         """One row a run; a value that a run does not have is missing.
@@ -246,7 +233,7 @@ def load_runs(
     if not roots:
         raise UserError("load_runs takes a directory of runs, such as load_runs('runs')")
     each = zip(places, align_records(records), strict=True)
-    return Runs(tuple(Run(place, root, record) for (place, root), record in each))
+    return Runs(Run(place, root, record) for (place, root), record in each)
 
 
 def align_records(records: Sequence[RunRecord]) -> list[RunRecord]:

@@ -59,21 +59,15 @@ def groups(file: EmbeddingFile) -> tuple[list[str], Ints]:
     counts = np.bincount(file.labels, minlength=samples.n_leaves)
     group = np.arange(samples.n_leaves)
     if np.count_nonzero(counts) > MAP_CLASSES:
-        group = _tops(np.asarray(samples.parents))[: samples.n_leaves]
+        parents = np.asarray(samples.parents)
+        while (above := parents[group] >= 0).any():
+            group = np.where(above, parents[group], group)
     sizes = np.bincount(group, weights=counts)
     largest = np.argsort(-sizes, kind="stable")[:MAP_CLASSES]
     kept = np.sort(largest[sizes[largest] > 0])
     place = np.full(len(sizes), -1)
     place[kept] = np.arange(len(kept))
     return [samples.classes[c] for c in kept], place[group]
-
-
-def _tops(parents: Ints) -> Ints:
-    """(C,) the class at the top of the hierarchy above each class, or itself."""
-    top = np.arange(len(parents))
-    while (parents[top] >= 0).any():
-        top = np.where(parents[top] >= 0, parents[top], top)
-    return top
 
 
 def components(values: Array) -> tuple[Floats, Floats]:

@@ -15,18 +15,14 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL
 
-from .compare_learners import LOWER, studies
+from .compare_learners import studies
 from .comparison_tables import check_several
 from .curve_figures import score_name, stack_matrices
 from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
 from .headings_and_units import is_percent
-from .learner_colours import BLANK, INK, LINE, look
+from .learner_colours import BLANK, LINE, look
 from .result_rows import Row, has_labels
 
-FRONT: Any = {  # a ring around each member
-    "color": INK, "linewidth": 0.8, "zorder": 1, "label": "Pareto front",
-    "marker": "o", "markersize": 8.5, "markerfacecolor": "none", "markeredgewidth": 0.6,
-}  # fmt: skip
 COSTS = {"memory after the last session (MB)": "bytes.total", "learning (s)": "seconds.learn"}
 COLOUR_MAP = matplotlib.colormaps["viridis"]  # perceptually uniform, also for colour-blind readers
 
@@ -37,8 +33,8 @@ def trade_off(
 ) -> Figure:
     """A metric of the rows of one table against each of their costs, a panel each.
 
-    A mark is a learner, with the 95 % interval over its runs; a line joins the Pareto front, the
-    learners that no other beats. Costs are in logarithms where they differ by more than ten times.
+    A mark is a learner, with the 95 % interval over its runs. Costs are in logarithms where they
+    differ by more than ten times.
     """
     drawn, group = [row for row in rows if row.used and row.learns], rows[0].group
     scores = _scores(drawn, metric)
@@ -69,9 +65,6 @@ def trade_off(
                 half = None if math.isnan(score.half) else score.half
                 bar: Any = {"elinewidth": 0.8, "zorder": 3, "label": words(row.label)}
                 axes.errorbar(x, score.mean, half, **mark, **bar)
-        front = pareto(each, [-s.mean if metric in LOWER else s.mean for s in scores])
-        means = [scores[i].mean for i in front]
-        axes.plot([each[i] for i in front], means, drawstyle="steps-post", **FRONT)
     if metric == FINAL:
         limits = panels[0].get_ylim()
         for axes in panels:
@@ -80,20 +73,6 @@ def trade_off(
                 if limits[0] <= 100 * height <= limits[1]:
                     axes.axhline(100 * height, **line, label=level_name(level, height))
     return figure
-
-
-def pareto(costs: Sequence[float], scores: Sequence[float]) -> list[int]:
-    """Positions that no other beats: none costs as little and scores as much, and one of it more.
-
-    Cheapest first; NaN is never among them.
-    """
-    points = list(zip(costs, scores, strict=True))
-    places = [i for i, point in enumerate(points) if not np.isnan(point).any()]
-    front: list[int] = []
-    for i in sorted(places, key=lambda i: (costs[i], -scores[i])):
-        if not front or scores[i] > scores[front[-1]] or points[i] == points[front[-1]]:
-            front.append(i)
-    return front
 
 
 def _scores(rows: Sequence[Row], metric: str) -> list[Stat]:

@@ -19,7 +19,6 @@ from report_records import keep, make
 
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
-from embedbench.reports.curve_figures import accuracy_curves
 from embedbench.reports.html_report import render, write_html
 from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.score_figures import trade_off
@@ -255,21 +254,6 @@ def test_the_page_says_what_the_table_says(whole: str) -> None:
         "AF: drop from a session's best",
     ):
         assert part in text
-
-
-def test_curves_against_guessing_are_drawn_where_they_are_defined(tmp_path: Path) -> None:
-    undefined = {"raa": [0.3, 0.4, 0.5], "raf": [None, None, None]}
-    defined = {"raa": [0.3, 0.4, 0.5], "raf": [None, -0.1, 0.2]}
-    keep(tmp_path / "a", make(curves=undefined), make("ewc", curves=undefined))
-    keep(tmp_path / "b", make(curves=defined), make("old"))
-    keep(tmp_path / "c", make(curves=defined))
-
-    def titles(name: str) -> list[str]:
-        rows = collect(tmp_path / name)
-        return [t.partition(":")[0] for t in accuracy_curves(rows, styles_in(rows), 3.25)][3:]
-
-    # no class is added on the first stream; a record of before curves is in the second
-    assert [titles(name) for name in "abc"] == [["RAA"], [], ["RAA", "RAF"]]
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
