@@ -22,11 +22,11 @@ from embedbench.engines.engine import Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.output_path import Target, check_target
 from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.train_test_split import describe_lopsided
+from embedbench.files.write_file import Target, check_target
 from embedbench.networks.paper_networks import known_weights
 from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify, Progress

@@ -12,7 +12,7 @@ from embedbench.learning import UNSEEN, Learner, Seeds, Session, StreamSpec, Tag
 class ClassSums(Learner):
     """Base of learners that add up the samples of each class, in float64, in one pass."""
 
-    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
+    tags: ClassVar[Tags] = Tags(online=True)
     state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.config.setting_ranges import above, at_least, require, within
-from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
 
 
 @dataclass
@@ -64,7 +64,6 @@ class FeCAM(Learner):
     gamma2: Annotated[float, at_least(0)] | None = None
     covariance: Literal["class", "base"] = "class"
 
-    tags: ClassVar[Tags] = Tags(seedless=True)
     scores_are = "distances"
     state: ClassVar[dict[str, str]] = {
         "counts": "means",

@@ -47,7 +47,7 @@ class KNN(Learner):
     metric: Literal["cosine", "euclidean"] = "cosine"
     memory: Memory = field(default_factory=lambda: Memory(select="all"))
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
     scores_are = "votes"
     state: ClassVar[dict[str, str]] = {"exemplars": "samples"}
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE

@@ -57,7 +57,7 @@ class LayUP(RidgeLearner):
     lam: Annotated[float, at_least(0)] | None = None
 
     scores_are = "other"
-    tags: ClassVar[Tags] = Tags(needs_layers=True, seedless=True)
+    tags: ClassVar[Tags] = Tags(needs_layers=True)
     state: ClassVar[dict[str, str]] = {
         "gram": "moments",
         "targets": "moments",

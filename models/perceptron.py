@@ -36,7 +36,7 @@ class Perceptron(Learner):
     True
     """
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
     scores_are = "other"
     state: ClassVar[dict[str, str]] = {"rows": "samples", "counts": "counts"}
 

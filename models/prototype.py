@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
 from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.prototypes import Prototypes, cosines
 
@@ -42,7 +42,6 @@ class Prototype(Learner):
 
     classifier: Classifier = field(default_factory=Classifier)
 
-    tags: ClassVar[Tags] = Tags(seedless=True)
     scores_are = "cosines"
     state: ClassVar[dict[str, str]] = {"prototypes": "prototypes"}
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.config.setting_ranges import above, within
-from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
 from embedbench.learning.prototypes import Prototypes, cosines
 
 
@@ -40,7 +40,6 @@ class TEEN(Learner):
     alpha: Annotated[float, within("[0, 1]")] = 0.5
     scale: Annotated[float, above(0)] = 16.0
 
-    tags: ClassVar[Tags] = Tags(seedless=True)
     scores_are = "cosines"
     state: ClassVar[dict[str, str]] = {"prototypes": "prototypes", "base": "base"}
 

@@ -14,6 +14,7 @@ digit. `emoji`: the npz of `embedbench export`, with the vendor, which is in the
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.files.formats.mnist_idx import read_idx
+from embedbench.files.raw_pixels import pixels_recipe
 from embedbench.files.sample_metadata import TEST, TRAIN
 
 Arrays = dict[str, NDArray[Any]]
+
+
+def halves(values: NDArray[Any]) -> NDArray[np.float16]:
+    return values.astype(np.float16)
 
 
 def faces(source: Path) -> Arrays:
@@ -41,7 +47,9 @@ def faces(source: Path) -> Arrays:
         kept = np.concatenate(rows)
         grey = given["features"][kept][..., 0].astype(np.float32)
         return {
-            "features": grey.reshape(-1, 16, 2, 16, 2).mean((2, 4)).reshape(len(kept), 256) / 255,
+            "features": halves(
+                grey.reshape(-1, 16, 2, 16, 2).mean((2, 4)).reshape(len(kept), 256) / 255
+            ),
             "labels": labels[kept],
             "class_names": given["class_names"],
             "split": np.concatenate(split),
@@ -54,7 +62,7 @@ def spoken(source: Path) -> Arrays:
         speaker = given["speaker"]
         bands = given["features"].astype(np.float32).reshape(len(speaker), 10, 64, 2)
         return {
-            "features": bands.mean(3).reshape(len(speaker), 640),
+            "features": halves(bands.mean(3).reshape(len(speaker), 640)),
             "labels": given["labels"],
             "class_names": given["class_names"],
             "split": np.where(np.isin(speaker, np.unique(speaker)[3::4]), TEST, 0),
@@ -70,8 +78,11 @@ def mnist(source: Path) -> Arrays:
         mine = [np.flatnonzero((samples.split == split) & (samples.labels == d)) for d in range(10)]
         parts.append(np.sort(np.concatenate([rows[:n] for rows in mine])))
     kept = np.concatenate(parts)
+    recipe = {**pixels_recipe(), "preprocessing": {"scale": "value", "layout": "row by row"}}
+    named = {**recipe, "source": {"name": "mnist-part", "revision": "", "licence": ""}}
     return {
-        "features": images[kept].reshape(len(kept), 784) / 255,
+        "features": halves(images[kept].reshape(len(kept), 784) / 255).astype(np.float32),
+        "provenance": np.array(json.dumps(named)),
         "labels": samples.labels[kept],
         "class_names": np.array(samples.classes),
         "split": samples.split[kept],
@@ -81,6 +92,7 @@ def mnist(source: Path) -> Arrays:
 def emoji(source: Path) -> Arrays:
     with np.load(source) as given:
         arrays = {name: given[name] for name in given.files}
+    arrays["features"] = halves(arrays["features"])
     arrays["domain"] = np.array([name.rsplit(".", 2)[1] for name in arrays["sample_ids"]])
     return arrays
 
@@ -97,7 +109,6 @@ def main() -> None:
     parser.add_argument("out", type=Path, nargs="?")
     asked = parser.parse_args()
     arrays = makers[asked.what](asked.source)
-    arrays["features"] = arrays["features"].astype(np.float16)
     np.savez(asked.out or Path(f"{asked.what}.npz"), **arrays)  # type: ignore[arg-type]  # its stub takes the names for options
 
 

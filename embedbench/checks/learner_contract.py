@@ -238,11 +238,6 @@ def tags_are_true(cls: type[Learner]) -> None:
         tools.teach(learner, blobs(cls.tags, SESSIONS[::-1], seed=1))
         what = "scores whatever it is taught (tags.learns is False)"
         tools.demand_same(what, scores, tools.ask(learner, stream))
-    if cls.tags.seedless:
-        other = tools.small(cls)
-        tools.teach(other, stream, replace(tools.SEEDS, init=tools.SEEDS.init + 1))
-        what = "scores from another seed of initialisation (tags.seedless is True)"
-        tools.demand_same(what, scores, tools.ask(other, stream))
     if cls.tags.needs_session_id:
         turned = tools.ask(learner, stream, turn=1)
         demand(not tools.same(scores, turned), "needs_session_id, but the id does not matter")

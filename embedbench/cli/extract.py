@@ -138,7 +138,7 @@ def extract(
     stated: UserMetadata,
 ) -> None:
     """Write an embedding file of images, sounds or texts; with --backbone none, of the images."""
-    from embedbench.files.output_path import check_target
+    from embedbench.files.write_file import check_target
 
     target = check_target(out, overwrite=overwrite)  # before anything slow is imported
     source, how, stated = _from_zoo(source, how, samples, stated)

@@ -39,33 +39,26 @@ def import_command(
     split: Split = None,
     stratify: Annotated[bool, typer.Option("--stratify", help=f"{STRATIFY}.")] = False,
     columns: ColumnList = None,
-    backbone: Annotated[
-        str | None, typer.Option(help="'pixels': the features are raw values of images.")
-    ] = None,
     overwrite: shared.Overwrite = False,
-    quiet: shared.Quiet = False,
     *,
     stated: UserMetadata,
 ) -> None:
     """Make an embedding file from features in another format."""
     from embedbench.files.import_features import import_file
 
-    with bar("files", quiet) as advance:
-        file = import_file(
-            source,
-            out,
-            features=features,
-            labels=labels,
-            group=group,
-            split=split,
-            stratify=stratify,
-            columns=columns,
-            backbone=backbone,
-            stated=stated,
-            overwrite=overwrite,
-            progress=advance,
-            notify=note,
-        )
+    file = import_file(
+        source,
+        out,
+        features=features,
+        labels=labels,
+        group=group,
+        split=split,
+        stratify=stratify,
+        columns=columns,
+        stated=stated,
+        overwrite=overwrite,
+        notify=note,
+    )
     show({}, describe_file(file), as_json=False)
 
 

@@ -13,7 +13,7 @@ from embedbench import plugins
 from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
 from embedbench.config.make_from_settings import make
 from embedbench.errors import unknown
-from embedbench.files.remote import download_cache, known_files, uri
+from embedbench.files.remote import download_cache, fetch, uri
 from embedbench.reports.trackers import TRACKERS
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.scores import against_chance, few_shot_scores, metrics
@@ -125,7 +125,7 @@ def file_rows() -> list[dict[str, str]]:
             "size": str(known.size),
             "content": known.content,
         }
-        for name, known in sorted(known_files.known_files().items())
+        for name, known in sorted(fetch.known_files().items())
     ]
     return rows + [
         {

@@ -200,9 +200,9 @@ def write_site(
 ) -> None:
     """Verify packs, write the pages of the board, and print what came of each pack.
 
-    Exit 1 if a pack is refused, a run is not ranked, or an entry has the flag `EQUAL`.
+    Exit 1 if a pack is refused, or a run is not ranked.
     """
-    from embedbench.sharing.board import EQUAL, board, check_site, write_board
+    from embedbench.sharing.board import board, check_site, write_board
 
     for path in packs:
         if path.is_dir():
@@ -217,8 +217,7 @@ def write_site(
         for s in made.submissions
     ]
     show(made.to_json(), "\n".join([*lines, f"wrote {pages[0]}"]), as_json)
-    flags = {flag for stream in made.streams for entry in stream.entries for flag in entry.flags}
-    if EQUAL in flags or any(s.refused or s.unranked for s in made.submissions):
+    if any(s.refused or s.unranked for s in made.submissions):
         raise typer.Exit(1)
 
 

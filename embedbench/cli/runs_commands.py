@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,8 +20,7 @@ from . import shared_options as shared
 from .command_output import note, show, show_tables
 
 if TYPE_CHECKING:
-    from embedbench.runs import merge_runs, runs_status
-    from embedbench.sharing.pack import PackResult
+    from embedbench.runs import runs_status
 
     from .command_output import Part
 
@@ -101,7 +101,12 @@ def merge(
     """Copy the finished runs of directories and packs into one. Exit 1 if one is left out."""
     from embedbench.sharing import pack as packs
 
-    _tell(packs.merge_packs(roots, out), as_json)
+    result = packs.merge_packs(roots, out)
+    for sentence in result.left_out:
+        note(f"left out: {sentence}")
+    show(result.to_json(), result.sentence, as_json)
+    if result.left_out:
+        raise typer.Exit(1)
 
 
 @runs.command()
@@ -113,14 +118,15 @@ def pack(
     overwrite: shared.Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Pack the finished runs for others, without checkpoints and paths. Exit 1 if one is left out.
+    """Pack the finished runs for others, without checkpoints and paths.
 
     The pack names who made it and when only if --by and --date say so.
     """
     from embedbench.sharing import pack as packs
 
     shared.check_free(out, overwrite)
-    _tell(packs.pack(root, out, by=by, date=date), as_json)
+    result = packs.pack(root, out, by=by, date=date)
+    show(result.to_json(), result.sentence, as_json)
 
 
 @runs.command()
@@ -136,15 +142,6 @@ def track(
 
     replays = replay(root, to, notify=note)
     note(f"runs replayed: {replays}")
-
-
-def _tell(result: merge_runs.MergeResult | PackResult, as_json: bool) -> None:
-    """Print a result, and what it left out; exit 1 if that is anything."""
-    for sentence in result.left_out:
-        note(f"left out: {sentence}")
-    show(result.to_json(), result.sentence, as_json)
-    if result.left_out:
-        raise typer.Exit(1)
 
 
 def status_parts(status: runs_status.Status) -> list[Part]:
@@ -164,14 +161,9 @@ def status_parts(status: runs_status.Status) -> list[Part]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the two largest units.
+    """Seconds as hours, minutes and seconds.
 
-    >>> [duration(s) for s in (0.4, 59.9, 61, 3 * 3600 + 125, 90000)]
-    ['0 s', '59 s', '1 min 1 s', '3 h 2 min', '1 d 1 h']
+    >>> duration(3725.4)
+    '1:02:05'
     """
-    minutes, s = divmod(int(seconds), 60)
-    hours, m = divmod(minutes, 60)
-    parts = [(hours // 24, "d"), (hours % 24, "h"), (m, "min"), (s, "s")]
-    while len(parts) > 1 and not parts[0][0]:
-        parts.pop(0)
-    return " ".join(f"{n} {unit}" for n, unit in parts[:2] if n or len(parts) == 1)
+    return str(timedelta(seconds=int(seconds)))

@@ -39,6 +39,7 @@ def show(
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
     from embedbench.interop.exported_stream import export as export_stream
+    from embedbench.reports import figure_kinds
     from embedbench.runs.run_task import make_task
     from embedbench.runs.stream_cache import StreamCache
     from embedbench.streams.stream_summary import StreamSummary
@@ -47,20 +48,22 @@ def show(
     if features and export is None:
         raise UserError("--features goes with --export DIR")
     specs = resolve(shared.fixed_study(options.study(), quiet), out="RUNS")
-    _check_picture(out, len(specs), overwrite)
-    one = len(specs) == 1  # streams of several seeds lie side by side
-    directories = [export if one else export / f"seed-{s.seed}" for s in specs] if export else []
-    for directory in directories:
-        _check_free(directory, overwrite)
+    if len(specs) > 1 and (out or export):
+        raise UserError("--out and --export take one stream; give one --seed")
+    if out is not None:
+        figure_kinds.check_format(out)
+        shared.check_free(out, overwrite)
+    if export is not None:
+        _check_free(export, overwrite)
     streams, summaries = StreamCache(), []
-    for i, spec in enumerate(specs):
+    for spec in specs:
         task = make_task(spec, Path(), streams)
         files = ", ".join(file.path.name for file in task.files)
         title = f"{task.spec.protocol} · {files} · seed {task.spec.seed}"
         summaries.append(StreamSummary.of(task.stream, title, _class_names(task)))
-        if directories:
-            digest = export_stream(task, directories[i], features=features).digest
-            command_output.note(f"wrote {directories[i]}: stream {digest[:12]}")
+        if export is not None:
+            digest = export_stream(task, export, features=features).digest
+            command_output.note(f"wrote {export}: stream {digest[:12]}")
         if out is not None:
             _draw(task, out)
     command_output.show_tables(
@@ -75,18 +78,6 @@ def _class_names(task: Task) -> list[str]:
     from embedbench.runs.stream_metadata import described_stream
 
     return [name for part in described_stream(task)["classes"] for name in part]
-
-
-def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
-    """Refuse a picture of several streams, of another format, or in the place of a file."""
-    from embedbench.reports.figure_kinds import check_format
-
-    if path is None:
-        return
-    if streams > 1:
-        raise UserError(f"--out draws one stream, and there are {streams}; give one --seed")
-    check_format(path)
-    shared.check_free(path, overwrite)
 
 
 def _draw(task: Task, path: Path) -> None:

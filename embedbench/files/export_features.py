@@ -18,8 +18,8 @@ from embedbench.storage.atomic_write import writing
 
 from . import hdf5_layout
 from .embedding_file import EmbeddingFile
-from .output_path import check_target
 from .sample_metadata import SPLITS
+from .write_file import check_target
 
 _MOST_TEXT = 95 * 10**6  # bytes; safetensors' readers refuse a header of 100 MB
 

@@ -281,13 +281,8 @@ def _best_cut(v: Float32s, y: NDArray[np.uint16], rank: Ints, table: Floats) -> 
     ]
     gain = parts[0][0] * parts[0][1] - sum(m * h for m, h, _ in parts[1:])
     (_, h, k), *halves = parts
-    price = math.log2(n - 1) + _log2_3k_2(k) - k * h + sum(k_ * h_ for _, h_, k_ in halves)
+    price = math.log2(n - 1) + math.log2(3**k - 2) - k * h + sum(k_ * h_ for _, h_, k_ in halves)
     return cut if gain > price else 0
-
-
-def _log2_3k_2(k: int) -> float:
-    """log2(3^k - 2), which is k log2 3 where 3^k has no room in a float."""
-    return math.log2(3**k - 2) if k < 600 else k * math.log2(3)
 
 
 @lru_cache(maxsize=2)

@@ -15,7 +15,7 @@ import numpy as np
 
 from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
-from embedbench.system.callback_types import Notify, Progress
+from embedbench.system.callback_types import Notify
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
@@ -24,13 +24,12 @@ from .formats.arrow_files import NamedLabels
 from .formats.audioset import is_audioset, read_audioset
 from .formats.mnist_idx import is_idx, read_idx
 from .formats.numpy_files import load_folder, load_npz
-from .output_path import check_target
 from .provenance import NOTHING, UserMetadata, read_provenance
 from .raw_pixels import pixels, pixels_recipe
 from .sample_metadata import SPLIT_NAMES, SPLITS, Samples, read_list
 from .train_test_split import describe_lopsided, make_split, split_rule
 from .train_test_split import groups as groups_of
-from .write_file import write_file
+from .write_file import check_target, write_file
 
 
 def import_file(
@@ -43,10 +42,8 @@ def import_file(
     split: str | None = None,
     stratify: bool = False,
     columns: str | os.PathLike[str] | None = None,
-    backbone: str | None = None,
     stated: UserMetadata = NOTHING,
     overwrite: bool = False,
-    progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
 ) -> EmbeddingFile:
     """Write an embedding file from features in another format.
@@ -72,12 +69,6 @@ def import_file(
     columns : str or PathLike or None
         A CSV file of optional columns, see `sample_metadata.read_list`; they replace those of
         the source.
-    backbone : str or None
-        "pixels": the features are raw values of images, bytes or between 0 and 1; they become rows
-        of values between 0 and 1, as those of `extract --backbone pixels`, so that
-        `protocol.scale=auto` leaves them so.
-    progress : callable
-        Called with (files read, total), for AudioSet only.
     notify : callable
         Called with each message for the user.
 
@@ -88,15 +79,13 @@ def import_file(
     """
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
-    source = _read_source(src, {"features": features, "labels": labels, "groups": group}, progress)
+    source = _read_source(src, {"features": features, "labels": labels, "groups": group})
     samples, n = source.samples, len(source.features)
     if n != len(samples.labels):
         raise UserError(
             f"{src} has {n} rows of features and {len(samples.labels)} labels; give one label per "
             "row."
         )
-    if backbone is not None:
-        source = _pixel_rows(src, source, backbone)
     made, provenance = source.provenance.get("split", {"rule": "official"}), dict(source.provenance)
     if not source.has_split or split is not None or group is not None or stratify:
         named = group or ("sample" if source.groups is None else "groups")
@@ -159,7 +148,7 @@ class Arrays:
     columns: dict[str, Array] = field(default_factory=dict)
 
 
-def _read_source(src: Path, keys: Mapping[str, str | None], progress: Progress) -> Arrays:
+def _read_source(src: Path, keys: Mapping[str, str | None]) -> Arrays:
     """Read features, labels and whatever else a source has; `keys` are those that the user named.
 
     The key of `groups` may be a rule for the ids instead.
@@ -168,7 +157,7 @@ def _read_source(src: Path, keys: Mapping[str, str | None], progress: Progress) 
         if named := [name for name in keys.values() if name is not None]:
             raise UserError(f"{src} has its own layout and no key {named[0]!r}; do not name it.")
         if is_audioset(src):
-            return Arrays(*read_audioset(src, progress))
+            return Arrays(*read_audioset(src))
         samples, images = read_idx(src)
         source = {"name": src.resolve().name, "revision": "", "licence": ""}
         return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
@@ -346,25 +335,3 @@ def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     rows = [n for (n,) in lengths.pop()]
     out["split"] = np.repeat([SPLIT_NAMES[part] for part in parts], rows).astype(np.uint8)
     return out
-
-
-def _pixel_rows(src: Path, source: Arrays, backbone: str) -> Arrays:
-    """The source with raw values as rows of values between 0 and 1, and their recipe."""
-    if backbone != "pixels":
-        raise UserError(
-            f"import --backbone takes pixels, for raw values, got {backbone!r}; name what made the "
-            "features with --backbone-name."
-        )
-    x, recipe = np.asarray(source.features), pixels_recipe()
-    low, high, most = x.min(initial=0), x.max(initial=0), 1 if x.dtype.kind == "f" else 255
-    if not 0 <= low <= high <= most:
-        raise UserError(
-            f"{src} has features from {low:g} to {high:g}; pixels are bytes or between 0 and 1, so "
-            "divide them first, or drop --backbone pixels."
-        )
-    if most == 255:
-        x = pixels(x.astype(np.uint8))
-    else:
-        recipe["preprocessing"] = {"scale": "value", "layout": "row by row"}
-    rows = x.reshape(len(x), -1).astype(np.float32)
-    return replace(source, features=rows, provenance={**source.provenance, **recipe})

@@ -26,16 +26,6 @@ class ClassCounts(JsonRecord):
 
 
 @dataclass(frozen=True)
-class PerClass(JsonRecord):
-    """Samples per class within one split; `empty` counts the classes without a sample."""
-
-    min: int
-    median: float
-    max: int
-    empty: int
-
-
-@dataclass(frozen=True)
 class Card(JsonRecord):
     """The contents of a file.
 
@@ -51,8 +41,6 @@ class Card(JsonRecord):
         Width of each intermediate embedding.
     samples : dict
         Number of samples in each split.
-    per_class : dict
-        Samples per class, for each split that has samples.
     class_counts : dict
         For each leaf class, its number of samples in each split.
     columns : dict or None
@@ -70,12 +58,23 @@ class Card(JsonRecord):
     layers: dict[str, int]
     samples: dict[str, int]
     classes: ClassCounts
-    per_class: dict[str, PerClass]
     class_counts: dict[str, dict[str, int]]
     digests: dict[str, str]
     provenance: dict[str, Any]
     columns: dict[str, str] | None = field(default=None, metadata=ABSENT)
     redundancy: Redundancy | None = field(default=None, metadata=ABSENT)
+
+    def class_sizes(self) -> dict[str, str]:
+        """Return the samples per class in words, for each split that has samples."""
+        words = {}
+        for split in filter(self.samples.get, SPLITS):
+            sizes = [counts[split] for counts in self.class_counts.values()]
+            words[split] = f"{min(sizes):,}"
+            if min(sizes) < max(sizes):
+                words[split] += f" to {max(sizes):,}, median {np.median(sizes):g}"
+            if empty := sizes.count(0):
+                words[split] += f"; {empty:,} classes have none"
+        return words
 
 
 def card(file: EmbeddingFile) -> Card:
@@ -85,16 +84,6 @@ def card(file: EmbeddingFile) -> Card:
     counts = np.stack(
         [np.bincount(samples.labels[samples.split == s], minlength=leaves) for s in range(3)]
     )  # (3, leaves)
-    per_class = {
-        name: PerClass(
-            min=int(row.min()),
-            median=float(np.median(row)),
-            max=int(row.max()),
-            empty=int((row == 0).sum()),
-        )
-        for name, row in zip(SPLITS, counts, strict=True)
-        if row.sum()
-    }
     names = zip(samples.classes, counts.T.tolist(), strict=False)
     return Card(
         path=str(file.path),
@@ -106,7 +95,6 @@ def card(file: EmbeddingFile) -> Card:
         layers=dict(file.layers),
         samples={s: int(row.sum()) for s, row in zip(SPLITS, counts, strict=True)},
         classes=ClassCounts(leaves, len(samples.classes) - leaves),
-        per_class=per_class,
         class_counts={name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
         digests=dict(file.digests),
         provenance=dict(file.provenance),
@@ -126,10 +114,7 @@ def card_text(card: Card) -> str:
         ("samples", ", ".join(f"{count:,} {s}" for s, count in card.samples.items() if count)),
         ("classes", f"{card.classes.leaves} leaves, {card.classes.inner} inner nodes"),
     ]
-    for i, (name, counts) in enumerate(card.per_class.items()):
-        text = f"{name}: min {counts.min}, median {counts.median:g}, max {counts.max}"
-        empty = f"; {counts.empty} classes have none" if counts.empty else ""
-        lines.append(("" if i else "per class", text + empty))
+    lines += [(f"{split} per class", words) for split, words in card.class_sizes().items()]
     lines += list((card.columns or {}).items())
     lines += provenance_lines(card.provenance, card.classes.leaves)
     lines += [(f"{key} digest", value) for key, value in sorted(card.digests.items())]

@@ -1,7 +1,15 @@
-"""Write an embedding file block by block; interrupted work resumes."""
+"""Write an embedding file block by block; interrupted work resumes.
+
+Unfinished work is a directory `.NAME.partial` beside the file, which holds:
+
+===================  =============================================================================
+`job.json`           what determines the rows
+`block-000000.bin`   a complete block, with its checksum
+`work.lease`         which process is at it, see `embedbench.storage.leases`
+===================  =============================================================================
+"""
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,13 +24,12 @@ from embedbench.config.json_records import parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.storage import leases, safe_hdf5
 from embedbench.storage.atomic_write import write_safely, writing
-from embedbench.storage.regular_files import open_regular
+from embedbench.storage.regular_files import open_regular, read_text
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
-from .output_path import Target, read_text, text_digest
 from .sample_metadata import Samples
-from .write_file import assemble, check_rows
+from .write_file import Target, assemble, check_rows
 
 
 class Partial:
@@ -43,7 +50,7 @@ class Partial:
     def __init__(self, target: Target, job: Mapping[str, Any]) -> None:
         self.target, self.path, self.directory = target, target.path, target.directory
         self._text = file_digests.canonical_json(job)
-        self._job = text_digest(self._text)
+        self._job = hashlib.sha256(self._text.encode()).hexdigest()
         self._notes: dict[int, Any] = {}
 
     @classmethod
@@ -71,9 +78,13 @@ class Partial:
                 "it, or choose another name. One command shares its work by --engine."
             )
         with lease:
-            stored = read_text(work.directory / "job.json")
+            stored = work._stored()
             if stored != work._text:
-                work._check_other(stored)
+                if stored and not target.overwrite:
+                    raise UserError(
+                        f"{work.directory} holds unfinished work of another job; repeat that job "
+                        "to finish it, or drop it with --overwrite."
+                    )
                 for block in work.directory.glob("block-*"):
                     block.unlink()
                 write_safely(work.directory / "job.json", work._text)
@@ -83,12 +94,18 @@ class Partial:
     def joined(cls, target: Target, job: Mapping[str, Any]) -> Self:
         """Return the work that another process has begun, to write blocks of it."""
         work = cls(target, job)
-        if read_text(work.directory / "job.json") != work._text:
+        if work._stored() != work._text:
             raise UserError(
                 f"{work.directory}, which the command made, is not there; to extract on several "
                 "machines, write the file to a directory that all of them share."
             )
         return work
+
+    def _stored(self) -> str:
+        """The job of the work that is there; empty if it cannot be read."""
+        with suppress(UserError):
+            return read_text(self.directory / "job.json")
+        return ""
 
     def missing(self, n: int) -> list[int]:
         """Return the blocks of n rows that are not there yet."""
@@ -159,20 +176,6 @@ class Partial:
     def _blocks(self) -> Iterator[Mapping[str, Array]]:
         for number in range(len([*self.directory.glob("block-*.bin")])):
             yield read_block(self._file(number), self._job)[0]
-
-    def _check_other(self, stored: str) -> None:
-        """Refuse work of another job, unless it may be dropped or does not say of which job."""
-        try:
-            there = parse_json(stored, "job.json")
-        except UserError:
-            return
-        if isinstance(there, dict) and not self.target.overwrite:
-            job = json.loads(self._text)
-            keys = sorted(key for key in {*job, *there} if job.get(key) != there.get(key))
-            raise UserError(
-                f"{self.directory} holds unfinished work of another job (it differs in "
-                f"{', '.join(keys)}); repeat that job to finish it, or drop it with --overwrite."
-            )
 
 
 def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:

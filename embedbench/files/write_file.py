@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from embedbench.version import __version__
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
-from .output_path import check_target
 from .provenance import read_provenance
 from .sample_metadata import SPLITS, Samples, checked_columns, pack_column
 
@@ -229,3 +229,37 @@ def _chunks(tables: Mapping[str, Array], n: int) -> Iterator[Mapping[str, Array]
             )
     for first, end in hdf5_layout.block_ranges(n):
         yield {name: values[first:end] for name, values in tables.items()}
+
+
+# --- the path that a file is written to ---
+
+
+@dataclass(frozen=True)
+class Target:
+    """The path that an embedding file is written to; `check_target` makes it."""
+
+    path: Path
+    overwrite: bool
+
+    @property
+    def directory(self) -> Path:
+        """Of unfinished work on the file."""
+        return self.path.with_name(f".{self.path.name}.partial")
+
+    def check_free(self) -> None:
+        """Raise UserError if there is a file that must not be replaced."""
+        if self.path.exists() and not self.overwrite:
+            raise UserError(
+                f"{self.path} exists; choose another name, or replace it with --overwrite."
+            )
+
+
+def check_target(path: Path, *, overwrite: bool) -> Target:
+    """Raise UserError where `path` cannot be written."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is a directory or a device; give the name of a file.")
+    target = Target(path, overwrite)
+    target.check_free()
+    if not path.parent.is_dir():
+        raise UserError(f"there is no directory {path.parent}; make it first (mkdir -p).")
+    return target

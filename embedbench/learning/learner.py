@@ -46,8 +46,6 @@ class Tags:
         A reference that gets all sessions merged into one.
     learns : bool
         False for references that ignore the data.
-    seedless : bool
-        Another seed of initialisation gives the same answers.
     """
 
     needs_session_id: bool = False
@@ -59,7 +57,6 @@ class Tags:
     images: bool = False
     offline: bool = False
     learns: bool = True
-    seedless: bool = False
 
 
 ScoreKind = typing.Literal[

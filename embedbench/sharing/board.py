@@ -33,7 +33,6 @@ from .verify_pack import CheckedRun, Submission, UnrankedRun, verify
 
 COSTS = {"memory": "bytes.total", "seconds": "seconds.learn"}  # less is better
 METRICS = (FINAL, "omega_all", "raa", "gacc", *COSTS)
-EQUAL = "equal-answers"  # the flag of runs with the same answers from other initial weights
 
 
 Sent = tuple[int, CheckedRun]  # a run that agrees in everything, and the number of its pack
@@ -49,8 +48,7 @@ def board(
     data : sequence of Path
         Embedding files, and order files, to rebuild the streams from.
     notify : callable
-        `notify(sentence)` gets one for each pack that is refused, each run that is not ranked, and
-        each entry with the flag `EQUAL`.
+        `notify(sentence)` gets one for each pack that is refused, and each run that is not ranked.
     """
     rebuilder = Rebuilder(data)
     submissions: list[Submission] = []
@@ -67,13 +65,6 @@ def board(
             streams.setdefault(_stream_key(run.record), []).append((i, run))
     made = [_stream(runs, submissions) for runs in streams.values()]
     made.sort(key=lambda stream: (stream.title, stream.page))
-    for stream in made:
-        for entry in stream.entries:
-            if EQUAL in entry.flags:
-                notify(
-                    f"{entry.label} on {stream.title} has the same answers from other initial "
-                    "weights, on which its answers depend; have its command run again"
-                )
     return Board(SCHEMA, STATEMENT, __version__, tuple(submissions), tuple(made))
 
 
@@ -108,19 +99,14 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
     """The entries of one stream, ranked by final accuracy."""
     first = runs[0][1].record
     by_entry: dict[tuple[int, str], list[CheckedRun]] = {}
-    inits: dict[str, set[int]] = {}
     for pack, run in runs:
-        learner = f"{run.learner} {run.learner.identity}"
-        by_entry.setdefault((pack, learner), []).append(run)
-        if not run.learner.settings.tags.seedless:
-            inits.setdefault(f"{learner} {run.answers}", set()).add(run.record.seeds.init)
-    equal = {key.rpartition(" ")[2] for key, seeds in inits.items() if len(seeds) > 1}
+        by_entry.setdefault((pack, f"{run.learner} {run.learner.identity}"), []).append(run)
     names = labels([[run.record for run in each] for each in by_entry.values()])
     who = [submissions[pack] for pack, _ in by_entry]
     mine = dict(zip(_unique(names, who), by_entry.values(), strict=True))
     ranking = _ranking(first, mine)
     entries = [
-        _entry(label, each, pack, equal, ranking)
+        _entry(label, each, pack, ranking)
         for (label, each), pack in zip(mine.items(), who, strict=True)
     ]
     return BoardStream(
@@ -160,7 +146,6 @@ def _entry(
     label: str,
     runs: Sequence[CheckedRun],
     pack: Submission,
-    equal: set[str],
     ranking: compare_learners.ComparisonStudy,
 ) -> Entry:
     """An entry with its verdict."""
@@ -168,8 +153,6 @@ def _entry(
     used = [run.record for run in runs if _is_used(run)]
     first = records[0]
     flags = dict.fromkeys(flag for made in records for flag in made.flags)
-    if any(run.answers in equal for run in runs):
-        flags[EQUAL] = None
     made_on = (made.environment for made in records)
     devices = (f"{e.get('device', '?')}, {e.get('machine', '?')}" for e in made_on)
     verdicts = {}
@@ -294,7 +277,7 @@ class Board(JsonRecord):
 # --- the pages of a board ---
 
 
-INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
+INDEX, DATA = "index.html", "board.json"
 
 
 def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Path]:
@@ -306,8 +289,7 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
     with regular_files.explain_errors(f"cannot make the directory {site}"):
         site.mkdir(parents=True, exist_ok=True)
     texts = {
-        INDEX: _page("board", board, ranked=sum(one.ranked for one in board.submissions)),
-        UNRANKED: _page("board_unranked", board),
+        INDEX: _index_page(board),
         DATA: json.dumps(board.to_json(), indent=1) + "\n",
     }
     texts |= {stream.page: _stream_page(stream, board) for stream in board.streams}
@@ -329,25 +311,26 @@ def check_site(site: Path, overwrite: bool) -> None:
         )
 
 
-def _page(template: str, board: Board, **values: Any) -> str:
+def _index_page(board: Board) -> str:
     return page(
-        f"{template}.html.j2",
+        "board.html.j2",
         board=board,
+        ranked=sum(one.ranked for one in board.submissions),
         unranked=sum(len(one.unranked) for one in board.submissions),
         level_with_best=lambda learned: [
             e.label for e in learned[1:] if e.verdict and not e.verdict.behind
         ],
         cell=_cell,
-        **values,
     )
 
 
 def _stream_page(stream: BoardStream, board: Board) -> str:
     verdicts = [entry.verdict for entry in stream.entries]
     judged = compare_learners.TableVerdicts(verdicts, stream.units, stream.groups)
-    return _page(
-        "board_stream",
-        board,
+    return page(
+        "board_stream.html.j2",
+        board=board,
+        cell=_cell,
         stream=stream,
         columns=[
             (name, headings_and_units.heading(COSTS.get(name, name)))

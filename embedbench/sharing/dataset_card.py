@@ -168,7 +168,6 @@ _HUB = {  # those that data have; the hub shows any other by its name
     *("cc-by-nc-nd-4.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0", "cdla-permissive-2.0", "odbl"),
     *("cdla-sharing-1.0", "cdla-permissive-1.0", "c-uda", "gfdl", "pddl"),
 }
-_ALIASES = {"cc0": "cc0-1.0", "public-domain": "pddl", "apache-2": "apache-2.0"}
 
 
 def is_stated(licence: str) -> bool:
@@ -181,18 +180,17 @@ def hub_licence(licence: str) -> dict[str, str]:
 
     >>> hub_licence("CC BY 4.0")
     {'license': 'cc-by-4.0'}
-    >>> hub_licence("research only, see https://example.org/terms")
-    {'license': 'other', 'license_name': 'research-only', 'license_link': 'https://example.org/terms'}
+    >>> hub_licence("research only")
+    {'license': 'other', 'license_name': 'research-only'}
     >>> hub_licence("")
     {'license': 'unknown'}
     """
     if not is_stated(licence):
         return {"license": UNKNOWN}
-    link = re.search(r"https?://[^\s<>()\"']+", licence)
-    words = re.sub(r",?\s*(see )?https?://\S+", "", licence, flags=re.IGNORECASE)
-    name = re.sub(r"[^a-z0-9.+]+", "-", words.lower()).strip("-.")
-    name = _ALIASES.get(name, name)
-    if name in _HUB and link is None:
-        return {"license": name}
-    keys = {"license": "other", "license_name": name[:60] or "custom"}
-    return {**keys, "license_link": link[0]} if link else keys
+    name = re.sub(r"[^a-z0-9.+]+", "-", licence.lower()).strip("-.")
+    name = "cc0-1.0" if name == "cc0" else name
+    return (
+        {"license": name}
+        if name in _HUB
+        else {"license": "other", "license_name": name[:60] or "custom"}
+    )

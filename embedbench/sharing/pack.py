@@ -62,18 +62,11 @@ class PackInfo(JsonRecord):
 
 @dataclass(frozen=True)
 class PackResult(JsonRecord):
-    """The result of packing.
-
-    Parameters
-    ----------
-    left_out : tuple of str
-        A sentence for each run that is damaged.
-    """
+    """The result of packing: numbers of runs, and the SHA-256 of the archive."""
 
     runs: int
     references: int
     sha256: str
-    left_out: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
@@ -84,8 +77,8 @@ class PackResult(JsonRecord):
 def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = None) -> PackResult:
     """Write the finished runs of a directory, with their references, as one zip archive.
 
-    Records lose the paths in them, see `without_paths`. A run is packed if its predictions have
-    the SHA-256 that its record names.
+    Records lose the paths in them, see `without_paths`. The predictions of each run must have the
+    SHA-256 that its record names.
 
     Parameters
     ----------
@@ -96,32 +89,24 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     """
     info = PackInfo(SCHEMA, by, date)
     info.check("the pack")
-    left_out, packed = list[str](), dict[Path, Path]()
-    for run in record_files.find(root, references=True):
-        place = run.relative_to(root)
-        if place == Path():
-            raise UserError(f"{root} is a single run; give the directory of all runs")
-        try:
-            if not is_place(place.parts):
-                raise UserError(f"{run} has a name that packs cannot hold; rename its directories")
-            verify_predictions(run)
-            packed[place] = run
-        except UserError as e:
-            left_out.append(str(e))
-    if not packed:
-        raise UserError(f"{root} has no finished run; give the --out of an earlier run")
+    packed = record_files.find(root, references=True)
+    if not packed or packed == [root]:
+        what = "is a single run" if packed else "has no finished run"
+        raise UserError(f"{root} {what}; give the --out of an earlier run")
     with (
         leases.alone(out),
         atomic_write.writing(out) as temporary,
         zipfile.ZipFile(temporary, "w") as archive,
     ):
         _add(archive, INFO, _text(info.to_json()))
-        for place, run in sorted(packed.items()):
+        for run in sorted(packed):
+            place = run.relative_to(root)
+            if not is_place(place.parts):
+                raise UserError(f"{run} has a name that packs cannot hold; rename its directories")
             for name, data in _run_members(run):
                 _add(archive, f"{RUNS}/{place.as_posix()}/{name}", data)
-    references = sum("references" in place.parts for place in packed)
-    counts = len(packed) - references, references
-    return PackResult(*counts, user_cache.sha256(out), tuple(left_out))
+    references = sum("references" in run.relative_to(root).parts for run in packed)
+    return PackResult(len(packed) - references, references, user_cache.sha256(out))
 
 
 def is_place(parts: Sequence[str]) -> bool:
@@ -133,12 +118,11 @@ def is_place(parts: Sequence[str]) -> bool:
 
 def _run_members(run: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the predictions of a run, and its record without paths."""
-    made = record_files.load(run)
-    predictions = (run / record_files.PREDICTIONS).read_bytes()
-    if hashlib.sha256(predictions).hexdigest() != made.predictions_sha256:
+    sha256, predictions = verify_predictions(run), (run / PREDICTIONS).read_bytes()
+    if hashlib.sha256(predictions).hexdigest() != sha256:
         raise UserError(f"{run} changed while it was packed; run the command again")
-    yield record_files.PREDICTIONS, predictions
-    yield record_files.RECORD, _text(without_paths(made.to_json()))
+    yield PREDICTIONS, predictions
+    yield RECORD, _text(without_paths(record_files.load(run).to_json()))
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -281,8 +265,8 @@ def _info(path: Path, archive: zipfile.ZipFile) -> PackInfo:
     member = next((one for one in archive.infolist() if one.filename == INFO), None)
     if member is None:
         raise UserError(f"{path} holds no {INFO}, so it is no pack; embedbench runs pack makes one")
-    if problem := _problem(INFO, member):
-        raise UserError(f"{where} is not that of a pack ({problem}); get it again")
+    if not _belongs(INFO, member):
+        raise UserError(f"{where} is not that of a pack; get it again")
     values = parse_json(_bytes(path, archive, member), where)
     info = PackInfo.from_json(values, where)
     info.check(where)
@@ -297,37 +281,33 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     members: dict[str, zipfile.ZipInfo] = {}
     for member in listed:
         name = member.filename
-        if problem := _problem(name, member) or "it is there more than once" * (name in members):
+        if name in members or not _belongs(name, member):
             raise UserError(
-                f"{path} is not read: its member {short(name)} is not that of a pack ({problem}); "
-                "embedbench runs pack makes one"
+                f"{path} is not read: its member {short(name)} is not that of a pack; embedbench "
+                "runs pack makes one"
             )
         members[name] = member
     return members
 
 
-def _problem(name: str, member: zipfile.ZipInfo) -> str:
-    """Why a member cannot be that of a pack; empty if it can."""
-    if not name or name != member.orig_filename:  # zipfile cuts a name at a NUL
-        return "its name is not that of a run"
+def _belongs(name: str, member: zipfile.ZipInfo) -> bool:
+    """Whether a member can be that of a pack: its name, form and size."""
     kind = stat.S_IFMT(member.external_attr >> 16)
-    problem = safe_zips.member_problem(name, member, (zipfile.ZIP_STORED,))
-    if problem:
-        return problem
-    if kind not in (0, stat.S_IFREG) or member.is_dir():
-        return "it is no regular file"
-    if member.file_size != member.compress_size:
-        return "its size is not that of its bytes"
+    if (
+        name != member.orig_filename  # zipfile cuts a name at a NUL
+        or safe_zips.member_problem(name, member, (zipfile.ZIP_STORED,))
+        or kind not in (0, stat.S_IFREG)
+        or member.is_dir()
+        or member.file_size != member.compress_size
+    ):
+        return False
     *folders, last = name.split("/")
     if folders[:1] != [RUNS]:
-        if name != INFO and not _EARLIER.fullmatch(name):
-            return "no pack has such a file"
-        return "it is too large" if member.file_size > SMALL else ""
-    if len(folders) < 2 or last not in (RECORD, PREDICTIONS) or {RECORD, PREDICTIONS} & {*folders}:
-        return "no pack has such a file"
-    if not is_place(folders):
-        return "its name is not that of a run"
-    return "it is too large" if last == RECORD and member.file_size > LARGEST else ""
+        return member.file_size <= SMALL and (name == INFO or bool(_EARLIER.fullmatch(name)))
+    files = {RECORD, PREDICTIONS}
+    if len(folders) < 2 or last not in files or files & {*folders} or not is_place(folders):
+        return False
+    return last == PREDICTIONS or member.file_size <= LARGEST
 
 
 def _bytes(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

@@ -12,7 +12,6 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -21,6 +20,7 @@ from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError, short
 from embedbench.files import hdf5_layout, inspect, provenance, sample_metadata
 from embedbench.files.embedding_file import EmbeddingFile, verify
+from embedbench.files.export_features import write_parquet
 from embedbench.files.remote import remote_servers, uri
 from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import write_safely, writing
@@ -115,7 +115,7 @@ def push(
     ):
         notify("the licence of the weights is not stated; --weights-licence of extract states it")
     with TemporaryDirectory(prefix="embedbench-push-") as folder:
-        files = _parcel(file, place, licence, Path(folder), notify)
+        files = _parcel(file, place, licence, Path(folder))
         if place.repository:
             message = f"{file.path.name}, content {file.digests['content'][:12]}"
             commit, sent = send_to_hub(
@@ -132,28 +132,14 @@ def push(
     )
 
 
-def _parcel(
-    file: EmbeddingFile,
-    place: Place,
-    licence: str,
-    folder: Path,
-    notify: Callable[[str], None],
-) -> dict[str, Path]:
+def _parcel(file: EmbeddingFile, place: Place, licence: str, folder: Path) -> dict[str, Path]:
     """All files of a push; the page comes last, so that it never speaks of what is not there."""
     files, tables = {file.path.name: file.path}, {}
     if place.repository and file.kind == hdf5_layout.EMBEDDING:
-        if find_spec("pyarrow") is None:
-            notify(
-                "the hub will show no rows, because Parquet needs pyarrow: pip install "
-                "'embedbench-cl[parquet]'"
-            )
-        else:
-            from embedbench.files.export_features import write_parquet
-
-            for number, split in enumerate(sample_metadata.SPLITS):
-                if (file.split == number).any():
-                    tables[split] = f"data/{HUB_SPLITS[split]}.parquet"
-                    files[tables[split]] = write_parquet(file, folder / f"{split}.parquet", number)
+        for number, split in enumerate(sample_metadata.SPLITS):
+            if (file.split == number).any():
+                tables[split] = f"data/{HUB_SPLITS[split]}.parquet"
+                files[tables[split]] = write_parquet(file, folder / f"{split}.parquet", number)
     name = f"{file.path.stem}.png"
     page = card_page(
         inspect.card(file),

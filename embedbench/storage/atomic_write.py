@@ -4,7 +4,6 @@ All files are written through this module: `write_safely` takes bytes or text; `
 temporary name to a library that opens its files itself.
 """
 
-import errno
 import os
 import platform
 import secrets
@@ -16,18 +15,9 @@ from pathlib import Path
 
 from embedbench.errors import UserError
 
-_DENIED = "no permission to write there; choose another directory"
-_HINTS = {
-    errno.ENOSPC: "the disk is full; free some space and run the command again",
-    errno.EDQUOT: "the disk quota is used up; free some space and run the command again",
-    errno.EROFS: "the file system is read-only; choose another directory",
-    errno.EACCES: _DENIED,
-    errno.EPERM: _DENIED,
-}
-
 
 def _unwritable(name: object, error: OSError, hint: str = "") -> UserError:
-    hint = hint or _HINTS.get(error.errno or 0, "is the disk in order?")
+    hint = hint or "free some space or choose another directory, and run the command again"
     return UserError(f"cannot write {name} ({error.strerror or error}); {hint}")
 
 

@@ -1,7 +1,7 @@
 """Load a file of torch.save safely: after a process of its own has loaded it.
 
-That process (`embedbench.storage.untrusted_files`) has bounded memory and time. What passed there
-is known by its SHA-256, and loaded at once from then on.
+That process (`embedbench.storage.untrusted_files`) has bounded memory and time. A file that has not
+changed since it passed is loaded at once.
 """
 
 from pathlib import Path
@@ -11,8 +11,6 @@ from embedbench.errors import UserError
 
 from . import untrusted_files, user_cache
 from .regular_files import check_regular
-
-_examiner = untrusted_files.Examiner("torch")
 
 
 def load(path: Path, remedy: str) -> Any:
@@ -26,14 +24,12 @@ def load(path: Path, remedy: str) -> Any:
     try:
         check_regular(path.stat().st_mode)
         before = user_cache.identity(path)
-        version = f"{untrusted_files.TENSORS} {torch.__version__} "
-        digest = user_cache.sha256(path)
-        if user_cache.load("torch", version + digest) is not True:
-            answer = _examiner.ask(path)
-            if answer.get("sha256") != digest:
-                ended = f"torch {answer['ended']}" if "ended" in answer else "it has changed"
-                raise untrusted_files.RefusedError(answer.get("refused", ended))
-            user_cache.save("torch", version + digest, True)
+        version = f"{untrusted_files.TENSORS} {torch.__version__}"
+        if user_cache.recall("torch", path, version) is not True:
+            if answer := untrusted_files.ask("torch", path):
+                refused = answer.get("refused") or f"torch {answer['ended']}"
+                raise untrusted_files.RefusedError(refused)
+            user_cache.remember("torch", path, True, before, version)
         loaded = untrusted_files.load_tensors(str(path))
         if user_cache.identity(path) != before:
             raise untrusted_files.RefusedError("it has changed")

@@ -82,15 +82,9 @@ def _damaged(path: Path, reason: str, remedy: str) -> DamagedFileError:
     return DamagedFileError(f"{path} is damaged or incomplete ({reason}); {remedy}.")
 
 
-# --- the process that examines files ---
-
-
-_examiner = untrusted_files.Examiner("hdf5")
-
-
 def _examine(path: Path, what: str, remedy: str) -> None:
     """Raise an error unless a file passes the gate."""
-    answer = _examiner.ask(path)
+    answer = untrusted_files.ask("hdf5", path)
     if "ended" in answer:
         raise _damaged(path, f"HDF5 {answer['ended']}", remedy)
     if "refused" in answer:

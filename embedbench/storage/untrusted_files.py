@@ -6,9 +6,7 @@ It imports nothing of embedbench.
 """
 
 import argparse
-import atexit
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -16,7 +14,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -266,62 +263,25 @@ def check_tensors(loaded: Any) -> None:
 # --- the process ---
 
 
-class Examiner:
-    """A process that lives as long as this one, and is started again if a file ends it.
+def ask(kind: str, path: str | os.PathLike[str]) -> dict[str, str]:
+    """Examine a file of a kind, `hdf5` or `torch`, in a process of its own.
 
-    It examines files of a kind, `hdf5` or `torch`.
+    Returns the answer of `examine` or `examine_tensors`; or how the file `ended` the process.
     """
-
-    def __init__(self, kind: str) -> None:
-        self.kind, self.lock = kind, threading.Lock()
-        self.process: subprocess.Popen[bytes] | None = None
-        atexit.register(self.stop)
-        os.register_at_fork(after_in_child=self.forget)
-
-    def ask(self, path: str | os.PathLike[str]) -> dict[str, str]:
-        """The answer of `examine` or `examine_tensors`; or how the file `ended` the process."""
-        with self.lock:
-            if self.process is None or self.process.poll() is not None:
-                self.process = self._start()
-            assert self.process.stdin is not None
-            assert self.process.stdout is not None
-            try:
-                self.process.stdin.write(json.dumps(os.path.abspath(path)).encode() + b"\n")
-                self.process.stdin.flush()
-                line = self.process.stdout.readline()
-            except OSError:  # it ended while it was idle
-                line = b""
-            if line.endswith(b"\n"):
-                answer: dict[str, str] = json.loads(line)
-                return answer
-            late = -self.process.wait() in (signal.SIGALRM, signal.SIGPROF)
-            return {"ended": "does not come to its end" if late else "crashes"}
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        return subprocess.Popen(
-            [sys.executable, "-P", __file__, self.kind],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **one},
-        )
-
-    def stop(self) -> None:
-        """End the process."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def forget(self) -> None:
-        """In a forked process: leave the process to the one that started it."""
-        if self.process is not None:
-            for pipe in (self.process.stdin, self.process.stdout):
-                assert pipe is not None
-                pipe.close()
-            self.process.returncode = 0  # it is no child of this process, which cannot wait for it
-        self.lock, self.process = threading.Lock(), None
+    one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-P", __file__, kind, os.path.abspath(path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **one},
+        check=False,
+    )
+    if done.returncode == 0:
+        answer: dict[str, str] = json.loads(done.stdout)
+        return answer
+    late = -done.returncode in (signal.SIGALRM, signal.SIGPROF)
+    return {"ended": "does not come to its end" if late else "crashes"}
 
 
 def examine(path: str) -> dict[str, str]:
@@ -337,17 +297,15 @@ def examine(path: str) -> dict[str, str]:
 
 
 def examine_tensors(path: str) -> dict[str, str]:
-    """Load one file of torch.save: its `sha256`; or `refused`, the rule that it breaks."""
+    """Load one file of torch.save: `refused`, the rule that it breaks; or nothing."""
     size = os.stat(path).st_size
     bound_memory(2 * size)
     alive((SECONDS[0] + size / RATE, SECONDS[1] + size / RATE))
     try:
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
         check_tensors(load_tensors(path))  # values that crash when they are left do it here, too
     except Exception as error:  # torch, pickle and zip raise errors of their own
         return {"refused": reason(error)}
-    return {"sha256": digest}
+    return {}
 
 
 def reason(error: Exception) -> str:
@@ -370,19 +328,16 @@ def bound_memory(more: int = 0) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY + more, most))
 
 
-def main(kind: str) -> None:
-    """Answer one line of JSON for each path on a line of stdin, until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+def main(kind: str, path: str) -> None:
+    """Print the answer on a file as JSON."""
     if kind == "torch":
         import torch  # noqa: F401  (before its memory and time are counted)
     bound_memory()
-    look = {"hdf5": examine, "torch": examine_tensors}[kind]
-    for line in sys.stdin:
-        alive()
-        answer = look(json.loads(line))
-        alive((0, 0))
-        print(json.dumps(answer), flush=True)
+    alive()
+    answer = {"hdf5": examine, "torch": examine_tensors}[kind](path)
+    alive((0, 0))
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -29,13 +29,9 @@ from embedbench.checks.check_building_blocks import (
     demand,
 )
 from embedbench.checks.learner_check_tools import (
-    SEEDS,
     LearnerCheck,
-    ask,
     held_bytes,
-    run,
     same,
-    small,
 )
 from embedbench.checks.learner_contract import (
     no_sample_is_kept_in_secret,
@@ -56,7 +52,6 @@ from embedbench.runs.learner_and_protocol_names import ALIASES
 from embedbench.scores.metrics import all_metrics
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.view import table_of
-from embedbench.system.cpu_threads import limit_threads
 
 LEARNER_CHECKS = conformance_suite.LEARNER_CHECKS
 LEARNERS = [name for name in learner_and_protocol_names.learner_names() if name not in ALIASES]
@@ -270,18 +265,3 @@ def test_same_is_to_the_last_bit() -> None:
     assert not same(a, {"x": a["x"]})
     assert not same(torch.zeros(2), torch.zeros(2, 1))
     assert not same([1, 2], [1])
-
-
-@pytest.mark.parametrize(
-    "name", [n for n in learner_and_protocol_names.our_learners() if n not in ALIASES]
-)
-def test_the_answers_of_all_but_the_seedless_depend_on_the_initial_weights(name: str) -> None:
-    """What the flag `equal-answers` of boards rests on."""
-    cls = learner_and_protocol_names.learner_class(name)
-    stream, scores = blobs(cls.tags), []
-    with limit_threads(1):
-        for init in (0, 1):
-            learner = small(cls)
-            run(stream, learner, replace(SEEDS, init=init))
-            scores.append(ask(learner, stream))
-    assert same(*scores) == cls.tags.seedless

@@ -23,8 +23,8 @@ from embedbench.extract import extraction_work, pipeline
 from embedbench.extract.extraction_work import Job
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.output_path import Target
 from embedbench.files.resumable_file import Partial
+from embedbench.files.write_file import Target
 
 BLOCK = 16  # samples, here and in the workers
 PIXELS: dict[str, Any] = {"backbone": "pixels", "size": 8, "threads": 1}

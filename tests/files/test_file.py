@@ -172,7 +172,7 @@ def test_what_is_no_embedding_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".b.h5.partial").mkdir()
     cases = {
         tmp_path / "b.h5": "run the same extract again",
-        tmp_path: "a directory, not a regular file",
+        tmp_path: "not a regular file",
         tmp_path / "none.h5": "make it with `embedbench extract`",
         text: "not an HDF5 file",
         other: "not an embedding file",

@@ -14,7 +14,6 @@ from embedbench.files.formats.mnist_idx import read_idx
 from embedbench.files.import_features import import_file
 from embedbench.files.raw_pixels import pixels
 from embedbench.files.sample_metadata import TEST
-from embedbench.protocols.incremental_class import IncrementalClass
 
 
 def save(path: Path, **arrays: Any) -> Path:
@@ -224,45 +223,6 @@ def test_other_sources_are_refused(tmp_path: Path) -> None:
     }
     for name, message in cases.items():
         assert message in refusal(import_file, tmp_path / name, tmp_path / "a.h5")
-
-
-@pytest.mark.parametrize("form", ["bytes", "rows of bytes", "rows", "images"])
-def test_pixels_of_an_npz_are_those_of_extract(tmp_path: Path, form: str) -> None:
-    """Values between 0 and 1 with the name of the backbone, which a stream then leaves unscaled."""
-    images = np.random.default_rng(0).integers(0, 256, (30, 4, 3, 1), dtype=np.uint8)
-    values = pixels(images)
-    given = {
-        "bytes": images,
-        "rows of bytes": images.reshape(30, 12).astype(np.int64),
-        "rows": values.astype(np.float64),
-        "images": values.reshape(images.shape),
-    }[form]
-    src = save(tmp_path / "a.npz", features=given)
-    file = import_file(src, tmp_path / "a.h5", backbone="pixels", split="0.3")
-    np.testing.assert_array_equal(file.read(), values)
-    assert file.provenance["backbone"]["name"] == "pixels"
-    assert IncrementalClass().build([file], seed=0).scale == "none"
-    if form == "rows":
-        plain = import_file(src, tmp_path / "b.h5", split="0.3")
-        scaled = IncrementalClass(scale_least=0).build([plain], seed=0)
-        assert scaled.scale == "standard"
-
-
-@pytest.mark.parametrize(
-    ("factor", "backbone", "message"),
-    [
-        (16, "pixels", "from 0 to 16; pixels are bytes or between 0 and 1, so divide them first"),
-        (-1, "pixels", "from -1 to 0; pixels are bytes or between 0 and 1"),
-        (np.nan, "pixels", "from nan to nan; pixels are bytes"),
-        (1, "resnet50", "takes pixels, for raw values, got 'resnet50'; name"),
-    ],
-)
-def test_what_is_no_pixels_is_refused(
-    tmp_path: Path, factor: float, backbone: str, message: str
-) -> None:
-    src = save(tmp_path / "a.npz", features=np.linspace(0, 1, 60).reshape(30, 2) * factor)
-    assert message in refusal(import_file, src, tmp_path / "a.h5", backbone=backbone)
-    assert not (tmp_path / "a.h5").exists()
 
 
 # --- the same rows, however they came

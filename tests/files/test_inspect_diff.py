@@ -20,7 +20,7 @@ from file_helpers import (
 
 from embedbench.files.diff import Diff, diff, diff_text
 from embedbench.files.embedding_file import EmbeddingFile, verify
-from embedbench.files.inspect import Card, PerClass, card, card_text
+from embedbench.files.inspect import Card, card, card_text
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 
@@ -47,9 +47,9 @@ def test_card_counts(tmp_path: Path) -> None:
     result = card(EmbeddingFile.open(write(tmp_path / "a.h5", samples, make_features(7))))
     assert result.samples == {"train": 5, "val": 0, "test": 2}
     assert result.classes.to_json() == {"leaves": 3, "inner": 1}
-    assert result.per_class == {
-        "train": PerClass(min=0, median=2.0, max=3, empty=1),
-        "test": PerClass(min=0, median=1.0, max=1, empty=1),
+    assert result.class_sizes() == {
+        "train": "0 to 3, median 2; 1 classes have none",
+        "test": "0 to 1, median 1; 1 classes have none",
     }
     assert result.class_counts["x"] == {"train": 3, "val": 0, "test": 1}
     assert list(result.class_counts) == ["x", "y", "z"]

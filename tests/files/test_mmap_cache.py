@@ -149,7 +149,7 @@ def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         yield ROWS[:2]
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    assert "disk is full" in refusal(map_copy, "rows", ROWS.dtype, ROWS.shape, full(), "a copy")
+    assert "No space left" in refusal(map_copy, "rows", ROWS.dtype, ROWS.shape, full(), "a copy")
     assert not [p for p in (user_cache.directory() / "tables").iterdir() if p.is_file()]
     np.testing.assert_array_equal(Source().map(), ROWS)
 

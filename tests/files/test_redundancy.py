@@ -16,7 +16,6 @@ from embedbench.files import feature_redundancy
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.feature_redundancy import (
     DiscretisedFeatures,
-    _log2_3k_2,
     class_su,
     fcbf,
     mdlp_cuts,
@@ -203,14 +202,6 @@ def test_mdlp_by_plain_loops(seed: int, levels: int) -> None:
     found = mdlp_cuts(x, y).tolist()
     assert found == mdlp_by_loops(list(zip(x.tolist(), y.tolist(), strict=True)))
     assert found
-
-
-def test_the_price_of_many_classes_has_room_in_a_float() -> None:
-    assert _log2_3k_2(1) == 0
-    assert _log2_3k_2(2) == pytest.approx(math.log2(7))
-    below, above = _log2_3k_2(599), _log2_3k_2(600)
-    assert above - below == pytest.approx(math.log2(3))
-    assert _log2_3k_2(5000) == pytest.approx(5000 * math.log2(3))
 
 
 # --- files and the command line ---

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.output_path import check_target
+from embedbench.files.file_digests import canonical_json
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
-from embedbench.files.write_file import write_file
+from embedbench.files.write_file import check_target, write_file
 
 PROVENANCE: dict[str, Any] = {
     "backbone": {
@@ -35,6 +35,7 @@ PROVENANCE: dict[str, Any] = {
     "made_by": {"embedbench": "0"},
 }
 JOB = {"samples": "abc", "recipe": {"size": 224}, "block": 1024}
+JOB_SHA256 = hashlib.sha256(canonical_json(JOB).encode()).hexdigest()
 
 
 def make_samples(n: int = 2500, seed: int = 0) -> Samples:

@@ -157,9 +157,9 @@ def sparse(path: Path) -> None:
 
 
 PLACES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "fifo": (fifo, "a FIFO"),
-    "socket": (unix_socket, "a socket"),
-    "device": (lambda path: path.symlink_to("/dev/zero"), "a device"),
+    "fifo": (fifo, "not a regular file"),
+    "socket": (unix_socket, "not a regular file"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
     "link-to-nothing": (lambda path: path.symlink_to("gone"), "a link to nothing"),
     "link-to-itself": (lambda path: path.symlink_to(path.name), "leads to itself"),
     "sparse": (sparse, "4,398,046,511,104 bytes"),
@@ -266,9 +266,9 @@ def cub(root: Path, first: str = "cat/1.png", *, names: bytes = b"1 cat\n2 dog\n
 
 
 WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "a-fifo": (fifo, "a FIFO, not a regular file"),
-    "a-socket": (unix_socket, "a socket, not a regular file"),
-    "a-device": (lambda path: path.symlink_to("/dev/zero"), "a device, not a regular file"),
+    "a-fifo": (fifo, "not a regular file"),
+    "a-socket": (unix_socket, "not a regular file"),
+    "a-device": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
     "a-link-to-itself": (lambda path: path.symlink_to(path.name), "leads to itself"),
     "a-link-to-nothing": (lambda path: path.symlink_to("gone"), "a link to nothing"),
     "an-empty-folder": (lambda path: path.mkdir(), "no image in"),

@@ -93,15 +93,13 @@ def test_what_a_killed_pack_leaves_is_cleared_up(team: Path, tmp_path: Path) -> 
     assert {p.name for p in tmp_path.iterdir()} == {"a.zip", other.name}
 
 
-def test_a_run_that_is_not_its_records_is_left_out(team: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_not_its_records_is_refused(team: Path, tmp_path: Path) -> None:
     shutil.copytree(team / "runs", tmp_path / "runs")
     first = record_files.find(tmp_path / "runs")[0]
     (first / "predictions.h5").write_bytes(b"other")
-    made = pack(tmp_path / "runs", tmp_path / "b.zip")
-    assert len(made.left_out) == 1
-    assert "not the file that its record was made from" in made.left_out[0]
-    assert not any(str(first.relative_to(tmp_path)) in name for name in members(tmp_path / "b.zip"))
-    assert json.loads(members(tmp_path / "b.zip")[INFO]) == {"schema": "embedbench-pack/1.0"}
+    with pytest.raises(UserError, match="not the file that its record was made from"):
+        pack(tmp_path / "runs", tmp_path / "b.zip")
+    assert [p.name for p in tmp_path.iterdir()] == ["runs"]
 
 
 def test_a_damaged_run_of_a_pack_is_named_by_the_pack(team: Path, tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """Fetch a file by its name: from the cache, or else by a download; paths stay paths."""
 
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from embedbench.errors import UserError
+from embedbench.config.json_records import JsonRecord, parse_toml
+from embedbench.errors import UserError, unknown
 from embedbench.storage import user_cache
 from embedbench.storage.regular_files import check_regular, unreadable
 from embedbench.system.callback_types import Callbacks, Notify, Progress
 
-from . import known_files
 from .uri import KNOWN, LOCAL, Name, as_written, is_name
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def pin_name(name: str, **calls: Unpack[Callbacks]) -> str:
 def find_here(text: str) -> Path | None:
     """The path of a name that is never fetched: of a file of the package, or `file:///…`."""
     if text.startswith(KNOWN):
-        return known_files.find_known(text)
+        return find_known(text)
     name = Name.parse(text)
     if name.scheme not in LOCAL:
         return None
@@ -93,3 +95,36 @@ def origin(name: str) -> "FetchedFile | None":
     from .download_cache import find_fixed
 
     return None if not is_name(name) or find_here(name) else find_fixed(Name.parse(name))
+
+
+# --- the embedding files that the package ships, by the name `known:NAME` ---
+
+
+ASSETS = Path(str(resources.files("embedbench") / "assets"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogEntry(JsonRecord):
+    """An entry of `assets/known.toml`: what a file holds, its licence, bytes and digests."""
+
+    what: str
+    licence: str
+    size: int
+    sha256: str
+    content: str
+    samples: str
+    recipe: str
+
+
+def known_files() -> dict[str, CatalogEntry]:
+    """All known files by name."""
+    tables = parse_toml((ASSETS / "known.toml").read_text(encoding="utf-8"), "known.toml")
+    return {name: CatalogEntry.from_json(values, name) for name, values in tables.items()}
+
+
+def find_known(text: str) -> Path:
+    """The path of the known file that `known:NAME` names; a UserError if there is none."""
+    files, name = known_files(), text.removeprefix(KNOWN)
+    if name not in files:
+        raise unknown("file", name, files)
+    return ASSETS / f"{name}.h5"

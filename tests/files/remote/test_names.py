@@ -6,17 +6,17 @@ import pytest
 from file_helpers import refusal
 
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote import known_files
+from embedbench.files.remote import fetch
 from embedbench.files.remote.fetch import local, pin_name
 from embedbench.files.remote.uri import Name
 
 pytestmark = pytest.mark.usefixtures("cache")
 
 
-@pytest.mark.parametrize("name", known_files.known_files())
+@pytest.mark.parametrize("name", fetch.known_files())
 def test_what_ships_is_true(name: str) -> None:
-    says = known_files.known_files()[name]
-    path = known_files.find_known(f"known:{name}")
+    says = fetch.known_files()[name]
+    path = fetch.find_known(f"known:{name}")
     data = path.read_bytes()
     assert (says.size, says.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     digests = {"content": says.content, "samples": says.samples, "recipe": says.recipe}

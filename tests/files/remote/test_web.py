@@ -217,7 +217,7 @@ def test_a_full_disk(web: Served, small: bytes, monkeypatch: pytest.MonkeyPatch)
 
     with monkeypatch.context() as patch:
         patch.setattr("embedbench.storage.atomic_write.os.fsync", full)
-        assert "the disk is full" in refusal(local, web.address + PATH)
+        assert "No space left" in refusal(local, web.address + PATH)
     assert [name.rpartition(".")[2] for name in kept()] == ["partial"]
     assert local(web.address + PATH).read_bytes() == small
 
