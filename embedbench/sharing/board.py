@@ -46,7 +46,7 @@ def board(
     Parameters
     ----------
     data : sequence of Path
-        Embedding files, and order files, to rebuild the streams from.
+        Embedding files to rebuild the streams from.
     notify : callable
         `notify(sentence)` gets one for each pack that is refused, and each run that is not ranked.
     """

@@ -26,7 +26,7 @@ from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import RunRecord
-from embedbench.storage import regular_files, safe_hdf5, user_cache, value_digest
+from embedbench.storage import value_digest
 from embedbench.streams.stream import Stream
 from embedbench.text.table_export import flatten
 
@@ -43,24 +43,13 @@ class Rebuilder:
     Parameters
     ----------
     data : sequence of Path
-        Embedding files, and order files.
+        Embedding files.
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:
         self.streams = StreamCache()
-        self._files: dict[str, str] = {}
-        self._orders: dict[str, str] = {}
         self._chance = Spec("chance", learner_and_protocol_names.learner_class("chance")())
-        for path in data:
-            try:
-                with regular_files.open_regular(path) as file:
-                    is_hdf5 = file.read(len(safe_hdf5.SIGNATURE)) == safe_hdf5.SIGNATURE
-            except OSError as e:
-                raise regular_files.unreadable(path, e) from e
-            if is_hdf5:
-                self._files[_key(EmbeddingFile.open(path).digests)] = str(path)
-            else:
-                self._orders[user_cache.sha256(path)] = str(path)
+        self._files = {_key(EmbeddingFile.open(path).digests): str(path) for path in data}
 
     def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[RunSpec, RunRecord]:
         """The run on the rebuilt stream, and its record with what the files say.
@@ -86,8 +75,6 @@ class Rebuilder:
             preset=made.reference.preset,
         )
         described = self.compare(spec, made, predictions)
-        if (order := described["order"]) is not None and order.digest is not None:
-            described["protocol_params"]["order"] = order.name
         kept = ("protocol_params", "files", "unknown", "order", "notes")
         ours = {k: described[k] for k in kept}
         return spec, dataclasses.replace(made, **ours)
@@ -159,18 +146,13 @@ class Rebuilder:
         """The protocol of a run, if it can be that of its stream; nothing is built."""
         if made.protocol not in learner_and_protocol_names.our_protocols():
             raise UserError(f"its protocol {short(made.protocol)} is code of others")
-        params, order = dict(made.protocol_params), made.order
-        if order is not None and order.digest is not None:
-            if order.digest not in self._orders:
-                raise UserError(f"its class order {order.name} is not here (--data FILE gives it)")
-            params["order"] = self._orders[order.digest]
-        for name, value in params.items():
+        if made.order is not None and made.order.digest is not None:
+            raise UserError(f"its class order is that of a file, {short(made.order.name)}")
+        for name, value in made.protocol_params.items():
             if isinstance(value, int) and value > MOST and name not in UNBUILT:
                 raise UserError(f"its protocol has {name}={value}, and {MOST:,} is the most")
-        given = self._orders.get((order and order.digest) or "", "")
-        protocol = _made(
-            learner_and_protocol_names.protocol_class(made.protocol), params, "protocol", given
-        )
+        cls = learner_and_protocol_names.protocol_class(made.protocol)
+        protocol = _made(cls, made.protocol_params, "protocol")
         if value_digest.digest(protocol.recipe()) != made.digests.recipe:
             raise UserError("its digest 'recipe' is not that of its protocol and parameters")
         sessions = getattr(protocol, "sessions", 0)
@@ -179,11 +161,11 @@ class Rebuilder:
         return protocol
 
 
-def _made(cls: type, settings: dict[str, Any], name: str, given: str = "") -> Any:
-    """A learner or protocol with the settings of a record, which name no file but the one given."""
+def _made(cls: type, settings: dict[str, Any], name: str) -> Any:
+    """A learner or protocol with the settings of a record, which name no file."""
     wanted = fields_added_later.add_missing_fields(cls, settings)
     for key, value in flatten(wanted).items():
-        if isinstance(value, str) and value != given and _may_be_file(key, value):
+        if isinstance(value, str) and _may_be_file(key, value):
             raise UserError(f"its {name} reads a file, {key}={short(value)}")
     made = make_from_settings.make(cls, wanted, name=name)
     if plain(dataclasses.asdict(made)) != plain(wanted):
