@@ -28,8 +28,7 @@ from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.version import __version__
 
-from .rebuild_stream import Rebuilder
-from .verify_pack import CheckedRun, Submission, UnrankedRun, verify
+from .verify_pack import CheckedRun, Rebuilder, Submission, UnrankedRun, verify
 
 COSTS = {"memory": "bytes.total", "seconds": "seconds.learn"}  # less is better
 METRICS = (FINAL, "omega_all", "raa", "gacc", *COSTS)

@@ -1,23 +1,45 @@
-"""The runs of a pack: each is recomputed, and ranked if all that it says agrees with its stream."""
+"""The runs of a pack: each is recomputed, and ranked if all that it says agrees with its stream.
 
-from collections.abc import Iterator
+Streams are rebuilt from files that are given; nothing that a record names is opened or imported.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.json_records import ABSENT, JsonRecord
+import numpy as np
+
+from embedbench.array_types import Ints
+from embedbench.config import fields_added_later, make_from_settings
+from embedbench.config.json_records import ABSENT, JsonRecord, plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.compare_learners import leave_out_groups
+from embedbench.runs import learner_and_protocol_names
+from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.scores import label_set_predictions, metric_jackknife, record_files
-from embedbench.scores.predictions import Predictions
+from embedbench.runs.run_task import make_task
+from embedbench.runs.stream_cache import StreamCache, number_groups
+from embedbench.runs.stream_metadata import described_stream
+from embedbench.scores import metric_jackknife, record_files
+from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import regular_files, user_cache, value_digest
+from embedbench.streams.stream import Stream
+from embedbench.text.table_export import flatten
 
 from .pack import UnpackedPack, unpack
-from .rebuild_stream import Rebuilder
+
+MOST = 10_000  # of a setting of a protocol that decides how much is built: sessions, width, …
+UNBUILT = ("observe_batch", "evaluate_every")  # settings that decide nothing of the kind
+DESCRIBED = ("validation", "n_train", "n_classes", "n_train_by_class", "n_candidates", "classes")
 
 
 @dataclass(frozen=True)
@@ -65,7 +87,7 @@ class CheckedRun:
     left_out: metric_jackknife.LeftOut | None
 
 
-def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRun]]:
+def verify(path: Path, rebuilder: "Rebuilder") -> tuple[Submission, list[CheckedRun]]:
     """Check every run of a pack. A pack that cannot be read is a submission without runs."""
     try:
         regular_files.open_regular(path).close()
@@ -85,7 +107,7 @@ class _Checks:
     """The checks of one pack; a reference run is checked once."""
 
     pack: UnpackedPack
-    rebuilder: Rebuilder
+    rebuilder: "Rebuilder"
     _references: dict[Path, str] = field(default_factory=dict)  # place → what is wrong, or ""
 
     def submission(self, who: Submission) -> tuple[Submission, list[CheckedRun]]:
@@ -121,7 +143,7 @@ class _Checks:
                 unranked.append(UnrankedRun(self._name(place), "", reason))
 
     def _left_out(
-        self, predictions: label_set_predictions.AnyPredictions, place: Path, made: RunRecord
+        self, predictions: AnyPredictions, place: Path, made: RunRecord
     ) -> metric_jackknife.LeftOut | None:
         if not isinstance(predictions, Predictions):
             return None
@@ -212,3 +234,196 @@ def _by_stream(run: tuple[Path, RunRecord]) -> tuple[str, str, int, Path]:
 def _words(error: Exception) -> str:
     """An error as a sentence."""
     return str(error) if isinstance(error, UserError) else f"{type(error).__name__} ({error})"
+
+
+# --- what a record should say, by the stream rebuilt from given files ---
+
+
+class Rebuilder:
+    """Rebuilds the streams of runs from files that are given, and what their records should say.
+
+    Every method raises a `UserError`, in words, where a run does not agree.
+
+    Parameters
+    ----------
+    data : sequence of Path
+        Embedding files.
+    """
+
+    def __init__(self, data: Sequence[Path] = ()) -> None:
+        self.streams = StreamCache()
+        self._chance = Spec("chance", learner_and_protocol_names.learner_class("chance")())
+        self._files = {_key(EmbeddingFile.open(path).digests): str(path) for path in data}
+
+    def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[RunSpec, RunRecord]:
+        """The run on the rebuilt stream, and its record with what the files say.
+
+        `chance` is in the place of its learner.
+        """
+        paths = []
+        for info in made.all_files:
+            if (key := _key(info.digests)) not in self._files:
+                raise UserError(f"{info.name} with its digests is not here (--data FILE gives it)")
+            paths.append(self._files[key])
+        n = len(made.files)
+        spec = RunSpec(
+            files=tuple(paths[:n]),
+            unknown="".join(paths[n:]),
+            protocol=Spec(made.protocol, self._protocol(made)),
+            learner=self._chance,
+            offline=self._chance,
+            chance=self._chance,
+            seed=made.seed,
+            fixed=(("order", made.seeds.order),),
+            references=0,
+            preset=made.reference.preset,
+        )
+        described = self.compare(spec, made, predictions)
+        kept = ("protocol_params", "files", "unknown", "order", "notes")
+        ours = {k: described[k] for k in kept}
+        return spec, replace(made, **ours)
+
+    def compare(
+        self, spec: RunSpec, made: RunRecord, predictions: AnyPredictions
+    ) -> dict[str, Any]:
+        """Compare a run with its stream; returns what a record says of that stream."""
+        try:
+            task = make_task(spec, Path(), self.streams)
+            described = described_stream(task)
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
+            raise UserError(f"its stream cannot be rebuilt ({e})") from e
+        names = ", ".join(file.name for file in described["files"])
+        rebuilt = f"of the stream rebuilt from {names}"
+        for name, value in vars(described["digests"]).items():
+            if getattr(made.digests, name) != value:
+                raise UserError(f"its digest {name!r} is not that {rebuilt}")
+        what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
+        if what := what or _difference(task.stream, predictions):
+            raise UserError(f"its {what!r} is not that {rebuilt}")
+        if isinstance(predictions, Predictions):
+            _check_answers(task.stream, predictions)
+            ours = task.group_samples(predictions.ids)
+            if (group := predictions.group) is not None and (
+                ours is None or not np.array_equal(group, ours)
+            ):
+                raise UserError(f"its 'group' is not that {rebuilt}")
+        return described
+
+    def groups(self, made: RunRecord) -> Ints | None:
+        """(N,) number of the `group` of each row of a run's files; None where one has none."""
+        paths = (self._files[_key(f.digests)] for f in made.files)
+        return number_groups([self.streams.file(path) for path in paths])
+
+    def with_learner(self, spec: RunSpec, made: RunRecord) -> RunSpec:
+        """The spec with the learner and the seeds that a record states."""
+        if made.seeds != Seeds.of(made.seed):
+            raise UserError(f"its four seeds are not those that seed {made.seed} draws")
+        spec = replace(spec, learner=self.learner(made), fixed=())
+        stream = self.streams.stream(spec)
+        reveals = stream.spec.reveals_session_id
+        tags = spec.learner.settings.tags
+        if made.session_id_at_test != (reveals or tags.needs_session_id):
+            raise UserError("its session_id_at_test is not that of its protocol and learner")
+        when = [samples for _, samples in moments(stream, online=tags.online)]
+        if made.moments is None or [*made.moments.samples_seen] != when:
+            raise UserError("its evaluation moments are not those of its protocol and learner")
+        return spec
+
+    def learner(self, made: RunRecord) -> Spec[Any]:
+        """The learner of a run, with the settings that its record states."""
+        name = made.learner
+        if (
+            name.replace("_", "-") not in learner_and_protocol_names.our_learners()
+            or made.packages
+            or made.imported
+        ):
+            raise UserError(f"its learner {short(name)} is code of others, which is not run")
+        spec = Spec(
+            name,
+            _made(learner_and_protocol_names.learner_class(name), made.learner_params, "learner"),
+        )
+        if made.learns != spec.settings.tags.learns:
+            raise UserError(f"its learns is {made.learns}, and that of {name} is not")
+        return spec
+
+    def _protocol(self, made: RunRecord) -> Any:
+        """The protocol of a run, if it can be that of its stream; nothing is built."""
+        if made.protocol not in learner_and_protocol_names.our_protocols():
+            raise UserError(f"its protocol {short(made.protocol)} is code of others")
+        if made.order is not None and made.order.digest is not None:
+            raise UserError(f"its class order is that of a file, {short(made.order.name)}")
+        for name, value in made.protocol_params.items():
+            if isinstance(value, int) and value > MOST and name not in UNBUILT:
+                raise UserError(f"its protocol has {name}={value}, and {MOST:,} is the most")
+        cls = learner_and_protocol_names.protocol_class(made.protocol)
+        protocol = _made(cls, made.protocol_params, "protocol")
+        if value_digest.digest(protocol.recipe()) != made.digests.recipe:
+            raise UserError("its digest 'recipe' is not that of its protocol and parameters")
+        sessions = getattr(protocol, "sessions", 0)
+        if sessions not in (0, len(made.n_train)):
+            raise UserError(f"its protocol has {sessions} sessions, its record {len(made.n_train)}")
+        return protocol
+
+
+def _made(cls: type, settings: dict[str, Any], name: str) -> Any:
+    """A learner or protocol with the settings of a record, which name no file."""
+    wanted = fields_added_later.add_missing_fields(cls, settings)
+    for key, value in flatten(wanted).items():
+        if isinstance(value, str) and _may_be_file(key, value):
+            raise UserError(f"its {name} reads a file, {key}={short(value)}")
+    made = make_from_settings.make(cls, wanted, name=name)
+    if plain(dataclasses.asdict(made)) != plain(wanted):
+        raise UserError(f"its settings of the {name} are not as this version writes them")
+    return made
+
+
+def _may_be_file(key: str, value: str) -> bool:
+    if key.endswith("weights"):
+        return value not in ("", "shipped")
+    return bool({"/", "\\", "\0"} & {*value}) or os.path.lexists(value)
+
+
+def _key(digests: dict[str, str]) -> str:
+    return json.dumps(digests, sort_keys=True)
+
+
+def _difference(stream: Stream, predictions: AnyPredictions) -> str:
+    """The first part of some predictions that is not that of the stream; or empty."""
+    truth = stream_truth(stream)
+    if {*truth} - {*vars(predictions)} or ("split" in vars(predictions)) != ("split" in truth):
+        return "y"
+    for name, values in truth.items():
+        if not np.array_equal(getattr(predictions, name), values):
+            return name
+    when = np.stack([predictions.session, predictions.samples_seen], axis=1)
+    if not any(np.array_equal(when, moments(stream, online=online)) for online in (False, True)):
+        return "moments"
+    seen = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
+    for i, one in enumerate(stream.sessions):
+        seen[i:, one.classes] = True
+    return "" if np.array_equal(predictions.seen, seen[predictions.session]) else "seen"
+
+
+def _check_answers(stream: Stream, predictions: Predictions) -> None:
+    """Refuse answers that follow from no scores of a learner.
+
+    Both answers to a sample are the best class by the same scores, once among the candidates and
+    once within the session.
+    """
+    sets = predictions.eval_set
+    limits = [e.candidates for e in stream.eval_sets]
+    ranks = [None] * len(predictions.seen) if predictions.rank is None else predictions.rank
+    for seen, answer, within, rank in zip(
+        predictions.seen, predictions.answer, predictions.within, ranks, strict=True
+    ):
+        allowed = np.pad(allowed_classes(seen, limits), ((0, 0), (0, 1)), constant_values=True)
+        if not allowed[sets, answer].all():
+            raise UserError("it has answers outside of the candidates of its stream")
+        if rank is not None:
+            unranked = ~allowed[sets, predictions.y] | (answer < 0)
+            if not np.array_equal(rank == UNRANKED, unranked):
+                raise UserError("its ranks contradict the candidates of its stream")
+        inside = np.pad(predictions.set_classes, ((0, 0), (0, 1)), constant_values=True)
+        both = inside[sets, answer] & allowed[sets, within]
+        if not np.array_equal(answer[both], within[both]):
+            raise UserError("its answers over all classes contradict those within the session")

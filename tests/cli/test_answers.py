@@ -18,8 +18,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.sharing.pack import pack
-from embedbench.sharing.rebuild_stream import Rebuilder
-from embedbench.sharing.verify_pack import verify
+from embedbench.sharing.verify_pack import Rebuilder, verify
 from embedbench.streams.stream_summary import StreamSummary
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.config.run_seeds import Seeds
 from embedbench.scores.predictions import Predictions
-from embedbench.sharing import rebuild_stream
+from embedbench.sharing import verify_pack
 from embedbench.sharing.board import board, write_board
 from embedbench.sharing.pack import pack
 
@@ -228,7 +228,7 @@ def test_what_many_moments_would_cost_is_not_computed(
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(
-        rebuild_stream, "_check_answers", lambda _, answers: asked.append(len(answers.session))
+        verify_pack, "_check_answers", lambda _, answers: asked.append(len(answers.session))
     )
     many = Forgery(lambda predictions: more_moments(predictions, 500))
     path = forged(lean, tmp_path / "b.zip", {"/ncm-": many})

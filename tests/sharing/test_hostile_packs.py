@@ -11,7 +11,6 @@ import pytest
 from packs import members
 
 from embedbench.errors import UserError
-from embedbench.sharing.board import board
 from embedbench.sharing.pack import merge_packs, unpack
 
 Edit = Callable[[zipfile.ZipFile], None]
@@ -176,14 +175,6 @@ def test_what_a_pack_says_of_itself(tmp_path: Path, text: str, why: str) -> None
         archive.writestr("runs/s/l/seed-7/answers.parquet", "x")
     with pytest.raises(UserError, match=why):
         merge_packs([tmp_path / "bad.zip"], tmp_path / "out")
-
-
-def test_bad_packs_cost_themselves_alone(team: Path, lean: Path, tmp_path: Path) -> None:
-    cases = ("no name", "NUL", "NUL behind", "400 bytes")
-    bad = [spoilt(team, tmp_path / f"{case}.zip", CASES[case]) for case in cases]
-    made = board([*bad, lean], [team / "e.h5"])
-    assert [one.ranked for one in made.submissions] == [0, 0, 0, 0, 3]
-    assert all("is not that of a pack" in str(one.refused) for one in made.submissions[:4])
 
 
 def test_the_workflow_reads_a_last_line_without_its_end(tmp_path: Path) -> None:

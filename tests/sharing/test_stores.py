@@ -11,6 +11,7 @@ from typing import Any
 import fsspec
 import pytest
 import s3_server
+from file_helpers import refusal
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -115,4 +116,6 @@ def test_s3(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         path = local(result.url)
         assert path.read_bytes() == file.path.read_bytes()
         files = [p for p in tmp_path.rglob("*") if p.is_file()]
-        assert not any(s3_server.SECRET.encode() in p.read_bytes() for p in files)
+        for secret in (s3_server.KEY, s3_server.SECRET):
+            assert not any(secret.encode() in p.read_bytes() for p in files)
+        assert "there is no s3://team/none.h5" in refusal(local, "s3://team/none.h5")

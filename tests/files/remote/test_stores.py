@@ -1,11 +1,9 @@
 """Files of stores that fsspec reads."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import fsspec
 import pytest
-import s3_server
 from file_helpers import refusal
 
 from embedbench.files.remote import remote_servers
@@ -91,16 +89,3 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
         said = refusal(local, f"{scheme}://bucket/small.h5")
         assert f"{scheme}:// needs one more package; " in said
         assert remedy in said
-
-
-def test_s3(small: bytes, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with s3_server.serving(monkeypatch):
-        store = fsspec.filesystem("s3")
-        store.mkdir("bucket")
-        store.pipe_file("bucket/a/small.h5", small)
-        assert local("s3://bucket/a/small.h5").read_bytes() == small
-        missing = "s3://bucket/none.h5"
-        assert f"there is no {missing}" in refusal(local, missing)
-        texts = [p.read_bytes() for p in cache.rglob("*") if p.is_file()]
-        for secret in (s3_server.KEY, s3_server.SECRET):
-            assert not any(secret.encode() in text for text in texts)
