@@ -116,14 +116,12 @@ def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
 
 
 STREAM, ROWS, KIND = "stream", "rows", "scores_are"
-_KINDS = (["scores"], ["answers"], ["answers", "within"])
 
 
 def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[Predictions, str]:
     """The answers in a file as predictions on a stream; and "scores" or "answers", what it gives.
 
-    docs/answers.md describes the file. Without scores and within-session answers the latter are all
-    -1.
+    docs/answers.md describes the file. Without scores all within-session answers are -1.
     """
     try:
         regular_files.open_regular(path).close()
@@ -131,23 +129,19 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
         raise regular_files.unreadable(path, e, "give the npz file of the answers") from e
     arrays = load_npz(path)
     try:
-        kinds = _check_names(arrays, len(stream.sessions))
-        file = _AnswerFile(arrays, stream, tests)
-        return file.predictions(kinds), kinds[0]
+        kind = _check_names(arrays, len(stream.sessions))
+        return _AnswerFile(arrays, stream, tests).predictions(kind), kind
     except WrongError as e:
         raise UserError(f"{path}: {e}") from e
 
 
-def _check_names(arrays: Mapping[str, Any], sessions: int) -> list[str]:
-    """The kinds of answers in a file; arrays that are missing or not known are refused."""
+def _check_names(arrays: Mapping[str, Any], sessions: int) -> str:
+    """The kind of answers in a file; arrays that are missing or not known are refused."""
     parts = {name.partition("_after_")[0] for name in arrays}
-    kinds: list[str] = [kind for kind in ("scores", "answers", "within") if kind in parts]
-    if kinds not in _KINDS:
-        raise WrongError(
-            "give scores_after_0 and so on alone, which decide all answers; or answers_after_0 and "
-            "so on, with within_after_0 and so on or without"
-        )
-    needed = [f"{kind}_after_{i}" for i in range(sessions) for kind in kinds]
+    kinds = [kind for kind in ("scores", "answers") if kind in parts]
+    if len(kinds) != 1:
+        raise WrongError("give scores_after_0 and so on alone, or answers_after_0 and so on alone")
+    needed = [f"{kinds[0]}_after_{i}" for i in range(sessions)]
     known = [STREAM, ROWS, KIND, *needed]
     for name in arrays:
         if name not in known:
@@ -155,7 +149,7 @@ def _check_names(arrays: Mapping[str, Any], sessions: int) -> list[str]:
     for name in needed:
         if name not in arrays:
             raise WrongError(f"{name} is missing; give answers after each of {sessions} sessions")
-    return kinds
+    return kinds[0]
 
 
 class _AnswerFile:
@@ -188,18 +182,17 @@ class _AnswerFile:
             )
         return array
 
-    def answers(self, kind: str, session: int, allowed: Bools) -> Answers:
+    def answers(self, session: int, allowed: Bools) -> Answers:
         """(n,) Answers after a session; those outside of `allowed`, (E, C), are refused."""
-        name = f"{kind}_after_{session}"
+        name = f"answers_after_{session}"
         given = self._array(name, (len(self.tests.rows),), "iu", "integers")
         inside(given, -1, self.stream.n_labels - 1, name)
         there = np.pad(allowed, ((0, 0), (0, 1)), constant_values=True)[self.tests.sets, given]
         if not there.all():
             first = int(np.argmin(there))
-            among = "the session of the sample" if kind == "within" else "the sessions so far"
             raise WrongError(
                 f"{name} has class {given[first]} for row {self.tests.rows[first]}, which is no "
-                f"class of {among}; answer among these, or give scores_after_{session}"
+                f"class of the sessions so far; answer among these, or give scores_after_{session}"
             )
         return np.asarray(given, dtype=np.int32)
 
@@ -233,7 +226,7 @@ class _AnswerFile:
                 parts[key].append(tensor)
         return {key: scoring.join(tensors, key) for key, tensors in parts.items()}
 
-    def predictions(self, kinds: list[str]) -> Predictions:
+    def predictions(self, kind: str) -> Predictions:
         """All answers, given or chosen."""
         stream, tests = self.stream, self.tests
         limits = [
@@ -242,14 +235,11 @@ class _AnswerFile:
         seen, answers = stream.seen(), list[dict[str, Any]]()
         for i, known in enumerate(seen):
             allowed = scoring.allowed_classes(known, limits)
-            if kinds == ["scores"]:
+            if kind == "scores":
                 answers.append(self.chosen(i, allowed))
-                continue
-            best = self.answers("answers", i, allowed)
-            within = np.full_like(best, -1)
-            if "within" in kinds:
-                within = self.answers("within", i, self.classes)
-            answers.append({"answer": best, "within": within})
+            else:
+                best = self.answers(i, allowed)
+                answers.append({"answer": best, "within": np.full_like(best, -1)})
         predictions = Predictions(
             ids=tests.rows,
             y=tests.labels,
