@@ -123,10 +123,8 @@ class Redundancy(JsonRecord):
         Features of the file, those that are not redundant, and those that inform on the class.
     share : float
         `kept` divided by `features`.
-    discretisation : str
-        How features were cut into intervals: mdlp.
     intervals : dict
-        Intervals per feature: the fewest, the median and the most.
+        Intervals per feature, by the MDL principle: the fewest, the median and the most.
     samples, classes : int
         Number of samples that were used, and of their classes.
     features_kept : tuple of int
@@ -137,8 +135,6 @@ class Redundancy(JsonRecord):
     kept: int
     share: float
     relevant: int
-    delta: float
-    discretisation: str
     intervals: dict[str, float]
     samples: int
     classes: int
@@ -169,8 +165,6 @@ def redundancy(
         kept=len(kept),
         share=len(kept) / len(codes.bins),
         relevant=int((relevance > SLACK).sum()),
-        delta=0.0,
-        discretisation="mdlp",
         intervals={"min": int(low), "median": float(np.median(codes.bins)), "max": int(high)},
         samples=len(y),
         classes=len(np.unique(y)),

@@ -134,7 +134,7 @@ def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:
         ),
         (
             "intervals",
-            f"{result.discretisation}, {cut['min']} to {cut['max']} a feature, median "
+            f"{cut['min']} to {cut['max']} a feature, median "
             f"{cut['median']:g}; {result.samples:,} samples, {result.seconds:.1f} s",
         ),
     ]

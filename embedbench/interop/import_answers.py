@@ -22,7 +22,7 @@ from embedbench.scores import record_files
 from embedbench.scores.array_file import WrongError, inside
 from embedbench.scores.predictions import Answers, Predictions
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
-from embedbench.storage import leases, regular_files, user_cache, value_digest
+from embedbench.storage import leases, user_cache, value_digest
 from embedbench.version import __version__
 
 from .exported_stream import EvalList, ExportedStream, load
@@ -123,10 +123,6 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
 
     docs/answers.md describes the file. Without scores all within-session answers are -1.
     """
-    try:
-        regular_files.open_regular(path).close()
-    except OSError as e:
-        raise regular_files.unreadable(path, e, "give the npz file of the answers") from e
     arrays = load_npz(path)
     try:
         kind = _check_names(arrays, len(stream.sessions))

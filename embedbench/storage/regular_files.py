@@ -55,8 +55,6 @@ def explain_os_error(error: OSError) -> str:
         return "no permission to read it"
     if isinstance(error, FileNotFoundError):
         return "not there, or a link to nothing"
-    if error.errno == errno.ELOOP:
-        return "a link that leads to itself"
     return error.strerror or str(error)
 
 
@@ -78,10 +76,8 @@ def explain_errors(failed: str, remedy: str = "") -> Iterator[None]:
 def unreadable(path: str | Path, error: OSError, remedy: str = "") -> UserError:
     """Return the error for a file or directory that cannot be read.
 
-    `remedy` says what to do; there is one for missing permission.
+    `remedy` says what to do.
     """
-    if isinstance(error, PermissionError):
-        return UserError(f"no permission to read {path}; ask its owner for it (chmod).")
     return UserError(
         f"{path} cannot be read ({explain_os_error(error)})" + (f"; {remedy}." if remedy else ".")
     )

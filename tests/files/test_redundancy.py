@@ -237,8 +237,6 @@ def test_a_file_by_hand(file: EmbeddingFile) -> None:
         "kept": 2,
         "share": 0.4,
         "relevant": 3,
-        "delta": 0.0,
-        "discretisation": "mdlp",
         "intervals": {"min": 1, "median": 2.0, "max": 2},
         "samples": 320,  # training and validation
         "classes": 4,
@@ -258,7 +256,7 @@ def test_the_command_line(file: EmbeddingFile, tmp_path: Path, call: Any) -> Non
     code, text, _ = inspect("--redundancy")
     assert code == 0
     assert "2 of 5 features are not redundant (40.0 %; FCBF, 3 bear on the class)" in text
-    assert "mdlp, 1 to 2 a feature, median 2; 320 samples" in text
+    assert "1 to 2 a feature, median 2; 320 samples" in text
     assert "not redundant" not in inspect()[1]
     plain, png = json.loads(inspect("--json")[1]), tmp_path / "map.png"
     png.write_bytes(b"mine")
@@ -266,7 +264,7 @@ def test_the_command_line(file: EmbeddingFile, tmp_path: Path, call: Any) -> Non
     assert inspect(*words)[:2] == (2, "")
     assert png.read_bytes() == b"mine"
     found = json.loads(inspect(*words, "--overwrite")[1])
-    assert found.pop("redundancy")["discretisation"] == "mdlp"
+    assert found.pop("redundancy")["kept"] == 2
     assert found == plain
     assert png.read_bytes()[:4] == b"\x89PNG"
 

@@ -161,7 +161,7 @@ PLACES: dict[str, tuple[Callable[[Path], None], str]] = {
     "socket": (unix_socket, "not a regular file"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
     "link-to-nothing": (lambda path: path.symlink_to("gone"), "a link to nothing"),
-    "link-to-itself": (lambda path: path.symlink_to(path.name), "leads to itself"),
+    "link-to-itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
     "sparse": (sparse, "4,398,046,511,104 bytes"),
 }
 
@@ -269,7 +269,7 @@ WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a-fifo": (fifo, "not a regular file"),
     "a-socket": (unix_socket, "not a regular file"),
     "a-device": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
-    "a-link-to-itself": (lambda path: path.symlink_to(path.name), "leads to itself"),
+    "a-link-to-itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
     "a-link-to-nothing": (lambda path: path.symlink_to("gone"), "a link to nothing"),
     "an-empty-folder": (lambda path: path.mkdir(), "no image in"),
     "text": (lambda path: path.write_text("PK\3\4"), "neither a folder nor a zip"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Array
-from embedbench.storage.regular_files import explain_errors
+from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
 REMEDY = "save plain numeric and text arrays, not objects"
@@ -26,6 +26,7 @@ def load_folder(path: Path) -> dict[str, Any]:
 def load_npz(path: Path) -> dict[str, Any]:
     """Return the arrays of an npz file, by name."""
     with explain_errors(f"{path} cannot be read", REMEDY):
+        open_regular(path).close()
         with zipfile.ZipFile(path) as archive:
             declared = sum(info.file_size for info in archive.infolist())
             members = [name for name in archive.namelist() if name.endswith(".npy")]
