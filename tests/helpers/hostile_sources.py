@@ -271,7 +271,7 @@ WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a-device": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
     "a-link-to-itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
     "a-link-to-nothing": (lambda path: path.symlink_to("gone"), "a link to nothing"),
-    "an-empty-folder": (lambda path: path.mkdir(), "no image in"),
+    "an-empty-folder": (lambda path: path.mkdir(), "no image"),
     "text": (lambda path: path.write_text("PK\3\4"), "neither a folder nor a zip"),
     "names-that-are-not-utf8": (not_utf8, r"cat/b\xff\xfed.png, whose name is not UTF-8"),
     "members-that-overlap": (overlapping, "members overlap"),
