@@ -297,7 +297,6 @@ def _belongs(name: str, member: zipfile.ZipInfo) -> bool:
         name != member.orig_filename  # zipfile cuts a name at a NUL
         or safe_zips.member_problem(name, member, (zipfile.ZIP_STORED,))
         or kind not in (0, stat.S_IFREG)
-        or member.is_dir()
         or member.file_size != member.compress_size
     ):
         return False
