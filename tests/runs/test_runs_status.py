@@ -77,7 +77,7 @@ def test_the_status_names_every_run() -> None:
     text = render_text(status_parts(Status(finished=60, running=tuple(running), abandoned=(left,))))
     assert text.startswith("60 finished · 9 running · 1 abandoned")
     assert all(run.run in text for run in running)
-    assert "abandoned: s/mlp/seed-3, checkpoint of 2 h ago" in text
+    assert "abandoned: s/mlp/seed-3, checkpoint of 2:00:00 ago" in text
     assert render_text(status_parts(Status(finished=3))).strip() == "3 finished"
 
 

@@ -80,7 +80,7 @@ def test_import_reads_images_split_and_hierarchy(
     monkeypatch.setattr(make_faces.Face, "test", property(lambda face: "Serif" in face.family))
     monkeypatch.setattr(sys, "argv", ["make_faces.py", str(made), "--fonts", str(folder)])
     make_faces.main()
-    done = embedbench("import", made, "--out", out, "--quiet")
+    done = embedbench("import", made, "--out", out)
     assert done.exit_code == 0, done.output
     file = EmbeddingFile.open(out)
     samples = file.samples
