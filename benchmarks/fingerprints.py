@@ -206,7 +206,7 @@ def write_files(folder: Path) -> dict[str, Row]:
     from small_files import write_images, write_sources
 
     for name in write_sources(folder):
-        made(folder, "import", f"{name}.npz", "--out", f"{name}.h5", "--quiet")
+        made(folder, "import", f"{name}.npz", "--out", f"{name}.h5")
     write_images(folder / "png")
     for name, options in EXTRACTS.items():
         options = f"{options} {EARLIER_SPLIT}"
