@@ -220,6 +220,7 @@ def trace_tests(tree: Path, jobs: int) -> Trace:
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     paths = os.pathsep.join([str(tree / "src"), str(Path(__file__).parent)])
     env |= {"PYTHONPATH": paths, "THOROUGH": "1", "MUTATE_TRACE": str(folder)}
+    env["PYTEST_ADDOPTS"] = ""
     words = [sys.executable, "-m", "pytest", "-p", "mutate", "-q", "-n", str(jobs)]
     words += ["-p", "no:cacheprovider", f"--basetemp={folder}/pytest"]
     subprocess.run(words, cwd=tree, env=env, check=False)
@@ -265,7 +266,7 @@ def _run_tests(tree: Path, tests: list[str], answer: Any) -> None:
     tempfile.tempdir = scratch
     sys.path.insert(0, str(tree / "src"))
     sys.dont_write_bytecode = True
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
     failed: list[str] = []
 
     class Listener:
@@ -317,7 +318,7 @@ def main() -> None:
         for tree in trees:
             left = shutil.ignore_patterns(".git", ".venv", "*_cache", "__pycache__", "_build")
             shutil.copytree(ROOT, tree, symlinks=True, ignore=left)
-        os.environ |= {"OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": ""}
+        os.environ |= {"OMP_NUM_THREADS": "1"}
         CONTEXT.set_forkserver_preload(LIBRARIES)
         trace = trace_tests(trees[0], asked.jobs)
         print(f"{len(trace.seconds)} tests passed", flush=True)
