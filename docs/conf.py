@@ -46,7 +46,7 @@ napoleon_type_aliases = {
 
 nitpicky = True
 nitpick_ignore_regex = [  # of other projects, whose pages are on the network; and inner types
-    ("py:class", r"(pathlib|collections|numpy|torch)\..*|Answers|Bytes|Scaling|Table"),
+    ("py:class", r"(pathlib|collections|numpy|torch)\..*|Answers|Bytes|Scaling|RunRecord|Table"),
 ]
 
 nb_execution_mode = "force"  # a page says what this code does, not what earlier code did
