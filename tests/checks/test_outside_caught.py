@@ -41,6 +41,12 @@ class SaysNothing(Plain):
         del self.backbone["layer"]
 
 
+class NoNumber(Plain):
+    def __init__(self) -> None:
+        super().__init__()
+        self.preprocessing["mean"] = float("nan")  # no value of JSON
+
+
 class ManyShapes(Plain):
     def prepare(self, content: Any) -> Any:
         return np.asarray(content.convert("L"))
@@ -89,6 +95,7 @@ class Changing(Plain):
     [
         ("Plain", None),
         ("SaysNothing", "says what it is"),
+        ("NoNumber", "says what it is"),
         ("ManyShapes", "rows are finite"),
         ("Infinite", "rows are finite"),
         ("Drawn", "rows depend on their samples alone"),

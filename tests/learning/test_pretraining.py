@@ -117,6 +117,22 @@ def test_the_rate_rises_and_falls_in_a_cosine() -> None:
     assert Pretraining("resnet8", epochs=3, warmup=3).rate(14, 5) == pytest.approx(5e-4)
 
 
+def test_every_step_has_its_rate(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = Pretraining("resnet8", epochs=2, batch_size=8, warmup=1)
+    asked: list[tuple[int, int]] = []
+
+    def noted(self: Pretraining, step: int, steps_an_epoch: int) -> float:
+        asked.append((step, steps_an_epoch))
+        return 1e-3
+
+    monkeypatch.setattr(Pretraining, "rate", noted)
+    pretrain(how, stream, device="cpu", checkpoint=tmp_path / "c")
+    an_epoch = math.ceil(len(stream.sessions[0].x) / 8)
+    assert asked == [(step, an_epoch) for step in range(2 * an_epoch)]
+
+
 def test_the_base_session_alone_is_looked_at(stream: Stream) -> None:
     session = base_session(stream)
     own = stream.sessions[0]
