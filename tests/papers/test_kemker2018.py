@@ -149,6 +149,9 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
     assert list(runs.data) == ["cub"]
     assert (runs.label("cub"), runs.size("cub")) == ("birds for CUB-200", Size(6, 4, 8))
     assert runs.label("audioset", "cub") == "AudioSet / birds for CUB-200"
+    printed = runs.printed_labels()
+    assert printed["AudioSet / birds for CUB-200"] == "AudioSet / CUB-200"
+    assert printed["birds for CUB-200"] == "CUB-200"
 
 
 def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from report_records import make, put
 
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.reports import comparison_tables
 from embedbench.reports.comparison_tables import (
     KINDS,
     TableView,
@@ -134,7 +135,9 @@ def test_spread_by_hand() -> None:
     # two groups about their own means, one run that tells nothing: (2·.01 + 2·.005)/3
     pooled = pool_spread([[0.1, 0.2, 0.3], [0.9], [0.5, 0.6]])
     assert (pooled["sd"], pooled["n"]) == (pytest.approx(math.sqrt((0.02 + 0.005) / 3)), 5)
-    assert pool_spread([[0.1], [0.2]])["n"] == 0
+    nothing = pool_spread([[0.1], [0.2]])
+    assert nothing["n"] == 0
+    assert comparison_tables._sd_text(nothing, "final_accuracy") == "–"
     assert math.isnan(pool_spread([])["sd"])
     assert list(pool_spread([[0.5, 0.5]]).values()) == [0, 0, 0, 2]
 
