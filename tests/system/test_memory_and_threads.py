@@ -11,7 +11,7 @@ import torch
 from commands import CONTEXT
 from threadpoolctl import threadpool_info
 
-from embedbench.system.cpu_threads import LIMITS, limit_threads
+from embedbench.system.cpu_threads import LIMITS, cores, limit_threads
 from embedbench.system.keep_freed_memory import keep_freed_memory
 
 MB = 2**18  # float32
@@ -68,3 +68,14 @@ def test_inside_every_library_takes_the_threads_and_afterwards_those_of_before(
             assert torch.get_num_threads() == number
             raise ZeroDivisionError
         assert _threads() == before
+
+
+@pytest.mark.parametrize("limit", [None, "", "0", "1", "many", "100000"])
+def test_cores_are_those_of_the_process_at_most_as_many_as_omp_says(
+    limit: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 5}, raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if limit is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", limit)
+    assert cores() == (1 if limit == "1" else 3)
