@@ -35,3 +35,13 @@ def test_an_unknown_skip_fails(
     lines = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED, not in")]
     expected = [f"SKIPPED, not in known_skips.txt: tests/test_b.py::test_a: Skipped: {reason}"]
     assert lines == expected * code
+
+
+def test_the_tests_that_compile_loops_exist(pytestconfig: pytest.Config) -> None:
+    """A name that is gone would be passed over without a word."""
+    plugins = pytestconfig.pluginmanager.get_plugins()
+    compiled = next(p.COMPILED for p in plugins if hasattr(p, "COMPILED"))
+    for source, test in compiled.items():
+        file, name = test.split("::")
+        assert "njit" in (ROOT / source).read_text(encoding="utf-8")
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")

@@ -96,8 +96,8 @@ def room(kind: str, class_of: Callable[[str], type]) -> Iterator[tuple[str, str]
         name, same = row["name"], by_name.ALIASES.get(row["name"], (row["name"],))[0]
         if "package" in row:
             continue  # of another package that is installed here
-        cls = class_of(same)
-        tags = dataclasses.asdict(cls.tags) if kind == "learners" else {}  # type: ignore[attr-defined]
+        cls: Any = class_of(same)  # learners alone have tags
+        tags = dataclasses.asdict(cls.tags) if kind == "learners" else {}
         held = ", ".join(tag for tag, has in tags.items() if has and tag not in USUAL)
         rows.append((f"[`{name}`]({kind}/{same}.md)", cell(escaped(row["summary"])), held))
         if same == name:
