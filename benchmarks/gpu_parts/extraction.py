@@ -29,10 +29,9 @@ from embedbench.extract.source import Source
 from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.networks.paper_networks import timm
 from embedbench.networks.published_weights import shipped_weights
-from embedbench.runs.cost_meter import Meter
 from embedbench.system.cpu_threads import cores
 from embedbench.system.gpu_determinism import repeatable
-from gpu_parts.step import Bench, Figure, Step, joules_text
+from gpu_parts.step import Bench, Figure, Step
 
 MODELS = ("tf_efficientnet_lite0", "resnet50", "vit_base_patch16_224")
 SMALL = {"resnet50": "resnet10t", "vit_base_patch16_224": "vit_tiny_patch16_224"}  # in a test
@@ -72,8 +71,6 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
     decoding = decode_rate(source, model)
     if bench.on_card:
         torch.cuda.reset_peak_memory_stats()
-    meter = Meter(bench.device)
-    before = meter.read()
     seen = [(time.perf_counter(), 0)]
     file = extract(
         str(folder),
@@ -87,7 +84,6 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
         notify=lambda sentence: None,
         progress=lambda done, total: seen.append((time.perf_counter(), done)),
     )
-    joules = float((meter.read() - before)[1])
     end, total = seen[-1]
     began, done = next((s for s in seen if total / 4 <= s[1] < total), seen[0])  # one batch: all
     ours = (total - done) / (end - began)
@@ -99,7 +95,7 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
     slower = "forward pass" if forward < decoding else "decoding"
     note = (
         f"forward pass alone {forward:,.0f}/s, decoding alone {decoding:,.0f}/s on "
-        f"{LANES} threads; {peak(bench)}; {joules_text(joules)}"
+        f"{LANES} threads; {peak(bench)}"
     )
     values = {"rate": ours, "forward": forward, "decoding": decoding, "ratio": ratio}
     what = f"{name}, {dtype}, {len(file.labels):,} JPEGs: against the slower, the {slower}"
@@ -107,7 +103,7 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
     alike = f"{name}, {dtype}: smallest cosine to the CPU's float32 rows, of {len(cpu)}"
     least = COSINE[dtype]
     return [
-        Figure(what, figure, f"{AIM} of it", ratio >= AIM, note, {**values, "joules": joules}),
+        Figure(what, figure, f"{AIM} of it", ratio >= AIM, note, values),
         Figure(alike, f"{cosine:.7f}", f"{least}", cosine >= least, values={"cosine": cosine}),
     ]
 

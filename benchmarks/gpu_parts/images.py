@@ -22,13 +22,12 @@ from embedbench.learning.learner import Context
 from embedbench.learning.network import trunk_and_head
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.training_loop import train
-from embedbench.runs.cost_meter import Meter
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.run_record import SessionCosts
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 from embedbench.system.gpu_determinism import repeatable
-from gpu_parts.step import Bench, Figure, Step, joules_text
+from gpu_parts.step import Bench, Figure, Step
 
 AIM = 1.15  # times the bare loop's seconds
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -63,28 +62,25 @@ def epoch(variant: str, bench: Bench) -> list[Figure]:
     stream = stream_of(bench.scratch, bench.toy)
     epochs = 2 if bench.toy else 3
     images = {"augment": "crop-flip", **VARIANTS[variant]}
-    clocks, losses, joules = {}, {}, {}
+    clocks, losses = {}, {}
     for name, side in {"ours": ours, "bare": bare, "defaults": bare}.items():
-        meter, clock = Meter(bench.device), Clock(bench)
-        before = meter.read()
         with nullcontext() if name == "defaults" else repeatable(bench.device):
-            losses[name] = side(stream, images, epochs, bench.device, bench.toy, clock)
-        clocks[name], joules[name] = clock, float((meter.read() - before)[1])
+            clocks[name] = Clock(bench)
+            losses[name] = side(stream, images, epochs, bench.device, bench.toy, clocks[name])
     seconds = {name: clock.epoch for name, clock in clocks.items()}
     ratio = seconds["ours"] / seconds["bare"]
     note = (
         f"bare {seconds['bare']:.2f} s, with PyTorch's defaults (TF32, any algorithm) "
         f"{seconds['defaults']:.2f} s; first epoch {clocks['ours'].first:.1f} s, bare "
         f"{clocks['bare'].first:.1f} s; last loss {losses['ours']:.4f}, bare "
-        f"{losses['bare']:.4f}; {joules_text(joules['ours'])} for {epochs} epochs, bare "
-        f"{joules_text(joules['bare'])}"
+        f"{losses['bare']:.4f}"
     )
     what = (
         f"ResNet-32, {variant}: an epoch of {len(stream.sessions[0].x):,} images of 32 x 32, "
         f"batches of {BATCH}, crop and flip, against a bare loop"
     )
     figure = f"{seconds['ours']:.2f} s, {ratio:.2f} times"
-    values = {**seconds, "ratio": ratio, "joules": joules}
+    values = {**seconds, "ratio": ratio}
     return [Figure(what, figure, f"{AIM} times", ratio <= AIM, note, values)]
 
 
@@ -189,7 +185,6 @@ def paper_schedule(bench: Bench) -> list[Figure]:
     logs = learn_fr(file, settings, bench.device)
     times = EPOCHS / settings["epochs"]
     each = [log.learn_seconds * times for log in logs]
-    joules = sum(log.learn_joules for log in logs) * times
     steps = sum(log.log["steps"] for log in logs) * times
     what = (
         f"FR, the paper's schedule at CIFAR-100's size, {len(logs)} sessions, {steps:,.0f} "
@@ -197,8 +192,8 @@ def paper_schedule(bench: Bench) -> list[Figure]:
     )
     figure = f"{sum(each) / 60:.1f} min, {sum(each) / len(each):,.0f} s a session"
     listed = ", ".join(f"{s:,.0f}" for s in each)
-    note = f"seconds of each session: {listed}; {joules_text(joules)}"
-    return [Figure(what, figure, note=note, values={"seconds": each, "joules": joules})]
+    note = f"seconds of each session: {listed}"
+    return [Figure(what, figure, note=note, values={"seconds": each})]
 
 
 def learn_fr(file: Path, settings: dict[str, int], device: str) -> list[SessionCosts]:

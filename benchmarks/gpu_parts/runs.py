@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from timing import in_turn
 
 from embedbench.engines.engine import Engine
 from embedbench.learning.optimisers import NAdam
-from embedbench.runs.cost_meter import Meter
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.learner_and_protocol_names import ALIASES
 from embedbench.scores import record_files
@@ -25,7 +23,7 @@ from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study, parse_settings
 from embedbench.system.cpu_threads import cores
 from embedbench.system.gpu_determinism import repeatable
-from gpu_parts.step import Bench, Figure, Step, joules_text
+from gpu_parts.step import Bench, Figure, Step
 
 AIM = 1.15  # times the bare loop's seconds
 NEAR = 1.0  # percentage points of final accuracy, card against CPU
@@ -51,7 +49,6 @@ def permuted(look: bool, bench: Bench) -> list[Figure]:
     with repeatable(bench.device):
         same = float((torch.from_numpy(run().answer) == bare(nadam=NAdam)).double().mean())
         rounds = in_turn((run, bare), 1 if bench.toy else 3)
-        joules = [_joules(side, bench) for side in (run, bare)]
     ratio = rounds.ratio(0, 1)
     rule = "validation every epoch, best weights kept" if look else "epochs"
     what = (
@@ -61,18 +58,10 @@ def permuted(look: bool, bench: Bench) -> list[Figure]:
     figure = f"{rounds.median(0):.2f} s, {ratio:.2f} times"
     note = (
         f"bare {rounds.median(1):.2f} s; {100 * same:.2f} % of the answers equal, given our "
-        f"NAdam; {joules_text(joules[0])}, bare {joules_text(joules[1])}; "
-        f"{rounds.disturbed} rounds disturbed"
+        f"NAdam; {rounds.disturbed} rounds disturbed"
     )
-    values = {"ratio": ratio, "same": same, "joules": joules}
+    values = {"ratio": ratio, "same": same}
     return [Figure(what, figure, f"{AIM} times", ratio <= AIM, note, values)]
-
-
-def _joules(side: Callable[[], object], bench: Bench) -> float:
-    meter = Meter(bench.device)
-    before = meter.read()
-    side()
-    return float((meter.read() - before)[1])
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,8 +53,3 @@ class Step:
     def part(self) -> str:
         """The first word of the name."""
         return self.name.partition("/")[0]
-
-
-def joules_text(joules: float) -> str:
-    """Joules as text for a note; NaN means unknown."""
-    return "joules unknown" if math.isnan(joules) else f"{joules:,.0f} J"

@@ -25,7 +25,7 @@ from .result_rows import Row, run_value
 
 SCHEMA = "embedbench-bridge/1.0"
 METRICS = ("omega_all", FINAL, "average_accuracy", "average_forgetting", *CURVES)
-COSTS = ("bytes.total", "seconds.learn", "joules.learn")
+COSTS = ("bytes.total", "seconds.learn")
 SIDES = {False: "embeddings", True: "images"}
 # Digests that two runs of one stream share, on embeddings or on images: how the stream is made,
 # which samples are trained on in each session, and which are tested.
@@ -50,7 +50,7 @@ def check_one_stream(frozen: Digests, full: Digests) -> None:
 
 
 def bridge(rows: Sequence[Row]) -> dict[str, Any]:
-    """Pair the learners of some rows; fractions, bytes, seconds, joules.
+    """Pair the learners of some rows; fractions, bytes, seconds.
 
     The result has `schema`, `streams` and `alone`, a sentence for each row without a partner. A
     stream has `title` and `learners`: `learner`; `trunk`, the network on images; `n` pairs of runs
@@ -137,8 +137,7 @@ def bridge_parts(data: dict[str, Any]) -> list[Text | Table]:
             cells = [entry["learner"], entry["trunk"] or "–", str(entry["n"])]
             cells += [_sides_text(sides, name) for name, sides in entry["values"].items()]
             table.add_row(*map(line, cells))
-        facts = ["J: of the whole card, with all that ran there"] * ("joules.learn" in names)
-        parts += [*section(stream["title"], facts, table), line("")]
+        parts += [*section(stream["title"], [], table), line("")]
     alone = [f"no pair: {sentence}" for sentence in data["alone"]]
     return [*parts, *map(line, (*REMARKS, *([""] if alone else []), *alone))]
 

@@ -36,7 +36,6 @@ HEADINGS = {
     "bytes.samples": "samples MB",
     "seconds.learn": "learn s",
     "seconds.evaluate": "evaluate s",
-    "joules.learn": "learn J",
 }
 # what Ω's share is of, and what a short heading of a report's tables means, in their order
 SHARES = {
@@ -61,8 +60,8 @@ def is_percent(name: str) -> bool:
 
 
 def is_cost(name: str) -> bool:
-    """Whether a value is one of bytes, seconds, joules, passes or steps: less is better."""
-    return name.startswith(("bytes.", "seconds.", "joules.")) or name in ("passes", "steps")
+    """Whether a value is one of bytes, seconds, passes or steps: less is better."""
+    return name.startswith(("bytes.", "seconds.")) or name in ("passes", "steps")
 
 
 def heading(name: str) -> str:

@@ -88,7 +88,6 @@ class Run:
         row |= {name: value for name, value in b.metrics.items() if name not in row}
         tables = {
             "seconds": vars(b.seconds),
-            "joules": vars(b.joules) if b.joules else {},
             "bytes": b.footprint,
             "learner": b.learner_params,
             "protocol": b.protocol_params,

@@ -315,13 +315,13 @@ class Row:
 def run_value(run: RunRecord, name: str) -> float:
     """A value of a run; NaN if it has none of this name.
 
-    A metric; the mean of one of `CURVES`; bytes, seconds and joules by their names in a row of
+    A metric; the mean of one of `CURVES`; bytes and seconds by their names in a row of
     `Run.row`; `steps` of the optimiser; `passes`, how often a training sample was seen; a final
     score of another base score, or the end of a curve.
     """
     table, _, key = name.partition(".")
-    if table in ("seconds", "joules"):
-        return float(getattr(getattr(run, table), key, math.nan))
+    if table == "seconds":
+        return float(getattr(run.seconds, key, math.nan))
     if table == "bytes":
         return run.footprint.get(key, math.nan)
     if name == "steps":

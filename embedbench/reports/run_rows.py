@@ -24,7 +24,7 @@ STREAM = ("protocol", "files", "score", "digests.recipe", "digests.features", "r
 
 
 def value_names(rows: Sequence[RowOfRun]) -> list[str]:
-    """The names in rows that are numbers of runs: metrics, bytes, seconds, joules."""
+    """The names in rows that are numbers of runs: metrics, bytes, seconds."""
     kinds: dict[str, set[type]] = {}
     for row in rows:
         for name, value in row.items():

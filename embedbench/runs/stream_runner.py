@@ -3,7 +3,7 @@
 It cuts online batches and measures time; `answers_from_scores` asks for the answers.
 """
 
-import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -31,7 +31,6 @@ from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.system.gpu_determinism import repeatable
 
 from .answers_from_scores import Moment, lesson_ends, make_evaluator
-from .cost_meter import Meter
 
 GATHERED = 1024  # samples of an online stream that are read at once
 
@@ -63,7 +62,7 @@ def run_stream(
     _check(stream, learner)
     with repeatable(device), enough_memory(device):
         learner.start(stream.spec, seeds, device)
-        evaluator, meter = make_evaluator(stream, device, full=full), Meter(device)
+        evaluator = make_evaluator(stream, device, full=full)
         logs: list[SessionCosts] = checkpoint.restore(learner, evaluator)
         kept = len(logs)  # sessions learned before the run was interrupted
         seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
@@ -81,24 +80,21 @@ def run_stream(
                     head=head,
                     samples=len(session.x),
                 )
-                learning, evaluating = np.zeros(2), np.zeros(2)  # seconds, joules
+                learning = evaluating = 0.0  # seconds
                 log: dict[str, Any] = {}
                 for n, lesson in _lessons(stream, i, before, learner, context, seeds, device):
-                    with meter.add_to(learning):
-                        log = lesson()
-                        learner.prepare()
-                        if device.startswith("cuda"):  # it may be at work still
-                            torch.cuda.synchronize(device)
-                    with meter.add_to(evaluating):
-                        evaluator.ask(learner, Moment(i, before + n, seen))
-                if checkpoint.carried:  # the joules before the interruption are unknown
-                    learning += (checkpoint.carried, math.nan)
+                    began = time.perf_counter()
+                    log = lesson()
+                    learner.prepare()
+                    if device.startswith("cuda"):  # it may be at work still
+                        torch.cuda.synchronize(device)
+                    learned = time.perf_counter()
+                    evaluator.ask(learner, Moment(i, before + n, seen))
+                    learning += learned - began
+                    evaluating += time.perf_counter() - learned
                 contract.trim(learner)
-                learned, evaluated = learning.tolist(), evaluating.tolist()
                 held: dict[str, float] = {**learner.footprint()}
-                logs.append(
-                    SessionCosts(learned[0], evaluated[0], held, log, learned[1], evaluated[1])
-                )
+                logs.append(SessionCosts(learning + checkpoint.carried, evaluating, held, log))
                 checkpoint.end(learner, evaluator, logs)
                 progress(f"session {i + 1}/{len(stream.sessions)}")
             before += len(session.x)

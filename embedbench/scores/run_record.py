@@ -20,7 +20,7 @@ from .offline_references import References
 
 SCHEMA = "embedbench-record/1.0"
 FINAL = "final_accuracy"  # every record has this metric
-COSTS = 1e15  # seconds or joules
+COSTS = 1e15  # seconds
 NEAR = 1e-9  # a mean of scores may be above 1 by as much
 
 
@@ -119,10 +119,6 @@ class UnscoredRun(JsonRecord):
         (T,) what each session cost.
     seconds : Costs
         Sums over the sessions.
-    joules : Costs or None
-        Sums over the sessions, by the energy counter of the GPU; null where there is none: on a
-        CPU, on cards before NVIDIA's Volta, without the package `nvidia-ml-py`. The counter covers
-        the whole card, with idling and other processes on it.
     resumed : int or None
         How often the run was resumed from a checkpoint. Seconds add up over the parts. Work that
         was lost after the last checkpoint is not counted; the same work done again counts once.
@@ -161,7 +157,6 @@ class UnscoredRun(JsonRecord):
     imported: ImportedAnswers | None = field(default=None, metadata=ABSENT)
     sessions: tuple[SessionCosts, ...]
     seconds: Costs
-    joules: Costs | None = field(default=None, metadata=ABSENT)
     resumed: int | None = field(default=None, metadata=ABSENT)
     footprint: dict[str, float]
     run: str = field(default="", metadata=UNWRITTEN)
@@ -221,11 +216,11 @@ class UnscoredRun(JsonRecord):
         sizes = [v for h in held for v in h.values() if not (missing and math.isnan(v))]
         finite = all(0 <= v < math.inf for v in sizes)
         yield "each of footprint", "a number of bytes: finite, 0 or more", finite
-        costs = [c for part in (self.seconds, self.joules) if part for c in vars(part).values()]
+        costs = [*vars(self.seconds).values()]
         for s in self.sessions:
-            costs += [s.learn_seconds, s.evaluate_seconds, s.learn_joules, s.evaluate_joules]
-        most = all(c is None or math.isnan(c) or 0 <= c <= COSTS for c in costs)
-        yield "each of seconds and joules", f"0 to {COSTS:g}, or null", most
+            costs += [s.learn_seconds, s.evaluate_seconds]
+        most = all(math.isnan(c) or 0 <= c <= COSTS for c in costs)
+        yield "each of seconds", f"0 to {COSTS:g}, or null", most
         inside = all(map(is_inside, self.reference.runs))
         yield "each reference run", "a path inside the directory of runs", inside
         scores = all(math.isnan(v) or 0 <= v <= 1 + NEAR for v in self.reference.values)
@@ -416,7 +411,7 @@ class Digests(JsonRecord):
 
 @dataclass(frozen=True)
 class Costs(JsonRecord):
-    """Seconds or joules.
+    """Seconds.
 
     Parameters
     ----------
@@ -445,16 +440,12 @@ class SessionCosts(JsonRecord):
         `train_loss`; online learners have `steps` and `epochs`, their steps on each batch, and with
         `passes` also `presented` (samples, those from memory included). A setting that was chosen
         on validation data (such as λ) is here.
-    learn_joules, evaluate_joules : float or None
-        Energy used; null where it was not measured.
     """
 
     learn_seconds: float
     evaluate_seconds: float
     footprint: dict[str, float]
     log: dict[str, Any]
-    learn_joules: float | None = field(default=None, metadata=ABSENT)
-    evaluate_joules: float | None = field(default=None, metadata=ABSENT)
 
 
 def is_inside(path: str) -> bool:
@@ -464,15 +455,11 @@ def is_inside(path: str) -> bool:
 
 
 def totals(sessions: Sequence[SessionCosts]) -> dict[str, Any]:
-    """The `seconds`, `joules` and `footprint` of a run that had these sessions."""
-
-    def add(unit: str) -> Costs:
-        each = ([getattr(s, f"{kind}_{unit}") for s in sessions] for kind in ("learn", "evaluate"))
-        return Costs(*(sum(math.nan if c is None else c for c in costs) for costs in each))
-
+    """The `seconds` and `footprint` of a run that had these sessions."""
+    learned, evaluated = (s.learn_seconds for s in sessions), (s.evaluate_seconds for s in sessions)
     held = sessions[-1].footprint
     footprint = {**held, "total": sum(held.values())}
-    return {"seconds": add("seconds"), "joules": add("joules"), "footprint": footprint}
+    return {"seconds": Costs(sum(learned), sum(evaluated)), "footprint": footprint}
 
 
 @dataclass(frozen=True)

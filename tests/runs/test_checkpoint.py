@@ -155,7 +155,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("embedbench.runs.checkpoint.time", clock)
-    monkeypatch.setattr("embedbench.runs.cost_meter.time", clock)
+    monkeypatch.setattr("embedbench.runs.stream_runner.time", clock)
     return clock
 
 

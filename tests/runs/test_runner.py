@@ -1,6 +1,8 @@
 """The runner's online side: batches, evaluation moments, and what a record has of them."""
 
+import itertools
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +16,7 @@ from embedbench.learning.footprint import Footprint
 from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.stopping import Stop
 from embedbench.models.chance import Chance
+from embedbench.models.er import ER
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.runs.stream_runner import enough_memory, run_stream
@@ -166,3 +169,18 @@ def test_a_card_without_enough_memory_is_one_sentence() -> None:
     assert str(raised.value).startswith(
         "cuda has not enough memory (Tried to allocate 20.00 GiB); let fewer runs"
     )
+
+
+@pytest.mark.parametrize("every", [0, 7])
+def test_a_run_adds_up_the_seconds_of_its_lessons_and_evaluations(
+    monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    ticks = itertools.count()
+    clock = SimpleNamespace(perf_counter=lambda: float(next(ticks)))
+    monkeypatch.setattr("embedbench.runs.stream_runner.time", clock)
+    stream = class_stream(((0, 1), (2,)), n_train=10)
+    _, logs = run_stream(replace(stream, evaluate_every=every), ER(), Seeds.of(0))
+    # one second a lesson and one an evaluation; 20 and 10 samples come in batches of 10
+    moments = [2, 1] if every else [1, 1]
+    assert [log.learn_seconds for log in logs] == moments
+    assert [log.evaluate_seconds for log in logs] == moments
