@@ -126,9 +126,9 @@ def tune(
 ) -> dict[str, Any]:
     """Try settings on a run's stream, and choose one on validation data, see `choose`; the log.
 
-    On several seeds the learner's defaults are tried too. If the best value lies at an edge of its
-    grid, one more value beyond it is tried. The log is saved under `root/tuning`. A search
-    that has finished there is not repeated, nor is a finished trial of one that was interrupted.
+    On several seeds the learner's defaults are tried too. The log is saved under `root/tuning`. A
+    search that has finished there is not repeated, nor is a finished trial of one that was
+    interrupted.
 
     Parameters
     ----------
@@ -173,25 +173,11 @@ def tune(
     with lease:
         kept = path.with_name(f".{path.name}.scores")
         trial = partial(trial_score, sessions=sessions, threads=threads, streams=streams)
-        run = partial(_run_trials, spec, kept, seeds, trial, engine, progress)
-        scores = run(candidates)
-        if default is not None:
-            further = tuning_rule.beyond(grid, candidates, tuning_rule.means(scores))
-            candidates += [c for c in further if c not in candidates and _accepts(spec, c)]
-            scores = run(candidates)
+        scores = _run_trials(spec, kept, seeds, trial, engine, progress, candidates)
         log = _log(spec, grid, sessions, seeds, candidates, scores, default)
         atomic_write.write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
         atomic_write.remove(kept)
     return log
-
-
-def _accepts(spec: RunSpec, settings: tuning_rule.Candidate) -> bool:
-    """Whether the learner accepts the settings: not beyond the range of one."""
-    try:
-        spec.with_settings(**settings)
-    except UserError:
-        return False
-    return True
 
 
 def _log(

@@ -11,8 +11,6 @@ from embedbench.array_types import Floats
 from embedbench.config.describe_settings import format_setting
 from embedbench.learning.learner import Learner
 
-from .resolve import Grid
-
 Candidate = dict[str, str]
 ROUNDING = 1e-12
 
@@ -72,68 +70,28 @@ def choose(scores: Floats, default: int | None) -> Choice:
     return Choice(default if kept else best, gain, error)
 
 
-def beyond(grid: Grid, tried: Sequence[Candidate], means: Sequence[float]) -> list[Candidate]:
-    """The settings a step beyond the grid, for each of whose edges the best one lies at.
-
-    `means` are the mean scores of those tried; -inf where undefined.
-    """
-    best = tried[int(np.argmax(means))]
-    further = []
-    for name, values in grid.items():
-        numbers = _numbers(values)
-        if best[name] not in values or len(numbers) < 2:
-            continue
-        if rises(tried, means, best, name, least=2):
-            value = step_beyond(numbers, float(best[name]))
-            further.append({**best, name: f"{value:.10g}"})
-    return further
-
-
-def _numbers(values: Sequence[str]) -> list[float]:
-    """The different numbers in a list; none unless all are numbers."""
+def _number(text: str) -> float:
+    """The number in a text; NaN if it is none."""
     try:
-        return sorted({float(value) for value in values})
+        return float(text)
     except ValueError:
-        return []
+        return math.nan
 
 
-def step_beyond(numbers: Sequence[float], edge: float) -> float:
-    """The next number after an edge of a grid: by its difference, or on a log scale by its ratio.
-
-    Three numbers or more at equal distances go on by that difference. All others go on by the ratio
-    of the last two, or their difference where one of them is 0 or of another sign.
-
-    >>> [step_beyond([1, 2, 3], 3), step_beyond([1, 10, 100], 1), step_beyond([0, 0.5], 0)]
-    [4, 0.1, -0.5]
-    """
-    ordered = sorted(numbers, reverse=edge == min(numbers))
-    last, before = ordered[-1], ordered[-2]
-    steps = np.diff(ordered)
-    even = len(ordered) > 2 and np.allclose(steps, steps[0], rtol=1e-6, atol=0)
-    return last + (last - before) if even or last * before <= 0 else last * last / before
-
-
-def rises(
-    tried: Sequence[Candidate],
-    means: Sequence[float],
-    best: Candidate,
-    name: str,
-    *,
-    least: int = 3,
-) -> bool:
+def rises(tried: Sequence[Candidate], means: Sequence[float], best: Candidate, name: str) -> bool:
     """Whether a setting's value is the first or last in size and scored above the next.
 
     The next is the neighbour among the numbers tried with the other settings of `best`; there must
-    be `least` of them.
+    be three of them.
     """
     rest = {k: v for k, v in best.items() if k != name}
     line = sorted(
-        (_numbers([t[name]]), mean)
+        (_number(t[name]), mean)
         for t, mean in zip(tried, means, strict=True)
-        if _numbers([t[name]]) and {k: v for k, v in t.items() if k != name} == rest
+        if not math.isnan(_number(t[name])) and {k: v for k, v in t.items() if k != name} == rest
     )
-    value = _numbers([best[name]])
-    if len(line) < least or value not in (line[0][0], line[-1][0]):
+    value = _number(best[name])
+    if len(line) < 3 or value not in (line[0][0], line[-1][0]):
         return False
     if value == line[-1][0]:
         line.reverse()

@@ -17,7 +17,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.tuning import search, tune
-from embedbench.studies.tuning_rule import beyond, choose, rises, step_beyond
+from embedbench.studies.tuning_rule import choose, rises
 
 NAN = math.nan
 
@@ -47,59 +47,32 @@ def test_a_value_replaces_the_default_by_more_than_a_standard_error(
     assert choice.error == pytest.approx(error, abs=1e-12, nan_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "edge", "expected"),
-    [
-        ([1, 10, 100], 100, 1000),
-        ([1, 10, 100], 1, 0.1),
-        ([1, 2, 3], 3, 4),
-        ([1, 2, 3], 1, 0),
-        ([0.01, 0.1], 0.1, 1),  # two values have a ratio
-        ([1, 3, 10], 10, 100 / 3),  # by the last two
-        ([0, 0.1, 1], 1, 10),
-        ([0, 0.1, 1], 0, -0.1),
-        ([-10, -1], -10, -100),
-    ],
-)
-def test_the_step_beyond_an_edge(numbers: list[float], edge: float, expected: float) -> None:
-    assert step_beyond(numbers, edge) == pytest.approx(expected)
-
-
 def line(values: Sequence[str], name: str = "lam") -> list[dict[str, str]]:
     return [{name: value} for value in values]
 
 
 @pytest.mark.parametrize(
-    ("values", "means", "further"),
+    ("values", "means", "is_edge"),
     [
-        (["1", "10", "100"], [0.1, 0.2, 0.3], ["1000"]),
-        (["100", "1", "10"], [0.1, 0.3, 0.2], ["0.1"]),
-        (["1", "10", "100"], [0.1, 0.3, 0.2], []),
-        (["1", "10", "100"], [0.1, 0.3, 0.3], []),  # a tie does not rise
-        (["1", "10"], [0.1, 0.3], ["100"]),
-        (["sgd", "adam"], [0.1, 0.3], []),
-        (["1"], [0.1], []),
+        (["1", "10", "100"], [0.1, 0.2, 0.3], True),
+        (["100", "1", "10"], [0.1, 0.3, 0.2], True),
+        (["1", "10", "100"], [0.1, 0.3, 0.2], False),
+        (["1", "10", "100"], [0.1, 0.3, 0.3], False),  # a tie does not rise
+        (["1", "10"], [0.1, 0.3], False),  # two values have no middle
+        (["1", "10", "none"], [0.1, 0.3, 0.2], False),
+        (["sgd", "adam", "nadam"], [0.1, 0.2, 0.3], False),
     ],
 )
-def test_a_best_value_at_an_edge_has_one_beyond(
-    values: list[str], means: list[float], further: list[str]
-) -> None:
-    assert beyond({"lam": values}, line(values), means) == line(further)
+def test_a_score_rises_to_an_edge(values: list[str], means: list[float], is_edge: bool) -> None:
+    tried = line(values)
+    assert rises(tried, means, tried[int(np.argmax(means))], "lam") == is_edge
 
 
-def test_each_edge_of_two_settings_has_its_own_value_beyond() -> None:
-    grid = {"lam": ["1", "10"], "lr": ["1", "2", "3"]}
-    tried = [{"lam": a, "lr": b} for a in grid["lam"] for b in grid["lr"]]
-    further = beyond(grid, tried, [0.1, 0.2, 0.3, 0.2, 0.3, 0.4])
-    assert further == [{"lam": "100", "lr": "3"}, {"lam": "10", "lr": "4"}]
-    assert not rises(tried, [0.0] * 6, tried[0], "lam", least=2)
-
-
-def test_a_default_that_is_best_outside_the_grid_is_not_followed() -> None:
-    tried = line(["1", "10", "1e-3"])
-    assert beyond({"lam": ["1", "10"]}, tried, [0.2, 0.1, 0.3]) == []
-    # worse than the edge and beyond it: the edge is none
-    assert beyond({"lam": ["1", "10"]}, tried, [0.3, 0.2, 0.1]) == []
+def test_each_of_two_settings_has_its_own_edge() -> None:
+    tried = [{"lam": a, "lr": b} for a in ("1", "10") for b in ("1", "2", "3")]
+    means = [0.1, 0.2, 0.3, 0.2, 0.3, 0.4]
+    assert [rises(tried, means, tried[-1], name) for name in ("lam", "lr")] == [False, True]
+    assert not rises(tried, [0.0] * 6, tried[0], "lr")
 
 
 def spec_of(tmp_path: Path, learner: str = "slda", seed: int = 0) -> RunSpec:
@@ -160,30 +133,16 @@ def test_the_mean_over_seeds_decides_and_all_is_recorded(
     assert "seed" not in log
 
 
-def test_an_edge_is_extended_once_and_then_marked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # ever better to the left: 0.01 → 0.001, and no further
+def test_a_best_value_at_an_edge_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # ever better to the left
     trials = script(monkeypatch, lambda v, s: 0.9 - (0.85 if v is None else v))
     log = tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "1"]}, tmp_path, seeds=SEEDS)
-    assert [each["settings"]["shrinkage"] for each in log["tried"]] == [
-        *("0.01", "0.1", "1", "none", "0.001")
-    ]
-    assert log["chosen"] == {"shrinkage": "0.001"}
-    assert log["edge"] == ["shrinkage"]
+    assert [each["settings"]["shrinkage"] for each in log["tried"]] == ["0.01", "0.1", "1", "none"]
+    assert (log["chosen"], log["edge"]) == ({"shrinkage": "0.01"}, ["shrinkage"])
     count = len(trials.ran)
     again = tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "1"]}, tmp_path, seeds=SEEDS)
     assert (again, len(trials.ran)) == (log, count)  # from the log, without a trial
-    assert told(log) == "best of 5 on seeds 100-102, at the grid's edge"
-
-
-def test_a_step_out_of_a_settings_range_is_not_tried_and_marked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trials = script(monkeypatch, lambda v, s: 0.1 if v is None else v)
-    log = tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "1"]}, tmp_path, seeds=SEEDS)
-    assert len(trials.ran) == 4 * 3  # 10 is no shrinkage
-    assert (log["chosen"], log["edge"]) == ({"shrinkage": "1"}, ["shrinkage"])
+    assert told(log) == "best of 4 on seeds 100-102, at the grid's edge"
 
 
 def test_the_default_is_kept_within_a_standard_error_and_is_not_marked(
@@ -207,7 +166,7 @@ def test_one_seed_alone_decides_as_before(tmp_path: Path, monkeypatch: pytest.Mo
     assert told(log) == "best of 3 on seed 0"
 
 
-@pytest.mark.parametrize("finished", [1, 12])
+@pytest.mark.parametrize("finished", [1, 11])
 def test_a_resumed_search_repeats_no_finished_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int
 ) -> None:
@@ -223,7 +182,7 @@ def test_a_resumed_search_repeats_no_finished_trial(
         tune(spec_of(tmp_path), grid, tmp_path / "cut", seeds=SEEDS)
     trials.breaks_at = -1
     assert tune(spec_of(tmp_path), grid, tmp_path / "cut", seeds=SEEDS) == log
-    assert len(trials.ran) == len({*trials.ran}) == len(whole.ran) == 15
+    assert len(trials.ran) == len({*trials.ran}) == len(whole.ran) == 12
     assert [p.name for p in (tmp_path / "cut" / "tuning").iterdir()] == [
         p.name for p in (tmp_path / "whole" / "tuning").iterdir()
     ]
@@ -260,4 +219,4 @@ def test_a_log_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(monkeypatch, lambda v, s: NAN if v is None else v)
     log = tune(spec_of(tmp_path), {"shrinkage": ["0.1", "0.2"]}, tmp_path, seeds=SEEDS)
     assert json.loads(json.dumps(log)) == log
-    assert log["chosen"] == {"shrinkage": "0.4"}  # 0.1, 0.2: by the ratio, once
+    assert log["chosen"] == {"shrinkage": "0.2"}
