@@ -149,13 +149,7 @@ def _page(card: Card) -> str:
 
 def order(
     file: shared.File,
-    kind: Annotated[
-        str,
-        typer.Option(
-            help="See: embedbench list orders.",
-            autocompletion=shared.complete_names("orders"),
-        ),
-    ],
+    kind: Annotated[str, typer.Option(help="See: embedbench list orders.")],
     out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
     seed: Annotated[
         int, typer.Option(help="Seed of the draw, the probe and the annealing.", min=0)

@@ -47,10 +47,7 @@ class StreamOptions:
     ] = None
     protocol: Annotated[
         str | None,
-        typer.Option(
-            help="See: embedbench list protocols.",
-            autocompletion=shared.complete_names("protocols"),
-        ),
+        typer.Option(help="See: embedbench list protocols."),
     ] = None
     seeds: Annotated[
         str | None, typer.Option("--seeds", "--seed", help="0-4 or 0,2,5.", show_default="0")
@@ -59,10 +56,7 @@ class StreamOptions:
     order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="Settings by name, see embedbench list presets; or a file .toml.",
-            autocompletion=shared.complete_names("presets"),
-        ),
+        typer.Option(help="Settings by name, see embedbench list presets; or a file .toml."),
     ] = None
 
     def study(self) -> Study:
@@ -89,10 +83,7 @@ class StudyOptions(StreamOptions):
 
     learner: Annotated[
         list[str] | None,
-        typer.Option(
-            help="One or more, with commas or repeated.",
-            autocompletion=shared.complete_names("learners"),
-        ),
+        typer.Option(help="One or more, with commas or repeated."),
     ] = None
     vary: Annotated[
         str | None,

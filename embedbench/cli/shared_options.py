@@ -1,4 +1,4 @@
-"""Options and FILE arguments that commands share: their completion, and what they choose."""
+"""Options and FILE arguments that commands share, and what they choose."""
 
 import functools
 import inspect
@@ -147,21 +147,6 @@ def chosen_device(name: str, engine: Engine = HERE) -> str:
     if not engine.is_local:
         return ("cuda" if engine.resources.gpus else "cpu") if name == "auto" else name
     return find_device(name)
-
-
-def complete_names(kind: str) -> Callable[[str], list[str]]:
-    """Completes a name of a kind that `embedbench list` knows.
-
-    >>> complete_names("learners")("sld")
-    ['slda']
-    """
-
-    def completed(incomplete: str) -> list[str]:
-        from .list_entries import entries
-
-        return [row["name"] for row in entries(kind) if row["name"].startswith(incomplete)]
-
-    return completed
 
 
 def here(text: str) -> Path:
