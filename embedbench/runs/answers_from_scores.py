@@ -21,7 +21,6 @@ from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 
 EVAL_BATCH = 1024  # samples per batch; larger batches do not fit a processor's caches
-ANSWERS = ("answer", "within")
 
 
 @dataclass(frozen=True)
@@ -79,13 +78,9 @@ def stream_truth(stream: Stream) -> dict[str, Any]:
     }
 
 
-def make_evaluator(
-    stream: Stream, device: str, *, full: bool = True
-) -> "ClassEvaluator | LabelEvaluator":
+def make_evaluator(stream: Stream, device: str) -> "ClassEvaluator | LabelEvaluator":
     """The evaluator of a stream: `LabelEvaluator` for label sets, else `ClassEvaluator`."""
-    if stream.spec.multilabel:
-        return LabelEvaluator(stream, device)
-    return ClassEvaluator(stream, device, full=full)
+    return (LabelEvaluator if stream.spec.multilabel else ClassEvaluator)(stream, device)
 
 
 class _Evaluator:
@@ -161,14 +156,13 @@ class LabelEvaluator(_Evaluator):
 class ClassEvaluator(_Evaluator):
     """One class per sample: the best among the classes seen, and the best within its session.
 
-    It is -1 where a score is NaN. A full evaluator keeps how sure the learner was, too.
+    It is -1 where a score is NaN. How sure the learner was is kept, too.
 
     Samples go in large batches; eval sets that share a view are evaluated together.
     """
 
-    def __init__(self, stream: Stream, device: str, *, full: bool = True) -> None:
+    def __init__(self, stream: Stream, device: str) -> None:
         super().__init__(stream, device)
-        self.full = full
         self.y = torch.from_numpy(np.concatenate([e.y for e in self.sets])).to(device)
         masks = np.stack([e.classes for e in self.sets])
         self.other_classes = torch.from_numpy(~masks).to(device)  # (E, C)
@@ -178,12 +172,6 @@ class ClassEvaluator(_Evaluator):
                 self.groups[-1].append(e)
             else:
                 self.groups.append([e])
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, which may be that of an evaluator that was not full."""
-        self.full &= "rank" in state
-        kept = state if self.full else {name: state[name] for name in ("moments", *ANSWERS)}
-        super().load_state_dict(kept)
 
     def ask(self, learner: Learner, moment: Moment) -> None:
         """Store the answers to every sample of all sets."""
@@ -202,14 +190,13 @@ class ClassEvaluator(_Evaluator):
                 x, session = view.batch(index, self.device), which[index]
                 given = session if reveals else None
                 scores = self._scores(learner, x, given)
-                best = best_classes(scores, blocked[session], self.other_classes[session])
-                values = dict(zip(ANSWERS, best, strict=True))
-                if self.full:
-                    logits = logits_of(scores, learner.scores_are)
-                    y = self.y[done : done + len(index)]
-                    values |= candidates.confidence(scores, logits, best[0], y, session)
+                masks = blocked[session], self.other_classes[session]
+                answer, within = best_classes(scores, *masks)
+                logits = logits_of(scores, learner.scores_are)
+                y = self.y[done : done + len(index)]
+                values = candidates.confidence(scores, logits, answer, y, session)
                 done += len(index)
-                for name, tensor in values.items():
+                for name, tensor in ({"answer": answer, "within": within} | values).items():
                     parts[name].append(tensor)
         for values in self._far_answers(learner, blocked[:1], candidates):
             for name, tensor in values.items():
@@ -222,7 +209,7 @@ class ClassEvaluator(_Evaluator):
     ) -> Iterator[dict[str, Tensor]]:
         """Yield scores and log-probabilities of the answers to far samples, (b,) each."""
         far = self.stream.far
-        if far is None or not self.full:
+        if far is None:
             return
         for index in torch.split(torch.arange(len(far), device=self.device), EVAL_BATCH):
             x = far.batch(index, self.device)
@@ -235,9 +222,7 @@ class ClassEvaluator(_Evaluator):
 
     def predictions(self) -> Predictions:
         """All answers so far."""
-        truth = stream_truth(self.stream)
-        far = truth["far_ids"] if self.full else None
-        return Predictions(**{**truth, "far_ids": far}, **self._columns())
+        return Predictions(**stream_truth(self.stream), **self._columns())
 
 
 def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:

@@ -42,8 +42,6 @@ def run_stream(
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
     checkpoint: contract.Checkpoint = contract.NO_CHECKPOINT,
-    *,
-    full: bool = True,
 ) -> tuple[AnyPredictions, list[SessionCosts]]:
     """Let `learner` learn the sessions in order; evaluate on every test sample after each.
 
@@ -54,15 +52,13 @@ def run_stream(
     `checkpoint` saves the run after sessions, and `fit` saves within them. An interrupted run
     continues from the last save. Within a session of online batches nothing is saved. On a GPU the
     arithmetic is `repeatable`.
-
-    `full` keeps how sure the learner was of its answers, too, unless the checkpoint lacks it.
     """
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
     _check(stream, learner)
     with repeatable(device), enough_memory(device):
         learner.start(stream.spec, seeds, device)
-        evaluator = make_evaluator(stream, device, full=full)
+        evaluator = make_evaluator(stream, device)
         logs: list[SessionCosts] = checkpoint.restore(learner, evaluator)
         kept = len(logs)  # sessions learned before the run was interrupted
         seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)

@@ -88,7 +88,7 @@ def _held(spec: RunSpec, stream: Stream, total: int) -> dict[str, float]:
     if "base_samples" in names:  # exemplars are smaller after the base than in it
         changes["base_samples"] = 1
     learner = spec.with_settings(**changes).learner.settings
-    _, logs = run_stream(stream, learner, spec.seeds, spec.device, full=False)
+    _, logs = run_stream(stream, learner, spec.seeds, spec.device)
     return logs[-1].footprint
 
 

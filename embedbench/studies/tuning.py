@@ -81,9 +81,7 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)
     with cpu_threads.limit_threads(threads):
-        predictions, _ = run_stream(
-            stream, spec.learner.fresh(), spec.seeds, spec.device, full=False
-        )
+        predictions, _ = run_stream(stream, spec.learner.fresh(), spec.seeds, spec.device)
     return float(np.mean(next(iter(score_matrices(predictions).values())).pooled))
 
 

@@ -1,7 +1,6 @@
 """Groups of samples in predictions, and tables of runs that lack them."""
 
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from plan_runs import plan
 from protocol_files import make_file
+from toy import plain
 
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.compare_learners import studies
@@ -92,6 +92,13 @@ def test_a_table_with_plain_runs_takes_each_sample_for_itself(
 
     assert count_groups() == (7, "groups")
     shutil.rmtree(next(root.glob("incremental*/slda-*/seed-1")))
-    monkeypatch.setattr(stream_runner, "run_stream", partial(stream_runner.run_stream, full=False))
+    run_stream = stream_runner.run_stream
+
+    def run_plain(*given: Any) -> Any:
+        predictions, logs = run_stream(*given)
+        assert isinstance(predictions, Predictions)
+        return plain(predictions), logs
+
+    monkeypatch.setattr(stream_runner, "run_stream", run_plain)
     run_grid(specs(file, "slda", 1), root)
     assert count_groups() == (20, "samples")

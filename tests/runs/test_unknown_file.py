@@ -207,9 +207,6 @@ def test_a_run_that_was_cut_off_has_all_far_samples(tmp_path: Path) -> None:
     assert checkpoint.open()
     resumed, _ = run_stream(stream, SLDA(), Seeds.of(0), checkpoint=checkpoint)
     assert same(vars(resumed), vars(whole))
-    plain, _ = run_stream(stream, SLDA(), Seeds.of(0), full=False)  # as a trial of tuning is
-    assert isinstance(plain, Predictions)
-    assert (plain.far_ids, plain.version) == (None, "1.0")
 
 
 def test_references_have_no_far_samples(tmp_path: Path) -> None:
