@@ -21,6 +21,7 @@ from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 
 EVAL_BATCH = 1024  # samples per batch; larger batches do not fit a processor's caches
+ANSWERS = ("answer", "within")
 
 
 @dataclass(frozen=True)
@@ -190,13 +191,13 @@ class ClassEvaluator(_Evaluator):
                 x, session = view.batch(index, self.device), which[index]
                 given = session if reveals else None
                 scores = self._scores(learner, x, given)
-                masks = blocked[session], self.other_classes[session]
-                answer, within = best_classes(scores, *masks)
+                best = best_classes(scores, blocked[session], self.other_classes[session])
+                values = dict(zip(ANSWERS, best, strict=True))
                 logits = logits_of(scores, learner.scores_are)
                 y = self.y[done : done + len(index)]
-                values = candidates.confidence(scores, logits, answer, y, session)
+                values |= candidates.confidence(scores, logits, best[0], y, session)
                 done += len(index)
-                for name, tensor in ({"answer": answer, "within": within} | values).items():
+                for name, tensor in values.items():
                     parts[name].append(tensor)
         for values in self._far_answers(learner, blocked[:1], candidates):
             for name, tensor in values.items():
