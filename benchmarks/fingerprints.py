@@ -117,7 +117,7 @@ variants | incremental-class | a | ewc,lwf,icarl,joint,ncm,slda,ranpac,il2m,prot
 optimiser | incremental-class | a | mlp,si,gdumb | --seed 0 | epochs optimiser=adam
 tune | incremental-class | a | mlp,lwf | --tune mlp.lr=0.01,0.001 --tune lwf.lam=1,3 --tune-sessions 2 | epochs protocol.sessions=4
 budget | incremental-class | a | er,icarl | --budget-mb 0.02 | epochs
-vary | incremental-class | a | mlp,er | --seeds 0,1 --vary order,batches | epochs
+one-seed | incremental-class | a | mlp,er | --seed 0 | epochs seeds.batches=1
 checkpoint | incremental-class | a | ewc,icarl | --checkpoint 0 | patience
 wide | incremental-class | wide | * | --seed 0 | epochs protocol.step=8 units=400 batch_size=64 ranpac.projections=2000
 """  # noqa: E501  (a table; a line is a case)

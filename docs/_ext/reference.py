@@ -45,7 +45,6 @@ REPORTS = {
     "report --compare --json": comparison_tables.rank_learners,
     "report --pairs --json": comparison_tables.list_pairs,
     "report --by order --json": comparison_tables.spread_over_orders,
-    "report --by seeds --json": comparison_tables.spread_over_seeds,
     "report --bridge --json": frozen_vs_full.bridge,
 }
 

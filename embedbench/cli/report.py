@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .command_output import Tables
 
-BY = ("order", "seeds", "preset")
+BY = ("order", "preset")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class ReportOptions:
     by: Annotated[
         str | None,
         typer.Option(
-            help="order: spread over class orders, and rankings. seeds: spread over each seed. "
+            help="order: spread over class orders, and rankings. "
             "preset: final scores under each preset."
         ),
     ] = None
@@ -244,18 +244,15 @@ def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over, for
 
 
 def _studies(rows: list[Row], options: ReportOptions) -> Tables:
-    """Who is behind whom, all pairs, or the spread of each learner over orders or seeds."""
+    """Who is behind whom, all pairs, or the spread of each learner over orders."""
     from embedbench.reports import compare_learners, comparison_tables
 
     metric = options.one_metric
-    if options.by == "seeds":
-        views = comparison_tables.spread_over_seeds(rows, metric)
-    else:
-        view = comparison_tables.spread_over_orders
-        if options.pairs or options.compare:
-            ranks, pairs = comparison_tables.rank_learners, comparison_tables.list_pairs
-            view = pairs if options.pairs else ranks
-        views = [view(study) for study in compare_learners.studies(rows, metric)]
+    view = comparison_tables.spread_over_orders
+    if options.pairs or options.compare:
+        ranks, pairs = comparison_tables.rank_learners, comparison_tables.list_pairs
+        view = pairs if options.pairs else ranks
+    views = [view(study) for study in compare_learners.studies(rows, metric)]
     return (
         comparison_tables.comparison_json(views),
         [row for made in views for row in made.rows],

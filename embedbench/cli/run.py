@@ -85,12 +85,6 @@ class StudyOptions(StreamOptions):
         list[str] | None,
         typer.Option(help="One or more, with commas or repeated."),
     ] = None
-    vary: Annotated[
-        str | None,
-        typer.Option(
-            help="order,init,batches,memory: seeds to vary one at a time, see --by seeds."
-        ),
-    ] = None
     trunk: Annotated[str | None, typer.Option(help="mlp, linear; for images resnet32, …")] = None
     weights: Annotated[
         str | None, typer.Option(help="Weights of the trunk: FILE, hub or shipped.")
@@ -146,7 +140,6 @@ class StudyOptions(StreamOptions):
         flags = replace(
             self._stream(",".join(self.learner or ())),
             **{name: getattr(self, name) for name in AS_GIVEN},
-            vary=split_names(self.vary),
             unknown=as_written(self.unknown) if self.unknown else None,
             tune_seeds=_seeds(self.tune_seeds),
             tune=parse_lists(self.tune or ()),

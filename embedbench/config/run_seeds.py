@@ -2,11 +2,11 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, short
 
 if TYPE_CHECKING:
     import torch
@@ -59,29 +59,6 @@ def check_seed(seed: int, name: str) -> None:
     """Refuse a seed outside 0 to 2⁶³ - 1; `name` is what the message calls it."""
     if not 0 <= seed <= LARGEST:
         raise UserError(f"{name} must be at least 0 and below 2**63, got {short(seed)}")
-
-
-def vary_seeds(
-    seeds: Sequence[int], vary: Sequence[str], fixed: Mapping[str, int]
-) -> list[tuple[int, dict[str, int]]]:
-    """One seed apart at a time: the seed of each run, and which of its four is another one.
-
-    The first of `seeds` is every run's; the others give the kinds in `vary` that replace its own.
-    Kinds that are `fixed` may not vary. Without any in `vary`, each seed is a run.
-    """
-    if not vary:
-        return [(seed, {}) for seed in seeds]
-    kinds = [f.name for f in dataclasses.fields(Seeds)]
-    for kind in vary:
-        if kind not in kinds:
-            raise unknown("seed to vary", kind, kinds)
-        if kind in fixed:
-            raise UserError(f"--vary {kind} and --set seeds.{kind}=… contradict; leave one out")
-    first, *others = seeds
-    if not others:
-        raise UserError(f"--vary needs two seeds or more, got {first} only; give --seeds 0-4")
-    drawn = [(k, getattr(Seeds.of(seed), k)) for k in vary for seed in others]
-    return [(first, {}), *((first, {k: value}) for k, value in drawn)]
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Tables of comparisons: ranks, all pairs, spreads over class orders and over seeds.
+"""Tables of comparisons: ranks, all pairs, spreads over class orders.
 
 A study is all runs that differ in learner, class order and seed only, in whatever directories they
 are, without `chance` and the references. Each table is made once, as JSON and as text.
@@ -7,7 +7,7 @@ are, without `chance` and the references. Each table is made once, as JSON and a
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_records import plain
-from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
@@ -25,11 +24,9 @@ from embedbench.text.terminal_text import line, new_table
 
 from .compare_learners import ComparisonStudy, describe_verdicts
 from .headings_and_units import heading, is_percent, stat_text, value_text
-from .result_rows import LEFT_OUT, Row, run_value, split_tables
 from .terminal_tables import behind_text
 
 SCHEMA = "embedbench-comparison/2.0"
-KINDS = tuple(f.name for f in fields(Seeds))
 
 
 @dataclass(frozen=True)
@@ -186,7 +183,7 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
         spread = {
             "mean": study.mean(label),
             "sd_orders": float(np.nanstd(mine, ddof=1)) if len(there) > 1 else math.nan,
-            "sd_seeds": pool_spread(list(study.by_order(label).values()))["sd"],
+            "sd_seeds": pooled_sd(list(study.by_order(label).values())),
         }
         by_order = {o: float(mine[i]) for o, i in there.items()}
         mine_ranks = {o: float(places[i]) for o, i in there.items()}
@@ -210,102 +207,11 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
     return _view(study, entries, table, remarks)
 
 
-# --- which kind of seed decides a result: `report --by seeds` ---
+def pooled_sd(groups: Sequence[Sequence[float]]) -> float:
+    """The standard deviation within groups: √(Σ_g Σ (x - mean_g)² / Σ_g (n_g - 1)).
 
-
-def spread_over_seeds(rows: Sequence[Row], metric: str) -> list[TableView]:
-    """For each table and learner, the spread due to each kind of seed.
-
-    Runs that agree in three of their four seeds differ by the fourth alone, so the variance among
-    them comes from that seed; `run --vary` makes such runs. These are main effects at one setting
-    of the other seeds.
-
-    The JSON has `learners`: `learner`; `seeds`: `order`, `init`, `batches`, `memory` → `sd` over
-    the runs that differ in it alone, its 95 % interval `low_95` and `high_95` (chi-square), `n`
-    runs, and `share` of the summed variances of the kinds that were varied.
-
-    **Source**: Bouthillier et al. (2021) randomise one source of variance and hold all others at
-    their first values. **Departs**: the shares and the intervals are ours.
+    NaN where no two values can be compared.
     """
-    rows = [row for row in rows if row.learns]
-    names = {name for row in rows for name in row.metrics}
-    if metric not in names:
-        raise unknown("metric", metric, names)
-    views = []
-    for mine in split_tables(rows):
-        learners = [
-            {"learner": row.label, "seeds": spreads}
-            for row in mine
-            if (spreads := _seed_spreads(row, metric))
-        ]
-        if learners:
-            views.append(_seed_view(mine[0].group.title, metric, learners))
-    if not views:
-        raise UserError(
-            f"--by seeds needs runs of {metric} that differ by one of their four seeds only; make "
-            "some: embedbench run … --vary order,init,batches,memory --seeds 0-4"
-        )
-    return views
-
-
-def pool_spread(groups: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """The standard deviation within groups, pooled; groups with one run do not count.
-
-    With f = Σ (n_g - 1) degrees of freedom, sd² = Σ_g Σ (x - mean_g)² / f and the interval is
-    sd √(f / χ²(0.975, f)) to sd √(f / χ²(0.025, f)). NaN where no two runs can be compared.
-    """
-    from scipy.special import chdtri  # inverse of the upper tail of χ²
-
-    several = [values for values in groups if len(values) > 1]
-    n = sum(map(len, several))
-    free = n - len(several)
-    if not free:
-        return {"sd": math.nan, "low_95": math.nan, "high_95": math.nan, "n": 0}
-    sd = math.sqrt(sum(float(np.var(v)) * len(v) for v in several) / free)
-    low, high = (sd * math.sqrt(free / float(chdtri(free, p))) for p in (0.025, 0.975))
-    return {"sd": sd, "low_95": low, "high_95": high, "n": n}
-
-
-def _seed_spreads(row: Row, metric: str) -> dict[str, dict[str, Any]]:
-    """The spread due to each kind of seed; empty where none was varied alone."""
-    varied = [r for r in row.varied if not {*r.flags} & {*LEFT_OUT}]
-    spreads = {}
-    for kind in KINDS:
-        alike: dict[tuple[int, ...], list[float]] = {}  # other seeds → values
-        for r in (*row.used, *varied):
-            if not math.isnan(value := run_value(r, metric)):
-                others = tuple(getattr(r.seeds, k) for k in KINDS if k != kind)
-                alike.setdefault(others, []).append(value)
-        spreads[kind] = pool_spread(list(alike.values()))
-    total = sum(s["sd"] ** 2 for s in spreads.values() if s["n"])
-    for spread in spreads.values():
-        spread["share"] = spread["sd"] ** 2 / total if total else math.nan
-    return spreads if any(s["n"] for s in spreads.values()) else {}
-
-
-def _seed_view(title: str, metric: str, learners: Sequence[dict[str, Any]]) -> TableView:
-    kinds = [kind for kind in KINDS if any(e["seeds"][kind]["n"] for e in learners)]
-    table = new_table(["learner", *kinds])
-    for entry in learners:
-        cells = [_sd_text(entry["seeds"][kind], metric) for kind in kinds]
-        table.add_row(*map(line, (entry["learner"], *cells)))
-    remarks = [
-        "",
-        "standard deviation over (n) runs that differ in this seed alone [95 % chi-square "
-        "interval], and its share of the summed variances",
-        "the other three seeds are held at one setting: with others held, shares may be others",
-    ]
-    data = plain({"title": title, "metric": metric, "learners": learners})
-    parts = section(title, [f"sd of {_unit(metric)}"], table, remarks)
-    return TableView(title, records(data, "learners"), parts, data)
-
-
-def _sd_text(spread: dict[str, Any], metric: str) -> str:
-    """A spread with its number of runs, interval and share; one decimal more than a score."""
-    if not spread["n"]:
-        return "–"
-    factor, digits = (100, 2) if is_percent(metric) else (1, 4)
-    sd, low, high = (f"{factor * spread[k]:.{digits}f}" for k in ("sd", "low_95", "high_95"))
-    share = spread["share"]
-    text = f"{sd} ({spread['n']}) [{low}, {high}]"
-    return text if math.isnan(share) else f"{text} {100 * share:.0f} %"
+    free = sum(len(values) - 1 for values in groups if len(values))
+    squares = sum(float(np.var(values)) * len(values) for values in groups if len(values))
+    return math.sqrt(squares / free) if free else math.nan

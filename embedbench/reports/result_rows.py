@@ -108,10 +108,7 @@ class Group:
         for r in self.records:
             yield from r.notes
         if n := self.varied:
-            yield (
-                f"runs that repeat others with single seeds set otherwise, in no mean: {n}; what "
-                "each kind of seed decides: report --by seeds"
-            )
+            yield f"runs that repeat others with single seeds set otherwise, in no mean: {n}"
         if by := [r.imported for r in self.records if r.reference.source == "missing"]:
             makes = "the same embedbench run" if None in by else "embedbench run --learner chance"
             yield f"reference runs are missing, so Ω is open; {makes} makes them"
@@ -218,7 +215,6 @@ class Row:
     label: str  # the learner's name, with the settings that tell it from namesakes in the table
     used: tuple[RunRecord, ...]  # runs that the means include
     left_out: tuple[RunRecord, ...]  # runs flagged `nan` or `diverged`
-    varied: tuple[RunRecord, ...] = ()  # that repeat one of these with single seeds set differently
     place: Path | None = None  # directory of its runs; None: their answers are not there
 
     def place_of(self, run: RunRecord) -> Path | None:

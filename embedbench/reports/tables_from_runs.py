@@ -154,10 +154,10 @@ def _table(
     further = tuple(dict.fromkeys([*metrics, *outside]))
     group = Group(place, alone, repeats, further, outside, over=over)
     rows = []
-    for (runs, varied), label, at in zip(split, names, made, strict=True):
+    for (runs, _), label, at in zip(split, names, made, strict=True):
         left_out = tuple(r for r in runs if {*r.flags} & {*LEFT_OUT})
         used = tuple(r for r in runs if not {*r.flags} & {*LEFT_OUT})
-        rows.append(Row(group, label, used, left_out, tuple(varied), at))
+        rows.append(Row(group, label, used, left_out, at))
 
     def rank(row: Row) -> tuple[bool, bool, float]:
         final = row.metrics[FINAL].mean

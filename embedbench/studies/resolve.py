@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from embedbench.config.make_from_settings import make, nearest
-from embedbench.config.run_seeds import LARGEST, Seeds, read_whole, vary_seeds
+from embedbench.config.run_seeds import LARGEST, Seeds, read_whole
 from embedbench.errors import UserError, short, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import learner_and_protocol_names as by_name
@@ -155,8 +155,7 @@ def check_study(study: Study) -> None:
         raise UserError("a budget goes with no grid; leave out [grid] or --budget-mb")
     streams = sum(_size(_protocol_grid(study, protocol)) for protocol in study.protocols)
     each = sum(_size(by_learner.get(name, {})) for name in study.learners)
-    seeds = max(1, len(study.seeds)) * max(1, len(study.vary))
-    if len(study.files) * streams * each * seeds > MOST:
+    if len(study.files) * streams * each * max(1, len(study.seeds)) > MOST:
         raise UserError(f"the study has more than {MOST:,} runs; cut it into several")
     for name in study.learners if PASSES in preset(study.preset) else ():
         if has_setting(name, Key("lr")) and not has_setting(name, PASSES):
@@ -261,8 +260,6 @@ class _StreamStudy:
         made = make(by_name.protocol_class(self.protocol), mine.protocol, name="protocol")
         protocol = Spec[Protocol](by_name.protocol_name(self.protocol), made)
         self._check_common(mine.common, study.learners, made)
-        vary = list(dict.fromkeys(study.vary))
-        seeds = vary_seeds(study.seeds or (0,), vary, mine.seeds)
         by_learner = grids(study, study.grid)
         learners = [
             (self._spec(name, mine.settings_for(name) | point), point)
@@ -273,15 +270,14 @@ class _StreamStudy:
         chance = self._spec("chance", {})
         for learner, point in learners:
             start, end = self._command(out, learner.name, point)
-            for seed, other in seeds:
-                fixed = set_words({Key("seeds", k): v for k, v in other.items()})
-                words = [*start, *fixed, "--learner", learner.name, "--seed", str(seed), *end]
+            for seed in study.seeds or (0,):
+                words = [*start, "--learner", learner.name, "--seed", str(seed), *end]
                 yield RunSpec(
                     files=self.files,
                     protocol=protocol,
                     learner=learner,
                     seed=seed,
-                    fixed=tuple(sorted({**mine.seeds, **other}.items())),
+                    fixed=tuple(sorted(mine.seeds.items())),
                     offline=offline,
                     chance=chance,
                     references=mine.references,

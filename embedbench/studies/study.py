@@ -58,8 +58,8 @@ class Study:
     ----------
     files : tuple of tuple of str
         Those of each stream.
-    protocols, learners, vary : tuple of str
-        Names; `vary` are kinds of seed.
+    protocols, learners : tuple of str
+        Names.
     seeds : tuple of int
         One run of each learner a seed; empty is 0.
     preset : str or None
@@ -78,7 +78,6 @@ class Study:
     protocols: tuple[str, ...] = ()
     learners: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
-    vary: tuple[str, ...] = ()
     preset: str | None = None
     trunk: str | None = None
     weights: str | None = None

@@ -189,7 +189,6 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "protocols": _names,
     "learners": _names,
     "orders": toml_to_texts,
-    "vary": _names,
     "seeds": _seeds,
     "threads": _whole(MOST_THREADS),
     "tune_sessions": _whole(10**6),

@@ -156,7 +156,7 @@ OPTIONS = {
     "verify": "--json",
     "diff": "--json",
     "show": "--protocol --seed --seeds --set --order --export --features --out --overwrite --json",
-    "run": "--protocol --learner --seed --seeds --vary --set --order --trunk --weights --augment "
+    "run": "--protocol --learner --seed --seeds --set --order --trunk --weights --augment "
     "--shard --jobs --device --checkpoint --out --json",
     "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",
     "score": "--audit --update --json",

@@ -95,8 +95,6 @@ extract [escape] --backbone pixels --out new.h5 --device cpu
 {NCM} --seeds ²
 {NCM} --seeds [nothing]
 {NCM} --seeds [digits]
-{NCM} --vary banana --seeds 0-1
-{NCM} --vary order
 {NCM} --set =
 {NCM} --set a.b.c.d=1
 {NCM} --set ncm.=1

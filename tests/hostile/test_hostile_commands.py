@@ -68,7 +68,7 @@ COMMANDS = (
     "order FILE --out NEW",
     "score RUNS",
     "report RUNS --html NEW --compare",
-    "report RUNS --by seeds --metric final_accuracy",
+    "report RUNS --by order --metric final_accuracy",
     "list learners",
     "check ncm --device cpu",
     "reproduce nothing --out OUT",

@@ -160,7 +160,7 @@ def test_what_is_tuned_by_a_file_and_by_options() -> None:
 
 
 def test_a_command_line_and_a_file_make_the_same_cells() -> None:
-    words = [*COMMAND, "--preset", "kemker", "--vary", "order,init", "--seeds", "0-2"]
+    words = [*COMMAND, "--preset", "kemker", "--seeds", "0-2"]
     words += ["--set", "lr=.5", "--set", "ewc.stop.epochs=3", "--set", "omega=kemker_eq"]
     words += ["--order", "random", "--threads", "2", "--tune", "ncm.metric=cosine,euclidean"]
     text = """
@@ -168,7 +168,6 @@ files = ["e.h5"]
 protocols = "incremental-class"
 learners = ["ewc", "ncm"]
 preset = "kemker"
-vary = "order,init"
 seeds = "0-2"
 orders = "random"
 threads = 2
@@ -180,14 +179,14 @@ omega = "kemker_eq"
 ncm.metric = ["cosine", "euclidean"]
 """
     one, other = cells(*words), cells("--config", write(text))
-    assert len(one) == 2 * 5
+    assert len(one) == 2 * 3
     assert [replace(c, command="") for c in one] == [replace(c, command="") for c in other]
     assert tuned(*words) == tuned("--config", "study.toml")
 
 
 def test_a_command_line_is_saved_as_a_file_that_makes_the_same_cells() -> None:
-    words = [*COMMAND, "--set", "ewc.stop.epochs=3", "--set", "lr=.5", "--seeds", "0-1", "--vary"]
-    words += ["order,init", "--tune", "ewc.lam=1,1e2", "--budget-mb", "5.5", "--threads", "2"]
+    words = [*COMMAND, "--set", "ewc.stop.epochs=3", "--set", "lr=.5", "--seeds", "0-1"]
+    words += ["--tune", "ewc.lam=1,1e2", "--budget-mb", "5.5", "--threads", "2"]
     words += ["--order", 'a"\\é\x7f.txt', "--tune-seeds", "7"]
     for extra, error in (([], None), ([], UserError), (["--overwrite"], None)):
         command = ["run", *words, "--out", "runs", "--save-config", "saved.toml", *extra]
