@@ -26,7 +26,7 @@ _FITS = {  # the kinds of columns that an option takes
 }
 _USUAL = {  # names of columns that are taken first
     "text": ("text", "sentence", "content"),
-    "label": ("label", "labels", "target", "class", "category", "wnid", "class_name"),
+    "label": ("label", "labels", "fine_label", "target", "class", "category", "wnid", "class_name"),
 }
 _VALUES = {  # types of plain values
     "text": "(large_)?string",
@@ -179,19 +179,18 @@ def _choose_columns(
 def _guess(
     group: Sequence[str], features: Mapping[str, Any], used: set[str], address: str
 ) -> dict[str, str]:
-    """Return the first option of a group that a column fits, with the column."""
+    """Return the first option of a group that a column fits, with the column.
+
+    It has one of the usual names, or is the only one of its kind; for a label, of those with names
+    for numbers.
+    """
     kinds = {name: _kind(feature) for name, feature in features.items() if name not in used}
     for option in group:
-        usual = _USUAL.get(option, ())
         fitting = [name for name in kinds if kinds[name] in _FITS[option]]
-        if option == "label":  # columns with names for numbers go first
-            named = [name for name in fitting if kinds[name] == "label"]
-            fitting = named or [name for name in fitting if name in usual]
-        sizes = {name: len(getattr(features[name], "names", ())) for name in fitting}
-        widest = [name for name in fitting if sizes[name] == max(sizes.values())]
-        chosen = [name for name in usual if name in fitting] or widest
-        if chosen and (chosen[0] in usual or len(chosen) == 1):
-            return {option: chosen[0]}
+        usual = [name for name in _USUAL.get(option, ()) if name in fitting]
+        alone = [name for name in fitting if kinds[name] == option]
+        if usual or len(alone) == 1:
+            return {option: (usual or alone)[0]}
         if fitting:
             break
     raise UserError(

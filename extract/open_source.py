@@ -1,6 +1,5 @@
 """Opening sources of images, sounds and texts: lists of samples that are read in any order."""
 
-import heapq
 import os
 import zipfile
 from collections import Counter
@@ -230,9 +229,9 @@ def media_suffix(name: str, known: frozenset[str] = MEDIA) -> str:
 class Folder:
     """The samples below a directory.
 
-    Real directories come first, then links to directories in the order of their paths; a directory
-    that was visited under another path is not visited again, nor is one that holds the root. So
-    links in circles end, and the paths do not depend on the order in which a disk lists its files.
+    In a directory real ones come first, then links to directories, each in the order of their
+    names; a directory that was visited under another path is not visited again, nor is one that
+    holds the root. So links in circles end, and no path depends on the order of the disk.
 
     Attributes
     ----------
@@ -246,37 +245,28 @@ class Folder:
         self.root = root
         self.paths: list[str] = []
         self.refused: list[tuple[str, str]] = []
-        real_root = os.path.realpath(root)
+        top = os.path.realpath(root)
         visited: set[str] = set()
-        waiting = [""]  # links to directories, a heap; first the root itself
-        while waiting:
-            link = heapq.heappop(waiting)
-            real = os.path.realpath(os.path.join(root, link))
-            if link and f"{real_root}/".startswith(f"{real.rstrip('/')}/"):
+        for here, folders, names in os.walk(root, onerror=self._refuse, followlinks=True):
+            real = os.path.realpath(here)
+            holds_root = real != top and f"{top}/".startswith(f"{real.rstrip('/')}/")
+            if holds_root or real in visited:
+                folders.clear()
                 continue
-            for here, folders, names in os.walk(real, onerror=self._refuse):
-                folders[:] = [name for name in folders if not is_hidden(name)]
-                if here in visited:
-                    folders.clear()
-                    continue
-                visited.add(here)
-                above = (link, here.removeprefix(real).strip("/"))
-                inside = "".join(f"{part}/" for part in above if part)
-                for name in folders:
-                    if os.path.islink(f"{here}/{name}"):
-                        heapq.heappush(waiting, inside + name)
-                for name in names:
-                    self._take(inside, name)
+            visited.add(real)
+            shown = sorted(name for name in folders if not is_hidden(name))
+            folders[:] = sorted(shown, key=lambda name: os.path.islink(os.path.join(here, name)))
+            for name in names:
+                self._take(os.path.relpath(os.path.join(here, name), root), name)
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a sample."""
         return read_sample(f"{self.root}/{path}")
 
-    def _take(self, inside: str, name: str) -> None:
-        """Take a file of a folder if its name is that of a sample."""
+    def _take(self, path: str, name: str) -> None:
+        """Take a file if its name is that of a sample."""
         if is_hidden(name) or not media_suffix(name):
             return
-        path = inside + name
         if problem := id_problem(path):
             self.refused.append((escape_name(path), problem))
         else:
@@ -284,7 +274,7 @@ class Folder:
 
     def _refuse(self, error: OSError) -> None:
         """Refuse a directory that cannot be listed; the root of all ends the work."""
-        inside = os.path.relpath(error.filename, os.path.realpath(self.root))
+        inside = os.path.relpath(error.filename, self.root)
         if inside == ".":
             raise unreadable(self.root, error) from error
         self.refused.append((escape_name(inside), explain_os_error(error)))

@@ -1,10 +1,9 @@
-"""Every data set of torchvision with one label an image, with its official split."""
+"""The data sets of torchvision with one label an image, with their official splits."""
 
 import contextlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,8 @@ _OFFICIAL = (  # the parameter that chooses a part; its values for train, val an
     ("split", ("trainval", None, "test"), "OxfordIIITPet"),
     ("split", ("train", "val", None), "CLEVRClassification ImageNet Imagenette"),
     ("split", ("train-standard", "val", None), "Places365"),
-    ("version", ("2021_train", "2021_valid", None), "INaturalist"),
-    ("background", (True, False), "Omniglot"),  # two halves of the classes, and no split
-    ("", ("all",), "Caltech101 Caltech256 EuroSAT SEMEION SUN397"),
-)
+    ("", ("all",), "Caltech101 Caltech256 EuroSAT SEMEION"),
+)  # not those in the disk's order, which are folders of classes: INaturalist, Omniglot, SUN397
 _GIVEN: dict[str, dict[str, Any]] = {  # where a class has no default, or downloads by default
     "EMNIST": {"split": "balanced"},
     "SEMEION": {"download": False},
@@ -74,19 +71,16 @@ def torchvision_source(source: str) -> Source:
 def _part_name(switch: str, value: Any) -> str:
     if switch == "train":
         return "train" if value else "test"
-    return value if isinstance(value, str) else "background" if value else "evaluation"
+    return str(value)
 
 
 def _part(name: str, role: int | None, data: Any) -> Part:
     """Return a part; its classes are called by their numbers if the data set has no names."""
-    names, order, labels = _class_names(data), _order(data), _labels(data)
-    called = [
-        None if i is None or i < 0 else names[i] if names else str(i)
-        for i in (labels[place] for place in order)
-    ]
+    names = _class_names(data)
+    called = [None if i is None or i < 0 else names[i] if names else str(i) for i in _labels(data)]
 
     def read(i: int) -> Content:
-        image: Image.Image = data[order[i]][0]
+        image: Image.Image = data[i][0]
         return image
 
     return Part(name, role, called, names, read)
@@ -134,35 +128,16 @@ def _labels(data: Any) -> list[int | None]:
             if getattr(values, "ndim", 1) == 2:  # QMNIST's eight columns; the class is the first
                 values = values[:, 0]
             return [None if value is None else int(value) for value in values]
-    if isinstance(data, datasets.Omniglot):
-        rank = {name: i for i, name in enumerate(sorted(data._characters))}
-        return [rank[data._characters[label]] for _, label in data._flat_character_images]
-    for name, place in (("_samples", 1), ("index", 0)):
-        if values := getattr(data, name, None):
-            return [pair[place] for pair in values]
+    if values := getattr(data, "_samples", None):
+        return [label for _, label in values]
     return [data[i][1] for i in range(len(data))]
 
 
 def _class_names(data: Any) -> list[str]:
     """Return the names of the classes, with a number where two are the same; or none."""
-    if isinstance(data, datasets.Omniglot):
-        return sorted(data._characters)  # its own order is the disk's
     indexed: dict[str, int] = getattr(data, "class_to_idx", None) or {}
-    listed = (getattr(data, name, None) for name in ("classes", "categories", "all_categories"))
+    listed = (getattr(data, name, None) for name in ("classes", "categories"))
     given = next(filter(None, listed), sorted(indexed, key=lambda name: indexed[name]))
     names = [name if isinstance(name, str) else ", ".join(name) for name in given]
     times = Counter(names)
     return [f"{name} ({i})" if times[name] > 1 else name for i, name in enumerate(names)]
-
-
-def _order(data: Any) -> list[int]:
-    """Return the images in the data set's order; by their paths where that is the disk's order."""
-    keys: dict[type, Callable[[int], Any]] = {
-        datasets.SUN397: lambda i: str(data._image_files[i]),
-        datasets.INaturalist: lambda i: data.index[i],
-        datasets.Omniglot: lambda i: (
-            data._characters[data._flat_character_images[i][1]],
-            data._flat_character_images[i][0],
-        ),
-    }
-    return sorted(range(len(data)), key=keys.get(type(data), lambda i: i))

@@ -1,5 +1,3 @@
-"""ACIL: ridge regression on random ReLU features, the same as if all data came at once."""
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

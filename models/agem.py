@@ -1,5 +1,3 @@
-"""A-GEM: steps that, to first order, do not raise the loss on a batch from memory."""
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

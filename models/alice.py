@@ -1,5 +1,3 @@
-"""ALICE: an angular penalty on the base session, then class means of equally many samples."""
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 

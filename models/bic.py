@@ -1,5 +1,3 @@
-"""BiC: distillation with exemplars, then two numbers that correct the bias to new classes."""
-
 import copy
 import math
 from collections.abc import Collection

@@ -1,5 +1,3 @@
-"""C-FSCIL: nearly orthogonal prototypes, and a projection retrained to point to them."""
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal

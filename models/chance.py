@@ -1,5 +1,3 @@
-"""Chance: answers that ignore the data; they mark the level below which nothing was learned."""
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,5 +1,3 @@
-"""DER++: replay that also keeps the network close to its earlier answers."""
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -1,5 +1,3 @@
-"""EEIL: cross-entropy and distillation of every old head, then balanced fine-tuning."""
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 

@@ -1,5 +1,3 @@
-"""ER: every batch is learned together with samples from a memory."""
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

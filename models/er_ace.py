@@ -1,5 +1,3 @@
-"""ER-ACE: replay, and new samples that compete only with the classes of their batch."""
-
 from dataclasses import dataclass, replace
 
 import torch

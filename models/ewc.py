@@ -1,5 +1,3 @@
-"""EWC: the MLP with a quadratic penalty on weights that mattered for earlier sessions."""
-
 import copy
 import math
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""ExStream: a few prototypes for each class, and a pass over all of them for every new sample."""
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

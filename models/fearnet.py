@@ -1,5 +1,3 @@
-"""FearNet: recent samples in a short-term store, older classes in a network that dreams of them."""
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

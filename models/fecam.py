@@ -1,5 +1,3 @@
-"""FeCAM: Mahalanobis distances with one covariance per class."""
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,5 +1,3 @@
-"""FEL: a fixed, sparse expansion layer in which few units are active."""
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,5 +1,3 @@
-"""FR: final features rectified by intermediate ones, which separate novel classes better."""
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal

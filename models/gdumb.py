@@ -1,5 +1,3 @@
-"""GDumb: keep a balanced memory; at evaluation, train a network on it alone."""
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal

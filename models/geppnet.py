@@ -1,5 +1,3 @@
-"""GeppNet: a self-organising map that learns novel samples and replays all earlier ones."""
-
 from dataclasses import dataclass
 
 from ._som import MapLearner

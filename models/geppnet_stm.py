@@ -1,5 +1,3 @@
-"""GeppNet+STM: novel samples go to a short-term memory, and are learned from it in sleep phases."""
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

@@ -1,5 +1,3 @@
-"""GSS: a memory of samples whose gradients point in different directions."""
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 

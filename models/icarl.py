@@ -1,5 +1,3 @@
-"""iCaRL: distillation, herded exemplars, and the nearest mean of exemplars as the answer."""
-
 import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal

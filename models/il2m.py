@@ -1,5 +1,3 @@
-"""IL2M: replay, and statistics of each class's first session that correct its scores later."""
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 

@@ -1,5 +1,3 @@
-"""Joint: the MLP trained on all data seen so far, after every session."""
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

@@ -1,5 +1,3 @@
-"""kNN: the classes of the nearest stored samples vote."""
-
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 

@@ -1,5 +1,3 @@
-"""LayUP: ridge regression on the features of several layers."""
-
 import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

@@ -1,5 +1,3 @@
-"""LUCIR: a cosine head, features that may not rotate, and margins between old and new classes."""
-
 import copy
 import math
 from dataclasses import dataclass, field

@@ -1,5 +1,3 @@
-"""LwF: new samples are learned with their labels and with the old network's answers."""
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 

@@ -1,5 +1,3 @@
-"""MAS: the MLP with a quadratic penalty on weights to which its outputs are sensitive."""
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

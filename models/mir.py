@@ -1,5 +1,3 @@
-"""MIR: replay of the samples in memory that the next step would harm most."""
-
 from dataclasses import dataclass
 from typing import Annotated
 

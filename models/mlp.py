@@ -1,5 +1,3 @@
-"""MLP: the baseline that learns only the current session."""
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,5 +1,3 @@
-"""Streaming Gaussian naive Bayes: a mean and a variance for every class and feature."""
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal

@@ -1,5 +1,3 @@
-"""NC-FSCIL: a fixed simplex as the classifier, and a projection that is trained towards it."""
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 

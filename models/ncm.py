@@ -1,5 +1,3 @@
-"""NCM: nearest class mean, the simplest learner that does not forget."""
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,5 +1,3 @@
-"""Offline: the reference α_ideal, a learner that gets all sessions at once."""
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 

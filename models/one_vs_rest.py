@@ -1,5 +1,3 @@
-"""Streaming one-versus-rest: the mean of a class against the mean of all other samples."""
-
 from dataclasses import dataclass
 from typing import Literal
 

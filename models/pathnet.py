@@ -1,5 +1,3 @@
-"""PathNet: evolution chooses a path through a net of modules; afterwards the path is frozen."""
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

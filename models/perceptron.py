@@ -1,5 +1,3 @@
-"""The online perceptron of several classes."""
-
 from dataclasses import dataclass
 from typing import ClassVar
 

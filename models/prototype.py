@@ -1,5 +1,3 @@
-"""Prototype: a cosine classifier of the base session, and class means for the classes after it."""
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

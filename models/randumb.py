@@ -1,5 +1,3 @@
-"""RanDumb and KLDA: linear discriminants of random Fourier features."""
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

@@ -1,5 +1,3 @@
-"""RanPAC: ridge regression on random ReLU projections, from sums of second moments."""
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal

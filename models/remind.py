@@ -1,5 +1,3 @@
-"""REMIND: every batch is learned together with samples rebuilt from codes of a few bytes."""
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 

@@ -1,5 +1,3 @@
-"""SI: the MLP with a quadratic penalty on weights whose changes reduced the loss."""
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

@@ -1,5 +1,3 @@
-"""SLDA: streaming linear discriminant analysis with class means and one running covariance."""
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -1,5 +1,3 @@
-"""TEEN: prototypes of novel classes, moved towards those of the base classes most like them."""
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

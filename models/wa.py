@@ -1,5 +1,3 @@
-"""WA: distillation with exemplars, then the weights of new classes get the length of the old."""
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 

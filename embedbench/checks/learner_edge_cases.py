@@ -1,4 +1,4 @@
-"""The checks for learners: unusual sessions, bad input, and data that must not matter.
+"""The checks for learners: unusual sessions, and data that must not matter.
 
 For the last a stream is taught twice: as it is, and with other data where a learner must not look.
 """
@@ -7,13 +7,11 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
 from embedbench.array_types import Floats
-from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.scores import label_set_scores
 from embedbench.scores.label_set_predictions import LabelSets
@@ -76,53 +74,6 @@ def _batch_size(learner: object) -> int:
     values = vars(learner).values()
     inner = [_batch_size(v) for v in values if dataclasses.is_dataclass(v)]
     return int(getattr(learner, "batch_size", max(inner, default=16)))
-
-
-@tools.learner_check
-def bad_input_is_refused(cls: type[Learner]) -> None:
-    """Wrong widths, NaN, unknown labels and streams that the tags exclude are refused."""
-    good = blob_streams.blobs(cls.tags)
-    bad = _bad_streams(good)
-    if not cls.tags.multilabel:
-        bad["a stream with several labels a sample"] = blob_streams.family_blobs(cls.tags)
-    if not cls.tags.images:
-        bad["a stream of images"] = blob_streams.as_images(good)
-    for what, stream in bad.items():
-        try:
-            tools.run(stream, tools.small(cls))
-        except UserError:
-            continue
-        raise CheckFailed(f"expected a UserError for {what}, but it ran")
-
-
-def _bad_streams(good: Stream) -> dict[str, Stream]:
-    """Streams with one fault each, by the name of the fault."""
-    session, test = good.sessions[-1], good.eval_sets[-1]
-    wide = session.x.width + 1
-
-    def taught(**wrong: Any) -> Stream:
-        return replace(good, sessions=(*good.sessions[:-1], replace(session, **wrong)))
-
-    def tested(**wrong: Any) -> Stream:
-        return replace(good, eval_sets=(*good.eval_sets[:-1], replace(test, **wrong)))
-
-    bad = {
-        "a session that is too wide": taught(x=replace(session.x, width=wide)),
-        "validation data that are too wide": taught(val_x=replace(session.val_x, width=wide)),
-        "test data that are too wide": tested(x=replace(test.x, width=wide)),
-        "more labels than samples": taught(y=np.append(session.y, session.y[0])),
-        "a label C": taught(y=np.full_like(session.y, good.spec.n_classes)),
-        "a label -1": taught(y=np.full_like(session.y, -1)),
-        "a test label C": tested(y=np.full_like(test.y, good.spec.n_classes)),
-    }
-    for value in (np.nan, np.inf, -np.inf):
-        values = table_of(session.x).values.copy()
-        values[rows_of(session.x)[0], 0] = value
-        bad[f"the feature {value}"] = taught(x=blob_streams.on_table(session.x, Table(values)))
-    if good.spec.reveals_session_id:
-        hidden = replace(good.spec, reveals_session_id=False)
-        bad["a stream that hides the session ids it needs"] = replace(good, spec=hidden)
-    return bad
 
 
 # --- nothing matters but the sessions so far ---

@@ -1,4 +1,7 @@
-"""The checks for protocols: streams of small files are compared with the files."""
+"""The checks for protocols: streams of small files are compared with the files.
+
+Of label sets only digests, parameters and the parts of the data are checked.
+"""
 
 import dataclasses
 import functools
@@ -9,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Array, Bools, Ints
+from embedbench.array_types import Array, Ints
 from embedbench.config.fields_added_later import later_fields
 from embedbench.config.make_from_settings import make
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
@@ -85,17 +88,10 @@ def train_and_test_are_disjoint(case: Case) -> None:
 def counts_are_exact(case: Case) -> None:
     """Every sample of the file occurs in one session, or every sample in all sessions.
 
-    Protocols may leave training samples out by design; then no training sample occurs twice. With
-    label sets every test sample is tested, and none twice.
+    Protocols may leave training samples out by design; then no training sample occurs twice.
     """
     stream, all_taught = case.stream, case.protocol.teaches_all
-    if stream.spec.multilabel:
-        asked = {part.split: np.sort(rows_of(part.x)) for part in stream.eval_sets}
-        demand(set(asked) == {"test", "val"}, f"expected test and val, got {set(asked)}")
-        once = all(np.array_equal(rows, np.unique(rows)) for rows in asked.values())
-        every = np.array_equal(asked["test"], np.flatnonzero(case.split == TEST))
-        demand(once and every, "expected every test sample once")
-        return
+    applies_where(not stream.spec.multilabel)
     brought = (case.split == VAL).any()
     val = [s.val_x for s in stream.sessions]
     roles = {
@@ -117,15 +113,10 @@ def counts_are_exact(case: Case) -> None:
 
 @PROTOCOL_CHECKS.add
 def samples_are_the_files(cls: type[Protocol]) -> None:
-    """Features and labels are those of the file's rows, and every sample has one id.
-
-    Label sets are tested as a whole, and taught with at least one of them.
-    """
+    """Features and labels are those of the file's rows, and every sample has one id."""
     for kind in KINDS:
         case = build(cls, kind, 0, scale="none")
-        if case.stream.spec.multilabel:
-            _label_sets_are_the_files(case)
-            continue
+        applies_where(not case.stream.spec.multilabel)
         values = [file.read() for file in case.files]
         names: dict[int, int] = {}
         parts: list[Session | EvalSet] = [*case.stream.sessions, *case.stream.eval_sets]
@@ -194,14 +185,11 @@ def merged_ignores_the_order(cls: type[Protocol]) -> None:
 
     Those of the data so far depend on the order; of them only the last is held to it.
     If the seed draws the training samples, the train digests may differ; no sample occurs twice.
-    Label sets are the complete ones.
     """
     for kind in KINDS:
         # unscaled, because a scaling that is fitted to session 0 rightly depends on the order
         cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
-        if cases[0].stream.spec.multilabel:
-            _label_sets_merge_to_the_complete_ones(cases, kind)
-            continue
+        applies_where(not cases[0].stream.spec.multilabel)
         last = slice(-1, None) if cases[0].stream.so_far else slice(None)
         for references in zip(*(case.stream.references[last] for case in cases), strict=True):
             for key in ("recipe", "eval", "features", *(["train"] if cls.teaches_all else [])):
@@ -219,34 +207,6 @@ def merged_ignores_the_order(cls: type[Protocol]) -> None:
         demand(every, f"file {kind!r}: merged() must test every sample")
 
 
-@PROTOCOL_CHECKS.add
-def validation_is_carved_per_class(cls: type[Protocol]) -> None:
-    """Each class of two or more samples gives validation samples, the same for every seed.
-
-    If not all training samples are taught, this holds for the classes of the base session, and for
-    others that give any.
-    """
-    given: dict[int, set[int]] = {}
-    for seed in SEEDS:
-        case = build(cls, "uneven", seed)
-        sessions = case.stream.sessions
-        held = _labels(case.rows(*(s.val_x for s in sessions)))
-        kept = _labels(case.rows(*(s.x for s in sessions)))
-        classes = np.unique(case.labels)
-        if not cls.teaches_all:
-            classes = np.union1d(sessions[0].classes, case.labels[sorted(held)])
-        for c in classes.tolist():
-            mine = _labels(np.flatnonzero((case.labels == c) & (case.split == TRAIN)))
-            demand(mine & kept, f"class {c} with {len(mine)} samples keeps none for training")
-            gives = mine & held
-            enough = gives or len(mine) < 2
-            demand(enough, f"class {c} gives no validation sample of {len(mine)}")
-            same = given.setdefault(c, gives) == gives
-            demand(same, "expected the same validation data for every seed")
-            held -= gives
-        demand(not held, f"rows {sorted(held)[:3]} are validation data, of no class that gives any")
-
-
 # --- sessions: what each teaches, introduces and tests ---
 
 
@@ -254,13 +214,9 @@ def validation_is_carved_per_class(cls: type[Protocol]) -> None:
 def labels_never_reveal_the_future(case: Case) -> None:
     """A session introduces exactly the new classes it teaches, and has only its own labels.
 
-    With label sets, a class comes after the class above it. A protocol that does not promise it
-    says so by `reveals_no_future`.
+    A protocol that does not promise it says so by `reveals_no_future`.
     """
-    applies_where(case.protocol.reveals_no_future)
-    if case.stream.spec.multilabel:
-        _label_sets_never_reveal_the_future(case.stream)
-        return
+    applies_where(case.protocol.reveals_no_future and not case.stream.spec.multilabel)
     seen: set[int] = set()
     for i, (session, test) in enumerate(case.pairs):
         new, got = _labels(session.y) - seen, _labels(session.classes)
@@ -316,62 +272,3 @@ def small_classes_are_borne(case: Case) -> None:
         tested = len(test.x) or not test.classes.any()
         demand(tested, f"eval set {i} has no sample, its scores are undefined")
     demand(len(case.stream.eval_sets[0].x), "the first session tests nothing")
-
-
-# --- the same of label sets ---
-
-
-def _complete(case: Case) -> Bools:
-    """(N, C) all labels of the file's samples: the leaf and every class above it, by name."""
-    (file,) = case.files
-    number = {name: c for c, name in enumerate(case.stream.classes)}
-    labels = np.zeros((len(file.labels), len(number)), dtype=np.bool_)
-    for leaf in range(file.samples.n_leaves):
-        node = leaf
-        while node >= 0:
-            if file.classes[node] in number:
-                labels[file.labels == leaf, number[file.classes[node]]] = True
-            node = int(file.parents[node])
-    return labels
-
-
-def _label_sets_are_the_files(case: Case) -> None:
-    true = _complete(case)
-    for part in case.stream.eval_sets:
-        same = np.array_equal(part.y, true[rows_of(part.x)])
-        demand(same, f"the {part.split} samples are asked for other labels than they have")
-    for i, s in enumerate([*case.stream.sessions, *case.stream.whole]):
-        for view, y in ((s.x, s.y), (s.val_x, s.val_y)):
-            false = y & ~true[rows_of(view)]
-            demand(not false.any(), f"session {i} teaches labels that are not true")
-            demand(y.any(axis=1).all(), f"session {i} has samples without a label")
-
-
-def _label_sets_never_reveal_the_future(stream: Stream) -> None:
-    assert stream.parents is not None
-    seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
-    for i, s in enumerate(stream.sessions):
-        above = stream.parents[s.classes]
-        demand(not seen[s.classes].any(), f"session {i} introduces classes again")
-        after = seen[above[above >= 0]].all()
-        demand(after, f"session {i} introduces a class no later than the one above it")
-        seen[s.classes] = True
-        demand(len(s.y), f"session {i} teaches nothing")
-        for y in (s.y, s.val_y):
-            demand(not (y & ~seen).any(), f"session {i} has labels of the future")
-        right = s.loss_classes is not None and np.array_equal(s.loss_classes, seen)
-        demand(right, f"the loss of session {i} must see the classes so far, no others")
-    demand(seen.all(), f"classes {np.flatnonzero(~seen)} are never introduced")
-
-
-def _label_sets_merge_to_the_complete_ones(cases: list[Case], kind: str) -> None:
-    digests = {case.stream.references[0].digests["train"] for case in cases}
-    demand(len(digests) == 1, f"file {kind!r}: train digest of merged() varies with seed")
-    for case in cases:
-        (merged,) = case.stream.references[0].sessions
-        taught = np.unique(case.rows(*(s.x for s in case.stream.sessions)))
-        rows = case.rows(merged.x)
-        once = np.array_equal(np.sort(rows), taught)
-        demand(once, f"{case.where}: merged() must teach what the sessions do, each once")
-        complete = np.array_equal(merged.y, _complete(case)[rows])
-        demand(complete, f"{case.where}: merged() must teach all labels of a sample")

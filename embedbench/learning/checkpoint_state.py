@@ -19,7 +19,6 @@ from embedbench.errors import UserError
 
 CHECKSUM = 32  # bytes before the safetensors
 JSON = "json"  # name of the tensor that holds the JSON
-DEEPEST = 30  # levels of lists and dicts
 DTYPES = {
     *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -42,7 +41,7 @@ def pack_state(state: dict[str, Any], mark: bytes = b"") -> bytes:
     object again. Tensors that share memory otherwise, as views do, become copies.
     """
     writer = _Writer()
-    text = json.dumps(writer.node(state, "", 0)).encode()
+    text = json.dumps(writer.node(state, "")).encode()
     data = save({**writer.tensors, JSON: torch.frombuffer(bytearray(text), dtype=torch.uint8)})
     return _checksum(data, mark) + data
 
@@ -61,7 +60,7 @@ def unpack_state(data: bytes, device: str, mark: bytes = b"") -> dict[str, Any]:
     try:
         tensors = load(content)
         text = tensors.pop(JSON).numpy().tobytes()
-        state: dict[str, Any] = _Reader(tensors, device).value(json.loads(text), 0)
+        state: dict[str, Any] = _Reader(tensors, device).value(json.loads(text))
     except Exception as error:  # of safetensors, json and torch, which raise many kinds
         raise DamagedStateError from error
     if not isinstance(state, dict):
@@ -83,27 +82,22 @@ class _Writer:
         self._names: dict[int, str] = {}  # by the id of a tensor or array
         self._storages: set[int] = set()  # addresses; safetensors takes each storage once
 
-    def node(self, value: Any, path: str, depth: int) -> Any:
+    def node(self, value: Any, path: str) -> Any:
         """A value as JSON; `path` names it in errors."""
         kind = type(value)
-        if depth > DEEPEST:
-            raise UserError(
-                f"a checkpoint can hold {DEEPEST} levels of lists and dicts, {path[:60]!r} of the "
-                "state has more; store it flat"
-            )
         if kind in (int, str, bool, type(None)) or (kind is float and math.isfinite(value)):
             return value
         if kind is float:
             return {"float": str(value)}
         if kind in (list, tuple):
-            nodes = [self.node(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)]
+            nodes = [self.node(v, f"{path}[{i}]") for i, v in enumerate(value)]
             return nodes if kind is list else {"tuple": nodes}
         if kind in (dict, OrderedDict):
             for key in value:
                 if type(key) not in (str, int):
                     raise _refused(key, f"a key of {path}")
             at = f"{path}." if path else ""
-            return {"dict": [[k, self.node(v, f"{at}{k}", depth + 1)] for k, v in value.items()]}
+            return {"dict": [[k, self.node(v, f"{at}{k}")] for k, v in value.items()]}
         if kind in (torch.Tensor, np.ndarray) or isinstance(value, np.generic):
             return self._named(value, path)
         raise _refused(value, path)
@@ -153,18 +147,16 @@ class _Reader:
         self.tensors, self.device = tensors, device
         self._made: dict[tuple[str, str], Any] = {}
 
-    def value(self, node: Any, depth: int) -> Any:
-        if depth > 3 * DEEPEST:  # a level of dicts is three of JSON
-            raise ValueError("too deep")
+    def value(self, node: Any) -> Any:
         if isinstance(node, list):
-            return [self.value(n, depth + 1) for n in node]
+            return [self.value(n) for n in node]
         if not isinstance(node, dict):
             return node
         ((kind, content),) = node.items()
         if kind == "float":
             return float(content)
         if kind in ("tuple", "dict"):
-            items = self.value(_typed(content, list), depth + 1)
+            items = self.value(_typed(content, list))
             return tuple(items) if kind == "tuple" else {_typed(k, str, int): v for k, v in items}
         key = kind, content["name"]
         if key not in self._made:

@@ -34,24 +34,41 @@ def _cfg(size: int, **more: Any) -> dict[str, Any]:
 
 
 _VIT = {"fixed_input_size": True, "first_conv": "patch_embed.proj", "classifier": "head"}
+# Size of the images, and settings beside those of the ViT of Tang et al. (2024), Appendix 5.
+# `embedbench list backbones` reads the names from these rows.
+_FSCIL: dict[str, tuple[int, dict[str, int]]] = {
+    "vit_fscil_patch3_36": (36, {"patch_size": 3}),  # for CIFAR-100, enlarged
+    "vit_fscil_patch8_96": (96, {"patch_size": 8}),  # for mini-ImageNet
+    "vit_fscil_patch16_224": (224, {"patch_size": 16}),  # for CUB-200
+    # Ours: as deep, a quarter as wide, and with few patches, so that two cores can train it.
+    "vit_fscil_small_patch16_96": (96, {"patch_size": 16, "embed_dim": 64, "num_heads": 4}),
+    # Ours: half as deep and a quarter as wide.
+    "vit_fscil_tiny_patch8_32": (
+        32,
+        {"patch_size": 8, "embed_dim": 64, "depth": 6, "num_heads": 4},
+    ),
+}
 
 default_cfgs = generate_default_cfgs(
-    {
-        "vit_fscil_patch3_36": _cfg(36, **_VIT),
-        "vit_fscil_patch8_96": _cfg(96, **_VIT),
-        "vit_fscil_patch16_224": _cfg(224, **_VIT),
-        "vit_fscil_small_patch16_96": _cfg(96, **_VIT),
-        "vit_fscil_tiny_patch8_32": _cfg(32, **_VIT),
-        "resnet18_small_images": _cfg(32, first_conv="conv1", classifier="fc"),
-    }
+    {name: _cfg(size, **_VIT) for name, (size, _) in _FSCIL.items()}
+    | {"resnet18_small_images": _cfg(32, first_conv="conv1", classifier="fc")}
 )
 
 
-def _fscil(variant: str, patch: int, pretrained: bool, settings: dict[str, Any]) -> Any:
-    """The ViT of Tang et al. (2024), Appendix 5: width 256, 12 blocks of 8 heads."""
-    defaults = {"patch_size": patch, "embed_dim": 256, "depth": 12, "num_heads": 8}
-    build: Any = build_model_with_cfg
-    return build(VisionTransformer, variant, pretrained, **{**defaults, **settings})
+def _register(name: str, changed: Mapping[str, int]) -> None:
+    """Register a ViT of width 256, 12 blocks of 8 heads, with some of this changed."""
+    defaults = {"embed_dim": 256, "depth": 12, "num_heads": 8, **changed}
+
+    def create(pretrained: bool = False, **settings: Any) -> Any:
+        build: Any = build_model_with_cfg
+        return build(VisionTransformer, name, pretrained, **{**defaults, **settings})
+
+    create.__name__ = name
+    register_model(create)
+
+
+for _name, (_, _changed) in _FSCIL.items():
+    _register(_name, _changed)
 
 
 def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,39 +84,6 @@ def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
     known = {"licence": licence, "pretrained_on": pretrained_on(name)}
     weights = {key: value for key, value in known.items() if value and value != "unknown"}
     return {"weights": weights} if weights else {}
-
-
-# Decorated functions, not a loop: `embedbench list backbones` reads their names from the source.
-@register_model
-def vit_fscil_patch3_36(pretrained: bool = False, **settings: Any) -> Any:
-    """For CIFAR-100, enlarged to 36 pixels."""
-    return _fscil("vit_fscil_patch3_36", 3, pretrained, settings)
-
-
-@register_model
-def vit_fscil_patch8_96(pretrained: bool = False, **settings: Any) -> Any:
-    """For mini-ImageNet at 96 pixels."""
-    return _fscil("vit_fscil_patch8_96", 8, pretrained, settings)
-
-
-@register_model
-def vit_fscil_patch16_224(pretrained: bool = False, **settings: Any) -> Any:
-    """For CUB-200 at 224 pixels."""
-    return _fscil("vit_fscil_patch16_224", 16, pretrained, settings)
-
-
-@register_model
-def vit_fscil_small_patch16_96(pretrained: bool = False, **settings: Any) -> Any:
-    """Ours: as deep, a quarter as wide, and with few patches, so that two cores can train it."""
-    changed = {"embed_dim": 64, "num_heads": 4, **settings}
-    return _fscil("vit_fscil_small_patch16_96", 16, pretrained, changed)
-
-
-@register_model
-def vit_fscil_tiny_patch8_32(pretrained: bool = False, **settings: Any) -> Any:
-    """Ours: for images of 32 pixels, half as deep and a quarter as wide."""
-    changed = {"embed_dim": 64, "depth": 6, "num_heads": 4, **settings}
-    return _fscil("vit_fscil_tiny_patch8_32", 8, pretrained, changed)
 
 
 @register_model

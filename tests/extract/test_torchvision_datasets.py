@@ -126,23 +126,6 @@ def clevr_classification(root: Path, _: pytest.MonkeyPatch) -> None:
         text(folder / f"scenes/CLEVR_{part}_scenes.json", json.dumps({"scenes": scenes}))
 
 
-def omniglot(root: Path, patch: pytest.MonkeyPatch) -> None:
-    folder = root / "omniglot-py"
-    parts = {"background": ("Greek/b2", "Greek/a1"), "evaluation": ("Angelic/c1",)}
-    for part, characters in parts.items():
-        images = [f"{c}/0709_{i:02d}.png" for c in characters for i in (2, 1)]
-        put(folder / f"images_{part}", *images)
-        (folder / f"images_{part}.zip").write_bytes(b"")
-    checksums = {f"images_{part}": None for part in parts}
-    patch.setattr(datasets.Omniglot, "zips_md5", checksums)
-
-
-def inaturalist(root: Path, _: pytest.MonkeyPatch) -> None:
-    kinds = ("00000_Animalia_A_B_C_D_E_f", "00001_Plantae_A_B_C_D_E_f")
-    for part in ("2021_train", "2021_valid"):
-        put(root / part, *[f"{kind}/{name}.jpg" for kind in kinds for name in ("z", "y")])
-
-
 NO_SPLIT = "no official split; --split decides, by default 0.3 by hash"
 IS_TEST = "is the test part, as there is no other"
 LAYOUTS: list[tuple[Callable[[Path, pytest.MonkeyPatch], None], str]] = [
@@ -158,8 +141,6 @@ LAYOUTS: list[tuple[Callable[[Path, pytest.MonkeyPatch], None], str]] = [
     (caltech101, f"2 classes; all 2; {NO_SPLIT}."),
     (svhn, "3 classes; train 3, test 2."),
     (clevr_classification, f"2 classes; train 2, test (val) 1; val {IS_TEST}."),
-    (omniglot, f"3 classes; background 4, evaluation 2; {NO_SPLIT}."),
-    (inaturalist, f"2 classes; train (2021_train) 4, test (2021_valid) 4; 2021_valid {IS_TEST}."),
 ]
 
 
@@ -213,19 +194,6 @@ def test_two_classes_of_one_name_stay_two(tmp_path: Path, monkeypatch: pytest.Mo
     assert source.classes == ("crane (0)", "bear", "crane (2)", "dog")
 
 
-def test_no_order_is_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    omniglot(tmp_path, monkeypatch)
-    source = open_source(f"torch/omniglot@{tmp_path}")
-    assert source.classes == ("Greek/a1", "Greek/b2", "Angelic/c1")
-    assert source.labels.tolist() == [0, 0, 1, 1, 2, 2]
-    reds = [np.asarray(source.read(i))[0, 0].item() for i in range(4)]
-    assert reds == sorted(reds, reverse=True)  # the images were written from the last to the first
-    inaturalist(tmp_path, monkeypatch)
-    source = open_source(f"torch/inaturalist@{tmp_path}")
-    reds = [np.asarray(source.read(i))[0, 0, 0].item() for i in range(2)]
-    assert reds[0] > reds[1]
-
-
 def test_every_class_of_the_table_is_torchvisions_and_can_be_asked_for() -> None:
     for switch, _, names in torchvision_datasets._OFFICIAL:
         for cls in (getattr(datasets, name) for name in names.split()):
@@ -247,6 +215,7 @@ def test_every_class_of_the_table_is_torchvisions_and_can_be_asked_for() -> None
         ("torch/dtd?split=train", "torch/dtd takes no option 'split'"),
         ("torch/dtd?transform=x", "torch/dtd takes no option 'transform'"),
         ("torch/cifar100?download=maybe", "unknown value 'maybe'"),
+        ("torch/omniglot", "unknown data set of torchvision"),
         ("torch/celeba", "unknown data set of torchvision with one label an image"),
     ],
 )

@@ -225,17 +225,6 @@ def test_anything_else_is_refused_by_its_name(value: Any, kind: str) -> None:
         pack_state({"net": {"a": [1, value]}})
 
 
-def test_a_state_without_end_is_refused() -> None:
-    endless: list[Any] = []
-    endless.append(endless)
-    with pytest.raises(UserError, match="30 levels"):
-        pack_state({"a": endless})
-    deep: Any = 1
-    for _ in range(29):
-        deep = {"a": deep}
-    assert back({"a": deep}) == {"a": deep}
-
-
 # --- hostile bytes ---
 
 
