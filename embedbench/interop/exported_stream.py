@@ -23,7 +23,7 @@ from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.scores import offline_references, run_record
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.streams import layer_columns, view
-from embedbench.streams.stream import CoveredSet, Stream, eval_digest, view_columns
+from embedbench.streams.stream import Stream, eval_parts, view_columns
 
 SCHEMA = "embedbench-stream/1.0"
 MOST = 2**30  # sessions times classes
@@ -132,6 +132,10 @@ class ExportedStream(JsonRecord):
         """(T, C) The classes seen after each session."""
         new = [self.mask(s.introduces) for s in self.sessions]
         return np.logical_or.accumulate(np.stack(new), axis=0)
+
+    def limits(self) -> list[Bools | None]:
+        """(E,) The classes that every answer on an eval set is limited to, (C,), if it is."""
+        return [None if e.candidates is None else self.mask(e.candidates) for e in self.eval_sets]
 
     def _is_whole(self) -> bool:
         """Whether its parts agree, and can be those of a stream."""
@@ -302,20 +306,12 @@ def load(directory: Path) -> tuple[ExportedStream, EvalList]:
 
 def _digest(stream: ExportedStream, tests: EvalList) -> str:
     """The digest of the test data."""
-    covered = []
-    for number, e in enumerate(stream.eval_sets):
-        mine = tests.sets == number
-        covered.append(
-            CoveredSet(
-                split="test",
-                ids=tests.rows[mine],
-                y=tests.labels[mine],
-                classes=stream.mask(e.classes),
-                columns=np.array(e.columns or (), dtype=np.int64),
-                candidates=None if e.candidates is None else stream.mask(e.candidates),
-            )
-        )
-    return eval_digest(stream.samples, covered)
+    covered: list[Any] = [*stream.samples]
+    for number, (e, limit) in enumerate(zip(stream.eval_sets, stream.limits(), strict=True)):
+        mine, columns = tests.sets == number, np.array(e.columns or (), dtype=np.int64)
+        ids, y, classes = tests.rows[mine], tests.labels[mine], stream.mask(e.classes)
+        covered += eval_parts("test", ids, y, classes, columns, limit)
+    return value_digest.digest("eval", *covered)
 
 
 def _read_list(path: Path) -> EvalList:

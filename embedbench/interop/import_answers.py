@@ -225,9 +225,7 @@ class _AnswerFile:
     def predictions(self, kind: str) -> Predictions:
         """All answers, given or chosen."""
         stream, tests = self.stream, self.tests
-        limits = [
-            None if e.candidates is None else stream.mask(e.candidates) for e in stream.eval_sets
-        ]
+        limits = stream.limits()
         seen, answers = stream.seen(), list[dict[str, Any]]()
         for i, known in enumerate(seen):
             allowed = scoring.allowed_classes(known, limits)

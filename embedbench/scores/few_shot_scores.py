@@ -121,10 +121,7 @@ def novel_accuracy(accuracies: Floats) -> Floats:
     >>> novel_accuracy(accuracies).round(3)
     array([nan, 0.8, 0.6])
     """
-    _, novel, k = _parts(accuracies)
-    with np.errstate(invalid="ignore"):
-        result: Floats = novel / k
-    return result
+    return gacc(accuracies, 1, 0)
 
 
 def hacc(accuracies: Floats) -> Floats:

@@ -1,9 +1,11 @@
 """A file's embeddings, layers or images as a table, scaled, in memory or mapped."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from embedbench.array_types import Float32s, Ints
+import numpy as np
+
+from embedbench.array_types import Array, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
@@ -11,7 +13,6 @@ from embedbench.files.mmap_cache import mapped_table
 from embedbench.storage.value_digest import digest
 
 from .feature_tables import MappedPart, MappedTable, PixelTable, Table, standardise_images
-from .layer_columns import layer_columns
 from .scaling import Scale, fit_scaling
 
 RESIDENT = 2**28  # bytes; below it, scaling every batch costs more than sharing saves
@@ -46,7 +47,7 @@ def load_table(
         Whether session 0 may have too few rows for statistics, so that "auto" takes none; see
         `scale_least`. It must follow from the file and the parameters, never from the drawn order.
     """
-    tables = file.tables(layers, embedding)  # refuses unknown layers
+    names = file.tables(layers, embedding)  # refuses unknown layers
     if scale == "auto":
         flat = file.provenance.get("backbone", {}).get("name") == "pixels"
         plain = "none" if flat or file.kind == PIXELS else "rms"
@@ -57,37 +58,30 @@ def load_table(
     table: Table
     if file.kind == PIXELS:
         table = _load_images(file, scale, base_rows)
-    elif is_mapped(file, layers, embedding):
-        parts = []
-        for name in tables:
-            part = MappedPart(mapped_table(file, name), Scale("none"))
-            parts.append(replace(part, scale=fit_scaling(scale, part.raw, base_rows)))
-        table = MappedTable(parts)
-        table.scales = {name: part.scale for name, part in zip(tables, parts, strict=True)}
     else:
-        table = _load_resident(file, scale, base_rows, layers, embedding)
+        parts = []
+        for values in _read_tables(file, layers, embedding):
+            part = MappedPart(values, Scale("none"))
+            parts.append(replace(part, scale=fit_scaling(scale, part.raw, base_rows)))
+        table = _join(names, parts)
     table.scale = scale
     return table, features, fitted
 
 
-def _load_resident(
-    file: EmbeddingFile, scale: str, base_rows: Ints, layers: Sequence[str], embedding: str
-) -> Table:
-    table = Table(file.read(layers, embedding))
-    for name, part in _parts(file, table.values, layers, embedding):
-        table.scales[name] = fit_scaling(scale, part.__getitem__, base_rows)
-        table.scales[name].apply(part)
+def _read_tables(file: EmbeddingFile, layers: Sequence[str], embedding: str) -> list[Array]:
+    """The values of an embedding and of layers: mapped as stored, or in memory as float32."""
+    if is_mapped(file, layers, embedding):
+        return [mapped_table(file, name) for name in file.tables(layers, embedding)]
+    return [file.read(embedding=name) for name in (embedding, *layers)]
+
+
+def _join(names: Sequence[str], parts: Sequence[MappedPart]) -> Table:
+    """Parts as one table, which is mapped if they are."""
+    table: Table = MappedTable(parts)
+    if not isinstance(table.values, np.memmap):
+        table = Table(table.whole())
+    table.scales = {name: part.scale for name, part in zip(names, parts, strict=True)}
     return table
-
-
-def _parts(
-    file: EmbeddingFile, x: Float32s, layers: Sequence[str], embedding: str
-) -> Iterator[tuple[str, Float32s]]:
-    """Yield the name of each embedding of a file, and its columns of `x`."""
-    columns = layer_columns(file, layers, embedding).values()
-    bounds = ((0, file.width(embedding)), *columns)
-    for name, (first, end) in zip(file.tables(layers, embedding), bounds, strict=True):
-        yield name, x[:, first:end]
 
 
 def load_like(table: Table, other: EmbeddingFile) -> Table:
@@ -95,14 +89,11 @@ def load_like(table: Table, other: EmbeddingFile) -> Table:
     if isinstance(table, PixelTable):
         images = mapped_table(other, "features") if is_mapped(other) else other.images()
         return PixelTable(images, table.factor, table.offset)
-    names = [FINAL if n == "features" else n.removeprefix("layers/") for n in table.scales]
-    embedding, *layers = names
-    if is_mapped(other, layers, embedding):
-        return MappedTable([MappedPart(mapped_table(other, n), s) for n, s in table.scales.items()])
-    result = Table(other.read(layers, embedding))
-    for name, part in _parts(other, result.values, layers, embedding):
-        table.scales[name].apply(part)
-    return result
+    embedding, *layers = (
+        FINAL if name == "features" else name.removeprefix("layers/") for name in table.scales
+    )
+    values = _read_tables(other, layers, embedding)
+    return _join([*table.scales], list(map(MappedPart, values, table.scales.values())))
 
 
 def is_mapped(file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = FINAL) -> bool:

@@ -144,16 +144,14 @@ def _coarse(file: EmbeddingFile) -> Ints:
             "folders, or take another --kind"
         )
 
-    inner: dict[int, list[int]] = {}  # the groups in each group, by name; -1: at the top
-    for c in sorted(range(n, len(file.classes)), key=lambda c: file.classes[c], reverse=True):
-        inner.setdefault(int(file.parents[c]), []).append(c)
-    rank, waiting = {-1: 0}, inner.get(-1, [])
-    while waiting:
-        group = waiting.pop()
-        rank[group] = len(rank)
-        waiting += inner.get(group, [])
-    places = [rank[above] for above in file.parents[:n].tolist()]
-    return np.argsort(places, kind="stable")
+    def groups(c: int) -> list[str]:
+        """The names of the groups above a class, from the root down."""
+        names: list[str] = []
+        while (c := int(file.parents[c])) >= 0:
+            names.insert(0, file.classes[c])
+        return names
+
+    return np.array(sorted(range(n), key=groups))
 
 
 # --- orders by confusion ---

@@ -6,7 +6,7 @@ Nothing here copies features: a session is a table, row numbers and maybe a colu
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -205,14 +205,14 @@ class Stream:
                 view_columns(s.x),
             ]
             train.append(mask(s.loss_classes))
-        tests = [
-            CoveredSet(e.split, e.ids, e.y, e.classes, view_columns(e.x), e.candidates)
-            for e in self.eval_sets
-        ]
+        tests: list[Any] = [*self.samples]
+        for e in self.eval_sets:
+            columns = view_columns(e.x)
+            tests += eval_parts(e.split, e.ids, e.y, e.classes, columns, e.candidates)
         return {
             "recipe": digest(self.recipe),
             "train": digest("train", *train),
-            "eval": eval_digest(self.samples, tests),
+            "eval": digest("eval", *tests),
             "features": self.features,
         }
 
@@ -312,23 +312,11 @@ def merge(parts: Sequence[tuple[View, Ints, Labels]]) -> tuple[View, Ints, Label
     return view, ids[order], y[order]
 
 
-class CoveredSet(NamedTuple):
-    """The parts of an eval set in the digest `eval`; `columns` is empty without a permutation."""
-
-    split: str
-    ids: Ints
-    y: Labels
-    classes: Bools
-    columns: Ints
-    candidates: Bools | None
-
-
-def eval_digest(samples: Sequence[str], sets: Sequence[CoveredSet]) -> str:
-    """The digest `eval` of a stream; `samples` are the digests of its files' sample lists."""
-    parts: list[Any] = [*samples]
-    for e in sets:
-        parts += [e.split, e.ids, pack_labels(e.y), e.classes, e.columns, mask(e.candidates)]
-    return digest("eval", *parts)
+def eval_parts(
+    split: str, ids: Ints, y: Labels, classes: Bools, columns: Ints, candidates: Bools | None
+) -> list[Any]:
+    """What the digest `eval` covers of an eval set; `columns` is empty without a permutation."""
+    return [split, ids, pack_labels(y), classes, columns, mask(candidates)]
 
 
 def pack_labels(y: Labels) -> Array | bytes:

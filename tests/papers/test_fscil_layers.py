@@ -32,7 +32,6 @@ from embedbench.papers.paper_table import PaperTable, table_parts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
-from embedbench.streams.measure_layer_alignment import alignment_words, stream_alignment
 
 NAMES = ("block-8", "block-9")
 QUICK = [
@@ -71,25 +70,19 @@ def test_a_layer_alone_raw_and_rectified(path: Path, tmp_path: Path) -> None:
 
 def test_the_study_is_of_the_layers_that_fr_takes(path: Path, tmp_path: Path) -> None:
     items = ["protocol.sessions=3", "protocol.val_fraction=0.2"]
-    both, one, of_stream, none, on_test = (
+    both, one, of_stream, none = (
         runs_on(path, tmp_path, [*items, *more])
         for more in (
-            [], ["fr.layers=block-9"], ["protocol.layers=block-9"], ["protocol.layers=none"],
-            ["protocol.validation=test"],
+            [],
+            ["fr.layers=block-9"],
+            ["protocol.layers=block-9"],
+            ["protocol.layers=none"],
         )
-    )  # fmt: skip
+    )
     assert one.layers("vit") == of_stream.layers("vit") == ("block-9",)
     assert none.layers("vit") == ()
-    # and so is the alignment
-    note, of_one, without, not_measured = (
-        layers(runs)[0].notes[-1] for runs in (both, one, none, on_test)
-    )
-    stream = one.streams.stream(one.specs("vit", "fr")[0])
-    words = alignment_words(stream_alignment(stream, NAMES))
-    assert note == f"alignment of the layers: {'; '.join(words)}"
-    assert of_one == f"alignment of the layers: {words[0]}; {words[2]}"
-    assert without == NO_LAYERS
-    assert "not measured: alignment is never measured on test" in not_measured
+    assert NO_LAYERS in layers(none)[0].notes
+    assert NO_LAYERS not in layers(both)[0].notes
 
 
 # --- what is made of them ---
@@ -216,9 +209,6 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
         assert len(values) == n
         assert all(0 <= v <= 100 for v in values)
     assert len(measured(result["Layers"])) == 6 * 5
-    for name in ("Losses", "Layers"):
-        (note,) = [n for n in result[name].notes if n.startswith("alignment of the layers: final")]
-        assert all(f"{layer}: " in note for layer in NAMES)
     picture = result["Figure A2"]
     assert [row.labels[0] for row in picture.rows] == [
         "block-8, raw", "block-9, raw", "final, raw", "block-8, rectified", "block-9, rectified",

@@ -16,14 +16,12 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Floats
-from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers.paper import Paper, make_stats, per_file
 from embedbench.papers.paper_table import DRAWN, EXACT, FIXED, PaperTable, read_misprint
 from embedbench.scores import few_shot_scores
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.measure_layer_alignment import alignment_words, stream_alignment
 
 from .runs import (
     FACTS,
@@ -234,21 +232,9 @@ def _fill(
         stats = _stats(runs.of(name, variant), result.columns)
         if every or stats:
             result.add_numbers(row, stats, decimals=2)
-    if runs.planned is None:
-        result.notes += (_align(runs, name),)
+    if not runs.layers(name):
+        result.notes += (NO_LAYERS,)
     return result
-
-
-def _align(runs: FSCILRuns, name: str) -> str:
-    """A note on the alignment of FR's layers, by the stream of the first seed."""
-    if not (layers := runs.layers(name)):
-        return NO_LAYERS
-    try:
-        stream = runs.streams.stream(runs.specs(name, "fr")[0])
-        words = "; ".join(alignment_words(stream_alignment(stream, layers)))
-    except UserError as e:
-        words = f"not measured: {e}"
-    return f"alignment of the layers: {words}"
 
 
 @per_file
