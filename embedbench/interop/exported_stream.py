@@ -5,6 +5,7 @@ docs/answers.md describes the files. `stream.json` is written last.
 
 import csv
 import io
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -16,11 +17,10 @@ import numpy as np
 
 from embedbench.array_types import Bools, Ints
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.runs.run_task import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
-from embedbench.scores import offline_references, run_record
+from embedbench.scores.run_record import DescribedStream
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.streams import layer_columns, view
 from embedbench.streams.stream import Stream, eval_parts, view_columns
@@ -52,10 +52,10 @@ class EvalEntry(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportedStream(JsonRecord):
+class ExportedStream(DescribedStream):
     """The contents of `stream.json`.
 
-    Names of `RunRecord` mean the same here. In addition:
+    In addition to what a record says of a stream:
 
     Parameters
     ----------
@@ -67,32 +67,13 @@ class ExportedStream(JsonRecord):
         Digests of the sample lists of the files.
     """
 
-    schema: str
     digest: str
     directory: str
     run: str
-    protocol: str
-    protocol_params: dict[str, Any]
-    seed: int
-    seeds: Seeds
-    files: tuple[run_record.FileInfo, ...]
-    order: run_record.ClassOrder | None
-    digests: run_record.Digests
     samples: tuple[str, ...]
     input_shape: tuple[int, ...]
-    classes: tuple[tuple[str, ...], ...]
     sessions: tuple[SessionEntry, ...]
     eval_sets: tuple[EvalEntry, ...]
-    validation: str
-    session_id_at_test: bool
-    notes: tuple[str, ...]
-    n_train: tuple[int, ...]
-    n_classes: tuple[int, ...]
-    n_candidates: tuple[int | None, ...]
-    n_train_by_class: tuple[int, ...]
-    reference: offline_references.References
-    packages: dict[str, run_record.Package] | None = field(default=None, metadata=ABSENT)
-    scale: str | None = field(default=None, metadata=ABSENT)
 
     @classmethod
     def from_json(cls, data: Any, name: str = "the stream") -> Self:
@@ -306,12 +287,18 @@ def load(directory: Path) -> tuple[ExportedStream, EvalList]:
 
 def _digest(stream: ExportedStream, tests: EvalList) -> str:
     """The digest of the test data."""
-    covered: list[Any] = [*stream.samples]
-    for number, (e, limit) in enumerate(zip(stream.eval_sets, stream.limits(), strict=True)):
-        mine, columns = tests.sets == number, np.array(e.columns or (), dtype=np.int64)
-        ids, y, classes = tests.rows[mine], tests.labels[mine], stream.mask(e.classes)
-        covered += eval_parts("test", ids, y, classes, columns, limit)
-    return value_digest.digest("eval", *covered)
+    covered = [
+        eval_parts(
+            "test",
+            tests.rows[tests.sets == number],
+            tests.labels[tests.sets == number],
+            stream.mask(e.classes),
+            np.array(e.columns or (), dtype=np.int64),
+            limit,
+        )
+        for number, (e, limit) in enumerate(zip(stream.eval_sets, stream.limits(), strict=True))
+    ]
+    return value_digest.digest("eval", *stream.samples, *itertools.chain(*covered))
 
 
 def _read_list(path: Path) -> EvalList:

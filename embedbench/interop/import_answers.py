@@ -21,7 +21,14 @@ from embedbench.runs.run_dirs import run_at, save_run, tidy
 from embedbench.scores import record_files
 from embedbench.scores.array_file import WrongError, inside
 from embedbench.scores.predictions import Answers, Predictions
-from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
+from embedbench.scores.run_record import (
+    Costs,
+    DescribedStream,
+    ImportedAnswers,
+    Package,
+    SessionCosts,
+    UnscoredRun,
+)
 from embedbench.storage import leases, user_cache, value_digest
 from embedbench.version import __version__
 
@@ -95,14 +102,11 @@ def import_answers(
 
 def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
     """The record of an imported run before it is scored; its costs are not known."""
-    shared = {f.name for f in fields(ExportedStream)} & {f.name for f in fields(UnscoredRun)}
-    described = {name: getattr(stream, name) for name in shared - {"schema", "sessions"}}
+    described = {f.name: getattr(stream, f.name) for f in fields(DescribedStream)}
     unknown = {"total": math.nan}
     costs = SessionCosts(math.nan, math.nan, unknown, {})
     made = UnscoredRun(
-        **described,
-        **what,
-        schema=record_files.SCHEMA,
+        **{**described, **what, "schema": record_files.SCHEMA},
         learns=True,
         environment={"embedbench": __version__},
         sessions=(costs,) * len(stream.sessions),

@@ -182,12 +182,9 @@ def evaluate(
     described: dict[str, Any] = {f.name: getattr(made, f.name) for f in fields(UnscoredRun)}
     return RunRecord(
         **{**described, "reference": reference},
+        **vars(main),
         score=main_score,
-        R=main.R,
-        pooled=main.pooled,
         moments=Moments(tuple(seen.tolist()), _row(pooled)),
-        metrics=main.metrics,
-        curves=main.curves,
         by_score=by_score,
         flags=tuple(find_flags(made, predictions, matrices[main_score])),
     )

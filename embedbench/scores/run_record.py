@@ -47,22 +47,19 @@ class BaseScore(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnscoredRun(JsonRecord):
-    """A run before it is scored: what was run, and what it cost.
+class DescribedStream(JsonRecord):
+    """What is said of a stream, in the record of a run and in an exported `stream.json`.
 
-    T sessions, E eval sets; the `offline` reference has one of each. Of the fields, `run` is the
-    name of the run's directory without `seed-`, and `more` holds what a later version added.
+    T sessions, E eval sets; the `offline` reference has one of each.
 
     Parameters
     ----------
     schema : str
         `embedbench-record/1.0`; a reader refuses what it does not know.
-    protocol, learner : str
-        Their names, or `package.module:Class`.
-    protocol_params, learner_params : dict
-        All their settings; one that is a group (such as `stop`) is an object.
-    learns : bool
-        False for references that ignore the data (`chance`); they are never flagged.
+    protocol : str
+        Its name, or `package.module:Class`.
+    protocol_params : dict
+        All its settings.
     session_id_at_test : bool or None
         Whether the learner was given the session id of each test sample.
     seed : int
@@ -71,12 +68,6 @@ class UnscoredRun(JsonRecord):
         The four seeds in use: `order` (the stream), `init` (weights), `batches`, `memory`.
     files : tuple of FileInfo
         The embedding files.
-    unknown : FileInfo or None
-        The file of `--unknown`.
-    predictions_sha256 : str or None
-        SHA-256 of `predictions.h5`, in hexadecimal.
-    answers : str or None
-        `full` where `predictions.h5` says how sure the learner was.
     order : ClassOrder or None
         The class order; None where the protocol orders no classes.
     digests : Digests
@@ -99,13 +90,57 @@ class UnscoredRun(JsonRecord):
         Names of the leaf classes, one list a file, in the order of the labels.
     reference : References
         What the metrics are relative to.
+    packages : dict or None
+        `learner`, `protocol` → the installed package where they are of another one.
+    """
+
+    schema: str
+    protocol: str
+    protocol_params: dict[str, Any]
+    session_id_at_test: bool | None = field(default=None, metadata=ABSENT)
+    seed: int
+    seeds: Seeds
+    files: tuple[FileInfo, ...]
+    order: ClassOrder | None = None
+    digests: Digests
+    validation: str
+    notes: tuple[str, ...]
+    scale: str | None = field(default=None, metadata=ABSENT)
+    n_train: tuple[int, ...]
+    n_classes: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
+    n_candidates: tuple[int | None, ...] | None = field(default=None, metadata=ABSENT)
+    n_train_by_class: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
+    classes: tuple[tuple[str, ...], ...]
+    reference: References
+    packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnscoredRun(DescribedStream):
+    """A run before it is scored: what was run, and what it cost.
+
+    Of the fields, `run` is the name of the run's directory without `seed-`, and `more` holds what a
+    later version added.
+
+    Parameters
+    ----------
+    learner : str
+        Its name, or `package.module:Class`.
+    learner_params : dict
+        All its settings; one that is a group (such as `stop`) is an object.
+    learns : bool
+        False for references that ignore the data (`chance`); they are never flagged.
+    unknown : FileInfo or None
+        The file of `--unknown`.
+    predictions_sha256 : str or None
+        SHA-256 of `predictions.h5`, in hexadecimal.
+    answers : str or None
+        `full` where `predictions.h5` says how sure the learner was.
     environment : dict
         `embedbench`, `python`, `torch` (versions), `device`, `machine` (processor family) and
         `threads` (of the run's arithmetic; its last bits depend on them).
     command : str
         What makes this run, or the run that needed this reference; empty if made from Python.
-    packages : dict or None
-        `learner`, `protocol` → the installed package where they are of another one.
     tuning : dict or None
         Where settings were tuned, the log of the search: `grid`, `sessions` (of a trial), `tried`
         (settings and average incremental accuracy on validation data), `chosen`, and `seed`; of a
@@ -126,33 +161,14 @@ class UnscoredRun(JsonRecord):
         The last session's, and `total`, the sum of the kinds.
     """
 
-    schema: str
-    protocol: str
-    protocol_params: dict[str, Any]
     learner: str
     learner_params: dict[str, Any]
     learns: bool
-    session_id_at_test: bool | None = field(default=None, metadata=ABSENT)
-    seed: int
-    seeds: Seeds
-    files: tuple[FileInfo, ...]
     unknown: FileInfo | None = field(default=None, metadata=ABSENT)
     predictions_sha256: str | None = field(default=None, metadata=ABSENT)
     answers: str | None = field(default=None, metadata=ABSENT)
-    order: ClassOrder | None = None
-    digests: Digests
-    validation: str
-    notes: tuple[str, ...]
-    scale: str | None = field(default=None, metadata=ABSENT)
-    n_train: tuple[int, ...]
-    n_classes: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
-    n_candidates: tuple[int | None, ...] | None = field(default=None, metadata=ABSENT)
-    n_train_by_class: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
-    classes: tuple[tuple[str, ...], ...]
-    reference: References
     environment: dict[str, Any]
     command: str
-    packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
     tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)
     imported: ImportedAnswers | None = field(default=None, metadata=ABSENT)
     sessions: tuple[SessionCosts, ...]
@@ -233,7 +249,7 @@ class UnscoredRun(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRecord(UnscoredRun):
+class RunRecord(BaseScore, UnscoredRun):
     """A finished run: what was run, what it cost, and what came out.
 
     Parameters
@@ -257,11 +273,7 @@ class RunRecord(UnscoredRun):
     """
 
     score: str
-    R: tuple[tuple[float, ...], ...]
-    pooled: tuple[float, ...]
     moments: Moments | None = field(default=None, metadata=ABSENT)
-    metrics: dict[str, float]
-    curves: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     by_score: dict[str, BaseScore]
     flags: tuple[str, ...]
 
@@ -293,8 +305,7 @@ class RunRecord(UnscoredRun):
     @property
     def scored(self) -> dict[tuple[str, ...], BaseScore]:
         """What came out of the main score and of every one, by the path of their keys."""
-        main = BaseScore(self.R, self.pooled, self.metrics, self.curves)
-        return {(): main} | {("by_score", name): s for name, s in self.by_score.items()}
+        return {(): self} | {("by_score", name): s for name, s in self.by_score.items()}
 
     @property
     def ideals(self) -> tuple[float, ...]:
