@@ -126,7 +126,8 @@ class MultiModal(Protocol):
         table, features, fitted = load_table(file, self.scale, split.train, few=few)
         if self.join == "project":
             scale = table.scale
-            table = Table(table.whole() @ self._matrix(file, width))  # (N, D) @ (D, W) -> (N, W)
+            x = table.numpy(np.arange(len(file.labels)), table.width, None)
+            table = Table(x @ self._matrix(file, width))  # (N, D) @ (D, W) -> (N, W)
             table.scale = scale
             features = digest("projected", features, width, self.projection)
         everything = np.arange(file.samples.n_leaves)

@@ -65,11 +65,11 @@ def _audit(runs: Path, form: str) -> None:
 
 
 def audit_text(definitions: Sequence[dict[str, Any]]) -> str:
-    """The definitions of `audit` and their values as text; equal letters mark equal values."""
+    """The definitions of `audit` and their values as text."""
     lines = []
     for d in definitions:
         value = "–" if math.isnan(d["value"]) else f"{100 * d['value']:.2f} %"
-        lines.append(f"{d['group']}  {value:>7}  {d['same'] or ' '}  {d['name']}: {d['formula']}")
+        lines.append(f"{d['group']}  {value:>7}  {d['name']}: {d['formula']}")
         lines.append("    " + "; ".join(d["sources"]))
     return "\n".join([*lines, "per sample where nothing else is said; sessions from 0, L the last"])
 

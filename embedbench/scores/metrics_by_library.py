@@ -23,9 +23,6 @@ from .predictions import Predictions
 from .score_matrix import ScoreMatrix
 from .single_label_scores import score_matrix
 
-EQUAL = 1e-9  # values closer than this are one
-
-
 Compute = Callable[[dict[str, ScoreMatrix]], float]  # from one run, by base score
 
 
@@ -153,20 +150,17 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
 
 
 def audit(p: Predictions) -> list[dict[str, Any]]:
-    """Every definition with its value on one run, as plain JSON; fractions, NaN where undefined.
-
-    `same` is a letter within the group: definitions that share it have the same value here; on
-    another run they may differ.
-    """
+    """Every definition with its value on one run, as plain JSON; fractions, NaN where undefined."""
     names = ("accuracy", "class_accuracy", "within_accuracy")
-    scores, result = {name: score_matrix(p, name) for name in names}, list[dict[str, Any]]()
-    for group, definitions in DEFINITIONS.items():
-        known: list[float] = []
-        for name, sources, formula, compute in definitions:
-            value = compute(scores)
-            if not (math.isnan(value) or any(abs(v - value) < EQUAL for v in known)):
-                known.append(value)
-            same = next((chr(97 + k) for k, v in enumerate(known) if abs(v - value) < EQUAL), None)
-            about = {"group": group, "name": name, "formula": formula, "value": value}
-            result.append({**about, "same": same, "sources": sources.split("; ")})
-    return result
+    scores = {name: score_matrix(p, name) for name in names}
+    return [
+        {
+            "group": group,
+            "name": name,
+            "formula": formula,
+            "value": compute(scores),
+            "sources": sources.split("; "),
+        }
+        for group, definitions in DEFINITIONS.items()
+        for name, sources, formula, compute in definitions
+    ]

@@ -29,17 +29,13 @@ class Table:
     """One embedding table, (N, D) float32, read once, moved to a device once, and indexed there."""
 
     scale = ""  # the name of the scaling, where the table was read from a file
+    scaling: Scaling | None = None  # of stored bytes; None: values are used as they are stored
 
     def __init__(self, values: Array) -> None:
         self.values = values
         self.scales: dict[str, Scale] = {}  # of each embedding that was read from a file
         self._tensors: dict[str, torch.Tensor] = {}
         self._moves: dict[str, bool] = {}
-
-    @property
-    def scaling(self) -> Scaling | None:
-        """Factor and offset of stored bytes; None if values are used as they are stored."""
-        return None
 
     @property
     def width(self) -> int:
@@ -54,14 +50,6 @@ class Table:
     def nbytes(self) -> int:
         """Bytes that the whole table takes on a device."""
         return int(self.values.nbytes)
-
-    def whole(self) -> Array:
-        """All values in memory, (N, D)."""
-        return self.values
-
-    def stored(self, rows: Ints) -> Array:
-        """Rows as a device holds them that has the whole table."""
-        return read(self.values, rows)
 
     def unfit_row(self) -> int | None:
         """The first row that holds NaN or an infinite value; None if all values are finite."""
@@ -86,7 +74,9 @@ class Table:
                 self._tensors[device] = torch.from_numpy(self.values).to(device)
                 return self._tensors[device]
             blocks = np.array_split(np.arange(len(self.values)), 1 + self.nbytes // MOVED)
-            self._tensors[device] = torch.cat([on_device(self.stored(b), device) for b in blocks])
+            self._tensors[device] = torch.cat(
+                [on_device(self.part(b, self.width).values, device) for b in blocks]
+            )
         return self._tensors[device]
 
     def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
@@ -125,6 +115,8 @@ class PixelTable(Table):
     `factor` and `offset` have one number per channel; the defaults give values between 0 and 1.
     """
 
+    scaling: Scaling
+
     def __init__(
         self,
         values: Bytes,
@@ -133,14 +125,8 @@ class PixelTable(Table):
     ) -> None:
         super().__init__(values)
         channels = values.shape[3]
-        self.factor = factor or (1 / 255,) * channels
-        self.offset = offset or (0.0,) * channels
+        self.scaling = factor or (1 / 255,) * channels, offset or (0.0,) * channels
         self._scaling: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    @property
-    def scaling(self) -> Scaling:
-        """Factor and offset of each channel."""
-        return self.factor, self.offset
 
     @property
     def width(self) -> int:
@@ -173,9 +159,7 @@ class PixelTable(Table):
         if columns is not None:
             x = x.flatten(1, 2).index_select(1, columns).view_as(x)
         if device not in self._scaling:
-            factor, offset = (
-                torch.tensor(v, device=device)[:, None, None] for v in (self.factor, self.offset)
-            )
+            factor, offset = (torch.tensor(v, device=device)[:, None, None] for v in self.scaling)
             self._scaling[device] = factor, offset
         factor, offset = self._scaling[device]
         out = x.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
@@ -183,11 +167,12 @@ class PixelTable(Table):
 
     def part(self, rows: Ints, width: int) -> PixelTable:
         """A table of these images alone."""
-        return PixelTable(read(self.values, rows), self.factor, self.offset)
+        return PixelTable(read(self.values, rows), *self.scaling)
 
     def state_dict(self) -> dict[str, Any]:
         """The images as data for a checkpoint, with factor and offset."""
-        return {"values": self.values, "factor": [*self.factor], "offset": [*self.offset]}
+        factor, offset = self.scaling
+        return {"values": self.values, "factor": [*factor], "offset": [*offset]}
 
 
 def on_device(x: Array, device: str) -> torch.Tensor:
@@ -280,17 +265,9 @@ class MappedTable(Table):
         """Bytes of the values as float32."""
         return len(self) * self.width * 4
 
-    def whole(self) -> Float32s:
-        """All values in memory, (N, D)."""
-        return self.part(np.arange(len(self)), self.width).values
-
     def unfit_row(self) -> int | None:
         """None: the rows were finite when they were copied, and scaling leaves them so."""
         return None
-
-    def stored(self, rows: Ints) -> Float32s:
-        """Rows as a GPU that has the table holds them: all columns, scaled."""
-        return self.numpy(rows, self.width, None)
 
     def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
         """Copy rows out as a `View` defines them."""

@@ -79,7 +79,7 @@ def _join(names: Sequence[str], parts: Sequence[MappedPart]) -> Table:
     """Parts as one table, which is mapped if they are."""
     table: Table = MappedTable(parts)
     if not isinstance(table.values, np.memmap):
-        table = Table(table.whole())
+        table = table.part(np.arange(len(table.values)), table.width)
     table.scales = {name: part.scale for name, part in zip(names, parts, strict=True)}
     return table
 
@@ -88,7 +88,7 @@ def load_like(table: Table, other: EmbeddingFile) -> Table:
     """Read another file's embeddings or images, scaled by what `load_table` fitted for `table`."""
     if isinstance(table, PixelTable):
         images = mapped_table(other, "features") if is_mapped(other) else other.images()
-        return PixelTable(images, table.factor, table.offset)
+        return PixelTable(images, *table.scaling)
     embedding, *layers = (
         FINAL if name == "features" else name.removeprefix("layers/") for name in table.scales
     )

@@ -65,7 +65,7 @@ def test_numpy_and_tensor_are_the_definition(seed: int) -> None:
     view = image_view(seed)
     table = table_of(view)
     assert isinstance(table, PixelTable)
-    expected = by_elements(view, [*table.factor], [*table.offset])
+    expected = by_elements(view, *map(list, table.scaling))
     shown = view.tensor()
     np.testing.assert_allclose(shown.numpy(), expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(shown.numpy(), view.numpy())

@@ -9,6 +9,7 @@ import torch
 from file_helpers import PROVENANCE, make_features
 from toy import class_stream
 
+from embedbench.array_types import Array
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
@@ -42,6 +43,10 @@ def made(path: Path, dtype: str = "float32", *, seed: int = 0, width: int = 7) -
     return write_file(path, samples, x.astype(dtype), PROVENANCE, layers=layers)
 
 
+def whole(table: Table) -> Array:
+    return table.numpy(np.arange(len(table.values)), table.width, None)
+
+
 def both(monkeypatch: pytest.MonkeyPatch, *given: Any) -> tuple[Table, Table]:
     """One table in memory and mapped, with the same digests."""
     resident, *digests = loading.load_table(*given)
@@ -52,7 +57,7 @@ def both(monkeypatch: pytest.MonkeyPatch, *given: Any) -> tuple[Table, Table]:
     assert digests == others
     assert isinstance(mapped, MappedTable)
     assert mapped.unfit_row() is None
-    np.testing.assert_array_equal(mapped.whole(), again.whole())
+    np.testing.assert_array_equal(whole(mapped), whole(again))
     return resident, mapped
 
 
@@ -66,7 +71,7 @@ def test_the_bits_of_a_mapped_table_are_those_in_memory(
     for layers, embedding, width in (((), "final", 7), (("b", "c"), "final", 11), (("b",), "c", 4)):
         a, b = both(monkeypatch, file, scale, base, layers, embedding)
         assert (a.width, a.shape_of(a.width)) == (b.width, b.shape_of(b.width)) == (width, (width,))
-        np.testing.assert_array_equal(a.whole(), b.whole())
+        np.testing.assert_array_equal(whole(a), whole(b))
         order, rows = draw.permutation(width), draw.permutation(N)[:77]
         for cut, columns in ((width, None), (width - 2, None), (width + 3, None), (width, order)):
             x, y = (View(t, rows, cut, columns) for t in (a, b))
@@ -125,7 +130,7 @@ def test_a_device_with_room_gets_the_table_once(
     monkeypatch.setattr(feature_tables, "free_bytes", lambda _: 3 * b.nbytes)
     monkeypatch.setattr(feature_tables, "MOVED", 4 * 7 * 999)  # rows at a time
     assert b.moves("cpu")
-    assert torch.equal(b.tensor("cpu"), torch.from_numpy(a.whole()))
+    assert torch.equal(b.tensor("cpu"), torch.from_numpy(whole(a)))
     monkeypatch.setattr(b, "numpy", None)  # not asked again
     x, y = (View(t, np.arange(0, N, 3), 7) for t in (a, b))
     assert torch.equal(x.tensor(), y.tensor())
