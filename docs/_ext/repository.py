@@ -18,10 +18,11 @@ from typing import Any
 
 from docstrings import cell, escaped
 
-from embedbench.papers.paper_folders import names, paper
-from embedbench.papers.printed_beside_ours import make_page
+from embedbench.papers.paper_folders import facts, names
+from embedbench.papers.paper_table import rows_and_parts
+from embedbench.papers.result_files import read_results
 from embedbench.reports.toml_report import read_selections, select
-from embedbench.text.markdown import table
+from embedbench.text.markdown import code, escape_markdown, table
 from embedbench.text.table_export import export_tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,11 @@ GLOB = re.compile(r"^\w+/\w*\*\n", re.MULTILINE)  # in a toctree
 FILE = re.compile(r"\[[\w./-]+\.md\](?=\((?!\w+:))")  # a file's name as the text of a link
 COMMENT = re.compile(r"^<!-- (report|table) ([\w./-]+)(?:: (.+))? -->$", re.MULTILINE)
 INCLUDE = re.compile(r"^```\{include\} (\S+)\n```$", re.MULTILINE)
+ABOUT_RESULTS = (
+    "Printed numbers beside ours, a section for each file of results. ± is the half-width of a "
+    "95 % interval of our mean over seeds; of other data than the paper's no difference is formed. "
+    "What the paper claims, and whether it holds, is on the page of claims."
+)
 
 
 def setup(app: Any) -> dict[str, Any]:
@@ -117,7 +123,12 @@ def reports(path: Path) -> dict[str, str]:
 
 
 def write_results(out: Path) -> None:
-    """Write the page of every paper."""
+    """Write the page of every paper: the tables of its files of results."""
     for name, *_ in names().values():
-        page, _ = make_page(paper(name), [DOCS / "results" / "data"])
-        (out / f"{name}.md").write_text(page, encoding="utf-8")
+        blocks = [f"# {facts(name)['citation']}", ABOUT_RESULTS]
+        for source, results in read_results([DOCS / "results" / "data"], name).items():
+            tables, notes = export_tables(rows_and_parts(results.tables)[1], "markdown")
+            below = "\n".join(f"- {escape_markdown(sentence)}" for sentence in notes)
+            head = f"## {escape_markdown(source)}\n\n{results.date}: {code(results.command)}"
+            blocks += [head, tables, below]
+        (out / f"{name}.md").write_text("\n\n".join(blocks) + "\n", encoding="utf-8")

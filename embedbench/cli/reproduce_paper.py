@@ -24,10 +24,7 @@ DATA = (
     "FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for masana2020 cifar100=FILE; "
     "for abdelsalam2021 cifar=FILE, …; for tang2024 cifar100=FILE, …"
 )
-RESULTS = (
-    "Files that reproduce wrote, or directories of them: write PAPER.md, the printed rows beside "
-    "ours; nothing runs."
-)
+RESULTS = "Files that reproduce wrote, or directories of them: print their tables; nothing runs."
 CLAIMS = (
     "Judge what the paper claims, from --results or from what reproduce wrote to --out, and write "
     "claims.md; PAPER may be all."
@@ -69,7 +66,10 @@ def reproduce(
     if claims or results:
         if any((tables, data, learner, settings)):
             raise UserError("--results and --claims take no --table, --data, --learner, --set")
-        _write_page(paper, results, out, claims, form == "json")
+        if claims:
+            _write_claims(paper, results, out, form == "json")
+        else:
+            _show_stored(paper, results or [], form)
         return
     chosen = paper_folders.paper(paper)  # a wrong name is refused before torch is imported
 
@@ -110,27 +110,33 @@ def _present(results: Results, path: Path, form: str) -> None:
         raise typer.Exit(1)
 
 
-def _write_page(
-    paper: str, results: list[Path] | None, out: Path | None, claims: bool, as_json: bool
-) -> None:
-    """Write the page of claims, or of printed rows; print the answers, or the numbers of rows."""
-    from embedbench.papers import judge_claims, printed_beside_ours
+def _show_stored(paper: str, paths: list[Path], form: str) -> None:
+    """Print the tables of files of results again."""
+    from embedbench.papers.paper_table import rows_and_parts
+    from embedbench.papers.result_files import read_results
+    from embedbench.text.terminal_text import line
+
+    data, rows, parts = [], list[Any](), list[Any]()
+    for name, results in read_results(paths, paper_folders.facts(paper)["name"]).items():
+        of_rows, of_parts = rows_and_parts(results.tables)
+        data.append({"source": name, **results.to_json()})
+        rows += [{"source": name, **row} for row in of_rows]
+        parts += [line(f"{name}, {results.date}: {results.command}"), *of_parts, line("")]
+    show_tables(form, data, rows, parts)
+
+
+def _write_claims(paper: str, results: list[Path] | None, out: Path | None, as_json: bool) -> None:
+    """Write the page of claims; print the answers."""
+    from embedbench.papers import judge_claims
     from embedbench.papers.claims import load_commands
     from embedbench.storage.atomic_write import write_safely
 
-    every = paper == ALL and claims
-    stored = out or Path("reproduce", "" if every else paper_folders.facts(paper)["stem"])
-    if claims:
-        papers = list(load_commands()) if every else [paper_folders.facts(paper)["name"]]
-        text, answers = judge_claims.make_claims_page(results or [stored], papers)
-        data: Any = [answer.to_json() for answer in answers]
-        lines = [f"{a.claim:4} {a.file:20} {a.status}" for a in answers]
-    else:
-        chosen = paper_folders.paper(paper)
-        text, data = printed_beside_ours.make_page(chosen, results or [])
-        lines = [f"{n:5} {what}" for what, n in data.items()]
-    path = stored / ("claims.md" if claims else f"{chosen.name}.md")
+    stored = out or Path("reproduce", "" if paper == ALL else paper_folders.facts(paper)["stem"])
+    papers = list(load_commands()) if paper == ALL else [paper_folders.facts(paper)["name"]]
+    text, answers = judge_claims.make_claims_page(results or [stored], papers)
+    path = stored / "claims.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_safely(path, text)
-    show(data, "\n".join(lines), as_json)
+    lines = [f"{a.claim:4} {a.file:20} {a.status}" for a in answers]
+    show([answer.to_json() for answer in answers], "\n".join(lines), as_json)
     note(f"wrote {path}")

@@ -314,7 +314,7 @@ class Paper:
 
     `facts` is its `paper.toml`. Of its tables, by name, the exact ones need no runs, and the costly
     ones need many and are made only on request. The unplanned ones show finished runs, or make
-    their own. `printed` makes every table that the paper prints, without data and without runs.
+    their own.
     """
 
     facts: Mapping[str, Any]
@@ -323,7 +323,6 @@ class Paper:
     tables: Mapping[str, Measured] = field(default_factory=dict)
     costly: Mapping[str, Measured] = field(default_factory=dict)
     unplanned: Collection[str] = ()
-    printed: Callable[[], list[PaperTable]] = list
 
     @property
     def name(self) -> str:
@@ -334,11 +333,6 @@ class Paper:
     def stem(self) -> str:
         """The default directory and the saved files are named for it."""
         return str(self.facts["stem"])
-
-    def runs_behind(self, table: str) -> int:
-        """Return how many runs are behind a printed value of a table; 1 if the paper says none."""
-        given = self.facts.get("runs_behind", {})
-        return int(given.get(table, given.get("every", 1)))
 
     def reproduce(
         self, runs: PaperRuns, tables: Sequence[str] = (), data: Sequence[str] = ()

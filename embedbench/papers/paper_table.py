@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.table import Table
@@ -16,7 +16,7 @@ from embedbench.scores.number_text import format_signed
 from embedbench.text.terminal_text import line, new_table
 
 PARTS = ("paper", "ours", "diff.")
-DRAWN, FIXED, EXACT = "drawn", "fixed", "exact"  # how our number was made, see `Value`
+DRAWN, EXACT = "drawn", "exact"  # how our number was made, see `Value`
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,13 @@ class Value(JsonRecord):
     stands_in : bool
         Whether ours was measured on other data; then no difference is computed.
     remark : str
-        A misprint, or the reason for a missing value.
-    words : tuple of str or None
-        Published text and our text, for values that are words.
+        A misprint.
     sd : float or None
         The standard deviation printed with the published value.
     reads : float or None
         What a misprint should read.
     made : str
-        "drawn": ours is from runs that draw; "fixed": from a run in which nothing is drawn;
-        "exact": computed without a run.
+        "drawn": ours is from runs; "exact": computed without a run.
     """
 
     published: float | None = field(default=None, metadata=ABSENT)
@@ -51,7 +48,6 @@ class Value(JsonRecord):
     decimals: int = 3
     stands_in: bool = False
     remark: str = ""
-    words: tuple[str, ...] | None = field(default=None, metadata=ABSENT)
     sd: float | None = field(default=None, metadata=ABSENT)
     reads: float | None = field(default=None, metadata=ABSENT)
     made: str = DRAWN
@@ -70,8 +66,6 @@ class Value(JsonRecord):
 
     def texts(self) -> tuple[str, str, str]:
         """Published, ours with its interval, and the difference, as text."""
-        if self.words is not None:
-            return self.words[0], self.words[1], ""
         printed = self._text(self.published)
         ours = self._text(None if self.ours is None else self.ours.mean)
         if self.ours is not None and not math.isnan(self.ours.half):
@@ -79,8 +73,6 @@ class Value(JsonRecord):
         gap = self._text(self.difference)
         difference = "" if gap == "–" else gap if gap.startswith("−") else f"+{gap}"
         printed += "" if self.sd is None else f" ({self._text(self.sd)})"
-        if self.remark and self.published is None and self.ours is not None:
-            return printed, f"{ours} *", difference
         return printed + (" *" if self.remark else ""), ours, difference
 
     def _text(self, value: float | None) -> str:
@@ -107,20 +99,10 @@ class PaperTable(JsonRecord):
         The content of the table, in the paper's words.
     heads, columns : tuple of str
         Names of the label columns and of the value columns.
-    of : str
-        Name of the paper's table whose rows these are; "": `name`.
-    data : str
-        What replaces the paper's data in the whole table; "": nothing, or the labels say it.
-    printed : dict
-        The paper's labels for those of ours that differ, such as "CUB-200" for "emoji for CUB-200".
-    unit : str
-        Unit of the values: "" for fractions, "%", "MB", …
-    units : dict
-        Units of the columns that have another.
     named : int or None
         Number of label columns that name a row in remarks; None: all.
     misprints : dict
-        Fields of a `Value`, by the paper's labels and the column.
+        Fields of a `Value`, by the paper's name of a row and the column.
     """
 
     name: str
@@ -129,11 +111,6 @@ class PaperTable(JsonRecord):
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...] = ()
     notes: tuple[str, ...] = ()
-    of: str = ""
-    data: str = ""
-    printed: dict[str, str] = field(default_factory=dict)
-    unit: str = ""
-    units: dict[str, str] = field(default_factory=dict)
     named: int | None = None
     misprints: dict[Any, dict[str, Any]] = field(default_factory=dict, metadata=UNWRITTEN)
 
@@ -149,9 +126,7 @@ class PaperTable(JsonRecord):
         given |= {name: tuple(given[name]) for name in ("heads", "columns", "notes")}
         given["name"] += f" · {file}" if file else ""
         given["title"] = given["title"].replace("{data}", label)
-        wrong = [m for m in facts.get("printed", {}).get("misprints", ()) if m["table"] == key]
-        misprints = {(*m["labels"], m["column"]): read_misprint(m) for m in wrong if "labels" in m}
-        return cls(**given, misprints=misprints)
+        return cls(**given, misprints=read_misprints(facts, key))
 
     def add(self, labels: Sequence[str], values: Mapping[str, Value]) -> None:
         """Append a row."""
@@ -163,34 +138,25 @@ class PaperTable(JsonRecord):
         ours: Iterable[Stat | float | None],
         printed: Iterable[float | None] = (),
         decimals: int | Sequence[int] = 3,
+        *,
+        row: str = "",
         **more: Any,
     ) -> None:
         """Append a row: ours and printed numbers in the order of the columns; None: no number.
 
         A number of ours that is no `Stat` is of one run; `decimals` may be one for each column.
-        `more` are fields of every `Value`; with a label that replaces the paper's, ours stand in.
+        `row` is what misprints call the row, "" its labels; `more` are fields of every `Value`.
         """
-        values, key = {}, self.printed_labels(labels)
-        more = {"stands_in": any(a not in ("", b) for a, b in zip(key, labels, strict=True))} | more
+        values, name = {}, row or ", ".join(labels)
         numbers = itertools.chain(printed, itertools.repeat(None))
         stats = itertools.chain(ours, itertools.repeat(None))
         digits = itertools.repeat(decimals) if isinstance(decimals, int) else decimals
         for column, number, value, digit in zip(self.columns, numbers, stats, digits, strict=False):
             if number is not None or value is not None:
                 stat = value if isinstance(value, Stat | None) else Stat.of([value])
-                how = more | self.misprints.get((*key, column), {})
+                how = more | self.misprints.get((name, column), {})
                 values[column] = Value(number, stat, digit, **how)
         self.add(labels, values)
-
-    def printed_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
-        """The paper's labels of a row."""
-        return tuple(self.printed.get(label, label) for label in labels)
-
-    def stand_in(self, file: str, data: str) -> None:
-        """Say that all of its numbers of ours are of other data: `data` names both."""
-        self.of, self.name, self.data = self.name, f"{self.name} · {file}", data
-        for row in self.rows:
-            row.values.update({k: replace(v, stands_in=True) for k, v in row.values.items()})
 
     @property
     def heading(self) -> str:
@@ -226,10 +192,16 @@ class PaperTable(JsonRecord):
         ]
 
 
-def read_misprint(misprint: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a `Value` says of an error in print, from `misprints` of a `paper.toml`."""
-    printed, reads = misprint["printed"], misprint["reads"]
-    return {"remark": f"printed {printed:g}, reads {reads:g}: {misprint['why']}", "reads": reads}
+def read_misprints(facts: Mapping[str, Any], table: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what a `Value` says of the errors in a printed table, by row and column."""
+    return {
+        (m["row"], m["column"]): {
+            "remark": f"printed {m['printed']:g}, reads {m['reads']:g}: {m['why']}",
+            "reads": m["reads"],
+        }
+        for m in facts["printed"].get("misprints", ())
+        if m["table"] == table and "row" in m
+    }
 
 
 # --- tables as text and as rows ---
@@ -256,8 +228,8 @@ def rows_and_parts(
             "table": table.name,
             **dict(zip(table.heads, row.labels, strict=True)),
             "column": column,
-            "published": value.words[0] if value.words else value.published,
-            "ours": value.words[1] if value.words else value.ours and value.ours.mean,
+            "published": value.published,
+            "ours": value.ours and value.ours.mean,
             "ours.half_95": value.ours and value.ours.half,
         }
         for table in tables

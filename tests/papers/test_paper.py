@@ -131,11 +131,10 @@ def test_the_text_of_a_value() -> None:
         # t(0.975, 1) = 12.706, sd/√2 = .05
         Value(0.2, ours): ("0.200", "0.300 ±0.635", "+0.100"),
         Value(0.2, Stat.of([0.1]), 1, remark="why"): ("0.2 *", "0.1", "−0.1"),
-        Value(None, Stat.of([0.1]), 1, remark="why"): ("–", "0.1 *", ""),
+        Value(None, Stat.of([0.1]), 1, remark="why"): ("– *", "0.1", ""),
         Value(None, None, 1, remark="why"): ("– *", "–", ""),
         Value(51.8, Stat.of([60.0]), 1, stands_in=True, sd=5.3): ("51.8 (5.3)", "60.0", ""),
         Value(): ("–", "–", ""),
-        Value(words=("✓", "✗")): ("✓", "✗", ""),
     }.items():
         assert value.texts() == texts
 

@@ -8,7 +8,7 @@ if classes are equally large, as in CIFAR-100.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +26,7 @@ from embedbench.streams.class_order import cifar100_labels
 FACTS = facts("masana2020")
 LEARNERS = paper.read_variants(FACTS["learners"])
 ORDERS: dict[str, str] = FACTS["orders"]
-OFFICIAL, DATA = "cifar100", "CIFAR-100"  # our name and the paper's of its own data: images
+OFFICIAL = "cifar100"  # our name of the paper's own data: images
 PROTOCOL = "incremental-class"
 SESSIONS = 10
 AFTER = {"after 1": 1, "after 2": 2, "after 5": 5, "after the last": SESSIONS}  # tasks learned
@@ -35,7 +35,7 @@ AFTER = {"after 1": 1, "after 2": 2, "after 5": 5, "after the last": SESSIONS}  
 class OrderingRuns(paper.PaperRuns):
     """The runs on CIFAR-100's images, or on files that replace them."""
 
-    every, official, replaces = LEARNERS, {OFFICIAL: DATA}, OFFICIAL
+    every, official, replaces = LEARNERS, {OFFICIAL: "CIFAR-100"}, OFFICIAL
 
     def find_data(self, given: Sequence[str]) -> dict[str, paper.PaperData]:
         """The requested files: "cifar100=FILE" for the paper's images, or FILE for a stand-in."""
@@ -105,37 +105,19 @@ def accuracy(record: RunRecord, head: str) -> float:
 @paper.per_file
 def table1(runs: OrderingRuns, name: str) -> PaperTable:
     """Table 1: accuracy after sessions 1, 2, 5 and the last, for every learner and order."""
-    table = _beside(lambda kind, learner: runs.of(name, kind, learner))
-    if runs.data[name].stands_in:
-        table.stand_in(name, runs.label(name))
-        table.title = (
-            f"accuracy in percent, {runs.sessions} sessions of {name} for {SESSIONS} of {DATA}"
-        )
-        table.notes += (f"{name} stands in for CIFAR-100's images: no difference is formed",)
-    if (name, "coarse") not in runs.orders:
-        table.notes += (f"{name} has no class hierarchy, so no coarse order",)
-    return table
-
-
-def _beside(records: Callable[[str, str], Sequence[RunRecord]]) -> PaperTable:
-    """Table 1; `records` returns our runs of an order and a learner."""
     rows = {(r["learner"], r["task"]): r for r in FACTS["printed"]["tables"]["1"]}
-    table = PaperTable.of_facts(FACTS, "1", label=DATA)
+    other = runs.data[name].stands_in
+    table = PaperTable.of_facts(FACTS, "1", file=name if other else "", label=runs.label(name))
     for (learner, variant), (kind, order) in itertools.product(LEARNERS.items(), ORDERS.items()):
-        values, found = {}, records(kind, learner)
+        values, found = {}, runs.of(name, kind, learner)
         for head, task in AFTER.items():
             row = rows.get((learner, task), {"accuracy": {}, "sd": {}})
             mean, sd = (row[what].get(kind) for what in ("accuracy", "sd"))
             each = [accuracy(r, head) for r in found]
             ours = Stat.of(each) if each and not np.isnan(each).any() else None
-            values[head] = Value(mean, ours, 1, sd=sd)
+            values[head] = Value(mean, ours, 1, other, sd=sd)
         table.add((variant.label, order), values)
     return table
 
 
-PAPER = paper.Paper(
-    FACTS,
-    runs=OrderingRuns,
-    printed=lambda: [_beside(lambda *_: ())],
-    tables={"1": table1},
-)
+PAPER = paper.Paper(FACTS, runs=OrderingRuns, tables={"1": table1})

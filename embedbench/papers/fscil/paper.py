@@ -8,8 +8,7 @@ equals one branch of the ensemble, up to the initial weights and the draws. For 
 layer replaces the final embedding; the prototype baseline classifies them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers.paper import Paper, make_stats, per_file
-from embedbench.papers.paper_table import DRAWN, EXACT, FIXED, PaperTable, read_misprint
+from embedbench.papers.paper_table import EXACT, PaperTable, read_misprints
 from embedbench.scores import few_shot_scores
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
@@ -60,7 +59,14 @@ CELLS = {"sessions": 1, "novel": 2, "on": 1}  # lists of cells, and the number o
 COLUMNS = {"mean": "mean", "aacc": "aAcc", "gacc": "gAcc"}
 SCORE = "accuracy"  # per sample, as is usual in the field
 OURS: dict[str, str] = FACTS["ours"]  # by the paper's rows
-NAMES = {"none": "ViT baseline", "cos_nov": "L_cos + L_NovCE", "cr": "… + L_CR"}
+FOLLOWS = (
+    "ours: what follows from the printed cells. aAcc is the mean of the sessions; gAcc follows "
+    "where accuracies on novel classes are printed too (Tables A6, A7), in corner cases at α = a/12"
+)
+BESIDE = (
+    "our rows: the learners that we have, on embeddings; the paper's networks were trained on the "
+    "base session",
+)
 LABELS = {"prototype": f"{FINAL}, raw", "fr": "ensemble"}
 
 
@@ -76,12 +82,6 @@ def row_name(row: Row) -> str:
         given = [n for n in LOSSES if row[n]]
         return "none" if not given else "all losses" if len(given) == len(LOSSES) else given[-1]
     return str(next(row[k] for k in ("after", "method", "layer", "model") if k in row))
-
-
-def read_misprints(number: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """What a `Value` says of the errors in a printed table, by row and column."""
-    wrong = (m for m in FACTS["printed"]["misprints"] if m["table"] == number)
-    return {(m["row"], COLUMNS.get(m["cell"], m["cell"])): read_misprint(m) for m in wrong}
 
 
 # --- what follows from printed cells ---
@@ -151,30 +151,25 @@ def follows(number: str, row: Row) -> dict[str, float]:
 
 def table(number: str) -> PaperTable:
     """A printed table, with means computed from its other cells beside the printed ones."""
-    rows, wrong = printed_rows(number), read_misprints(number)
+    rows, about = printed_rows(number), TITLES[number]
     keys = [k for k in HEADS if any(k in r for r in rows)]
     lists = [k for k in CELLS if k in rows[0]]
     first = 0 if number == "6" else CELLS[lists[0]] if lists else 0
     width = max((len(r[k]) for r in rows for k in lists if k in r), default=0)
     columns = [k for k in COLUMNS if any(k in r for r in rows)]
-    places = [str(first + i) for i in range(width)]
-    heads = (*(HEADS[k] for k in keys), *places)
+    heads = (*(HEADS[k] for k in keys), *(str(first + i) for i in range(width)))
     named = len(LOSSES) if "fr" in keys else 1
+    wrong = read_misprints(FACTS, number)
     shown = tuple(COLUMNS[k] for k in columns)
-    result = PaperTable(number, TITLES[number]["title"], heads, shown, named=named, unit="%")
+    result = PaperTable(number, about["title"], heads, shown, named=named, misprints=wrong)
     for row in rows:
-        cells = [c for k in lists for c in row.get(k, [])]
-        of_row = {column: more for (name, column), more in wrong.items() if name == row_name(row)}
-        marks = [" *" if place in of_row else "" for place in places]
-        texts = [f"{cell}{mark}" for cell, mark in zip(cells, marks, strict=False)]
-        labels = (*(_text(row, k) for k in keys), *texts, *[""] * (width - len(texts)))
-        result.misprints |= {(*labels, column): more for column, more in of_row.items()}
-        computed = follows(number, row)
+        cells = [str(c) for k in lists for c in row.get(k, [])]
+        labels = (*(_text(row, k) for k in keys), *cells, *[""] * (width - len(cells)))
+        computed, printed = follows(number, row), [row.get(k) for k in columns]
         ours = [computed.get(k) if k in row else None for k in columns]
-        result.add_numbers(labels, ours, [row.get(k) for k in columns], 2, made=EXACT)
-    of_cells = ((*place, more["remark"]) for place, more in wrong.items() if place[1].isdigit())
-    remarks = (f"* {name}, {cell}: {remark}" for name, cell, remark in of_cells)
-    result.notes = (*_notes(number), *remarks)
+        result.add_numbers(labels, ours, printed, 2, row=row_name(row), made=EXACT)
+    of_cells = (f"{', '.join(k)}: {m['remark']}" for k, m in wrong.items() if k[1].isdigit())
+    result.notes = (*([FOLLOWS] if columns else []), *about.get("notes", ()), *of_cells)
     return result
 
 
@@ -187,19 +182,6 @@ def _text(row: Row, key: str) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return "–" if value is None else f"{value}{' †' if row.get('reported') else ''}"
-
-
-def _notes(number: str) -> list[str]:
-    about = TITLES[number]
-    if "case" in about:
-        return ["ours: exact; gAcc_i is the area on the grid α = a/12, the base session 0 at α = 0"]
-    notes = ["ours, aAcc: the mean of the printed sessions"] if number != "A4" else []
-    if "novel" in about or "all" in about:
-        notes.append(
-            "ours, gAcc: from the printed accuracies on all classes and, Tables A6 and A7, on "
-            "novel ones"
-        )
-    return [*notes, *about.get("notes", ())]
 
 
 # --- our numbers ---
@@ -223,14 +205,11 @@ def _stats(records: Sequence[RunRecord], columns: Sequence[str]) -> list[Stat]:
     return make_stats(records, lambda r: [read_numbers(r)[column] for column in columns])
 
 
-def _fill(
-    key: str, runs: FSCILRuns, name: str, labels: Mapping[str, Sequence[str]], *, every: bool = True
-) -> PaperTable:
-    """Our table of a file with a row for each variant; only for those with runs if not `every`."""
+def _fill(key: str, runs: FSCILRuns, name: str, labels: Mapping[str, Sequence[str]]) -> PaperTable:
+    """Our table of a file with a row for each variant that has runs."""
     result = PaperTable.of_facts(FACTS, key, file=name, label=runs.label(name))
     for variant, row in labels.items():
-        stats = _stats(runs.of(name, variant), result.columns)
-        if every or stats:
+        if stats := _stats(runs.of(name, variant), result.columns):
             result.add_numbers(row, stats, decimals=2)
     if not runs.layers(name):
         result.notes += (NO_LAYERS,)
@@ -241,7 +220,7 @@ def _fill(
 def learners(runs: FSCILRuns, name: str) -> PaperTable:
     """Our version of Tables 1 to 3: learners by gAcc."""
     labels = {n: (runs.label(name), variant.label) for n, variant in LEARNERS.items()}
-    result = _fill("learners", runs, name, labels, every=False)
+    result = _fill("learners", runs, name, labels)
     means = {row.labels: v.ours.mean for row in result.rows if (v := row.values["gAcc"]).ours}
     result.rows = tuple(sorted(result.rows, key=lambda row: -means[row.labels]))
     return result
@@ -255,42 +234,26 @@ def compare_rows(runs: FSCILRuns) -> list[PaperTable]:
     tables = []
     for name, data in runs.data.items():
         same = [n for n, about in TITLES.items() if about.get("data") == data.official]
-        for number in same if data.official else ["1"]:
-            result = _beside(number, partial(runs.of, name))
-            result.rows = tuple(r for r in result.rows if any(v.ours for v in r.values.values()))
-            if data.official is None:
-                result.stand_in(name, f"{name} for miniImageNet")
-            tables.append(result)
+        tables += [_beside(number, runs, name) for number in (same if data.official else ["1"])]
     return [table for table in tables if table.rows]
 
 
-def _beside(number: str, records: Callable[[str], Sequence[RunRecord]]) -> PaperTable:
-    """The printed means of a table, and ours by learner."""
+def _beside(number: str, runs: FSCILRuns, name: str) -> PaperTable:
+    """The printed means of a table, and ours, of the learners that have runs."""
     keys = [k for k in COLUMNS if any(k in r for r in printed_rows(number))]
+    other = runs.data[name].stands_in
     title = f"{TITLES[number]['title'].removesuffix(', percent')}: runs, percent"
     heads, columns = (HEADS["layer" if number == "6" else "method"],), [COLUMNS[k] for k in keys]
-    result = PaperTable(f"{number}, runs", title, heads, tuple(columns), unit="%")
-    wrong = read_misprints(number).items()
-    result.misprints = {(NAMES.get(row, row), column): more for (row, column), more in wrong}
+    result = PaperTable(f"{number}, runs", title, heads, tuple(columns), (), BESIDE)
+    result.name += f" · {name}" if other else ""
+    result.misprints = read_misprints(FACTS, number)
     for row in printed_rows(number):
         method = row_name(row)
-        variant = OURS.get(method, "")
-        how = FIXED if variant == "prototype" else DRAWN
-        ours = _stats(records(variant) if variant else (), columns)
-        printed = [row.get(k) for k in keys]
-        result.add_numbers([NAMES.get(method, method)], ours, printed, 2, made=how)
-    result.notes += (
-        "our rows: the learners that we have, on embeddings; the paper's networks were trained on "
-        "the base session",
-    )
+        if ours := _stats(runs.of(name, OURS[method]) if method in OURS else (), columns):
+            label = "ViT baseline" if method == "none" else method
+            printed = [row.get(k) for k in keys]
+            result.add_numbers([label], ours, printed, 2, row=method, stands_in=other)
     return result
-
-
-def printed_tables() -> list[PaperTable]:
-    """Every printed table, and the tables of methods once more, for runs."""
-    runs = [n for n, about in TITLES.items() if "data" in about]
-    beside = [replace(_beside(n, lambda _: ()), notes=()) for n in runs]
-    return [*map(table, TITLES), *beside]
 
 
 # --- losses and layers ---
@@ -318,7 +281,7 @@ def losses(runs: FSCILRuns, name: str) -> PaperTable:
 def sweeps(runs: FSCILRuns, name: str) -> PaperTable:
     """Our version of Figure A4: aAcc and gAcc of FR by the weight of each loss."""
     labels = {variant: variant.split("-")[1:] for variant in SWEEPS}
-    return _fill("figa4", runs, name, labels, every=False)
+    return _fill("figa4", runs, name, labels)
 
 
 @per_file
@@ -326,14 +289,13 @@ def layers(runs: FSCILRuns, name: str) -> PaperTable:
     """Our version of Table 6 and the right of Figure 3."""
     each = {n: v.label for n, v in of_layers(runs.layers(name)).items()}
     labels = {n: (runs.label(name), label) for n, label in (each | LABELS).items() if each}
-    return _fill("layers", runs, name, labels, every=False)
+    return _fill("layers", runs, name, labels)
 
 
 PAPER = Paper(
     FACTS,
     runs=FSCILRuns,
     exact={number.lower(): partial(table, number) for number in TITLES},
-    printed=printed_tables,
     tables={"learners": learners, "compared": compare_rows},
     # many runs of FR, or one extra run per file
     costly={"losses": losses, "layers": layers, "tsne": tsne, "figa4": sweeps},

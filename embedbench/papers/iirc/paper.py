@@ -6,28 +6,22 @@ for them. Means are over task configurations; each counts with the mean over its
 
 import itertools
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
 
-from embedbench.array_types import Floats
+from embedbench.array_types import Floats, Ints
 from embedbench.config.run_seeds import parse_seeds
-from embedbench.files.sample_metadata import TEST, TRAIN, Samples
-from embedbench.files.write_file import write_file
 from embedbench.papers import paper
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
-from embedbench.protocols._hierarchy import hierarchy_text
-from embedbench.protocols.iirc import IIRC
+from embedbench.protocols._hierarchy import Hierarchy, hierarchy_text
+from embedbench.protocols.iirc import IIRC, share_out, union
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.stream import Stream
 from embedbench.studies.study import Key, Settings
 
 FACTS = facts("abdelsalam2021")
@@ -40,7 +34,7 @@ COLUMNS = [*LEARNERS, "joint"]
 PROTOCOL, PRESET = "iirc", "iirc"
 CONFIGURATION = Key("protocol", "configuration")  # the setting that selects a task configuration
 STAND_IN_CONFIGURATIONS = 5  # the paper's number for ImageNet
-TRAINED, TESTED = 500, 100  # images of a class of CIFAR-100
+TRAINED, HELD, TESTED = 400, 50, 100  # images of a class of CIFAR-100; HELD: in each validation
 Counts = dict[tuple[str, ...], Sequence[int]]  # in the order of the columns, by a row's labels
 
 
@@ -108,37 +102,33 @@ def score_tables(number: str, runs: IIRCRuns) -> list[PaperTable]:
 def _scores(runs: IIRCRuns, name: str) -> PaperTable:
     """The published table of a data set, with our values beside it."""
     data, published = runs.data[name], runs.published(name)
-    curves = {n: runs.curve(name, n) for n in COLUMNS}
-    table = _beside(published, {n: values for n, values in curves.items() if len(values)})
-    if data.stands_in:
-        table.stand_in(data.file.stem, runs.label(name))
-        table.title = table.title.replace(published["label"], table.data)
-        table.notes += ("other classes in other sessions: rows agree in their numbers alone",)
+    ours = {n: curve for n in COLUMNS if len(curve := runs.curve(name, n))}
+    rows = {row["task"]: row for row in FACTS["printed"]["tables"][published["table"]]}
+    sessions = max((v.shape[1] for n, v in ours.items() if n != "joint"), default=len(rows))
+    columns = [n for n in COLUMNS if n in ours or any(n in row["pw_js"] for row in rows.values())]
+    table = PaperTable.of_facts(
+        FACTS,
+        "scores",
+        file=data.file.stem if data.stands_in else "",
+        label=runs.label(name),
+        name=published["table"],
+        columns=[VARIANTS[n].label for n in columns],
+    )
+    for t in range(max(sessions, len(rows))):
+        printed = rows.get(t, {"pw_js": {}, "sd": {}})
+        values = {}
+        for n in columns:
+            at = t if n != "joint" else 0 if t == sessions - 1 else -1
+            mine = ours.get(n, np.zeros((0, 0)))
+            stat = Stat.of(mine[:, at]) if 0 <= at < mine.shape[1] else None
+            theirs, sd = (printed[what].get(n) for what in ("pw_js", "sd"))
+            values[VARIANTS[n].label] = Value(theirs, stat, 2, data.stands_in, sd=sd)
+        table.add([str(t)], values)
     table.notes += (
         f"in brackets the paper's standard deviation over {published['configurations']} task "
         f"configurations; ± is our 95 % interval over {len(runs.configurations(name))} of them, "
         f"of each the mean over its seeds ({', '.join(map(str, runs.seeds))})",
     )
-    return table
-
-
-def _beside(official: Mapping[str, Any], ours: Mapping[str, Floats]) -> PaperTable:
-    """A printed table, and beside it our (n, T) values by learner."""
-    rows = {row["task"]: row for row in FACTS["printed"]["tables"][official["table"]]}
-    sessions = max((v.shape[1] for n, v in ours.items() if n != "joint"), default=len(rows))
-    columns = [n for n in COLUMNS if n in ours or any(n in row["pw_js"] for row in rows.values())]
-    heads = [VARIANTS[n].label for n in columns]
-    table = PaperTable.of_facts(FACTS, "scores", columns=heads, label=official["label"])
-    table.name = official["table"]
-    for t in range(max(sessions, len(rows))):
-        printed = rows.get(t, {"pw_js": {}, "sd": {}})
-        values = {}
-        for n, head in zip(columns, heads, strict=True):
-            at = t if n != "joint" else 0 if t == sessions - 1 else -1
-            mine = ours.get(n, np.zeros((0, 0)))
-            stat = Stat.of(mine[:, at]) if 0 <= at < mine.shape[1] else None
-            values[head] = Value(printed["pw_js"].get(n), stat, 2, sd=printed["sd"].get(n))
-        table.add([str(t)], values)
     return table
 
 
@@ -191,71 +181,55 @@ def count_table(number: str) -> PaperTable:
     return table
 
 
-def _parents(name: str) -> dict[str, str | None]:
-    parents: dict[str, str | None] = json.loads(hierarchy_text(name))["parents"]
-    return parents
+def _published(name: str) -> Hierarchy:
+    """A published hierarchy over its own classes, leaves first."""
+    parents = json.loads(hierarchy_text(name))["parents"]
+    inner = [c for c in parents if c in parents.values()]
+    classes = [*(c for c in parents if c not in inner), *inner]
+    above = [-1 if parents[c] is None else classes.index(parents[c]) for c in classes]
+    return Hierarchy(name, tuple(classes), np.array(above), np.arange(len(classes) - len(inner)))
+
+
+def _taught(images: int) -> list[Ints]:
+    """The samples of each class of IIRC-CIFAR, of so many images of every leaf."""
+    hierarchy = _published("iirc-cifar")
+    by_leaf = [(k, np.arange(images) + k * images) for k in hierarchy.leaf]
+    return share_out(hierarchy, by_leaf, IIRC.superclass_share, IIRC.subclass_share, IIRC.cap)
+
+
+def _samples() -> Counts:
+    """Table 1's row of IIRC-CIFAR."""
+    taught, held = _taught(TRAINED), _taught(HELD)
+    duplicates = [sum(map(len, of_class)) for of_class in (taught, held)]
+    numbers = [*duplicates, len(union(taught)), len(union(held)), 100 * HELD, 100 * TESTED]
+    return {("IIRC-CIFAR",): numbers}
 
 
 def _classes() -> Counts:
     """Table 2, from the hierarchies alone."""
     rows: Counts = {}
     for label, name in (("IIRC-CIFAR", "iirc-cifar"), ("IIRC-ImageNet-full", "iirc-imagenet-full")):
-        parents = _parents(name)
-        under = Counter(parents.values())
-        alone = sum(above is None and c not in under for c, above in parents.items())
-        rows[label,] = (len(under) - 1, len(parents) - under[None], alone, len(parents))
+        hierarchy = _published(name)
+        n, leaves = len(hierarchy.parents), len(hierarchy.leaf)
+        alone = int((hierarchy.parents[:leaves] < 0).sum())
+        rows[label,] = (n - leaves, leaves - alone, alone, n)
     return rows
-
-
-def _stream() -> Stream:
-    """IIRC-CIFAR's first configuration over labels alone."""
-    parents = _parents("iirc-cifar")
-    leaves = sorted(set(parents) - set(parents.values()))
-    labels = np.tile(np.arange(len(leaves)), TRAINED + TESTED)
-    split = np.repeat([TRAIN, TEST], [TRAINED * len(leaves), TESTED * len(leaves)])
-    ids = np.arange(len(labels)).astype(np.str_)
-    samples = Samples(ids, labels, split, tuple(leaves), np.full(len(leaves), -1))
-    nothing = np.zeros((len(labels), 1), dtype=np.float32)
-    with TemporaryDirectory() as directory:
-        file = write_file(Path(directory, "labels.h5"), samples, nothing, {})
-        return IIRC(hierarchy="iirc-cifar", configuration=0).build([file], seed=0)
-
-
-def _samples() -> Counts:
-    """Table 1's row of IIRC-CIFAR."""
-    stream = _stream()
-    test, later = stream.eval_sets
-    (whole,) = stream.merged().sessions
-    with_duplicates = [
-        sum(map(len, parts))
-        for parts in ((s.x for s in stream.sessions), (s.val_x for s in stream.sessions))
-    ]
-    alone = [len(view) for view in (whole.x, whole.val_x, later.x, test.x)]
-    return {("IIRC-CIFAR",): [*with_duplicates, *alone]}
 
 
 def _sizes() -> Counts:
     """Table 3's rows of IIRC-CIFAR: training samples that a class is taught with."""
-    stream, parents = _stream(), _parents("iirc-cifar")
-    taught = {
-        name: sum(int(s.y[:, c].sum()) for s in stream.sessions if c in s.classes)
-        for c, name in enumerate(stream.classes)
-    }
-    under = Counter(parents.values())
-    return {
-        ("IIRC-CIFAR", top or "–", name): [
-            taught[name],
-            *((under[top], taught[top]) if top else ()),
-        ]
-        for name, top in parents.items()
-        if name not in under
-    }
+    hierarchy, sizes = _published("iirc-cifar"), [*map(len, _taught(TRAINED))]
+    rows: Counts = {}
+    for k, top in zip(hierarchy.leaf, hierarchy.parents, strict=False):
+        above = hierarchy.classes[top] if top >= 0 else "–"
+        of_top = (int(hierarchy.n_leaves[top]), sizes[top]) if top >= 0 else ()
+        rows["IIRC-CIFAR", above, hierarchy.classes[k]] = (sizes[k], *of_top)
+    return rows
 
 
 PAPER = paper.Paper(
     FACTS,
     runs=IIRCRuns,
-    printed=lambda: [_beside(official, {}) for official in OFFICIAL.values()],
     exact={number: partial(count_table, number) for number in ("1", "2", "3")},
     tables={
         **{number: partial(score_tables, number) for number in ("5", "6", "7")},

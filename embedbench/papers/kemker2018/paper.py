@@ -1,6 +1,5 @@
 """`embedbench reproduce kemker2018`: the tables of Kemker et al. (2018) with ours beside them."""
 
-import itertools
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.papers import paper
 from embedbench.papers.paper import make_stats
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_table import EXACT, PaperTable, Value
+from embedbench.papers.paper_table import DRAWN, EXACT, PaperTable, Value
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.make_score_matrices import score_matrices
@@ -133,12 +132,6 @@ class KemkerRuns(paper.PaperRuns):
     def stands_in(self, names: Iterable[str]) -> bool:
         return any(self.data[n].stands_in for n in names if n in self.data)
 
-    def printed_labels(self) -> dict[str, str]:
-        """The paper's names of one or two data sets, for the labels that differ from them."""
-        names = [*((n,) for n in NAMES), *itertools.permutations(NAMES, 2)]
-        both = {self.label(*of): " / ".join(NAMES[n] for n in of) for of in names}
-        return {label: printed for label, printed in both.items() if label != printed}
-
     def capacity(self, learner: str, name: str) -> dict[str, str]:
         """Table S10: the capacity chosen on validation data of all classes; none for PathNet."""
         if learner not in CAPACITIES:
@@ -158,32 +151,41 @@ def read_omegas(record: RunRecord) -> list[float]:
 _table = partial(PaperTable.of_facts, FACTS)
 
 
-def _labelled(key: str, runs: KemkerRuns) -> PaperTable:
-    """A table without rows whose labels may be of other data than the paper's."""
-    return _table(key, printed=runs.printed_labels())
+def _add(
+    table: PaperTable,
+    runs: KemkerRuns,
+    labels: Sequence[str],
+    names: Sequence[str],
+    *numbers: Any,
+    made: str = DRAWN,
+) -> None:
+    """Append a row of one or two data sets, which end its labels; `numbers` as in `add_numbers`."""
+    row = ", ".join((*labels, " / ".join(NAMES[n] for n in names)))
+    both, other = (*labels, runs.label(*names)), runs.stands_in(names)
+    table.add_numbers(both, *numbers, row=row, stands_in=other, made=made)
 
 
 def table1(runs: KemkerRuns) -> PaperTable:
     """Table 1: the data sets."""
-    table = _labelled("1", runs)
+    table = _table("1")
     for row in PRINTED["1"]:
         name = row["data"]
         printed = [row[column] for column in table.columns[:4]]
         printed += [*row["train_per_class"], *row["test_per_class"]]
         ours = runs.counts(name) if name in runs.data else ()
-        table.add_numbers([runs.label(name)], ours, printed, 0, made=EXACT)
+        _add(table, runs, (), [name], ours, printed, 0, made=EXACT)
     return table
 
 
 def table2(runs: KemkerRuns) -> PaperTable:
     """Table 2 without its MB column: Ω of every learner, protocol and data set."""
-    table = _labelled("2", runs)
+    table = _table("2")
     for row in PRINTED["2"]:
         learner, protocol = row["learner"], row["protocol"]
         names = runs.modalities(row["data"], protocol)
-        labels = (protocol, LEARNERS[learner].label, runs.label(*names))
+        labels = (protocol, LEARNERS[learner].label)
         ours = make_stats(runs.of(protocol, names, learner), read_omegas)
-        table.add_numbers(labels, ours, [row[omega] for omega in OMEGAS])
+        _add(table, runs, labels, names, ours, [row[omega] for omega in OMEGAS])
     return table
 
 
@@ -209,15 +211,16 @@ def table3(runs: KemkerRuns) -> PaperTable:
     table = _table("3")
     printed = {(r["learner"], r["protocol"]): r["omega_all"] for r in PRINTED["3"]}
     all_real = len(runs.data) == len(NAMES) and not runs.stands_in(NAMES)
-    where = THREE
-    if runs.data and not all_real:
+    where, other = THREE, bool(runs.data) and not all_real
+    if other:
         where = f"here: {', '.join(map(runs.label, runs.data))}"
         table.notes += ("the means are over other data than the paper's: no difference",)
-    table.printed = {where: THREE}
     for learner, variant in LEARNERS.items():
         keys = [(learner, protocol) for protocol in PROTOCOLS]
         ours = (_mean_omega(runs, *key) if key in printed else None for key in keys)
-        table.add_numbers((variant.label, where), ours, map(printed.get, keys))
+        row = f"{variant.label}, {THREE}"
+        theirs = map(printed.get, keys)
+        table.add_numbers((variant.label, where), ours, theirs, row=row, stands_in=other)
     return table
 
 
@@ -233,7 +236,7 @@ def _mean_omega(runs: KemkerRuns, learner: str, protocol: str) -> Stat | None:
 
 def table4(runs: KemkerRuns) -> PaperTable:
     """Table 4: minutes on CUB-200."""
-    table = _labelled("4", runs)
+    table = _table("4")
     printed = {(r["learner"], r["protocol"]): r["minutes"] for r in PRINTED["4"]}
     for learner, variant in LEARNERS.items():
         ours: list[Stat | None] = []
@@ -242,22 +245,12 @@ def table4(runs: KemkerRuns) -> PaperTable:
             records = runs.of(protocol, ("cub",), learner) if known else []
             ours += make_stats(records, _read_minutes) or [None]
         theirs = [printed.get((learner, protocol)) for protocol in table.columns]
-        table.add_numbers((variant.label, runs.label("cub")), ours, theirs, 2)
+        _add(table, runs, [variant.label], ["cub"], ours, theirs, 2)
     return table
 
 
 def _read_minutes(record: RunRecord) -> list[float]:
     return [(record.seconds.learn + record.seconds.evaluate) / 60]
-
-
-def table5(runs: KemkerRuns) -> PaperTable:
-    """Table 5: the paper's strengths of the learners, which its notes derive from its numbers."""
-    table = _table("5")
-    printed = {(r["learner"], r["question"]): "✓" if r["yes"] else "✗" for r in PRINTED["5"]}
-    for learner, variant in LEARNERS.items():
-        words = {q: Value(words=(printed[learner, q], "–")) for q in table.columns}
-        table.add([variant.label], words)
-    return table
 
 
 # --- the supplement ---
@@ -352,13 +345,13 @@ def drifting(path: Path, share: float, seed: int) -> Stream:
 
 def table_s8(runs: KemkerRuns) -> PaperTable:
     """Table S8: multi-modal accuracies in percent, mean per class."""
-    table = _labelled("S8", runs)
+    table = _table("S8")
     for row in PRINTED["S8"]:
         learner, names = row["learner"], tuple(row["data"])
         records = runs.of("multi-modal", names, learner)
         ours = make_stats(records, lambda r: [100 * r.R[i][j] for i, j in ((0, 0), (1, 0), (1, 1))])
         printed = (row["initial"][0], *row["final"])
-        table.add_numbers((LEARNERS[learner].label, runs.label(*names)), ours, printed, 1)
+        _add(table, runs, [LEARNERS[learner].label], names, ours, printed, 1)
     return table
 
 
@@ -366,20 +359,20 @@ def table_s9(runs: KemkerRuns) -> PaperTable:
     """Table S9: number of features that are not redundant, and their share in percent."""
     from embedbench.files.feature_redundancy import redundancy
 
-    table = _labelled("S9", runs)
+    table = _table("S9")
     for row in PRINTED["S9"]:
         name, ours = row["data"], list[float]()
         if name in runs.data:
             result, _ = redundancy(runs.data[name].opened)
             ours = [result.kept, 100 * result.share]
         printed = [row["kept"], row["percent"]]
-        table.add_numbers([runs.label(name)], ours, printed, (0, 1), made=EXACT)
+        _add(table, runs, (), [name], ours, printed, (0, 1), made=EXACT)
     return table
 
 
 def table_s10(runs: KemkerRuns) -> PaperTable:
     """Table S10: Ω and size; both protocols use the capacity chosen on validation data."""
-    table = _labelled("S10", runs)
+    table = _table("S10")
     printed = {(r["learner"], r["data"]): r["mb"] for r in PRINTED["S10"] if "mb" in r}
     for row in (r for r in PRINTED["S10"] if "protocol" in r):
         learner, protocol, name = row["learner"], row["protocol"], row["data"]
@@ -393,10 +386,10 @@ def table_s10(runs: KemkerRuns) -> PaperTable:
             held = {"fel_units": FEL_UNITS[name], **held}
             size = Stat.of([megabytes(learner, runs.size(name), **held)])
             chosen = ", ".join(f"{setting} {value}" for setting, value in capacity.items())
-            table.printed[chosen] = ""
         labels = (protocol, LEARNERS[learner].label, runs.label(name), chosen)
-        table.add_numbers(labels, stats, [row[omega] for omega in OMEGAS])
-        in_mb = Value(printed[learner, name], size, 2, runs.stands_in([name]), made=EXACT)
+        other = runs.stands_in([name])
+        table.add_numbers(labels, stats, [row[omega] for omega in OMEGAS], stands_in=other)
+        in_mb = Value(printed[learner, name], size, 2, other, made=EXACT)
         table.rows[-1].values[table.columns[-1]] = in_mb
     return table
 
@@ -446,7 +439,6 @@ TABLES = {
     "2mb": table2_sizes,
     "3": table3,
     "4": table4,
-    "5": table5,
     "s1": figure_s1,
     "s6": table_s6,
     "s7": table_s7,
@@ -456,16 +448,9 @@ TABLES = {
 }
 
 
-def printed_tables() -> list[PaperTable]:
-    """Every table as printed: made without data."""
-    runs = KemkerRuns(Path(), [])
-    return [make_table(runs) for name, make_table in TABLES.items() if name != "s1"]
-
-
 PAPER = paper.Paper(
     FACTS,
     runs=KemkerRuns,
-    printed=printed_tables,
     tables=TABLES,
-    unplanned=("1", "2mb", "5", "s7", "s9"),  # S7 is quick and its runs are not saved
+    unplanned=("1", "2mb", "s7", "s9"),  # S7 is quick and its runs are not saved
 )

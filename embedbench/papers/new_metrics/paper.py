@@ -168,7 +168,6 @@ def near_highest(of_runs: Floats) -> int:
 PAPER = paper.Paper(
     FACTS,
     runs=MetricRuns,
-    printed=lambda: [random_table("1"), random_table("2")],
     exact={**{n: partial(random_table, n) for n in ("1", "2")}, "fig2": figure2},
     tables={
         "fig3": partial(curves, "fig3", ("aa", "raa")),
