@@ -16,7 +16,8 @@ from . import shared_options as shared
 from .command_output import bar, note, show, show_tables
 
 if TYPE_CHECKING:
-    from embedbench.papers.result_files import Results
+    from embedbench.papers.paper import Paper, PaperRuns
+    from embedbench.papers.paper_table import PaperTable
 
 ALL = "all"  # in the place of a paper's name
 NAMES = ", ".join(" or ".join(names) for names in paper_folders.names().values() if names)
@@ -72,9 +73,6 @@ def reproduce(
             _show_stored(paper, results or [], form)
         return
     chosen = paper_folders.paper(paper)  # a wrong name is refused before torch is imported
-
-    from embedbench.papers.result_files import Results
-
     who = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
     with bar("runs", quiet) as advance:
         runs = chosen.runs(
@@ -89,24 +87,28 @@ def reproduce(
             notify=lambda sentence: None if quiet else note(sentence),
         )
         made = chosen.reproduce(runs, tables or [], shared.data_here(data or []))
-    files = [of_name.file for of_name in runs.data.values()]
-    options = {"--table": tables or [], "--data": data or [], "--set": settings or []}
-    options |= {"--learner": [learner] if learner else [], "--seeds": [seeds] if files else []}
-    words = [paper, *(w for name, given in options.items() for v in given for w in (name, v))]
-    result = Results.now(chosen.name, words, runs.seeds, files, made, runs.failed)
-    _present(result, runs.out / f"{chosen.stem}.json", form)
+    options: list[tuple[str, Any]] = [("--table", tables), ("--data", data), ("--set", settings)]
+    options += [("--learner", learner and [learner]), ("--seeds", runs.data and [seeds])]
+    words = [word for name, given in options for v in given or () for word in (name, v)]
+    _present([paper, *words], chosen, runs, made, form)
 
 
-def _present(results: Results, path: Path, form: str) -> None:
-    """Save and print results; exit 1 if a run failed."""
+def _present(
+    words: list[str], paper: Paper, runs: PaperRuns, tables: list[PaperTable], form: str
+) -> None:
+    """Save and print the tables of a command; exit 1 if a run failed."""
     from embedbench.papers.paper_table import rows_and_parts
+    from embedbench.papers.result_files import Results
 
+    files = [data.file for data in runs.data.values()]
+    results = Results.now(paper.name, words, runs.seeds, files, tables, runs.failed)
+    path = runs.out / f"{paper.stem}.json"
     results.write(path)
-    show_tables(form, results.to_json(), *rows_and_parts(results.tables))
+    show_tables(form, results.to_json(), *rows_and_parts(tables))
     note(f"wrote {path}")
-    for sentence in results.failed:
+    for sentence in runs.failed:
         note(f"failed: {sentence}")
-    if results.failed:
+    if runs.failed:
         raise typer.Exit(1)
 
 
