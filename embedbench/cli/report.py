@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .command_output import Tables
 
-BY = ("order", "preset")
+BY = ("order",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,7 @@ class ReportOptions:
     by: Annotated[
         str | None,
         typer.Option(
-            help="order: spread over class orders, and rankings. "
-            "preset: final scores under each preset."
+            metavar="order", help="Print the spread over class orders, and rankings, instead."
         ),
     ] = None
     bridge: Annotated[
@@ -178,7 +177,7 @@ def report(
     else:
         each = (collect(root, metrics=options.metric or (), over=over) for root in runs)
         rows = [row for made in each for row in made]
-        tables = _tables(runs[0], rows, options, over, form)
+        tables = _tables(rows, options, form)
     if options.html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
@@ -221,7 +220,7 @@ def write_site(
         raise typer.Exit(1)
 
 
-def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over, form: str) -> Tables:
+def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:
     """The tables that the options choose."""
     if options.bridge:
         from embedbench.reports.frozen_vs_full import bridge, bridge_parts
@@ -229,8 +228,6 @@ def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over, for
         pairs = bridge(rows)
         data = plain(pairs)
         return data, records(data, "streams", "learners"), bridge_parts(pairs)
-    if options.by == "preset":
-        return _by_preset(root, over)
     if options.compare or options.pairs or options.by:
         return _studies(rows, options)
     data, listed, parts = run_tables(rows, form)
@@ -258,23 +255,3 @@ def _studies(rows: list[Row], options: ReportOptions) -> Tables:
         [row for made in views for row in made.rows],
         [part for made in views for part in (*made.parts, line(""))],
     )
-
-
-def _by_preset(root: Path, over: Over) -> Tables:
-    """The scores under each preset of the runs."""
-    from embedbench.reports import toml_report
-    from embedbench.reports.load_results import load_runs
-    from embedbench.reports.tables_from_runs import collect
-    from embedbench.studies.presets import find_regimes
-
-    regimes = find_regimes((run.place, run.row()) for run in load_runs(root, notify=lambda _: None))
-    if not regimes:
-        raise UserError(
-            f"no command of the runs under {root} names a preset; make such runs with "
-            "embedbench run … --preset NAME"
-        )
-    each = {
-        name: collect(root, list(dict.fromkeys(places)), lambda _: None, over=over)
-        for name, places in regimes.items()
-    }
-    return selected_tables(list(toml_report.regime_tables(each)))

@@ -25,19 +25,16 @@ from embedbench.array_types import Array, Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores import learner_verdicts, metric_jackknife, record_files, unrecorded_metrics
 from embedbench.scores.metric_jackknife import LeftOut, find_metric
-from embedbench.scores.offline_references import offline_groups, reference_values
+from embedbench.scores.offline_references import reference_values
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 from embedbench.scores.single_label_scores import SCORES
-from embedbench.scores.verified_records import home, scoring_version
-from embedbench.storage import user_cache
 
 from .headings_and_units import difference_text
 from .result_rows import LATER, Group, Row, run_value, searches, stream_title
 from .run_rows import labels
 
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
-SHARE = "share"  # of what is kept in the cache
 # metrics where less is better
 LOWER = ("average_forgetting", "per_class_forgetting", *unrecorded_metrics.LOWER)
 Block = tuple[str, str]  # order, seeds
@@ -54,7 +51,6 @@ class ComparisonStudy:
     notes: tuple[str, ...] = ()  # remarks on the learners
     # label, block → makes the score without each group of the test sample
     answers: Mapping[tuple[str, Block], Callable[[], LeftOut | None]] = field(default_factory=dict)
-    key: str = ""  # what the answers are, for the cache of the test sample's share; "": not kept
 
     @property
     def learners(self) -> list[str]:
@@ -116,9 +112,6 @@ class ComparisonStudy:
         """The variances by the test sample, the number of its groups, and whether it has any."""
         if not self.answers or len(self.scores) < 2:
             return None, 0, False
-        order = f"{self.key} {list(self.scores)}"
-        if self.key and (kept := user_cache.load(SHARE, order)):
-            return np.array(kept[0]), kept[1], kept[2]
         rows = []
         for label, row in zip(self.scores, self._columns(), strict=True):
             made = [
@@ -129,8 +122,6 @@ class ComparisonStudy:
             rows.append([a if len(a) == len(b) else [] for a, b in zip(known, made, strict=True)])
         variances, groups = metric_jackknife.share_of_rows(rows)
         grouped = any(run.grouped for row in rows for blocks in row for run in blocks)
-        if self.key and variances is not None:
-            user_cache.save(SHARE, order, [variances.tolist(), groups, grouped])
         return variances, groups, grouped
 
     @property
@@ -163,13 +154,13 @@ class TableVerdicts(NamedTuple):
     metric: str = FINAL
 
 
-def judge(rows: Sequence[Row], metric: str = FINAL) -> TableVerdicts:
-    """The verdicts on the rows of one table; chance, and what has no score, is not compared."""
-    each = {str(i): measure_runs([row], metric) for i, row in enumerate(rows) if row.learns}
-    study = make_study("", metric, each, rows[0].group)
+def judge(rows: Sequence[Row]) -> TableVerdicts:
+    """The verdicts on the final scores of a table; chance, and what has none, is not compared."""
+    each = {str(i): measure_runs([row], FINAL) for i, row in enumerate(rows) if row.learns}
+    study = make_study("", FINAL, each, rows[0].group)
     verdicts = dict(zip(study.scores, study.verdicts if study.scores else (), strict=True))
     in_order = [verdicts.get(str(i)) for i in range(len(rows))]
-    return TableVerdicts(in_order, study.units, study.groups, metric)
+    return TableVerdicts(in_order, study.units, study.groups)
 
 
 def describe_verdicts(judged: TableVerdicts) -> list[str]:
@@ -306,12 +297,7 @@ def make_study(
         for run in each
         if run.place is not None
     }
-    known = [(*run.block, run.value, run.place is not None) for run in runs]
-    pins = [run.record.predictions_sha256 for run in runs]
-    key = json.dumps([scoring_version(), metric, score, [*learners], pins, known])
-    # Ω depends on the answers of reference runs, too
-    kept = all(pins) and not metric.startswith("omega_")
-    return replace(study, answers=answers, key=key if kept else "")
+    return replace(study, answers=answers)
 
 
 def _left_out(place: Path, run: RunRecord, metric: str, *, grouped: bool) -> LeftOut | None:
@@ -323,11 +309,11 @@ def _left_out(place: Path, run: RunRecord, metric: str, *, grouped: bool) -> Lef
     if not isinstance(answers, Predictions):
         return None
     answers = answers if grouped else replace(answers, group=None)
-    return leave_out_groups(answers, run, place, metric, answers.group)
+    return leave_out_groups(answers, run, metric, answers.group)
 
 
 def leave_out_groups(
-    answers: Predictions, run: RunRecord, place: Path, metric: str, groups: Array | None
+    answers: Predictions, run: RunRecord, metric: str, groups: Array | None
 ) -> LeftOut | None:
     """A metric of a run without each of its (n,) groups, or samples; None without a jackknife."""
     function = find_metric(metric)
@@ -339,22 +325,5 @@ def leave_out_groups(
         function,
         reference_values(run.reference, run.score),
         groups=groups,
-        offline=_offline_answers(place, run) if metric.startswith("omega_") else (),
         class_sizes=run.n_train_by_class,
     )
-
-
-def _offline_answers(place: Path, run: RunRecord) -> list[list[Predictions]]:
-    """The answers behind each α_ideal of all sessions; none if they are not there.
-
-    Where each session has an α_ideal of its own, the samples of its offline run have other ids.
-    """
-    groups, each = offline_groups(run.reference)
-    if each and not run.reference.so_far:
-        return []
-    root = home(run, place, place)
-    try:
-        answers = [[record_files.read_predictions(root / name) for name in one] for one in groups]
-    except UserError:
-        return []
-    return [[p for p in one if isinstance(p, Predictions)] for one in answers]

@@ -16,7 +16,6 @@ KINDS = ("curves", "matrix", "trade-off", "ranks")  # docs/runs.md says what eac
 WIDTHS = {"column": 3.25, "page": 6.75}  # inches: of a column, and of a page with two
 FORMATS = (".pdf", ".svg", ".png")
 MAP_CLASSES = 12  # of an embedding file, with a colour and a mark each
-SHEET_CLASSES = 10  # of a pixel file, with a line of images each
 
 
 def check_figure(kind: str, path: Path | None, width: str) -> None:

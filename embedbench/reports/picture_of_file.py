@@ -1,4 +1,4 @@
-"""What a file looks like: its samples in the plane, by class; or some of its images."""
+"""What an embedding file looks like: its samples in the plane, by class."""
 
 from typing import Any
 
@@ -7,27 +7,27 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from embedbench.array_types import Array, Floats, Ints
+from embedbench.errors import UserError
 from embedbench.files import hdf5_layout
 from embedbench.files.embedding_file import EmbeddingFile
 
-from .figure_kinds import MAP_CLASSES, SHEET_CLASSES
+from .figure_kinds import MAP_CLASSES
 from .figure_style import STYLE, words
 from .learner_colours import LINE, look
 
 POINTS = 2000  # at most
 SEED = 0  # draws the samples where there are more
-IMAGES = 12  # of a class of a pixel file
 
 
 @rc_context(STYLE)
 def draw_file(file: EmbeddingFile, width: float) -> Figure:
-    """Two principal components of at most 2,000 embeddings by class; of a pixel file, images.
+    """Two principal components of at most 2,000 embeddings, by class.
 
     Colours and marks are those of the classes, of the classes at the top of the hierarchy where
     there are more than twelve, and of the largest ones where these are too many, too.
     """
     if file.kind == hdf5_layout.PIXELS:
-        return _sheet(file, width)
+        raise UserError(f"{file.path} holds images, no embeddings whose components can be drawn")
     rows = sample_rows(len(file.labels))
     points, shares = components(_values(file, rows))
     names, group = groups(file)
@@ -92,35 +92,6 @@ def _values(file: EmbeddingFile, rows: Ints) -> Array:
         here = np.flatnonzero((rows >= first) & (rows < first + len(block)))
         values[here] = block[rows[here] - first]
     return values
-
-
-def _sheet(file: EmbeddingFile, width: float) -> Figure:
-    """Images of the largest classes, evenly spaced; a line each."""
-    counts = np.bincount(file.labels, minlength=file.samples.n_leaves)
-    largest = np.argsort(-counts, kind="stable")[:SHEET_CLASSES]
-    rows = {}
-    for label in sorted(largest[counts[largest] > 0]):
-        members = np.flatnonzero(file.labels == label)
-        picks = np.linspace(0, len(members) - 1, min(IMAGES, len(members))).astype(np.int64)
-        rows[file.classes[label]] = members[picks]
-    values = _values(file, np.concatenate(list(rows.values())))
-    high, wide, channels = values.shape[1:]
-    sheet = np.full((len(rows), high, IMAGES, wide, channels), 255, np.uint8)
-    first = 0
-    for line, members in enumerate(rows.values()):
-        images = values[first : first + len(members)]
-        sheet[line, :, : len(images)] = images.swapaxes(0, 1)  # (high, n, wide, channels)
-        first += len(members)
-    whole = sheet.reshape(len(rows) * high, IMAGES * wide, channels).squeeze()
-    side = 0.075 * width  # inches of an image
-    figure = Figure(figsize=(width, side * len(rows) * high / wide + 0.1), layout="constrained")
-    axes = figure.add_subplot()
-    axes.imshow(whole, cmap="gray", vmin=0, vmax=255)
-    axes.set_yticks(high * (np.arange(len(rows)) + 0.5) - 0.5, [_short(name) for name in rows])
-    axes.set_xticks([])
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    return figure
 
 
 def _short(name: str) -> str:

@@ -15,7 +15,7 @@ from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
 from embedbench.scores.learner_verdicts import Over
-from embedbench.scores.mean_intervals import Stat, outliers
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES, mean_curve
 from embedbench.scores.run_flags import guessing
 from embedbench.scores.run_record import FINAL, RunRecord
@@ -40,10 +40,6 @@ FLAGS = {
     "not-pinned": (
         "P",
         "the record names no SHA-256 of its predictions; embedbench score RUNS --update adds it",
-    ),
-    "outlier": (
-        "O",
-        "final score more than 5 scaled MADs and two points from the median over seeds",
     ),
     "threads": ("B", "another number of threads than most runs of the row: other last bits"),
     "reference": (
@@ -268,9 +264,6 @@ class Row:
             of_run["grid-edge"] = bool((r.tuning or {}).get("edge"))
             for name in (*r.flags, *(name for name, holds in of_run.items() if holds)):
                 flags.setdefault(name, []).append(r.run)
-        final = self.metrics.get(FINAL)
-        for i in outliers(final.values) if final and self.learns else []:
-            flags.setdefault("outlier", []).append(self.used[i].run)
         alike = {"threads": lambda r: r.environment.get("threads"), "reference": _reference}
         for name, of in alike.items():
             usual = mode(map(of, self.records))

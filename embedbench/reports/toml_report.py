@@ -7,7 +7,7 @@ directories, checked as in every report, or CSV files of rows, relative to the f
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -37,7 +37,6 @@ SCHEMA = "embedbench-tables/1.0"
 MOST = 2**20  # bytes of a file
 MAX = "max "  # before a metric: the largest over runs, in place of the mean
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
-REGIMES = "no verdict is between regimes: they teach in different ways"
 INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams where it is of several"
 
 
@@ -141,27 +140,6 @@ def _table(selection: Selection, runs_of: Callable[[str], list[SelectedRun]]) ->
         if name.removeprefix(MAX) not in known:
             raise unknown("value of the runs", name.removeprefix(MAX), known)
     return _means(selection, used)
-
-
-def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[TableView]:
-    """Learners under several regimes side by side, a table for each stream that these share."""
-    streams: dict[str, list[SelectedRun]] = {}
-    for regime, rows in regimes.items():
-        for row in rows:
-            first, params = row.group.first, row.group.first.protocol_params
-            layout = [f"{k}={params[k]}" for k in ("base", "step", "sessions") if params.get(k)]
-            layout += [f"order {params['order']}"] if params.get("order") else []
-            title = " · ".join([first.protocol, ", ".join(row.group.file_names), *layout])
-            names = {"stream": f"{title} · {regime}", "learner": row.label, "learns": row.learns}
-            streams.setdefault(title, []).extend(
-                SelectedRun(names | {"seed": made.seed, FINAL: made.metrics[FINAL]}, made, row)
-                for made in row.used
-            )
-    for title, runs in streams.items():
-        over = runs[0].row.group.over if runs[0].row else None
-        how: dict[str, Any] = {"rows": ("learner",), "columns": "stream", "over": over}
-        table = _table(Selection(runs=(title,), title=title, **how), streams.__getitem__)
-        yield replace(table, parts=[*table.parts, line(REGIMES)])
 
 
 def _values(given: Any) -> list[Any]:

@@ -1,16 +1,12 @@
-"""Means over runs with their 95 % intervals, and the runs that lie far from the others."""
+"""Means over runs with their 95 % intervals."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from embedbench.config.json_records import JsonRecord
-
-OUTLIER_MADS = 5.0
-OUTLIER_RUNS = 4
-OUTLIER_LEAST = 0.02  # seeds that almost agree have a MAD near 0
 
 
 @dataclass(frozen=True)
@@ -58,19 +54,3 @@ def t_quantile(n: int) -> float:
     from scipy.special import stdtrit  # scipy.stats takes ten times as long to import
 
     return float(stdtrit(n - 1, 0.975))
-
-
-def outliers(values: Sequence[float]) -> list[int]:
-    """Positions of values more than 5 scaled MADs and two points from the median.
-
-    There are none among fewer than four values.
-
-    MAD is the median of the distances from the median, times 1.4826 (the standard deviation of a
-    normal distribution).
-    """
-    if len(values) < OUTLIER_RUNS:
-        return []
-    distance = np.abs(np.array(values) - np.median(values))
-    scaled = 1.4826 * np.median(distance)
-    bound = max(OUTLIER_MADS * scaled, OUTLIER_LEAST)
-    return [int(i) for i in np.flatnonzero(distance > bound)]

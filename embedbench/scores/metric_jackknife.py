@@ -5,10 +5,8 @@ out one group at a time: all samples with one `group` of the file (one speaker, 
 one sample where the file has no groups. A sample that several eval sets hold is one group.
 
 Ω, forgetting or gAcc are no means over samples: they are computed again from the score matrix that
-the rest of the samples gives. The samples of a group leave α_ideal too, where the answers of the
-offline runs are given and these runs were tested on the same samples; otherwise α_ideal is held
-fixed, as on multi-modal streams, where each session has one of its own. The chance level of FWT is
-held fixed: all rows of a table have the same, and it leaves their differences.
+the rest of the samples gives. α_ideal and the chance level of FWT are held fixed: all rows of a
+table have the same.
 
 **Source**: the delete-one-group jackknife, Quenouille (1956) and Tukey (1958); Efron and Stein
 (1981) show that it overestimates a variance rather than underestimates it. For a mean over groups
@@ -74,28 +72,18 @@ def leave_out_metric(
     metric: Metric,
     reference: Reference,
     *,
-    offline: Sequence[Sequence[Predictions]] = (),
     groups: Array | None = None,
     class_sizes: Sequence[int] | None = None,
 ) -> LeftOut:
-    """A metric of a run without each of the (n,) `groups` of its test samples, or each sample.
-
-    `offline` are the answers of the runs behind α_ideal, or of those behind each α_offline,i of
-    `omega_streaming`; empty: α_ideal is held fixed.
-    """
+    """A metric of a run without each of the (n,) `groups` of its test samples, or each sample."""
     names, number = np.unique(p.ids if groups is None else groups, return_inverse=True)
     if metric is final_accuracy:
         final = leave_out_final(p, number, len(names) + 1, score)
         return LeftOut(names, final, groups is not None)
-    ideals = _leave_out_ideals(offline, p, number, len(names) + 1, score)
     ends_only = metric is not average_anytime_accuracy
     rest = _Rest(p, score, number, len(names) + 1, class_sizes, ends_only=ends_only)
     values = np.empty(len(names) + 1)
-    for alike in [*_alike(p, rest.right, number, ideals), np.array([len(names)])]:
-        if ideals is not None:
-            left = ideals[:, alike[0]]
-            so_far = None if reference.so_far is None else left
-            reference = replace(reference, ideal=float(left[-1]), so_far=so_far)
+    for alike in [*_alike(p, rest.right, number), np.array([len(names)])]:
         with np.errstate(invalid="ignore", divide="ignore"):
             values[alike] = metric(rest.matrix(alike[0]), reference)
     return LeftOut(names, values, groups is not None)
@@ -157,37 +145,16 @@ class _Rest:
         return replace(left, pooled=self.pooled[:, group])
 
 
-def _alike(p: Predictions, right: Floats, number: Ints, ideals: Floats | None) -> list[Ints]:
+def _alike(p: Predictions, right: Floats, number: Ints) -> list[Ints]:
     """Groups whose removal gives the same: single samples of one kind that were answered alike."""
     n_groups = int(number.max()) + 1
     if n_groups < len(number):
         return [np.array([g]) for g in range(n_groups)]
     rows = np.array([p.eval_set, p.y, *right])[:, np.argsort(number)]
-    with_ideals = rows if ideals is None else np.concatenate([rows, ideals[:, :-1]])
-    _, kind = np.unique(with_ideals, axis=1, return_inverse=True)
+    _, kind = np.unique(rows, axis=1, return_inverse=True)
     kind = kind.ravel()
     order = np.argsort(kind, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)
-
-
-def _leave_out_ideals(
-    offline: Sequence[Sequence[Predictions]],
-    p: Predictions,
-    number: Ints,
-    n_groups: int,
-    score: str,
-) -> Floats | None:
-    """(K, n_groups) each α_ideal without each group; None where it is to be held fixed."""
-    ids, first = np.unique(p.ids, return_index=True)
-    runs = [run for each in offline for run in each]
-    if not runs or not all(np.isin(run.ids, ids).all() for run in runs):
-        return None
-    group_of = number[first]
-
-    def without(q: Predictions) -> Floats:
-        return leave_out_final(q, group_of[np.searchsorted(ids, q.ids)], n_groups, score)
-
-    return np.array([np.mean([without(q) for q in each], axis=0) for each in offline])
 
 
 def leave_out_final(p: Predictions, groups: Ints, n_groups: int, score: str) -> Floats:

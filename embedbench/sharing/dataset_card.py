@@ -72,7 +72,6 @@ def card_page(
         source_name=source or "a data set without a name",
         backbone=backbone,
         map_classes=figure_kinds.MAP_CLASSES,
-        sheet_classes=figure_kinds.SHEET_CLASSES,
         picture=picture,
         place=place,
         repository=place.removeprefix(DATASETS) if place.startswith(DATASETS) else "",

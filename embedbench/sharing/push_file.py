@@ -135,12 +135,13 @@ def push(
 def _parcel(file: EmbeddingFile, place: Place, licence: str, folder: Path) -> dict[str, Path]:
     """All files of a push; the page comes last, so that it never speaks of what is not there."""
     files, tables = {file.path.name: file.path}, {}
-    if place.repository and file.kind == hdf5_layout.EMBEDDING:
+    has_rows = file.kind == hdf5_layout.EMBEDDING
+    if place.repository and has_rows:
         for number, split in enumerate(sample_metadata.SPLITS):
             if (file.split == number).any():
                 tables[split] = f"data/{HUB_SPLITS[split]}.parquet"
                 files[tables[split]] = write_parquet(file, folder / f"{split}.parquet", number)
-    name = f"{file.path.stem}.png"
+    name = f"{file.path.stem}.png" if has_rows else ""
     page = card_page(
         inspect.card(file),
         licence=licence,
@@ -149,7 +150,8 @@ def _parcel(file: EmbeddingFile, place: Place, licence: str, folder: Path) -> di
         parquet=tables,
         sha256=user_cache.sha256(file.path),
     )
-    for made, content in ((name, picture(file)), (PAGE, page.encode())):
+    pictures = {name: picture(file)} if has_rows else {}
+    for made, content in (pictures | {PAGE: page.encode()}).items():
         files[made] = folder / made
         write_safely(files[made], content, sync=False)
     return files

@@ -123,7 +123,7 @@ class _Checks:
                 spec = self._with_references(self.rebuilder.with_learner(spec, made), made)
                 self._check_place(spec, place, made)
                 answers = value_digest.digest(predictions.answer.shape, predictions.answer)
-                left_out = self._left_out(predictions, place, made)
+                left_out = self._left_out(predictions, made)
                 runs[place] = CheckedRun(self._name(place), spec.learner, made, answers, left_out)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
@@ -143,13 +143,13 @@ class _Checks:
                 unranked.append(UnrankedRun(self._name(place), "", reason))
 
     def _left_out(
-        self, predictions: AnyPredictions, place: Path, made: RunRecord
+        self, predictions: AnyPredictions, made: RunRecord
     ) -> metric_jackknife.LeftOut | None:
         if not isinstance(predictions, Predictions):
             return None
         names = self.rebuilder.groups(made)
         groups = None if names is None else names[predictions.ids]
-        return leave_out_groups(predictions, made, place, FINAL, groups)
+        return leave_out_groups(predictions, made, FINAL, groups)
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""

@@ -4,11 +4,8 @@ Each is a TOML file with a table `[set]` and, if it extends another, its `preset
 lie in `embedbench/assets/presets`.
 """
 
-import re
-from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from embedbench.errors import UserError, unknown
 
@@ -69,40 +66,3 @@ def _path(name: str) -> Path:
 
 
 _shipped = cache(read_toml)
-
-
-def find_regimes(runs: Iterable[tuple[Path, Mapping[str, Any]]]) -> dict[str, list[Path]]:
-    """The directories of finished runs under each preset that their commands name.
-
-    What two regimes have alike was run once, by the command of one. Such a run is of the other,
-    too, where that has runs of the same stream and gives this learner the same settings. `runs`
-    are directories and rows.
-    """
-    rows = {
-        place: (named[1], row)
-        for place, row in runs
-        if (named := re.search(r" --preset (\S+)", str(row["command"])))
-    }
-    streams = {(place.parents[1], name) for place, (name, _) in rows.items()}
-    shipped = preset_names()
-
-    def is_of(name: str, place: Path, mine: str, row: Mapping[str, Any]) -> bool:
-        if name == mine or (place.parents[1], name) not in streams:
-            return name == mine
-        both = {name, mine} <= {*shipped}  # a file that a record names is not read
-        return both and _settings_for(row, name) == _settings_for(row, mine)
-
-    return {
-        name: [place for place, of in rows.items() if is_of(name, place, *of)]
-        for name in sorted({name for name, _ in rows.values()})
-    }
-
-
-def _settings_for(row: Mapping[str, Any], name: str) -> dict[str, str]:
-    """What a preset says of the learner of a run, by the names in its row."""
-    learner, result = str(row["learner"]), {}
-    for key, value in preset(name).items():
-        setting = f"learner.{key.name if key.target == learner else key}"
-        if setting in row:
-            result[setting] = value
-    return result

@@ -21,7 +21,7 @@ from embedbench.reports.tables_from_runs import (
 )
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
-from embedbench.scores.mean_intervals import Stat, outliers
+from embedbench.scores.mean_intervals import Stat
 
 # --- numbers -------------------------------------------------------------------------------------
 
@@ -38,17 +38,6 @@ def test_mean_and_interval_by_hand() -> None:
     assert (one.mean, np.isnan(one.half), np.isnan(one.sd)) == (0.7, True, True)
     assert np.isnan(Stat.of([]).mean)
     assert np.isnan(Stat.of([0.5, float("nan")]).mean)  # never the mean of what is left
-
-
-def test_outlier_rule_by_hand() -> None:
-    # median .52, distances .02 .01 0 .01 .38, MAD .01: the bound is 5 · 1.4826 · .01 = .07413
-    assert outliers([0.50, 0.51, 0.52, 0.53, 0.90]) == [4]
-    assert outliers([0.50, 0.51, 0.52, 0.53, 0.52 + 0.0742]) == [4]
-    assert outliers([0.50, 0.51, 0.52, 0.53, 0.52 + 0.0740]) == []
-    assert outliers([0.5, 0.5, 0.9]) == []  # three runs cannot tell
-    assert outliers([0.5, 0.5, 0.5, 0.5]) == []
-    assert outliers([0.5, 0.5, 0.5, 0.1]) == [3]
-    assert outliers([0.1, 0.1, 0.1, 0.1001]) == []  # under two points
 
 
 def test_rows_hold_means_costs_and_commands(tmp_path: Path) -> None:
@@ -211,12 +200,11 @@ def test_marks_and_their_legend(tmp_path: Path) -> None:
     keep(tmp_path, *(make("mlp", seed=s, final=f) for s, f in enumerate(finals[:4])), few)
     keep(tmp_path, *(make("chance", seed=s, final=f) for s, f in enumerate(finals)))
     rows = _, mlp, chance = collect(tmp_path)
-    assert mlp.flags == {"few-steps": ["4"], "outlier": ["4"]}
+    assert mlp.flags == {"few-steps": ["4"]}
     assert chance.flags == {}
     assert mlp.metrics["final_accuracy"].mean == pytest.approx(np.mean(finals))  # marked, kept
     text = table_text(rows)
     assert re.search(r"not-learned: .* \[ewc\]", text)
-    assert re.search(r"outlier: .* \[mlp 1 of 5: seed 4\]", text)
     assert next(x for x in text.splitlines() if x.startswith("ewc")).endswith("L T")
     for shown in (text, render(rows, "runs")):
         assert "[mlp 1 of 5: seed 4 (3)]" in shown

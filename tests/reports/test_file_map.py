@@ -95,7 +95,7 @@ def test_inspect_writes_the_map(tmp_path: Path) -> None:
         assert sentence in str(inspect(path).exception)
 
 
-def test_a_pixel_file_shows_its_images(tmp_path: Path) -> None:
-    (axes,) = figure_of(pixel_file(tmp_path)).axes
-    assert axes.images[0].get_array().shape[:2] == (6 * 3, 12 * 4)  # type: ignore[union-attr]
-    assert [t.get_text() for t in axes.get_yticklabels()] == list("abcdef")
+def test_a_pixel_file_has_no_map(tmp_path: Path) -> None:
+    path = pixel_file(tmp_path).path
+    refused = embedbench("inspect", path, "--map", tmp_path / "a.svg").exception
+    assert "holds images, no embeddings" in str(refused)

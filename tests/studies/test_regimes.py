@@ -14,7 +14,6 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.streams.class_order import class_order
 from embedbench.streams.make_class_order import make_order
-from embedbench.studies.presets import find_regimes
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study, parse_settings
 
@@ -62,13 +61,15 @@ def test_regimes_are_one_table(tmp_path: Path) -> None:
         done = CliRunner().invoke(app, [*words, "--preset", name])
         assert done.exit_code == 0, done.output
         assert f"preset {name}: {about}" in done.stderr
-    report = ["report", str(tmp_path / "runs"), "--by", "preset"]
-    title, _, heads, *lines = CliRunner().invoke(app, report).stdout.splitlines()
-    assert title.endswith("base=2 · step=2 · order icarl1993")
-    assert heads.split() == ["learner", "online", "pilot"]
-    assert {"ncm", "slda"} <= {line.split()[0] for line in lines[:3]}
-    assert all(line.count("[") == 2 for line in lines[:2])
-    assert "no verdict is between regimes" in lines[-1]
+    selected = tmp_path / "regimes.toml"
+    selected.write_text(
+        '[report]\nruns = ["runs"]\nrows = ["learner"]\ncolumns = "stream"\nover = "seeds"\n'
+    )
+    report = ["report", str(selected)]
+    shown = CliRunner().invoke(app, report).stdout
+    lines = [line for line in shown.splitlines() if line.startswith(("ncm", "slda"))]
+    assert all(line.count("[") == 2 for line in lines)
+    assert len(lines) == 2
 
     scores = {}
     for record in (tmp_path / "runs").glob("*/*/seed-0/record.json"):
@@ -77,38 +78,6 @@ def test_regimes_are_one_table(tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(CliRunner().invoke(app, [*report, "--csv"]).stdout)))
     assert {row["learner"] for row in rows} == {"ncm", "slda", "chance"}
     for row in rows:  # both seeds give these learners the same answers
-        for regime, loss in (("pilot", "seen"), ("online", "all")):
+        for loss in ("seen", "all"):
             if row["learner"] != "chance":
-                assert float(row[regime]) == pytest.approx(scores[loss, row["learner"]])
-
-
-def test_what_two_regimes_have_alike_is_run_once_and_is_of_both(tmp_path: Path) -> None:
-    """`ncm` has no training to set; `er` has, so each regime has its own run."""
-    command = "embedbench run a.h5 --preset {} --learner {} --seed 0"
-    taught = {"batch_size": 64, "updates": 1, "passes": 0}
-    made = {
-        "s/ncm-1": ("online", "ncm", {}),
-        "s/er-1": ("online", "er", taught),
-        "s/er-2": ("equal-passes", "er", taught | {"passes": 20}),
-        "t/ncm-1": ("pilot", "ncm", {}),
-        "u/ncm-1": ("/some/file.toml", "ncm", {}),
-    }
-    runs = [
-        (
-            tmp_path / place / "seed-0",
-            {"command": command.format(name, learner), "learner": learner}
-            | {f"learner.{key}": value for key, value in settings.items()},
-        )
-        for place, (name, learner, settings) in made.items()
-    ]
-    runs.append((tmp_path / "s/lwf-1/seed-0", {"command": "", "learner": "lwf"}))
-    places = {
-        name: [place.parent.relative_to(tmp_path).as_posix() for place in each]
-        for name, each in find_regimes(runs).items()
-    }
-    assert places == {
-        "/some/file.toml": ["u/ncm-1"],
-        "equal-passes": ["s/ncm-1", "s/er-2"],
-        "online": ["s/ncm-1", "s/er-1"],
-        "pilot": ["t/ncm-1"],
-    }
+                assert float(row[f"loss={loss}"]) == pytest.approx(scores[loss, row["learner"]])
