@@ -30,7 +30,6 @@ from .plugin_contracts import BACKBONE_CHECKS, ENGINE_CHECKS, SOURCE_CHECKS, TRA
 from .protocol_contract import PROTOCOL_CHECKS
 
 T = TypeVar("T")
-CALLS = ("cell_started", "session", "cell_done", "close")  # of a tracker
 
 
 @dataclass(frozen=True)
@@ -172,4 +171,4 @@ def _kinds_of_thing(thing: Any) -> list[str]:
 
     bases = {Learner: "learners", Protocol: "protocols", Backbone: "backbones"}
     classes = [k for base, k in bases.items() if inspect.isclass(thing) and issubclass(thing, base)]
-    return classes or ["trackers"] * all(hasattr(thing, call) for call in CALLS)
+    return classes or ["trackers"] * hasattr(thing, "add_run")

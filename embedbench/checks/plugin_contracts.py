@@ -21,7 +21,7 @@ from embedbench.array_types import Array
 from embedbench.engines.engine import Engine
 from embedbench.files.sample_metadata import Samples
 from embedbench.reports.load_results import Run
-from embedbench.reports.trackers import make_tracker
+from embedbench.reports.trackers import Session, make_tracker
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
 from embedbench.studies.resolve import resolve
@@ -261,20 +261,16 @@ def _runs() -> Path:
 
 @TRACKER_CHECKS.add
 def values_stay_untouched(name: str) -> None:
-    """It takes any log that JSON can hold, changes nothing that it is given, needs no run."""
+    """It takes any log that JSON can hold, and changes nothing that it is given."""
     runs = _runs()
     place = record_files.find(runs)[0]
     made = record_files.load(place)
     run, kept = Run(place, runs, made), made.to_json()
+    log = {"learn_seconds": 0.5, "bytes": 8, **LOG}
+    scores = ({made.score: made.pooled[0], "R/0": made.R[0][0]}, {})
+    sessions = [Session(each, dict(log)) for each in scores]
+    given = copy.deepcopy(sessions)
     with TemporaryDirectory() as folder:
-        make_tracker(f"{name}:{folder}/empty").close()
-        tracker = make_tracker(f"{name}:{folder}/target")
-        tracker.cell_started(run)
-        for i, scores in enumerate(({made.score: made.pooled[0], "R/0": made.R[0][0]}, {})):
-            log = {"learn_seconds": 0.5, "bytes": 8, **LOG}
-            given = copy.deepcopy((scores, log))
-            tracker.session(run, i, scores, log)
-            demand((scores, log) == given, f"expected {given}, the tracker made {(scores, log)}")
-        tracker.cell_done(made)
-        tracker.close()
+        make_tracker(f"{name}:{folder}/target").add_run(run, sessions)
+    demand(sessions == given, f"expected {given}, the tracker made {sessions}")
     demand(made.to_json() == kept, "expected the record as it was, the tracker changed it")

@@ -9,11 +9,10 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from embedbench import plugins
 from embedbench.config.json_records import JsonRecord, parse_json
@@ -29,6 +28,7 @@ from embedbench.text.printable_text import printable
 
 from .load_results import Run
 
+T = TypeVar("T")
 TRACKERS = {
     "tensorboard": "event files in DIR: tensorboard:DIR",
     "wandb": "Weights & Biases, online or offline as WANDB_MODE says: wandb:PROJECT",
@@ -36,32 +36,23 @@ TRACKERS = {
 SEEN, LEASE = ".tracked.json", ".tracked.lease"
 
 
+class Session(NamedTuple):
+    """What a tracker gets of one session."""
+
+    # of the test data: the main score over all classes so far, under its name; the curves of
+    # `RunRecord`; and `R/j`, the score on eval set j; NaN is left out
+    scores: dict[str, float]
+    log: dict[str, Any]  # seconds, bytes, and the learner's log of the session
+
+
 class Tracker(Protocol):
-    """What takes runs. Of each run, the calls come in this order; `close` comes at the end of all.
+    """What takes runs.
 
     A tracker is made by a function of one text: what follows its name in `--to NAME:TEXT`.
     """
 
-    def cell_started(self, cell: Run) -> None:
-        """A run begins: `cell.name`, and its settings in `cell.row()`."""
-
-    def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
-        """Session i, from 0, is learned and evaluated.
-
-        Parameters
-        ----------
-        scores : dict
-            Of the test data: the main score over all classes so far, under its name; the curves of
-            `RunRecord`; and `R/j`, the score on eval set j. NaN is left out.
-        log : dict
-            Seconds, bytes, and the learner's log of the session.
-        """
-
-    def cell_done(self, record: RunRecord) -> None:
-        """The run that began last is finished, with these metrics."""
-
-    def close(self) -> None:
-        """Nothing follows."""
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
+        """Take a finished run: `run.name`, settings in `run.row()`, metrics in `run.record`."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +76,7 @@ def make_tracker(text: str) -> Tracker:
             attribute, _, target = target.partition(":")
             name = f"{name}:{attribute}"
         make = plugins.load("trackers", name, TRACKERS)
-    made: list[Tracker] = []
-    _call(text, lambda: made.append(make(target)))
-    return made[0]
+    return _call(text, partial(make, target))
 
 
 def track(root: Path, names: Sequence[str], *, notify: Callable[[str], None]) -> int:
@@ -100,12 +89,8 @@ def track(root: Path, names: Sequence[str], *, notify: Callable[[str], None]) ->
     lease = leases.take(root / LEASE)
     if lease is None:
         raise UserError(f"another process tracks the runs in {root}; wait until it ends")
-    with lease, ExitStack() as stack:
-        trackers = {}
-        for name in dict.fromkeys(names):
-            trackers[name] = make_tracker(name)
-            stack.callback(_call, name, trackers[name].close)
-        return _replay(root, trackers, cache(notify))
+    with lease:
+        return _replay(root, {name: make_tracker(name) for name in names}, cache(notify))
 
 
 def _replay(root: Path, trackers: dict[str, Tracker], notify: Callable[[str], None]) -> int:
@@ -127,7 +112,7 @@ def _replay(root: Path, trackers: dict[str, Tracker], notify: Callable[[str], No
             mine = seen.trackers.setdefault(_key(name), {})
             if mine.get(run.name) == sha256:
                 continue
-            _call(name, partial(_send, run, tracker))
+            _call(name, partial(tracker.add_run, run, _sessions(made)))
             replays, mine[run.name] = replays + 1, sha256
             write_safely(root / SEEN, json.dumps(seen.to_json(), indent=1) + "\n", sync=False)
     if waiting:
@@ -135,9 +120,8 @@ def _replay(root: Path, trackers: dict[str, Tracker], notify: Callable[[str], No
     return replays
 
 
-def _send(run: Run, tracker: Tracker) -> None:
-    made = run.record
-    tracker.cell_started(run)
+def _sessions(made: RunRecord) -> list[Session]:
+    sessions = []
     for i, costs in enumerate(made.sessions):
         scores = {made.score: made.pooled[i]}
         scores |= {name: values[i] for name, values in (made.curves or {}).items()}
@@ -148,13 +132,13 @@ def _send(run: Run, tracker: Tracker) -> None:
             "bytes": sum(costs.footprint.values()),
             **costs.log,
         }
-        tracker.session(run, i, {k: v for k, v in scores.items() if not math.isnan(v)}, log)
-    tracker.cell_done(made)
+        sessions.append(Session({k: v for k, v in scores.items() if not math.isnan(v)}, log))
+    return sessions
 
 
-def _call(name: str, action: Callable[[], None]) -> None:
+def _call(name: str, action: Callable[[], T]) -> T:
     try:
-        action()
+        return action()
     except UserError:
         raise
     except Exception as e:  # code of other people
@@ -185,6 +169,12 @@ def _chosen(row: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {k: v for k, v in row.items() if k.partition(".")[0] in names}
 
 
+def _numbers(session: Session) -> dict[str, float]:
+    """The numbers of a session as `scores/NAME` and `log/NAME`."""
+    log = {f"log/{k}": v for k, v in session.log.items() if isinstance(v, int | float)}
+    return {f"scores/{k}": v for k, v in session.scores.items()} | log
+
+
 class TensorBoard:
     """One folder a run, in that which `tensorboard --logdir` gets: curves, metrics, settings."""
 
@@ -196,34 +186,21 @@ class TensorBoard:
                 "--to tensorboard needs TensorBoard: pip install 'embedbench-cl[tensorboard]'"
             ) from None
         self._make, self._root = SummaryWriter, Path(target)
-        self._writer: Any = None
-        self._settings: dict[str, Any] = {}
 
-    def cell_started(self, cell: Run) -> None:
-        """Begin the run's event file."""
-        self._writer = self._make(str(self._root / cell.name))
-        self._settings = {
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
+        """Write the run's event file: a point of each curve a session, and the HPARAMS."""
+        row, metrics = run.row(), run.record.metrics
+        settings = {
             k: v if isinstance(v, bool | str | int | float) else str(v)
-            for k, v in _chosen(cell.row(), SETTINGS).items()
+            for k, v in _chosen(row, SETTINGS).items()
         }
-        self._writer.add_text("command", cell.row()["command"])
-
-    def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
-        """Add a point to each curve."""
-        for name, value in scores.items():
-            self._writer.add_scalar(f"scores/{name}", value, i)
-        for name, value in log.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                self._writer.add_scalar(f"log/{name}", value, i)
-
-    def cell_done(self, record: RunRecord) -> None:
-        """Add settings and metrics to TensorBoard's HPARAMS, and close the event file."""
-        metrics = {f"metrics/{k}": v for k, v in record.metrics.items() if v == v}
-        self._writer.add_hparams(self._settings, metrics, run_name=".")
-        self._writer.close()
-
-    def close(self) -> None:
-        """Nothing is open between runs."""
+        with self._make(str(self._root / run.name)) as writer:
+            writer.add_text("command", row["command"])
+            for i, session in enumerate(sessions):
+                for name, value in _numbers(session).items():
+                    writer.add_scalar(name, value, i)
+            known = {f"metrics/{k}": v for k, v in metrics.items() if v == v}
+            writer.add_hparams(settings, known, run_name=".")
 
 
 class WeightsAndBiases:
@@ -241,37 +218,22 @@ class WeightsAndBiases:
             ) from None
         self._wandb: Any = wandb
         self._entity, _, self._project = target.rpartition("/")
-        self._run: Any = None
 
-    def cell_started(self, cell: Run) -> None:
-        """Begin a run; its group is its learner on its stream."""
-        row = cell.row()
-        sha256 = row["digests.predictions"] or ""
-        self._run = self._wandb.init(
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
+        """Make a run with a step a session and the metrics; its group is its learner's."""
+        row = run.row()
+        key = f"{run.name} {row['digests.predictions'] or ''}"
+        with self._wandb.init(
             project=self._project,
             entity=self._entity or None,
-            name=cell.name,
-            id=hashlib.sha256(f"{cell.name} {sha256}".encode()).hexdigest()[:16],
-            group=cell.name.rpartition("/")[0],
+            name=run.name,
+            id=hashlib.sha256(key.encode()).hexdigest()[:16],
+            group=run.name.rpartition("/")[0],
             config=_chosen(row, (*SETTINGS, "command", "seeds", "digests", "environment")),
             settings=self._wandb.Settings(console="off", silent=True),
-        )
-
-    def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
-        """Log a step."""
-        values = {f"scores/{k}": v for k, v in scores.items()}
-        values |= {f"log/{k}": v for k, v in log.items() if isinstance(v, int | float)}
-        self._run.log(values, step=i)
-
-    def cell_done(self, record: RunRecord) -> None:
-        """Put the metrics into the summary, and end the run."""
-        for name, value in record.metrics.items():
-            if value == value:
-                self._run.summary[f"metrics/{name}"] = value
-        self._run.finish()
-        self._run = None
-
-    def close(self) -> None:
-        """End a run that was interrupted."""
-        if self._run is not None:
-            self._run.finish(exit_code=1)
+        ) as there:
+            for i, session in enumerate(sessions):
+                there.log(_numbers(session), step=i)
+            for name, value in run.record.metrics.items():
+                if value == value:
+                    there.summary[f"metrics/{name}"] = value

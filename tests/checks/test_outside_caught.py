@@ -2,6 +2,7 @@
 
 import io
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,8 @@ from embedbench.checks.conformance_suite import check
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.source import Source
+from embedbench.reports.load_results import Run
+from embedbench.reports.trackers import Session
 
 HERE = __name__
 
@@ -222,37 +225,28 @@ class Counts:
     def __init__(self, target: str) -> None:
         self.target = target
 
-    def session(self, cell: Any, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
         pass
-
-    def cell_started(self, *_: Any) -> None:
-        pass
-
-    cell_done = close = cell_started
 
 
 class Fails(Counts):
-    def cell_done(self, *_: Any) -> None:
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
         raise KeyError("no such run")
 
 
 class Takes(Counts):
-    def session(self, cell: Any, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
-        log.clear()
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
+        sessions[-1].log.clear()
 
 
 class OnlyNumbers(Counts):
-    def session(self, cell: Any, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
-        if "text" in log:
-            float(log["text"])
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
+        float(sessions[0].log["text"])
 
 
-class NeedsRun(Counts):
-    def cell_started(self, cell: Any) -> None:
-        self.name = cell.name
-
-    def close(self, *_: Any) -> None:
-        assert self.name
+class Edits(Counts):
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
+        run.record.metrics.clear()
 
 
 @pytest.mark.parametrize(
@@ -262,7 +256,7 @@ class NeedsRun(Counts):
         ("Fails", "values stay untouched"),
         ("Takes", "values stay untouched"),
         ("OnlyNumbers", "values stay untouched"),
-        ("NeedsRun", "values stay untouched"),
+        ("Edits", "values stay untouched"),
     ],
 )
 def test_a_faulty_tracker(name: str, caught: str | None) -> None:

@@ -25,6 +25,7 @@ from embedbench.reports.load_results import load_runs
 from embedbench.reports.run_rows import read_csv, streams
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import read_selections, select
+from embedbench.reports.trackers import Session
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import resolve
@@ -238,10 +239,7 @@ def test_the_python_of_the_page_runs(
         assert np.asarray(image.imread(f"{name}.png")).std() > 0.01  # something is drawn
     tracker = made["Printed"]("here")
     runs = made["load_runs"]("emoji-runs")
-    tracker.cell_started(runs[0])
-    tracker.session(runs[0], 0, {}, {})
-    tracker.cell_done(runs[0].record)
-    tracker.close()
+    tracker.add_run(runs[0], [Session({}, {})])
 
 
 def test_the_study_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
-"""Trackers: the four calls, what is remembered, watching; and their files, read by their owners."""
+"""Trackers: what they get, what is remembered; and their files, read by their owners."""
 
 import json
 import re
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,9 +13,9 @@ from pinned_runs import CHANCE, MLP, STREAM, edit, write_references, write_runs
 
 from embedbench.errors import UserError
 from embedbench.reports import trackers
-from embedbench.reports.load_results import Run, load_runs
+from embedbench.reports.load_results import Run
+from embedbench.reports.trackers import Session
 from embedbench.scores import record_files
-from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import fill_reference
 from embedbench.storage import leases
 
@@ -29,21 +30,12 @@ class Notes:
     def __init__(self, target: str) -> None:
         self._mine = self.calls.setdefault(target, [])
 
-    def cell_started(self, cell: Run) -> None:
-        self._mine.append(("started", cell.name))
-
-    def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
-        self._mine.append(("session", cell.name, i, scores, log))
-
-    def cell_done(self, record: RunRecord) -> None:
-        self._mine.append(("done", record.metrics["final_accuracy"]))
-
-    def close(self) -> None:
-        self._mine.append(("close",))
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
+        self._mine.append((run.name, sessions, run.record.metrics["final_accuracy"]))
 
 
 class Broken(Notes):
-    def cell_done(self, record: RunRecord) -> None:
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
         raise ValueError("full\x1b disk")
 
 
@@ -78,9 +70,8 @@ def test_every_run_is_replayed_once_to_each_tracker(root: Path) -> None:
     assert replay(root, *names, names[1]) == (3, [])  # the second one's
     assert replay(root, *names) == (0, [])
     calls = Notes.calls["a"]
-    assert calls.count(("close",)) == 3
-    assert Notes.calls["b"][:-2] == [c for c in calls if c != ("close",)]
-    assert sorted(c[1] for c in calls if c[0] == "started") == [CHANCE, MLP, OTHER]
+    assert Notes.calls["b"] == calls
+    assert sorted(name for name, *_ in calls) == [CHANCE, MLP, OTHER]
     assert {p.name for p in root.iterdir()} == {"references", STREAM, ".tracked.json"}
     # run again with other answers: replayed again
     seen = json.loads((root / ".tracked.json").read_text())
@@ -89,16 +80,14 @@ def test_every_run_is_replayed_once_to_each_tracker(root: Path) -> None:
     assert replay(root, *names) == (1, [])
 
 
-def test_a_run_is_a_start_its_sessions_and_an_end(root: Path) -> None:
+def test_a_run_comes_with_its_sessions(root: Path) -> None:
     edit(root / OTHER, "metrics", "final_accuracy", value=0.99)  # in doubt, and left out
     count, (told,) = replay(root, "outside_tracker:Notes:a")
     assert (count, "final_accuracy" in told) == (2, True)
-    calls, made = Notes.calls["a"], record_files.load(root / MLP)
-    n = len(made.n_train)
-    at = calls.index(("started", MLP)) + 1
-    assert [c[:3] for c in calls[at : at + n]] == [("session", MLP, i) for i in range(n)]
-    assert calls[at + n] == ("done", made.metrics["final_accuracy"])
-    for i, (*_, scores, log) in enumerate(calls[at : at + n]):
+    made = record_files.load(root / MLP)
+    ((_, sessions, final),) = (call for call in Notes.calls["a"] if call[0] == MLP)
+    assert (len(sessions), final) == (len(made.n_train), made.metrics["final_accuracy"])
+    for i, (scores, log) in enumerate(sessions):
         assert scores["class_accuracy"] == made.pooled[i]
         row = {f"R/{j}": v for j, v in enumerate(made.R[i]) if v == v}
         assert {k: v for k, v in scores.items() if k.startswith("R/")} == row
@@ -116,7 +105,6 @@ def test_runs_wait_for_their_references(tmp_path: Path) -> None:
     for place in (MLP, OTHER):
         assert fill_reference(root / place, root)
     assert replay(root, "outside_tracker:Notes:a") == (3, [])
-    assert Notes.calls["a"][-1] == ("close",)
 
 
 def test_what_is_wrong_is_a_sentence(root: Path) -> None:
@@ -131,7 +119,6 @@ def test_what_is_wrong_is_a_sentence(root: Path) -> None:
         with pytest.raises(UserError, match=re.escape(sentence)):
             replay(root, name)
         assert not (root / ".tracked.json").exists()
-    assert Notes.calls["x"][-1] == ("close",)
     held = leases.take(root / trackers.LEASE)
     assert held is not None
     with held, pytest.raises(UserError, match="another process"):
@@ -197,7 +184,9 @@ def test_wandb_is_told_of_a_run_that_was_interrupted(
 ) -> None:
     wandb = pytest.importorskip("wandb")
     monkeypatch.setattr(wandb, "init", lambda **given: started)
-    started, tracker = mock.Mock(), trackers.WeightsAndBiases("project")
-    tracker.cell_started(load_runs(root)[0])
-    tracker.close()
-    started.finish.assert_called_once_with(exit_code=1)
+    started = mock.MagicMock()
+    started.__enter__().log.side_effect = KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        replay(root, "wandb:project")
+    assert started.__exit__.call_args[0][0] is KeyboardInterrupt
+    assert not (root / ".tracked.json").exists()
