@@ -43,7 +43,6 @@ RECORDS = (run_record.RunRecord, verified_records.RescoredRun)  # record.json, s
 REPORTS = {
     "report --json": tables_from_runs.to_json,
     "report --compare --json": comparison_tables.rank_learners,
-    "report --pairs --json": comparison_tables.list_pairs,
     "report --by order --json": comparison_tables.spread_over_orders,
     "report --bridge --json": frozen_vs_full.bridge,
 }

@@ -65,13 +65,17 @@ def show_tables(
 
 
 def run_tables(rows: Sequence[result_rows.Row], form: str) -> Tables:
-    """The tables of runs, as `show_tables` takes them; as text they fit the terminal."""
+    """The tables of runs, as `show_tables` takes them in this form; as text they fit the terminal.
+
+    Other forms are not made: verdicts read all answers.
+    """
     from embedbench.reports import tables_from_runs, terminal_tables
 
+    if form in ("json", "csv"):
+        data = tables_from_runs.to_json(rows)
+        return data, tables_from_runs.csv_rows(data), ()
     width = terminal_text.terminal_width() if form == "text" else None
-    parts = terminal_tables.table_parts(rows, width or terminal_text.NATURAL)
-    data = tables_from_runs.to_json(rows)
-    return data, tables_from_runs.csv_rows(data), parts
+    return {}, (), terminal_tables.table_parts(rows, width or terminal_text.NATURAL)
 
 
 def selected_tables(tables: Sequence[comparison_tables.TableView]) -> Tables:

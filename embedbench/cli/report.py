@@ -34,10 +34,6 @@ class ReportOptions:
     compare: Annotated[
         bool, typer.Option("--compare", help="Print ranks, and who is behind, instead.")
     ] = False
-    pairs: Annotated[
-        bool,
-        typer.Option("--pairs", help="Print all pairs of learners instead, p-values corrected."),
-    ] = False
     over: Annotated[
         str | None,
         typer.Option("--over", metavar="seeds", help="Verdicts hold for this test sample alone."),
@@ -84,7 +80,6 @@ class ReportOptions:
         """The options that choose a table in place of the usual one."""
         given = {
             "--compare": self.compare,
-            "--pairs": self.pairs,
             "--by": self.by,
             "--bridge": self.bridge,
             "--beside": self.beside,
@@ -130,7 +125,7 @@ class ReportOptions:
         """The one metric that learners are compared by."""
         if self.metric and len(self.metric) > 1:
             names = ", ".join(self.metric)
-            raise UserError(f"--compare, --pairs and --by take one --metric, got {names}")
+            raise UserError(f"--compare and --by take one --metric, got {names}")
         return self.metric[0] if self.metric else "final_accuracy"
 
 
@@ -228,7 +223,7 @@ def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:
         pairs = bridge(rows)
         data = plain(pairs)
         return data, records(data, "streams", "learners"), bridge_parts(pairs)
-    if options.compare or options.pairs or options.by:
+    if options.compare or options.by:
         return _studies(rows, options)
     data, listed, parts = run_tables(rows, form)
     if options.beside is not None:
@@ -241,15 +236,12 @@ def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:
 
 
 def _studies(rows: list[Row], options: ReportOptions) -> Tables:
-    """Who is behind whom, all pairs, or the spread of each learner over orders."""
+    """Who is behind whom, or the spread of each learner over orders."""
     from embedbench.reports import compare_learners, comparison_tables
 
-    metric = options.one_metric
-    view = comparison_tables.spread_over_orders
-    if options.pairs or options.compare:
-        ranks, pairs = comparison_tables.rank_learners, comparison_tables.list_pairs
-        view = pairs if options.pairs else ranks
-    views = [view(study) for study in compare_learners.studies(rows, metric)]
+    ranks, orders = comparison_tables.rank_learners, comparison_tables.spread_over_orders
+    view = ranks if options.compare else orders
+    views = [view(study) for study in compare_learners.studies(rows, options.one_metric)]
     return (
         comparison_tables.comparison_json(views),
         [row for made in views for row in made.rows],

@@ -140,10 +140,6 @@ class ComparisonStudy:
         """Its verdicts, with what they count."""
         return TableVerdicts(self.verdicts, self.units, self.groups, self.metric)
 
-    def pairs(self) -> list[learner_verdicts.PairVerdict]:
-        """All pairs of learners, corrected."""
-        return learner_verdicts.compare_pairs(self.values, *self._share[:2], lower=self.is_lower)
-
 
 class TableVerdicts(NamedTuple):
     """The verdict on each row of a table, None where it is not compared."""

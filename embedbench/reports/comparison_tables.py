@@ -1,4 +1,4 @@
-"""Tables of comparisons: ranks, all pairs, spreads over class orders.
+"""Tables of comparisons: ranks, spreads over class orders.
 
 A study is all runs that differ in learner, class order and seed only, in whatever directories they
 are, without `chance` and the references. Each table is made once, as JSON and as text.
@@ -17,13 +17,12 @@ from rich.text import Text
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.scores.learner_verdicts import RowVerdict
-from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
 from embedbench.text.table_export import TITLE, records
 from embedbench.text.terminal_text import line, new_table
 
 from .compare_learners import ComparisonStudy, describe_verdicts
-from .headings_and_units import heading, is_percent, stat_text, value_text
+from .headings_and_units import heading, is_percent, value_text
 from .terminal_tables import behind_text
 
 SCHEMA = "embedbench-comparison/2.0"
@@ -42,8 +41,8 @@ class TableView:
 def comparison_json(views: Sequence[TableView]) -> dict[str, Any]:
     """The studies of a directory of runs as JSON: `schema` and `studies`.
 
-    Each study has `title` and `metric`: what was run, and what is compared. Those of `--compare`,
-    `--pairs` and `--by order` have `orders`, the class orders, and `units`, what the observations
+    Each study has `title` and `metric`: what was run, and what is compared. Those of `--compare`
+    and `--by order` have `orders`, the class orders, and `units`, what the observations
     of an interval are: `orders` (each the mean over its seeds) where several orders have several
     seeds each, else `seeds`. `notes` say which settings were tuned.
     """
@@ -59,18 +58,13 @@ def section(
 
 
 def _view(
-    study: ComparisonStudy,
-    entries: dict[str, Any],
-    table: Table,
-    remarks: Sequence[str],
-    fact: str = "",
+    study: ComparisonStudy, entries: dict[str, Any], table: Table, remarks: Sequence[str]
 ) -> TableView:
     orders, unit = study.orders, _unit(study.metric)
     data = plain({k: getattr(study, k) for k in ("title", "metric", "orders", "units")} | entries)
-    facts = [fact, unit, f"{len(orders)} class order{'s' * (len(orders) > 1)}"]
-    parts = section(study.title, list(filter(None, facts)), table, ["", *remarks])
-    rows = records(data, "pairs" if "pairs" in data else "learners")
-    return TableView(study.title, rows, parts, data)
+    facts = [unit, f"{len(orders)} class order{'s' * (len(orders) > 1)}"]
+    parts = section(study.title, facts, table, ["", *remarks])
+    return TableView(study.title, records(data, "learners"), parts, data)
 
 
 def _unit(metric: str) -> str:
@@ -120,34 +114,6 @@ def allowed_ranks(verdict: RowVerdict) -> str:
 def _notes(study: ComparisonStudy) -> list[str]:
     one = "one class order: another one may rank them differently (--by order)"
     return [one] * (len(study.orders) == 1) + [f"note: {note}" for note in study.notes]
-
-
-def list_pairs(study: ComparisonStudy) -> TableView:
-    """All pairs of learners of a study, the better one first, with Holm's correction.
-
-    The JSON has `learners`, their labels, best mean first; `pairs` with the keys of `PairVerdict`
-    (`a` and `b` are places in `learners`) and `better` and `worse`, their labels; and `notes`.
-    """
-    check_several(study)
-    names, pairs = study.learners, []
-    table = new_table(["learner", "above", "n", "difference", "p, corrected"], names=2)
-    for p in study.pairs():
-        pairs.append({**p.to_json(), "better": names[p.a], "worse": names[p.b]})
-        text = stat_text(Stat(p.difference, p.half, math.nan, ()), study.metric)
-        table.add_row(*map(line, (names[p.a], names[p.b], str(p.n), text, _p(p.holm))))
-    remarks = [
-        "±: half-width of the 95 % interval, not corrected · p: corrected by Holm's method for all "
-        "pairs, a bound for the whole table: it sees less than report --compare",
-        *_notes(study),
-    ]
-    entries = {"learners": names, "pairs": pairs, "notes": study.notes}
-    return _view(study, entries, table, remarks, "all pairs, corrected")
-
-
-def _p(value: float) -> str:
-    if math.isnan(value):
-        return "–"
-    return "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
 
 
 def spread_over_orders(study: ComparisonStudy) -> TableView:

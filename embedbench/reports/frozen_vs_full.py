@@ -16,7 +16,7 @@ from embedbench.errors import UserError
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.run_record import FINAL, Digests, RunRecord
+from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.text.terminal_text import line, new_table
 
 from .comparison_tables import section
@@ -27,9 +27,10 @@ SCHEMA = "embedbench-bridge/1.0"
 METRICS = ("omega_all", FINAL, "average_accuracy", "average_forgetting", *CURVES)
 COSTS = ("bytes.total", "seconds.learn")
 SIDES = {False: "embeddings", True: "images"}
-# Digests that two runs of one stream share, on embeddings or on images: how the stream is made,
-# which samples are trained on in each session, and which are tested.
-SHARED = {"recipe": "protocol or its parameters", "train": "training data", "eval": "test data"}
+NO_PAIR = (
+    "no pair, which takes one learner on an embedding file (for permutation: of --backbone pixels) "
+    "and on a pixel file of one source and split, with the same protocol, parameters and seeds"
+)
 REMARKS = (
     "embeddings → images (gap: images less embeddings, mean over runs of equal seeds"
     " ± half-width of its 95 % interval) · RAA, RAF, gAcc: means over sessions",
@@ -38,24 +39,13 @@ REMARKS = (
 Sides = dict[str, Stat]  # frozen, full, gap
 
 
-def check_one_stream(frozen: Digests, full: Digests) -> None:
-    """Refuse two runs, by the digests of their streams, unless they are of one stream."""
-    differ = [what for key, what in SHARED.items() if getattr(frozen, key) != getattr(full, key)]
-    if differ:
-        raise UserError(
-            f"these two runs are not of one stream: {', '.join(differ)} differ; run the same "
-            "protocol, parameters and seed on an embedding file (for permutation: of --backbone "
-            "pixels) and a pixel file of one source and split"
-        )
-
-
 def bridge(rows: Sequence[Row]) -> dict[str, Any]:
     """Pair the learners of some rows; fractions, bytes, seconds.
 
-    The result has `schema`, `streams` and `alone`, a sentence for each row without a partner. A
-    stream has `title` and `learners`: `learner`; `trunk`, the network on images; `n` pairs of runs
-    with the same four seeds; and `values` by the names of `run_value`, without those that no pair
-    of the stream has: `frozen`, `full` and `gap`, full minus frozen, each with a mean, `half_95`,
+    The result has `schema`, `streams` and `alone`, the rows without a partner. A stream
+    has `title` and `learners`: `learner`; `trunk`, the network on images; `n` pairs of runs with
+    the same four seeds; and `values` by the names of `run_value`, without those that no pair of the
+    stream has: `frozen`, `full` and `gap`, full minus frozen, each with a mean, `half_95`,
     `sd` and `values`, one a pair.
     """
     sides: dict[bool, list[Row]] = {on: [] for on in SIDES}
@@ -63,30 +53,20 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
         if row.learns:
             sides[any(f.kind == PIXELS for f in row.group.first.files)].append(row)
     streams: dict[str, list[dict[str, Any]]] = {}
-    why: dict[int, str] = {}  # id of a row → the reason why it has no partner; "" if it has one
+    paired: set[int] = set()
     for frozen, full in itertools.product(*sides.values()):
-        if frozen.learner != full.learner:
-            continue
-        try:
-            entry = _pair_rows(frozen, full)
-        except UserError as e:
-            why.setdefault(id(frozen), f"with {full.group.title}: {e}")
-            why.setdefault(id(full), f"with {frozen.group.title}: {e}")
-            continue
-        why |= {id(frozen): "", id(full): ""}
-        title = f"{frozen.group.title} → {', '.join(full.group.file_names)}"
-        streams.setdefault(title, []).append(entry)
+        if pairs := _pairs(frozen, full):
+            paired |= {id(frozen), id(full)}
+            title = f"{frozen.group.title} → {', '.join(full.group.file_names)}"
+            streams.setdefault(title, []).append(_pair_rows(frozen, full, pairs))
     alone = [
-        f"{row.label} ({row.group.title}, {SIDES[on]}): {reason}"
+        f"{row.label} ({row.group.title}, {SIDES[on]})"
         for on, there in sides.items()
         for row in there
-        if (reason := why.get(id(row), f"no run of {row.learner} on {SIDES[not on]}"))
+        if id(row) not in paired
     ]
     if not streams:
-        raise UserError(
-            "expected runs of one learner on an embedding file and on the pixel file of the same "
-            f"source, found no such pair: {alone[0] if alone else 'no learner learned'}"
-        )
+        raise UserError(f"{NO_PAIR}; got {', '.join(alone) or 'no learner that learns'}")
     for learners in streams.values():
         for name in (*METRICS, *COSTS):
             if all(math.isnan(entry["values"][name]["gap"].mean) for entry in learners):
@@ -97,22 +77,21 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
-    """Pairs of runs with the same four seeds; each pair is checked."""
-    presets = [row.group.first.reference.preset for row in (frozen, full)]
-    if presets[0] != presets[1]:
-        raise UserError(f"Ω of the two runs is normalised differently: {' and '.join(presets)}")
-    partners = {r.seeds: r for r in full.used}
-    pairs = [(r, partners[r.seeds]) for r in frozen.used if r.seeds in partners]
-    for a, b in pairs:
-        check_one_stream(a.digests, b.digests)
-    if not pairs:
-        raise UserError("these two share no seeds; run both with the same --seeds")
-    return pairs
+    """Pairs of runs of one learner on one stream with the same four seeds."""
+    partners = {_key(run): run for run in full.used}
+    return [(run, partners[_key(run)]) for run in frozen.used if _key(run) in partners]
 
 
-def _pair_rows(frozen: Row, full: Row) -> dict[str, Any]:
+def _key(run: RunRecord) -> tuple[Any, ...]:
+    """What two runs of a pair have in common: also how Ω is normalised."""
+    digests = run.digests.recipe, run.digests.train, run.digests.eval
+    return run.learner, *digests, run.seeds, run.reference.preset
+
+
+def _pair_rows(
+    frozen: Row, full: Row, pairs: Sequence[tuple[RunRecord, RunRecord]]
+) -> dict[str, Any]:
     """One learner: scores and costs of its paired runs, on embeddings and on images."""
-    pairs = _pairs(frozen, full)
 
     def sides(name: str) -> Sides:
         values = [(run_value(a, name), run_value(b, name)) for a, b in pairs]
@@ -138,8 +117,8 @@ def bridge_parts(data: dict[str, Any]) -> list[Text | Table]:
             cells += [_sides_text(sides, name) for name, sides in entry["values"].items()]
             table.add_row(*map(line, cells))
         parts += [*section(stream["title"], [], table), line("")]
-    alone = [f"no pair: {sentence}" for sentence in data["alone"]]
-    return [*parts, *map(line, (*REMARKS, *([""] if alone else []), *alone))]
+    alone = ["", f"{NO_PAIR}: {', '.join(data['alone'])}"] if data["alone"] else []
+    return [*parts, *map(line, (*REMARKS, *alone))]
 
 
 def _sides_text(sides: Sides, name: str) -> str:

@@ -4,9 +4,9 @@ A row is *behind* if for some other row the mean difference, paired by seed, exc
 With k - 1 other rows that it can be compared with, each is tested one-sided at α/k, so a row that
 nobody is above is called behind in at most α of all tables with normal residuals (Bonferroni's
 bound), whatever the variances and the dependence. That is a bound for each row, not for the table:
-among many rows of equal worth some row is called behind more often. `compare_pairs` has the bound
-for the whole table. Bonferroni's bound would hold at α/(k - 1), too; but with the skew of real
-seeds the best was then behind in up to 6.7 % of tables (`benchmarks/RESULTS.md`).
+among many rows of equal worth some row is called behind more often. Bonferroni's bound would hold at
+α/(k - 1), too; but with the skew of real seeds the best was then behind in up to 6.7 % of tables
+(`benchmarks/RESULTS.md`).
 
 The square of a half-width is t(n - 1)² s²/n + t(G - 1)² v: the share of the n seeds, and that of
 the test sample with G groups (`metric_jackknife`). Where one part is unknown, the other stands
@@ -21,8 +21,7 @@ function of χ²(1) is concave.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -77,31 +76,6 @@ class RowVerdict(JsonRecord):
     n: int
     groups: int
     parts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class PairVerdict(JsonRecord):
-    """Two rows, the better one first, as one of all pairs of a table.
-
-    Parameters
-    ----------
-    a, b : int
-        Their places.
-    difference, half : float
-        How much better `a` is, and the half-width of its 95 % interval, not corrected.
-    n : int
-        Number of seeds that both have.
-    p, holm : float
-        Two-sided p-value, and the same corrected for the number of pairs.
-    """
-
-    a: int
-    b: int
-    difference: float
-    half: float = field(metadata={"key": "half_95"})
-    n: int
-    p: float
-    holm: float
 
 
 @dataclass(frozen=True)
@@ -206,58 +180,6 @@ def compare_with_best(
     return result
 
 
-def compare_pairs(
-    values: Floats,
-    variances: Floats | None = None,
-    groups: int = 0,
-    *,
-    lower: bool = False,
-) -> list[PairVerdict]:
-    """All pairs of rows, with Holm's correction: a bound for the whole table.
-
-    In at most 5 % of tables any two rows that do not differ have a `holm` below .05. Parameters are
-    those of `compare_with_best`. A p-value is the smallest two-sided level at which the difference
-    exceeds its half-width.
-    """
-    apart = subtract_rows(-values if lower else values, variances, groups)
-    half, p = apart.half_widths(np.array(LEVEL / 2)), _p_values(apart)
-    k = len(values)
-    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
-    corrected = holm([float(p[pair]) for pair in pairs])
-    result = []
-    for (i, j), each in zip(pairs, corrected, strict=True):
-        a, b = (j, i) if apart.mean[i, j] > 0 else (i, j)
-        result.append(
-            PairVerdict(
-                a=a,
-                b=b,
-                difference=float(apart.mean[b, a]),
-                half=float(half[i, j]),
-                n=int(apart.n[i, j]),
-                p=float(p[i, j]),
-                holm=each,
-            )
-        )
-    return result
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """p-values adjusted for the number of tests; NaN stays NaN and does not count as a test.
-
-    **Source**: Holm (1979): the i-th smallest of m p-values times m - i + 1, made monotone.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    adjusted = [math.nan] * len(p)
-    known = sorted((v, i) for i, v in enumerate(p) if not math.isnan(v))
-    least = 0.0
-    for rank, (value, i) in enumerate(known):
-        least = max(least, min(1.0, (len(known) - rank) * value))
-        adjusted[i] = least
-    return adjusted
-
-
 def _t(df: Ints, level: Floats) -> Floats:
     """Upper quantile of Student's t, NaN without degrees of freedom; shapes broadcast."""
     from scipy.special import stdtrit  # scipy.stats takes ten times as long to import
@@ -297,16 +219,3 @@ def _ranks(means: Floats, bound: Floats) -> list[tuple[int | None, tuple[int, ..
         first, last = 1 + int(above[i]), int(scored.sum() - below[i])
         result.append((rank, (min(first, rank), max(last, rank))))
     return result
-
-
-def _p_values(apart: Differences) -> Floats:
-    """(k, k) two-sided p-values; NaN where undecided. Bisection on the logarithm of the level."""
-    size = np.abs(apart.mean)
-    low, high = np.full(size.shape, -300.0), np.zeros(size.shape)  # of log10 p
-    for _ in range(60):
-        middle = (low + high) / 2
-        exceeds = size > apart.half_widths(10**middle / 2)
-        low, high = np.where(exceeds, low, middle), np.where(exceeds, middle, high)
-    certain = high <= -299
-    p = np.where(size == 0, 1.0, np.where(certain, 0.0, 10**high))
-    return np.where(apart.decidable, p, np.nan)

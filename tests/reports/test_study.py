@@ -22,7 +22,6 @@ from embedbench.errors import UserError
 from embedbench.reports.compare_learners import ComparisonStudy, order_name, studies
 from embedbench.reports.comparison_tables import (
     allowed_ranks,
-    list_pairs,
     rank_learners,
     spread_over_orders,
 )
@@ -32,19 +31,12 @@ from embedbench.reports.score_figures import ranks
 from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
-from embedbench.scores.learner_verdicts import holm
 from embedbench.scores.metrics import Reference, omega_all
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.text.terminal_text import render_text
 
 # --- numbers ---
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.02, 0.03, 0.005]) == pytest.approx([0.03, 0.04, 0.04, 0.02])
-    assert holm([0.5, math.nan, 0.4])[::2] == [0.8, 0.8]
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
 def keep_finals(root: Path, *, flags: Sequence[str] = (), **finals: Sequence[float]) -> None:
@@ -112,17 +104,6 @@ def test_learners_that_learned_nothing_are_rows_too(tmp_path: Path) -> None:
     rows = collect(tmp_path)
     assert "si may be level" in verdict(rows)
     assert not studies(rows)[0].verdicts[1].behind
-
-
-def test_all_pairs_are_corrected_and_called_so() -> None:
-    jitter = [0.0, 0.01, 0.005]
-    each = {f"l{i}": [0.9 - i / 10 + (i + 1) * e for e in jitter] for i in range(3)}
-    few = list_pairs(study(**each))
-    pairs = [(p["better"], p["worse"]) for p in few.rows]
-    assert pairs == [("l0", "l1"), ("l0", "l2"), ("l1", "l2")]
-    assert [p["holm"] for p in few.rows] == holm([p["p"] for p in few.rows])
-    assert render_text(few.parts).splitlines()[1].startswith("all pairs, corrected")
-    assert few.rows[2]["difference"] == pytest.approx(0.1 - 0.005)
 
 
 def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
@@ -234,16 +215,16 @@ def test_runs_on_one_order_are_no_evidence_about_others() -> None:
     b = {k: 0.5 + rng.normal(0, 0.01) for k in blocks}
     a = {k: v + gain[k[0]] for k, v in b.items()}
     made = ComparisonStudy("toy", "final_accuracy", {"a": a, "b": b})
-    (pair,) = made.pairs()
-    assert (pair.n, made.units) == (2, "orders")
-    assert pair.difference == pytest.approx(0.06)
-    assert pair.half == pytest.approx(12.706205 * 0.04)  # t(.975, 1) · half the distance
+    _, second = made.verdicts
+    assert (second.n, made.units) == (2, "orders")
+    assert second.behind_by == pytest.approx(0.06)
+    assert second.detectable == pytest.approx(12.706205 * 0.04)  # t(.975, 1) · half the distance
     assert [e.ranks for e in made.verdicts] == [(1, 2), (1, 2)]
 
 
 def test_only_shared_seeds_are_paired() -> None:
-    (pair,) = study(a=[0.5, 0.6, 0.9], b=[0.4, 0.5]).pairs()
-    assert (pair.n, pair.difference) == (2, pytest.approx(0.1))
+    _, second = study(a=[0.5, 0.6, 0.9], b=[0.4, 0.5]).verdicts
+    assert (second.n, second.behind_by) == (2, pytest.approx(0.1))
     lone = study(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52])
     lone.scores["c"] = {("natural", "7"): 0.95}
     assert [e.behind for e in lone.verdicts] == [False, True, None]
@@ -376,8 +357,6 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
         ("ewc", [1, 2]),
         ("mlp", [1, 2]),
     ]
-    (pairs,) = json.loads(report("--pairs", "--json").stdout)["studies"]
-    assert [p["better"] for p in pairs["pairs"]] == ["ewc"]
     (orders,) = json.loads(report("--by", "order", "--json").stdout)["studies"]
     assert orders["tau_least"] == "coarse (x) | coarse (y)"
     assert "coarse (x)" in report("--by", "order").stdout
