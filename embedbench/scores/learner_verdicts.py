@@ -4,8 +4,8 @@ A row is *behind* if for some other row the mean difference, paired by seed, exc
 With k - 1 other rows that it can be compared with, each is tested one-sided at α/k, so a row that
 nobody is above is called behind in at most α of all tables with normal residuals (Bonferroni's
 bound), whatever the variances and the dependence. That is a bound for each row, not for the table:
-among many rows of equal worth some row is called behind more often. Bonferroni's bound would hold at
-α/(k - 1), too; but with the skew of real seeds the best was then behind in up to 6.7 % of tables
+among many rows of equal worth some row is called behind more often. Bonferroni's bound would hold
+at α/(k - 1), too; but with the skew of real seeds the best was then behind in up to 6.7 % of tables
 (`benchmarks/RESULTS.md`).
 
 The square of a half-width is t(n - 1)² s²/n + t(G - 1)² v: the share of the n seeds, and that of
