@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from .command_output import Tables
 
-BY = ("order",)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
@@ -111,7 +109,7 @@ class ReportOptions:
             )
         if len(runs) == 1 and runs[0].suffix == ".toml" and not self.is_plain:
             raise UserError(f"{runs[0]} says what to show; leave --compare, --metric, … out")
-        values = {"--by": (self.by, BY), "--beside": (self.beside, ("zoo",))}
+        values = {"--by": (self.by, ("order",)), "--beside": (self.beside, ("zoo",))}
         for name, (value, known) in (values | {"--over": (self.over, ("seeds",))}).items():
             if value is not None and value not in known:
                 raise unknown(name, value, known)
