@@ -7,7 +7,6 @@ written.
 """
 
 import importlib
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -21,7 +20,7 @@ from embedbench.system.cpu_threads import MOST_THREADS
 
 from .study import Key, Lists, Settings, Study, split_names
 
-KEYS = (*(f.name for f in fields(Study)), "orders")
+KEYS = tuple(f.name.replace("_", "-") for f in fields(Study))
 MOST = 2**20  # bytes of a study file
 MOST_KEYS = 10_000  # of a table, after names with commas are taken apart
 
@@ -38,13 +37,11 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
     for key, value in read_toml(path).items():
         if key == "report":  # what to show of the runs, which `embedbench report` reads
             continue
+        if key.replace("_", "-") not in KEYS:
+            raise UserError(f"{path}: {unknown('key', key, KEYS)}")
         name = key.replace("-", "_")
-        if name not in KEYS:
-            raise UserError(f"{path}: {unknown('key', key, map(_dashed, KEYS))}")
         read = _READERS.get(name, toml_to_text)
         values[name] = read(value, f"{path}: {key}")
-    if orders := values.pop("orders", ()):  # short for a grid
-        values["grid"] = {Key("protocol", "order"): orders} | values.get("grid", {})
     study = Study(**values)
     for name in (n for n in (*study.protocols, *study.learners) if ":" in n):
         if not allow_code:
@@ -54,26 +51,6 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
             )
         _import_installed(name, path)
     return study
-
-
-def study_text(study: Study) -> str:
-    """A study as the text of a study file; JSON's texts, lists and numbers are TOML's."""
-    lines, tables = list[str](), list[str]()
-    for name, value in vars(study).items():
-        if isinstance(value, dict) and value:
-            tables += ["", f"[{name}]"]
-            tables += [f"{_quoted(str(key))} = {_quoted(one)}" for key, one in value.items()]
-        elif value not in (None, (), {}):
-            lines.append(f"{_dashed(name)} = {_quoted(value)}")
-    return "\n".join([*lines, *tables, ""])
-
-
-def _quoted(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _dashed(key: str) -> str:
-    return key.replace("_", "-")
 
 
 def _files(value: Any, where: str) -> tuple[tuple[str, ...], ...]:
@@ -188,7 +165,6 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "files": _files,
     "protocols": _names,
     "learners": _names,
-    "orders": toml_to_texts,
     "seeds": _seeds,
     "threads": _whole(MOST_THREADS),
     "tune_sessions": _whole(10**6),

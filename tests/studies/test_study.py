@@ -72,7 +72,6 @@ WHOLE = """
 files = ["a.h5", ["b.h5", "c.h5"]]
 protocols = ["incremental-class"]
 learners = ["ncm", "slda", "ewc"]
-orders = ["natural", "random"]
 seeds = "0-1"
 preset = "league"
 threads = 2
@@ -84,6 +83,7 @@ ewc.lam = 1e2
 "ewc,offline.mlp".units = 7
 
 [grid]
+protocol.order = ["natural", "random"]
 slda.shrinkage = [1e-4, 0.5, 0.9]
 """
 
@@ -169,9 +169,9 @@ protocols = "incremental-class"
 learners = ["ewc", "ncm"]
 preset = "kemker"
 seeds = "0-2"
-orders = "random"
 threads = 2
 [set]
+protocol.order = "random"
 lr = ".5"
 ewc.stop.epochs = 3
 omega = "kemker_eq"
@@ -182,20 +182,6 @@ ncm.metric = ["cosine", "euclidean"]
     assert len(one) == 2 * 3
     assert [replace(c, command="") for c in one] == [replace(c, command="") for c in other]
     assert tuned(*words) == tuned("--config", "study.toml")
-
-
-def test_a_command_line_is_saved_as_a_file_that_makes_the_same_cells() -> None:
-    words = [*COMMAND, "--set", "ewc.stop.epochs=3", "--set", "lr=.5", "--seeds", "0-1"]
-    words += ["--tune", "ewc.lam=1,1e2", "--budget-mb", "5.5", "--threads", "2"]
-    words += ["--order", 'a"\\é\x7f.txt', "--tune-seeds", "7"]
-    for extra, error in (([], None), ([], UserError), (["--overwrite"], None)):
-        command = ["run", *words, "--out", "runs", "--save-config", "saved.toml", *extra]
-        done = CliRunner().invoke(app.app, command)
-        assert type(done.exception) is (error or type(None))
-    assert not Path("runs").exists()
-    again = asked("--config", "saved.toml")
-    assert again == asked(*words)
-    assert asked("--config", "saved.toml", "--seeds", "3").seeds == (3,)
 
 
 def test_numbers_keep_their_text() -> None:
@@ -389,13 +375,16 @@ def test_a_text_is_taken_apart_once_and_a_stream_is_planned_once(
     )
     items = ["protocol.sessions=2", "units=4", "stop.rule=epochs", "stop.epochs=1"]
     items += ["er.memory.total=6", "offline.mlp.stop.epochs=1", "er.units=5", "references=0"]
-    words = ["--config", write('orders = ["natural", "size"]'), "e.h5", "--out", "runs", "--quiet"]
+    config = write('[grid]\nprotocol.order = ["natural", "size"]')
+    words = ["--config", config, "e.h5", "--out", "runs", "--quiet"]
     words += ["--protocol", "incremental-class", "--learner", "er,mlp", "--device", "cpu"]
     words += ["--tune", "mlp.lr=0.1,0.01", "--tune-sessions", "1", "--budget-mb", "0.01"]
     words += ["--jobs", "1", *(word for item in items for word in ("--set", item))]
     done = CliRunner().invoke(app.app, ["run", *words])
     assert done.exit_code == 0, (done.output, done.exception)
-    assert sorted(texts) == sorted([*(i.partition("=")[0] for i in items), "mlp.lr"])
+    assert sorted(texts) == sorted(
+        [*(i.partition("=")[0] for i in items), "mlp.lr", "protocol.order"]
+    )
     names = 2 * ["Chance", "ER", "IncrementalClass", "MLP", "Offline"]
     assert sorted(cls.__name__ for cls in made_of) == sorted(names)
     records = [record_files.load(place) for place in record_files.find(Path("runs"))]
