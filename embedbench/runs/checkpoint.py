@@ -36,14 +36,12 @@ from embedbench.storage.regular_files import open_regular
 
 BEGUN, SESSIONS = "begun.json", "sessions"
 FORMAT = 2  # of all files
-MOST_THREADS = 1024  # a damaged number could end the process
 
 
 @dataclass(frozen=True)
 class _Begun(JsonRecord):
     """Contents of `begun.json`."""
 
-    threads: int
     resumed: int  # how often the run went on
     decided: dict[str, Any]
     format: int = 1  # before it had a number, checkpoints were pickled
@@ -67,8 +65,6 @@ class CheckpointDirectory(Checkpoint):
         What the run's result depends on, JSON values by name.
     seconds : float
         From one checkpoint to the next at least, and before the first; 0 saves every one.
-    threads : int
-        Of the run; one that goes on has those that it was begun with.
     device : str
         Of the run.
     notify : callable
@@ -83,12 +79,11 @@ class CheckpointDirectory(Checkpoint):
         decided: dict[str, Any],
         *,
         seconds: float,
-        threads: int = 1,
         device: str = "cpu",
         notify: Callable[[str], None] = lambda _: None,
         is_mine: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.directory, self.decided, self.threads = directory, decided, threads
+        self.directory, self.decided = directory, decided
         self.device, self.seconds, self.notify, self._is_mine = device, seconds, notify, is_mine
         self.resumed = 0  # how often the run went on
         self._is_begun = False  # whether the directory has a checkpoint of the run
@@ -119,7 +114,7 @@ class CheckpointDirectory(Checkpoint):
         self._stored = self._read(SESSIONS)
         if self._stored is None or not isinstance(self._stored.get("logs"), list):
             raise UnusableError(f"{SESSIONS} is missing or damaged")
-        self.threads, self.resumed, self._is_begun = begun.threads, begun.resumed + 1, True
+        self.resumed, self._is_begun = begun.resumed + 1, True
         self._save({})
         return True
 
@@ -231,7 +226,7 @@ class CheckpointDirectory(Checkpoint):
             for name, data in files.items():
                 write_safely(self.directory / name, data)
             self._is_begun = True
-            begun = _Begun(self.threads, self.resumed, self.decided, FORMAT)
+            begun = _Begun(self.resumed, self.decided, FORMAT)
             write_safely(self.directory / BEGUN, json.dumps(vars(begun), indent=1))
         except (OSError, UserError) as error:  # also of a state that is no data
             if self.seconds < math.inf:  # once
@@ -267,7 +262,7 @@ def _begun(directory: Path) -> _Begun | None:
         begun = _Begun.from_json(json.loads(data))
     except (ValueError, RecursionError, UserError) as error:
         raise UnusableError(f"{BEGUN} is damaged") from error
-    if begun.format != FORMAT or not 1 <= begun.threads <= MOST_THREADS:
+    if begun.format != FORMAT:
         raise UnusableError(f"{BEGUN} is damaged, or of another version")
     return begun
 

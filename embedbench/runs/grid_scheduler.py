@@ -80,8 +80,8 @@ def run_grid(
     engine : Engine
         Who runs them; it decides no answer.
     threads : int
-        Threads of a run's arithmetic. They decide the last bits: an interrupted run goes on with
-        those that it began with, and a finished one is kept.
+        Threads of a run's arithmetic. They decide the last bits: an interrupted run goes on with as
+        many or begins anew, and a finished one is kept.
     overwrite : bool
         Make finished runs again, and start interrupted ones from the beginning. References are not
         repeated.

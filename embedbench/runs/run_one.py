@@ -58,31 +58,29 @@ def execute(
 ) -> None:
     """Run a task and save its record, unless a finished run is there when it ends.
 
-    A run that was interrupted continues from its checkpoint, with the number of threads it began
-    with; `notify` is called when a checkpoint is used, and when one cannot be used. Once the lease
-    on the task is lost, no checkpoint is written.
+    A run that was interrupted continues from its checkpoint; `notify` is called when one is used,
+    and when one cannot be used. Once the lease on the task is lost, no checkpoint is written.
     """
     checkpoint = CheckpointDirectory(
         task.checkpoint,
-        checkpoint_key(task),
-        threads=threads,
+        checkpoint_key(task, threads),
         device=task.spec.device,
         seconds=task.spec.checkpoint,
         notify=notify,
         is_mine=(lambda: True) if lease is None else lease.is_mine,
     )
     predictions, sessions = train_and_predict(
-        task, checkpoint, (lambda _: None) if lease is None else lease.note
+        task, threads, checkpoint, (lambda _: None) if lease is None else lease.note
     )
     if isinstance(predictions, Predictions) and predictions.rank is not None:
         predictions = replace(predictions, group=task.group_samples(predictions.ids))
-    unscored = _unscored(task, sessions, checkpoint)
+    unscored = _unscored(task, threads, sessions, checkpoint.resumed)
     if not run_dirs.save_run(predictions, unscored, task.run_dir, task.root, task.replaces):
         notify(f"another process has finished {task.label} first; its run is kept")
     checkpoint.clear()
 
 
-def checkpoint_key(task: Task) -> dict[str, Any]:
+def checkpoint_key(task: Task, threads: int) -> dict[str, Any]:
     """Everything that must be unchanged for a run to continue from its checkpoint, by name."""
     spec = task.spec
     try:
@@ -93,6 +91,7 @@ def checkpoint_key(task: Task) -> dict[str, Any]:
         "version of embedbench": __version__,
         "version of torch": str(torch.__version__),
         "kind of device": spec.device.partition(":")[0],
+        "number of threads": threads,
         "learner": spec.learner.name,
         "setting": spec.learner.identity,
         "seed": dataclasses.asdict(spec.seeds),
@@ -103,15 +102,16 @@ def checkpoint_key(task: Task) -> dict[str, Any]:
 
 def train_and_predict(
     task: Task,
+    threads: int,
     checkpoint: CheckpointDirectory,
     progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[label_set_predictions.AnyPredictions, list[run_record.SessionCosts]]:
     """Let the learner learn the run's stream, from the checkpoint if there is one."""
-    spec, stream, threads = task.spec, task.stream, checkpoint.threads
+    spec, stream = task.spec, task.stream
 
     def teach() -> tuple[label_set_predictions.AnyPredictions, list[run_record.SessionCosts]]:
         progress(f"session {checkpoint.sessions}/{len(stream.sessions)}")
-        with limit_threads(checkpoint.threads):
+        with limit_threads(threads):
             learner = spec.learner.fresh()
             return stream_runner.run_stream(
                 stream,
@@ -125,20 +125,16 @@ def train_and_predict(
     try:
         if checkpoint.open():
             done = f"{checkpoint.sessions} of {len(stream.sessions)} sessions done"
-            other = f" with --threads {checkpoint.threads}" if checkpoint.threads != threads else ""
-            checkpoint.notify(
-                f"{task.label} was cut off and goes on from its checkpoint{other}, {done}"
-            )
+            checkpoint.notify(f"{task.label} was cut off and goes on from its checkpoint, {done}")
         return teach()
     except UnusableError as error:
         checkpoint.notify(f"{task.label} begins anew, its checkpoint cannot be used: {error}")
     checkpoint.clear()
-    checkpoint.threads = threads
     return teach()
 
 
 def _unscored(
-    task: Task, sessions: Sequence[run_record.SessionCosts], checkpoint: CheckpointDirectory
+    task: Task, threads: int, sessions: Sequence[run_record.SessionCosts], resumed: int
 ) -> run_record.UnscoredRun:
     """The parts of a record on what was run and what it cost."""
     spec, tags = task.spec, task.spec.learner.settings.tags
@@ -155,12 +151,12 @@ def _unscored(
             "device": spec.device,
             "machine": platform.machine(),
             "torch": torch.__version__,
-            "threads": checkpoint.threads,
+            "threads": threads,
         },
         command=spec.command,
         packages=list_packages(learner=spec.learner.settings, protocol=spec.protocol.settings),
         tuning=spec.tuning or None,
         sessions=tuple(sessions),
-        resumed=checkpoint.resumed,
+        resumed=resumed,
         **run_record.totals(sessions),
     )

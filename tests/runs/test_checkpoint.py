@@ -304,7 +304,7 @@ def test_the_checkpoint_of_another_run_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(UnusableError, match=r"another setting$"):
         other.open()
     (tmp_path / "begun.json").write_text(
-        json.dumps({"format": 2, "threads": 1, "resumed": 0, "decided": other.decided})
+        json.dumps({"format": 2, "resumed": 0, "decided": other.decided})
     )
     with pytest.raises(UnusableError, match=r"^sessions is damaged$"):  # its checksum covers it
         other.open()
@@ -335,9 +335,6 @@ def test_what_lies_there_without_a_beginning_is_cleared(tmp_path: Path) -> None:
         {"format": "2"},
         {"resumed": None},
         {"decided": []},
-        {"threads": 0},
-        {"threads": 10**6},
-        {"threads": 1.0},
     ],
     ids=lambda begun: str(begun)[:20],
 )

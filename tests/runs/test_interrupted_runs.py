@@ -38,13 +38,13 @@ def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None
     return task.run_dir
 
 
-def cut_off(cell: RunSpec, root: Path) -> Path:
+def cut_off(cell: RunSpec, root: Path, threads: int = 1) -> Path:
     """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
     task = make_task(cell, root, StreamCache())
-    decided = run_one.checkpoint_key(task)
-    checkpoint = Saboteur(task.checkpoint, after=5, decided=decided, threads=2)
+    decided = run_one.checkpoint_key(task, threads)
+    checkpoint = Saboteur(task.checkpoint, after=5, decided=decided)
     with pytest.raises(CutOffError):
-        run_one.train_and_predict(task, checkpoint)
+        run_one.train_and_predict(task, threads, checkpoint)
     assert sorted(p.name for p in task.checkpoint.iterdir()) == [
         "begun.json",
         "fit-1-0",
@@ -53,19 +53,30 @@ def cut_off(cell: RunSpec, root: Path) -> Path:
     return task.checkpoint
 
 
-def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
+def test_a_cell_goes_on_and_says_so(tmp_path: Path) -> None:
     cell, told = vector_cell(tmp_path), []
-    partial = cut_off(cell, tmp_path / "a")
+    partial = cut_off(cell, tmp_path / "a", 2)
     assert record_files.find(tmp_path / "a") == []  # no run yet
-    place = run(cell, tmp_path / "a", 1, told.append)
+    place = run(cell, tmp_path / "a", 2, told.append)
     (sentence,) = told
     assert "mlp seed 0 was cut off" in sentence
-    assert sentence.endswith("with --threads 2, 1 of 2 sessions done")
+    assert sentence.endswith("goes on from its checkpoint, 1 of 2 sessions done")
     assert not partial.exists()
     ours = record_files.load(place)
     assert (ours.resumed, ours.environment["threads"]) == (1, 2)
     whole = run(cell, tmp_path / "b", 2)
     assert same(stored(place), stored(whole))
+
+
+def test_a_cell_with_another_number_of_threads_begins_anew_and_says_so(tmp_path: Path) -> None:
+    cell, told = vector_cell(tmp_path), []
+    cut_off(cell, tmp_path / "a", 2)
+    place = run(cell, tmp_path / "a", 1, told.append)
+    (sentence,) = told
+    assert sentence.startswith("mlp seed 0 begins anew")
+    assert sentence.endswith("it was made with another number of threads")
+    ours = record_files.load(place)
+    assert (ours.resumed, ours.environment["threads"]) == (0, 1)
 
 
 def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Path) -> None:
@@ -86,7 +97,7 @@ def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Pa
 def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
     """Neither of an earlier version, nor forged with the right checksum."""
     cell, ran = vector_cell(tmp_path), tmp_path / "ran"
-    decided = run_one.checkpoint_key(make_task(cell, tmp_path, StreamCache()))
+    decided = run_one.checkpoint_key(make_task(cell, tmp_path, StreamCache()), 1)
     state = {"learner": Hostile(ran), "evaluator": None, "logs": [Hostile(ran)], "random": []}
     torch.save(state, tmp_path / "state")
     data = (tmp_path / "state").read_bytes()

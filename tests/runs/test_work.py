@@ -168,7 +168,7 @@ def test_a_later_field_at_its_earlier_value_changes_no_place_and_no_digest(tmp_p
     assert new.run_dir == old.run_dir
     assert new.stream.recipe == old.stream.recipe
     assert new.stream.digests == old.stream.digests
-    assert checkpoint_key(new)["setting"] == checkpoint_key(old)["setting"]
+    assert checkpoint_key(new, 1)["setting"] == checkpoint_key(old, 1)["setting"]
     assert json.loads(new.spec.learner.text)["shrink"] == 0.0
 
 
@@ -186,7 +186,7 @@ def test_a_later_field_at_another_value_is_another_run(
     old, new = (make_task(c, tmp_path, StreamCache()) for c in (cell, toy(cell, **made)))
     assert new.run_dir != old.run_dir
     assert [
-        k for k in ("setting", "stream") if checkpoint_key(new)[k] != checkpoint_key(old)[k]
+        k for k in ("setting", "stream") if checkpoint_key(new, 1)[k] != checkpoint_key(old, 1)[k]
     ] == [moved]
 
 
