@@ -62,7 +62,6 @@ class Claim:
     elsewhere: Sequence[str]
     ours: Sequence[str]
     known: frozenset[str]  # the files that the claim or its paper lists, in lower case
-    matters: float
     command: Sequence[str]
     unit: str
     after_look: bool = False

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -50,7 +49,8 @@ STATUSES = (HOLDS, NOT, UNDECIDED, NOT_RUN, CANNOT)
 GROUPS = ("printed numbers", "the papers' data", "other data")
 
 
-class Outcome(NamedTuple):
+@dataclass(frozen=True)
+class Outcome(JsonRecord):
     """One contrast on one file: HOLDS, NOT or UNDECIDED.
 
     `half` is the half-width of the effect's 95 % interval, `runs` the fewest runs of a side, and
@@ -75,8 +75,8 @@ class Answer(JsonRecord):
         Its id; the name of the data, or `PRINTED`.
     group, status : str
         One of `GROUPS`, of `STATUSES`.
-    what, effect, half, runs
-        The `Outcome` that decides: of those with this status the one with the least margin.
+    decides : Outcome
+        Of those with this status the one with the least margin.
     holding, judged, missing : int
         Contrasts that hold, that have results, and that have none.
     """
@@ -85,10 +85,7 @@ class Answer(JsonRecord):
     file: str
     group: str
     status: str
-    what: str
-    effect: float
-    half: float
-    runs: int
+    decides: Outcome
     holding: int
     judged: int
     missing: int
@@ -127,9 +124,8 @@ def _answer(
         deciding = [o for o in numbers if o.status == status] or numbers
         best_first = claim.one and status == HOLDS
         decides = (max if best_first else min)(deciding, key=lambda o: o.margin)
-    what, _, effect, half, runs, _ = decides
-    counts = (sum(o.status == HOLDS for o in numbers), len(numbers), missing)
-    return Answer(claim.id, file, group, status, what, effect, half, runs, *counts)
+    holding = sum(o.status == HOLDS for o in numbers)
+    return Answer(claim.id, file, group, status, decides, holding, len(numbers), missing)
 
 
 def combine(statuses: Sequence[str], missing: int, absent: str, *, one: bool = False) -> str:
@@ -279,16 +275,9 @@ the interval is on the claim's side of the threshold; **does not hold**: on the 
 hold, unless the test says that one is enough; the one with the least margin is printed, and in \
 brackets how many hold. Intervals are not corrected for the number of claims: where nothing \
 differs, one answer in twenty is wrong by chance. They cover seeds, not other test samples. \
-*Effect that matters* is a difference that a reader would act on, in our judgement; it decides no \
-answer. A command may name more seeds than were run: the answers say how many runs there were (of \
-IIRC, configurations).
-
-The files: `emoji` are drawings of 88 kinds through EfficientNet-Lite0, `spoken100` 100 spoken \
-words (`spoken100h` with superclasses). `faces-a`, `faces-b`, `faces-deep` and `glyphs` are \
-characters through a small transformer whose layers were trained to classify (aligned); \
-`faces-plain` is the control without that. `noise-0` to `noise-2` are characters through residual \
-MLP blocks trained with input noise. [How each is made](fidelity.md#the-files), and how learning \
-rates were chosen; [what the metrics mean](metrics.md).
+A command may name more seeds than were run: the answers say how many runs there were (of \
+IIRC, configurations). [The files, and how each is made](fidelity.md#the-files); [what the metrics \
+mean](metrics.md).
 
 *Commands on this page need: the files that they name, and minutes to hours; nothing of it runs in \
 CI.*"""
@@ -352,11 +341,10 @@ def summarise(judged: Judged) -> str:
 def _counts(by_paper: Mapping[str, Judged]) -> str:
     rows = []
     for name, judged in by_paper.items():
-        number, strict = count(judged), count(judged, strict=True)
+        number = count(judged)
         for group in GROUPS:
-            if any(number[group, s] for s in STATUSES):
-                cells = [f"{number[group, s]} ({strict[group, s]})" for s in STATUSES]
-                rows.append([name, group, *cells])
+            if any(cells := [number[group, s] for s in STATUSES]):
+                rows.append([name, group, *map(str, cells)])
     return table(["paper", "on", *STATUSES], rows)
 
 
@@ -365,9 +353,7 @@ def _caveats(judged: Judged) -> str:
     late = ", ".join(claim.id for claim, _ in judged if claim.after_look)
     fitted = ", ".join(f"{c.id} on {' and '.join(c.fitted)}" for c, _ in judged if c.fitted)
     return "\n".join([
-        "- Numbers count answers, a claim on one file; what is not here counts once a claim. In "
-        "brackets: without thresholds that are ours, and without data that settings of ours were "
-        "fitted to.",
+        "- Numbers count answers, a claim on one file; what is not here counts once a claim.",
         "- A threshold is *printed*, *derived* from what is printed or said, or *ours*. Those of "
         f"ours that were set with stored results in view: {late or 'none'}.",
         f"- Fitted, so that holding confirms nothing: {fitted or 'none'}.",
@@ -377,7 +363,7 @@ def _caveats(judged: Judged) -> str:
 
 
 def _paper(name: str, judged: Judged) -> list[str]:
-    heads = ["", "claim", "test", "answers", "effect that matters", "command"]
+    heads = ["", "claim", "test", "answers", "command"]
     rows = [_row(claim, answers) for claim, answers in judged]
     lines = [
         line for key, command in load_commands()[name].items() for line in (f"# {key}", command)
@@ -398,7 +384,6 @@ def _row(claim: Claim, answers: Sequence[Answer]) -> list[str]:
         f"{escape_markdown(claim.says)} *{escape_markdown(claim.place)}*",
         f"{escape_markdown(claim.test)} ({threshold})",
         "<br>".join(lines),
-        f"{claim.matters:g}{unit and ' %'}",
         ", ".join(claim.command),
     ]
 
@@ -411,10 +396,11 @@ def _answer_text(answer: Answer, claim: Claim, unit: str) -> str:
         return start
     of = f"{answer.holding} of {answer.judged + answer.missing}"
     more = f", {answer.missing} not run" if answer.missing else ""
-    if answer.status == HOLDS and answer.half == 0:  # computed, and as it should be
+    one = answer.decides
+    if answer.status == HOLDS and one.half == 0:  # computed, and as it should be
         return f"{start} ({of}{more})"
     digits = 1 if unit else 3
-    half = "" if math.isnan(answer.half) else f" ± {answer.half:.{digits}f}"
-    effect = f"{format_signed(answer.effect, digits)}{half}"
-    runs = f"{answer.runs} run{'s' if answer.runs > 1 else ''}"
-    return f"{start} ({of}{more}): {effect} {escape_markdown(answer.what)}, {runs}"
+    half = "" if math.isnan(one.half) else f" ± {one.half:.{digits}f}"
+    effect = f"{format_signed(one.effect, digits)}{half}"
+    runs = f"{one.runs} run{'s' if one.runs > 1 else ''}"
+    return f"{start} ({of}{more}): {effect} {escape_markdown(one.what)}, {runs}"

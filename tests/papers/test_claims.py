@@ -67,7 +67,7 @@ def cells(*some: Results) -> list[Cell]:
 
 def claim(*parts: ClaimPart, **more: Any) -> Claim:
     words = dict.fromkeys(("id", "paper", "says", "place", "test", "unit"), "")
-    more = FILES | {"threshold": "ours", "matters": 0, "command": (), "parts": parts} | more
+    more = FILES | {"threshold": "ours", "command": (), "parts": parts} | more
     known = frozenset(file.lower() for files in FILES.values() for file in files)
     return Claim(**words, known=known, **more)
 
@@ -137,9 +137,9 @@ def test_each_means_all() -> None:
     assert judged(low, higher, one=True).status == HOLDS
     answer = judged(low, middle)
     assert (answer.status, answer.holding, answer.judged, answer.missing) == (UNDECIDED, 1, 2, 0)
-    assert (answer.what, answer.effect) == ("a − c, Ω", pytest.approx(0.01))
+    assert (answer.decides.what, answer.decides.effect) == ("a − c, Ω", pytest.approx(0.01))
     close = [x - 0.005 for x in high]  # holds with the least margin, and decides nothing
-    assert judged(close, middle).what == "a − c, Ω"
+    assert judged(close, middle).decides.what == "a − c, Ω"
     assert combine([NOT, NOT], 0, NOT_RUN, one=True) == NOT
     assert combine([NOT, UNDECIDED], 0, NOT_RUN, one=True) == UNDECIDED
     assert combine([NOT], 1, CANNOT, one=True) == CANNOT

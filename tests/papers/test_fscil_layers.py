@@ -24,8 +24,7 @@ from embedbench.papers.fscil.runs import (
 )
 from embedbench.papers.fscil.tsne import (
     features,
-    neighbours,
-    silhouette,
+    separate,
 )
 from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_table import PaperTable, table_parts
@@ -150,11 +149,10 @@ def test_nearest_neighbours_and_silhouettes(seed: int) -> None:
     for i in rows:
         nearest = max((j for j in rows if j != i), key=lambda j: float(x[i] @ x[j]))
         right.append(y[i] == y[nearest])
-    assert neighbours(x, y, classes) == pytest.approx(np.mean(right))
     each = silhouette_samples(x[rows], y[rows], metric="cosine")
-    assert silhouette(x, y, classes) == pytest.approx(each.mean(), abs=1e-6)
-    for number in (neighbours, silhouette):
-        assert np.isnan(number(x, y, np.array([1, 7])))  # one class is left
+    expected = (np.mean(right), each.mean())
+    assert separate(x, y, classes) == pytest.approx(expected, abs=1e-6)
+    assert np.isnan(separate(x, y, np.array([1, 7]))).all()  # one class is left
 
 
 def test_features_are_the_layers_and_what_the_modules_make_of_them(

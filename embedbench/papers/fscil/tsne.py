@@ -44,8 +44,8 @@ def tsne(runs: FSCILRuns, name: str) -> PaperTable:
     base, *others = (s.classes for s in stream.sessions)
     novel = np.concatenate(others)
     for kind, x in by_kind.items():
-        numbers = [f(x, y, side) for f in (neighbours, silhouette) for side in (base, novel)]
-        table.add_numbers([kind], numbers)
+        both = zip(separate(x, y, base), separate(x, y, novel), strict=True)
+        table.add_numbers([kind], [number for pair in both for number in pair])
     enough = [[c for c in of if np.count_nonzero(y == c) >= FEWEST] for of in (base, novel)]
     if chosen := [*enough[0][:N_BASE], *enough[1][:N_NOVEL]]:
         classes = runs.data[name].opened.classes
@@ -81,34 +81,23 @@ def features(
     return {name: normalize(values, dim=1).cpu().numpy() for name, values in result.items()}, y
 
 
-# --- numbers ---
+# --- numbers and picture ---
 
 
-def _among(y: Ints, classes: Ints) -> Ints:
-    """Rows of the classes with at least two samples; none if that is one class."""
-    counts = np.bincount(y)
-    rows: Ints = np.flatnonzero(np.isin(y, classes) & (counts[y] > 1))
-    return rows if len(np.unique(y[rows])) > 1 else rows[:0]
+def separate(x: Features, y: Ints, classes: Ints) -> tuple[float, float]:
+    """How far classes stand apart, x of length 1: NaN where fewer than two have two samples.
 
-
-def neighbours(x: Features, y: Ints, classes: Ints) -> float:
-    """Share of samples whose nearest neighbour in `classes` has their label; x of length 1."""
-    rows = _among(y, classes)
-    if not len(rows):
-        return float("nan")
-    similar = x[rows] @ x[rows].T
-    np.fill_diagonal(similar, -np.inf)
-    return float((y[rows][similar.argmax(axis=1)] == y[rows]).mean())
-
-
-def silhouette(x: Features, y: Ints, classes: Ints) -> float:
-    """Mean silhouette of the samples of `classes`, by cosine distance."""
+    The share of samples whose nearest other one has their label, and the mean silhouette.
+    """
     from sklearn.metrics import silhouette_score
 
-    rows = _among(y, classes)
-    if not len(rows):
-        return float("nan")
-    return float(silhouette_score(x[rows], y[rows], metric="cosine"))
+    rows = np.flatnonzero(np.isin(y, classes) & (np.bincount(y)[y] > 1))
+    if len(np.unique(y[rows])) < 2:
+        return float("nan"), float("nan")
+    similar = x[rows] @ x[rows].T
+    np.fill_diagonal(similar, -np.inf)
+    nearest = (y[rows][similar.argmax(axis=1)] == y[rows]).mean()
+    return float(nearest), float(silhouette_score(x[rows], y[rows], metric="cosine"))
 
 
 @rc_context(STYLE)

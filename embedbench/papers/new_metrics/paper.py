@@ -19,7 +19,7 @@ from embedbench.array_types import Floats
 from embedbench.files.sample_metadata import TRAIN
 from embedbench.papers import paper
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_table import EXACT, PaperTable, Value
+from embedbench.papers.paper_table import EXACT, PaperTable
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 
@@ -108,22 +108,14 @@ def random_table(name: str) -> PaperTable:
     """
     exact = random_tables(SEEN)[int(name) - 1]
     table = PaperTable.of_facts(FACTS, name)
-    *columns, mean = table.columns
     for row in FACTS["printed"]["tables"][name]:
         numbers = [100 * float(v) for v in exact[row["after"] - 1]]
-        pairs = zip((*row["on"], row["mean"]), (*numbers, float(np.mean(numbers))), strict=True)
-        heads = (*columns[: len(numbers)], mean)
-        values = {head: _exact(*pair) for head, pair in zip(heads, pairs, strict=True)}
-        table.add([f"T{row['after']}"], values)
+        blank = [None] * (len(table.columns) - 1 - len(numbers))
+        printed = [*row["on"], *blank, row["mean"]]
+        digits = [len(f"{v or 0:g}".partition(".")[2]) for v in printed]
+        ours = [*numbers, *blank, float(np.mean(numbers))]
+        table.add_numbers([f"T{row['after']}"], ours, printed, digits, made=EXACT)
     return table
-
-
-def _exact(printed: float, value: float) -> Value:
-    decimals = len(f"{printed:g}".partition(".")[2])
-    remark, reads = "", None
-    if round(printed, decimals) != round(value, decimals):
-        remark, reads = "printed with its further digits cut off", round(value, decimals)
-    return Value(printed, Stat.of([value]), decimals, remark=remark, reads=reads, made=EXACT)
 
 
 def figure2() -> PaperTable:
