@@ -59,7 +59,6 @@ class Claim:
     test: str
     threshold: str
     theirs: Sequence[str]
-    elsewhere: Sequence[str]
     ours: Sequence[str]
     known: frozenset[str]  # the files that the claim or its paper lists, in lower case
     command: Sequence[str]
@@ -72,7 +71,7 @@ class Claim:
     parts: Sequence[ClaimPart] = ()
 
 
-FILES = ("theirs", "elsewhere", "ours")
+FILES = ("theirs", "ours")
 
 
 @cache

@@ -7,7 +7,7 @@ corrected for the number of claims. On each file a claim
 - *holds* if the interval is on the claim's side of the threshold, for each of its contrasts;
 - *does not hold* if one interval is on the other side, or is the threshold itself (a tie);
 - is *undecided* if an interval includes the threshold, or has no width: a single run;
-- was *not run*, or *cannot be tested here* for want of the data or of a table.
+- has *no result* for want of the data, of a run or of a table.
 
 The test sample's share is not in the intervals: files of results have no answers. The page of all
 answers is docs/claims.md.
@@ -44,8 +44,8 @@ from .paper_table import EXACT
 from .result_files import read_results
 
 HOLDS, NOT, UNDECIDED = "holds", "does not hold", "undecided"
-NOT_RUN, CANNOT = "not run", "cannot be tested here"
-STATUSES = (HOLDS, NOT, UNDECIDED, NOT_RUN, CANNOT)
+NONE = "no result"
+STATUSES = (HOLDS, NOT, UNDECIDED, NONE)
 GROUPS = ("printed numbers", "the papers' data", "other data")
 
 
@@ -103,24 +103,20 @@ def judge(claim: Claim, cells: Sequence[Cell]) -> list[Answer]:
     others = [_answer(claim, cells, file, other) for file in brought if file != PRINTED]
     return [
         *(_answer(claim, cells, file, of_papers) for file in claim.theirs),
-        *(_answer(claim, cells, file, of_papers, here=False) for file in claim.elsewhere),
         *(_answer(claim, cells, file, other) for file in claim.ours),
         *(answer for answer in others if answer.judged and not answer.missing),
     ]
 
 
-def _answer(
-    claim: Claim, cells: Sequence[Cell], file: str, group: str, *, here: bool = True
-) -> Answer:
+def _answer(claim: Claim, cells: Sequence[Cell], file: str, group: str) -> Answer:
     parts = [p for p in claim.parts if not p.files or file in p.files]
     judged = [judge_part(cells, part, file) for part in parts]
     outcomes = [outcome for of_part, _ in judged for outcome in of_part]
     numbers = [o for o in outcomes if not math.isnan(o.effect)]  # others: nothing to measure
     missing = sum(n for _, n in judged) + len(outcomes) - len(numbers)
-    status = NOT_RUN if here and not claim.needs and len(numbers) == len(outcomes) else CANNOT
-    decides = Outcome()
+    status, decides = NONE, Outcome()
     if numbers:
-        status = combine([o.status for o in numbers], missing, status, one=claim.one)
+        status = combine([o.status for o in numbers], missing, one=claim.one)
         deciding = [o for o in numbers if o.status == status] or numbers
         best_first = claim.one and status == HOLDS
         decides = (max if best_first else min)(deciding, key=lambda o: o.margin)
@@ -128,13 +124,13 @@ def _answer(
     return Answer(claim.id, file, group, status, decides, holding, len(numbers), missing)
 
 
-def combine(statuses: Sequence[str], missing: int, absent: str, *, one: bool = False) -> str:
+def combine(statuses: Sequence[str], missing: int, *, one: bool = False) -> str:
     """The status of a claim from those of its contrasts: each must hold, or one is enough."""
     decisive, other = (HOLDS, NOT) if one else (NOT, HOLDS)
     if decisive in statuses:
         return decisive
     if missing:
-        return absent
+        return NONE
     return UNDECIDED if UNDECIDED in statuses else other
 
 
@@ -303,7 +299,7 @@ def make_claims_page(
 
 
 def count(judged: Judged, *, strict: bool = False) -> Counter[tuple[str, str]]:
-    """Number of answers by group of data and status; what is not here counts once a claim.
+    """Number of answers by group of data and status.
 
     `strict` leaves out thresholds that are ours, and data that our settings were fitted to.
     """
@@ -311,8 +307,7 @@ def count(judged: Judged, *, strict: bool = False) -> Counter[tuple[str, str]]:
     for claim, answers in judged:
         if not (strict and claim.threshold == "ours"):
             some = [a for a in answers if not (strict and a.file in claim.fitted)]
-            result.update((a.group, a.status) for a in some if a.status != CANNOT)
-            result.update({(a.group, a.status) for a in some if a.status == CANNOT})
+            result.update((a.group, a.status) for a in some)
     return result
 
 
@@ -321,12 +316,12 @@ def summarise(judged: Judged) -> str:
     number, strict = count(judged), count(judged, strict=True)
     parts = []
     for group in GROUPS:
-        hold, fail, open_, not_run, cannot = (number[group, status] for status in STATUSES)
+        hold, fail, open_, none = (number[group, status] for status in STATUSES)
         words = {
             ("holds", "hold"): hold,
             ("does not", "do not"): fail,
             ("is undecided", "are undecided"): open_,
-            ("has no result", "have no result"): not_run + cannot,
+            ("has no result", "have no result"): none,
         }
         texts = [f"{n} {word[n > 1]}" for word, n in words.items() if n]
         parts.append(f"on {group} {', '.join(texts)}")
@@ -353,12 +348,10 @@ def _caveats(judged: Judged) -> str:
     late = ", ".join(claim.id for claim, _ in judged if claim.after_look)
     fitted = ", ".join(f"{c.id} on {' and '.join(c.fitted)}" for c, _ in judged if c.fitted)
     return "\n".join([
-        "- Numbers count answers, a claim on one file; what is not here counts once a claim.",
         "- A threshold is *printed*, *derived* from what is printed or said, or *ours*. Those of "
         f"ours that were set with stored results in view: {late or 'none'}.",
         f"- Fitted, so that holding confirms nothing: {fitted or 'none'}.",
-        f"- *{NOT_RUN}*: there is a command, and results of some contrast are missing. *{CANNOT}*: "
-        "the data are not here, or no table has the numbers.",
+        f"- *{NONE}*: the data are not here, a contrast was not run, or no table has the numbers.",
     ])  # fmt: skip
 
 
@@ -373,11 +366,11 @@ def _paper(name: str, judged: Judged) -> list[str]:
 
 def _row(claim: Claim, answers: Sequence[Answer]) -> list[str]:
     unit = "" if claim.arithmetic else claim.unit
-    absent = [escape_markdown(a.file) for a in answers if a.status == CANNOT]
-    lines = [_answer_text(a, claim, unit) for a in answers if a.status != CANNOT]
+    absent = [escape_markdown(a.file) for a in answers if not a.judged]
+    lines = [_answer_text(a, claim, unit) for a in answers if a.judged]
     if absent:
         needs = f" ({escape_markdown(claim.needs)})" if claim.needs else ""
-        lines.append(f"{', '.join(absent)}: {CANNOT}{needs}")
+        lines.append(f"{', '.join(absent)}: {NONE}{needs}")
     threshold = claim.threshold + (", after a look" if claim.after_look else "")
     return [
         claim.id,
@@ -392,8 +385,6 @@ def _answer_text(answer: Answer, claim: Claim, unit: str) -> str:
     """One answer: file, status, contrasts that hold, and the one that decides."""
     fitted = ", fitted" if answer.file in claim.fitted else ""
     start = f"{escape_markdown(answer.file)}: **{answer.status}**{fitted}"
-    if not answer.judged:
-        return start
     of = f"{answer.holding} of {answer.judged + answer.missing}"
     more = f", {answer.missing} not run" if answer.missing else ""
     one = answer.decides

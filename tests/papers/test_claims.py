@@ -26,10 +26,9 @@ from embedbench.papers.claims import (
     load_commands,
 )
 from embedbench.papers.judge_claims import (
-    CANNOT,
     HOLDS,
+    NONE,
     NOT,
-    NOT_RUN,
     UNDECIDED,
     Answer,
     combine,
@@ -49,7 +48,7 @@ DATA = ROOT / "docs" / "results" / "data"
 T2 = 4.302652729911275  # t(0.975, 2)
 HEADS = ("learner", "data")
 THREE = (0, 1, 2)
-FILES: dict[str, Any] = {"theirs": ("MNIST",), "elsewhere": ("CUB",), "ours": ("emoji",)}
+FILES: dict[str, Any] = {"theirs": ("MNIST", "CUB"), "ours": ("emoji",)}
 
 Rows = Mapping[Any, Sequence[float]]  # by labels
 
@@ -132,7 +131,7 @@ def test_each_means_all() -> None:
 
     assert judged(low, low).status == HOLDS
     assert judged(middle, higher).status == NOT
-    assert judged(low, None).status == NOT_RUN
+    assert judged(low, None).status == NONE
     assert judged(higher, None).status == NOT  # one that fails is enough
     assert judged(low, higher, one=True).status == HOLDS
     answer = judged(low, middle)
@@ -140,9 +139,9 @@ def test_each_means_all() -> None:
     assert (answer.decides.what, answer.decides.effect) == ("a − c, Ω", pytest.approx(0.01))
     close = [x - 0.005 for x in high]  # holds with the least margin, and decides nothing
     assert judged(close, middle).decides.what == "a − c, Ω"
-    assert combine([NOT, NOT], 0, NOT_RUN, one=True) == NOT
-    assert combine([NOT, UNDECIDED], 0, NOT_RUN, one=True) == UNDECIDED
-    assert combine([NOT], 1, CANNOT, one=True) == CANNOT
+    assert combine([NOT, NOT], 0, one=True) == NOT
+    assert combine([NOT, UNDECIDED], 0, one=True) == UNDECIDED
+    assert combine([NOT], 1, one=True) == NONE
 
 
 def test_a_file_has_its_answer_under_one_name() -> None:
@@ -153,10 +152,10 @@ def test_a_file_has_its_answer_under_one_name() -> None:
         ("a", "brought"): good, ("b", "brought"): bad, ("a", "half"): good,
     }  # fmt: skip
     answers = status(claim(ABOVE), cells(results(rows)))
-    assert answers == {"MNIST": HOLDS, "CUB": CANNOT, "emoji": NOT, "brought": HOLDS}
-    assert set(status(claim(ABOVE, needs="a table"), []).values()) == {CANNOT}
+    assert answers == {"MNIST": HOLDS, "CUB": NONE, "emoji": NOT, "brought": HOLDS}
+    assert set(status(claim(ABOVE, needs="a table"), []).values()) == {NONE}
     only = dataclasses.replace(ABOVE, files=("emoji",))
-    assert status(claim(only), cells(results(rows)))["MNIST"] == NOT_RUN
+    assert status(claim(only), cells(results(rows)))["MNIST"] == NONE
 
 
 def test_files_of_other_data_are_compared_without_pairs() -> None:
@@ -304,7 +303,7 @@ def test_the_command_judges_what_is_brought(
     assert result.exit_code == 0, result.output
     answers = {(a["claim"], a["file"]): a["status"] for a in json.loads(result.stdout)}
     assert answers["N6", "faces-deep"] == HOLDS
-    assert answers["N6", "CIFAR-100"] == CANNOT
+    assert answers["N6", "CIFAR-100"] == NONE
     assert "| N6 |" in Path("a/claims.md").read_text("utf-8")
     result = run("new-metrics", "--results", "a", "--table", "1")
     assert "take no --table" in str(result.exception)
@@ -320,7 +319,7 @@ def test_the_command_judges_what_is_brought(
         ([0.9], [0.1], True, UNDECIDED),
         ([0.9, 0.8], [0.2, 0.1], True, UNDECIDED),  # two equal differences
         ([0.2, 0.5, 0.8], [0.2, 0.5, 0.8], True, NOT),  # a tie in every seed
-        ([math.nan] * 3, [0.2, 0.5, 0.8], True, CANNOT),
+        ([math.nan] * 3, [0.2, 0.5, 0.8], True, NONE),
     ],
 )
 def test_a_contrast_of_two_rows(a: list[float], b: list[float], paired: bool, word: str) -> None:

@@ -22,7 +22,6 @@ from embedbench.papers.new_metrics.paper import (
     MetricRuns,
     equal_sessions,
     figure2,
-    near_highest,
     random_table,
 )
 from embedbench.papers.paper_folders import facts
@@ -89,13 +88,6 @@ def test_sessions_are_equal_where_a_number_nearby_allows_it(asked: int) -> None:
         assert 2 <= result <= n // 2
         assert result == wanted if not even else n % result == 0
         assert all(abs(result - wanted) <= abs(k - wanted) for k in even)
-
-
-def test_near_highest_by_hand() -> None:
-    level = np.array([[0.0, 0.2, 0.3, 0.3, 0.29], [0.0, 0.2, 0.28, 0.3, 0.31]])
-    assert near_highest(np.array([[0.0, 0.1, 0.2, 0.3]])) == 4
-    assert near_highest(level) == 3  # means 0, .2, .29, .3, .3
-    assert near_highest(np.full((1, 5), 0.02)) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -15,7 +15,6 @@ from functools import partial
 
 import numpy as np
 
-from embedbench.array_types import Floats
 from embedbench.files.sample_metadata import TRAIN
 from embedbench.papers import paper
 from embedbench.papers.paper_folders import facts
@@ -32,7 +31,6 @@ COEFFICIENTS = (20, 100)  # sessions of Figure 2
 MEMORY = 0.1  # share of the training samples
 PAPERS_MEMORY = 2000  # samples, for images
 QUARTERS = (0.25, 0.5, 0.75, 1.0)  # of a stream
-POINT = 0.01
 
 
 class MetricRuns(paper.PaperRuns):
@@ -133,7 +131,7 @@ def figure2() -> PaperTable:
 
 
 def curves(key: str, names: tuple[str, str], runs: MetricRuns) -> PaperTable:
-    """Two metrics at the quarters of every stream; of RAA also where it stops rising."""
+    """Two metrics at the quarters of every stream."""
     table = PaperTable.of_facts(FACTS, key)
     for name, metric in itertools.product(runs.data, names):
         for sessions, (learner, variant) in itertools.product(
@@ -145,16 +143,9 @@ def curves(key: str, names: tuple[str, str], runs: MetricRuns) -> PaperTable:
                 of_runs = np.array(values, dtype=np.float64)  # (n, K)
                 places = [max(1, round(share * of_runs.shape[1])) - 1 for share in QUARTERS]
                 ours = [Stat.of(100 * of_runs[:, k]) for k in places]
-                ours += [Stat.of([near_highest(of_runs)])] if metric == "raa" else []
             labels = (name, str(sessions), variant.label, metric.upper())
-            table.add_numbers(labels, ours, decimals=(1, 1, 1, 1, 0))
+            table.add_numbers(labels, ours, decimals=1)
     return table
-
-
-def near_highest(of_runs: Floats) -> int:
-    """The first session, from 1, where the mean curve is within a point of its highest value."""
-    mean = of_runs.mean(axis=0)
-    return int(np.argmax(mean >= np.nanmax(mean) - POINT)) + 1
 
 
 PAPER = paper.Paper(
