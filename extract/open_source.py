@@ -375,11 +375,8 @@ def _table(path: Path) -> dict[str, str]:
     """Return the lines "key value" of a text file, in order."""
     if not path.is_file():
         raise UserError(f"{path} is missing; CUB-200-2011's layout has it beside images.txt.")
-    rows: dict[str, str] = {}
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
-        if line.strip():
-            key, _, value = line.strip().partition(" ")
-            if not value or key in rows:
-                raise UserError(f"{path}, line {number}: expected 'id value', each id once.")
-            rows[key] = value
+    pairs = [line.split(maxsplit=1) for line in read_text(path).splitlines() if line.strip()]
+    rows = {key: "".join(value).rstrip() for key, *value in pairs}
+    if len(rows) < len(pairs) or not all(rows.values()):
+        raise UserError(f"{path}: expected lines 'id value', each id once.")
     return rows

@@ -9,7 +9,7 @@ import typer
 
 from embedbench.errors import UserError
 from embedbench.system.keep_freed_memory import keep_freed_memory
-from embedbench.text import printable_text, table_export
+from embedbench.text import printable_text
 from embedbench.version import __version__
 
 from . import (
@@ -107,9 +107,6 @@ def list_command(
 @shared.with_tables
 def check(
     name: Annotated[str, typer.Argument(help="Any name that list prints, or package.module:Name.")],
-    file: Annotated[
-        str | None, typer.Argument(help="After zoo:NAME: an embedding file, or its name.")
-    ] = None,
     device: Annotated[str, typer.Option(help="Device of a learner: cpu, cuda, …")] = "cpu",
     kind: Annotated[
         str | None, typer.Option(help="learners, protocols, metrics, … if several have the name.")
@@ -117,31 +114,12 @@ def check(
     form: str = "text",
 ) -> None:
     """Check anything that can come from outside against its contract. Exit 1 if a check fails."""
-    if file is not None or name.startswith("zoo:"):
-        check_with_zoo(name, file, form)
-        return
     from embedbench.checks import conformance_suite
 
     results = conformance_suite.check(name, shared.chosen_device(device), kind)
     data = [r.to_json() for r in results]
     show_tables(form, data, data, text=conformance_suite.check_text(results))
     if not all(r.passed for r in results):
-        raise typer.Exit(1)
-
-
-def check_with_zoo(name: str, file: str | None, form: str) -> None:
-    """Print what a file has in common with an entry of the zoo."""
-    from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.zoo.zoo_entries import check_file
-
-    if file is None:
-        raise UserError(f"name the file to compare with {name}: embedbench check {name} FILE")
-    findings = check_file(name, EmbeddingFile.open(shared.here(file)))
-    data = [finding.to_json() for finding in findings]
-    fits = {True: "ok", False: "FAILED", None: "unknown"}
-    rows = [{"": fits[f.fits], "fact": f.fact, "zoo": f.zoo, "file": f.file} for f in findings]
-    show_tables(form, data, data, parts=[table_export.make_table(rows)])
-    if any(f.fits is False for f in findings):
         raise typer.Exit(1)
 
 

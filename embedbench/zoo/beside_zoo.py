@@ -100,11 +100,8 @@ def _find_file(record: RunRecord) -> EmbeddingFile:
 def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> str:
     """The first reason against a verdict on a published row and runs on a file; "" if none."""
     data = zoo_entries.read_zoo().data[row.data]
-    facts = {f.fact: f.fits for f in zoo_entries.compare_data(data, file)}
-    if not facts["images"] or facts["samples, digest"] is False:
+    if not zoo_entries.has_images(data, file):
         return "other images"
-    if not facts["class list, SHA-256"]:
-        return "other classes"
     official = file.provenance.get("split", {}).get("rule") == "official"
     if not official or zoo_entries.find_split(data, file) != row.split:
         return f"other split, theirs is {row.split}"
@@ -116,12 +113,7 @@ def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> st
     if row.backbone == UNKNOWN:
         return "their checkpoint is not known"
     backbone = zoo_entries.read_zoo().get_backbone(row.backbone)
-    facts = {f.fact: f.fits for f in zoo_entries.compare_backbone(backbone, file)}
-    if facts["backbone"] is False or facts.get("weights") is False:
-        return f"other checkpoint, theirs is {backbone.name}"
-    if facts.get("weights") is None:
-        return "weights from a file: it is not known whether they are the same"
-    return ""
+    return zoo_entries.backbone_misfit(backbone, file)
 
 
 def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> dict[str, str]:

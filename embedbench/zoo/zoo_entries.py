@@ -1,12 +1,11 @@
 """The zoo: facts on data sets, backbones and streams, and published rows, read from `zoo.toml`."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from embedbench.config.json_records import JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
@@ -181,33 +180,7 @@ def describe_backbone(text: str, stated: UserMetadata) -> tuple[str, Path | None
     return backbone.name, Path(backbone.weights) if backbone.weights else None, stated
 
 
-# --- check zoo:NAME FILE ---
-
-
-@dataclass(frozen=True)
-class Finding(JsonRecord):
-    """One fact as the zoo and a file say it, and whether they agree.
-
-    `fits` is None where the zoo does not know the fact or the file does not state it.
-    """
-
-    fact: str
-    zoo: str
-    file: str
-    fits: bool | None
-
-
-def check_file(name: str, file: EmbeddingFile) -> list[Finding]:
-    """Compare a file with `zoo:DATA`, `zoo:BACKBONE` or `zoo:DATA/BACKBONE`."""
-    if not name.startswith(ZOO):
-        raise UserError(f"check takes a FILE for an entry of the zoo, {ZOO}NAME, got {name}")
-    data, slash, backbone = name.removeprefix(ZOO).partition("/")
-    if not slash and data in read_zoo().backbones:
-        return [*compare_backbone(read_zoo().backbones[data], file)]
-    findings = [*compare_data(read_zoo().get_data(data), file)]
-    if slash:
-        findings += compare_backbone(read_zoo().get_backbone(backbone), file)
-    return findings
+# --- what a file has in common with entries ---
 
 
 def find_split(data: ZooData, file: EmbeddingFile) -> str:
@@ -216,46 +189,23 @@ def find_split(data: ZooData, file: EmbeddingFile) -> str:
     return next((name for name, counts in data.splits.items() if counts == here), "")
 
 
-def compare_data(data: ZooData, file: EmbeddingFile) -> Iterator[Finding]:
-    """Compare counts, split, class list, samples and content."""
-    wanted = [int(n) for n in next(iter(data.splits.values())).split()]
-    yield _compare("images", f"{sum(wanted):,}", f"{len(file.labels):,}")
-    known = "; ".join(f"{name}: {counts}" for name, counts in data.splits.items())
-    split = find_split(data, file)
-    here = f"{split} {_counts(file)}".strip()
-    yield Finding("to learn from, to test on", known, here, bool(split))
-    if not data.splits.keys().isdisjoint(("official", "revisitingcil")):
-        rule = str(file.provenance.get("split", {}).get("rule", UNKNOWN))
-        yield Finding("split", "as its authors give it", rule, rule == "official")
-    names = file.classes[: file.samples.n_leaves]
-    yield _compare("classes", str(data.classes), str(len(names)))
-    yield _compare("class list, SHA-256", data.sha256, class_list_digest(names))
-    yield _compare("samples, digest", data.samples, file.digests["samples"])
-    yield _compare("content, digest", data.content, file.digests["content"])
-    licence = str(file.provenance.get("source", {}).get("licence") or UNKNOWN)
-    yield _compare("licence", data.licence, UNKNOWN if licence == "not stated" else licence)
+def has_images(data: ZooData, file: EmbeddingFile) -> bool:
+    """Whether a file has the images of a data set, by their number and a digest that is known."""
+    count = sum(map(int, next(iter(data.splits.values())).split()))
+    return len(file.labels) == count and data.samples in (UNKNOWN, file.digests["samples"])
 
 
-def compare_backbone(backbone: ZooBackbone, file: EmbeddingFile) -> Iterator[Finding]:
-    """Compare the backbone's exact name, its weights, their preprocessing and the width."""
+def backbone_misfit(backbone: ZooBackbone, file: EmbeddingFile) -> str:
+    """Why a file is not, or may not be, of a backbone with its weights; "" if it is."""
     made = file.provenance.get("backbone", {})
     network, tag, _ = backbone.name.partition(".")
-    yield _compare("backbone", network, str(made.get("name", UNKNOWN)))
-    if tag:
-        published, weights = f"timm/{backbone.name}", str(made.get("weights_id") or UNKNOWN)
-        of_timm = weights.startswith("timm/")  # else a file, which may hold anything
-        yield Finding("weights", published, weights, weights == published if of_timm else None)
-    stated: dict[str, Any] = file.provenance.get("preprocessing", {})
-    for key, value in backbone.preprocessing.items():
-        here = stated.get(key, UNKNOWN)
-        text = " ".join(map(str, here)) if isinstance(here, list) else str(here)
-        yield _compare(f"preprocessing, {key}", value, text)
-    if backbone.features is not None:
-        yield _compare("features", str(backbone.features), str(file.shape[-1]))
-
-
-def _compare(fact: str, zoo: str, file: str) -> Finding:
-    return Finding(fact, zoo, file, None if UNKNOWN in (zoo, file) else zoo == file)
+    weights = str(made.get("weights_id", ""))
+    published = weights.startswith("timm/")  # else a file, which may hold anything
+    if made.get("name", network) != network or (published and weights != f"timm/{backbone.name}"):
+        return f"other checkpoint, theirs is {backbone.name}"
+    if not tag or not published:
+        return "weights from a file: it is not known whether they are the same"
+    return ""
 
 
 def _counts(file: EmbeddingFile) -> str:

@@ -106,6 +106,24 @@ def test_a_verdict_where_all_agrees_and_the_reason_where_not(
         assert said.endswith(": no verdict")
 
 
+def test_images_and_weights_are_compared(tmp_path: Path) -> None:
+    file, zoo = stand_in(tmp_path / "a.h5"), read_zoo()
+    data = replace(zoo.data["cifar100"], splits={"official": "200 100"})
+    assert zoo_entries.has_images(data, file)
+    assert not zoo_entries.has_images(zoo.data["cifar100"], file)  # 60,000
+    assert not zoo_entries.has_images(replace(data, samples="other"), file)
+    vit = zoo.backbones["vit-b16-augreg-in21k"]
+    assert zoo_entries.backbone_misfit(vit, file) == ""
+    for changed, why in (
+        ({"weights_id": "timm/vit_base_patch16_224.orig_in21k"}, "other checkpoint"),
+        ({"name": "resnet18"}, "other checkpoint"),
+        ({"weights_id": "a.pth"}, "weights from a file"),
+    ):
+        backbone = {**file.provenance["backbone"], **changed}
+        other = replace(file, provenance={**file.provenance, "backbone": backbone})
+        assert zoo_entries.backbone_misfit(vit, other).startswith(why)
+
+
 def test_runs_whose_file_is_not_here_get_a_sentence(runs: Path) -> None:
     file = runs.parent / f"{NAME}.h5"
     file.rename(file.with_suffix(".away"))
