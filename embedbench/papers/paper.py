@@ -234,7 +234,7 @@ class PaperRuns:
                 **variant.fixed,
             },
         )
-        study = without_others(study, [variant.learner], [protocol])
+        study = without_others(study, [variant.learner])
         return resolve(study, out=self.runs_dir, device=self.device)
 
     def specs(self, *stream_and_variant: Any) -> list[RunSpec]:

@@ -65,7 +65,7 @@ class SortedSettings:
         self, key: Key, value: str, learners: Sequence[str], into: dict[str, dict[str, Any]]
     ) -> bool:
         """Take a setting, one of a learner `into` its settings; False if it names no target."""
-        if key.head == "protocol" and key.name:
+        if _is_of_protocol(key):
             self.protocol[key.name] = value
         elif key.head == "seeds" and key.name:
             if key.name not in SEED_NAMES:
@@ -134,9 +134,8 @@ def resolve(
     check_study(study)
     runs: dict[RunSpec, None] = {}
     for files, protocol in itertools.product(study.files, study.protocols):
-        for point in _points(_protocol_grid(study, protocol)):
-            settings = _stream_settings(study, protocol, point)
-            settings |= _trunk_settings(study)
+        for point in _points(_protocol_grid(study)):
+            settings = study.set | point | _trunk_settings(study)
             stream = _StreamStudy(study, files, protocol, settings)
             runs |= dict.fromkeys(stream.runs(str(out), device, checkpoint))
     return list(runs)
@@ -153,7 +152,7 @@ def check_study(study: Study) -> None:
         raise UserError(f"{both[0]} has both a grid and values to tune; give it one of them")
     if by_learner and study.budget_mb is not None:
         raise UserError("a budget goes with no grid; leave out [grid] or --budget-mb")
-    streams = sum(_size(_protocol_grid(study, protocol)) for protocol in study.protocols)
+    streams = len(study.protocols) * _size(_protocol_grid(study))
     each = sum(_size(by_learner.get(name, {})) for name in study.learners)
     if len(study.files) * streams * each * max(1, len(study.seeds)) > MOST:
         raise UserError(f"the study has more than {MOST:,} runs; cut it into several")
@@ -172,7 +171,7 @@ def grids(study: Study, lists: Lists) -> Mapping[str, Grid]:
     """
     result: dict[str, dict[str, Sequence[str]]] = {}
     for key, values in lists.items():
-        if _protocol_of(key, study) is not None:
+        if _is_of_protocol(key):
             continue
         named = [name for name in study.learners if name == key.target and key.name]
         chosen = named or [name for name in study.learners if has_setting(name, key)]
@@ -186,20 +185,20 @@ def grids(study: Study, lists: Lists) -> Mapping[str, Grid]:
 def override(study: Study, flags: Study) -> Study:
     """The study of a file with what flags say instead; their tables are added to its own.
 
-    What the file says of learners and protocols that flags leave out goes, and no grid or search of
-    it is over a setting that flags give.
+    What the file says of learners that flags leave out goes, and no grid or search of it is over a
+    setting that flags give.
     """
     given = {f.name: getattr(flags, f.name) for f in fields(flags)}
     changed = {k: v for k, v in given.items() if v is not None and v not in ((), {})}
     new = replace(study, **changed)
     if not (new.learners and new.protocols):
         return new  # which `check_study` refuses
-    mine = without_others(study, new.learners, new.protocols)
+    mine = without_others(study, new.learners)
     fixed = {*map(str, {*flags.set} - {*flags.tune})}
 
     def free(lists: Lists) -> Lists:
-        names = {k: f"protocol.{k.name}" if _protocol_of(k, mine) else k.name for k in lists}
-        return {k: v for k, v in lists.items() if not {str(k), names[k]} & fixed}
+        names = {k: {str(k)} if _is_of_protocol(k) else {str(k), k.name} for k in lists}
+        return {k: v for k, v in lists.items() if not names[k] & fixed}
 
     return replace(
         new,
@@ -209,9 +208,9 @@ def override(study: Study, flags: Study) -> Study:
     )
 
 
-def without_others(study: Study, learners: Sequence[str], protocols: Sequence[str]) -> Study:
-    """The study of these learners and protocols, without settings that are for its others alone."""
-    gone = {*study.learners, *study.protocols} - {*learners, *protocols}
+def without_others(study: Study, learners: Sequence[str]) -> Study:
+    """The study of these learners, without settings that are for its others alone."""
+    gone = {*study.learners} - {*learners}
     left = {*map(with_dashes, gone)}
 
     def kept(given: Mapping[Key, V]) -> dict[Key, V]:
@@ -224,7 +223,6 @@ def without_others(study: Study, learners: Sequence[str], protocols: Sequence[st
     return replace(
         study,
         learners=tuple(learners),
-        protocols=tuple(protocols),
         set=kept(study.set),
         tune=kept(study.tune),
         grid=kept(study.grid),
@@ -318,18 +316,6 @@ class _StreamStudy:
         return [*words, *set_words(shared)], set_words(mine)
 
 
-def _stream_settings(study: Study, protocol: str, point: Settings) -> Settings:
-    """The settings of a stream: those of other protocols are left out."""
-    settings: Settings = {}
-    for key, value in (study.set | point).items():
-        name = _protocol_of(key, study)
-        if name is None:
-            settings[key] = value
-        elif name in ("protocol", with_dashes(protocol)):
-            settings[Key("protocol", key.name)] = value
-    return settings
-
-
 def _trunk_settings(study: Study) -> Settings:
     """The settings that give each learner, and the offline reference, a trunk and its training."""
     names = ("trunk", "images.weights", "images.augment")
@@ -346,16 +332,14 @@ def _trunk_settings(study: Study) -> Settings:
     return settings | {Key("offline", f"mlp.{k}"): value for k, value in given.items()}
 
 
-def _protocol_of(key: Key, study: Study) -> str | None:
-    """The protocol that a setting names, or `protocol` for any; None: it is a learner's."""
-    names = ("protocol", *map(with_dashes, study.protocols))
-    return key.target if key.name and key.target in names else None
+def _is_of_protocol(key: Key) -> bool:
+    """Whether a setting is the protocol's, not a learner's."""
+    return key.head == "protocol" and bool(key.name)
 
 
-def _protocol_grid(study: Study, protocol: str) -> Lists:
-    """The grid over a protocol's settings."""
-    names = ("protocol", with_dashes(protocol))
-    return {k: v for k, v in study.grid.items() if _protocol_of(k, study) in names}
+def _protocol_grid(study: Study) -> Lists:
+    """The grid over the protocol's settings."""
+    return {k: v for k, v in study.grid.items() if _is_of_protocol(k)}
 
 
 def _points(grid: Mapping[K, Sequence[str]]) -> Iterator[dict[K, str]]:

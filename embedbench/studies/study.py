@@ -69,7 +69,7 @@ class Study:
     tune_seeds : tuple of int
         Those of the trials; empty: three that `seeds` has not.
     set : dict of Key to str
-        What `--set` gives. A protocol's name instead of `protocol` means this protocol alone.
+        What `--set` gives.
     tune, grid : dict of Key to tuple of str
         Values to choose from, and values that are all run.
     """

@@ -110,21 +110,21 @@ def test_the_command_in_a_record_makes_the_same_cell() -> None:
         assert cells(*shlex.split(cell.command)[2:]) == [cell]
 
 
-def test_settings_of_one_protocol_and_a_grid_over_it() -> None:
+def test_settings_of_the_protocols_and_a_grid_over_them() -> None:
     text = """
     files = "e.h5"
-    protocols = ["incremental-class", "permutation"]
+    protocols = ["incremental-class", "mixture"]
     learners = "ncm"
     [set]
-    incremental-class.sessions = 4
-    permutation.sessions = 2
+    protocol.sessions = 4
     [grid]
-    incremental-class.loss = ["all", "seen"]
+    protocol.loss = ["all", "seen"]
     """
-    every = cells("--config", write(text))
-    said = [(c.protocol.name, asdict(c.protocol.settings)["sessions"]) for c in every]
-    assert said == [("incremental-class", 4)] * 2 + [("permutation", 2)]
-    assert [asdict(c.protocol.settings)["loss"] for c in every[:2]] == ["all", "seen"]
+    with pytest.raises(UserError, match="unknown setting of protocol 'loss'"):  # mixture has none
+        cells("--config", write(text))
+    every = cells("--config", "study.toml", "--protocol", "incremental-class")
+    said = [asdict(c.protocol.settings) for c in every]
+    assert [(s["sessions"], s["loss"]) for s in said] == [(4, "all"), (4, "seen")]
     (one,) = cells("--config", "study.toml", "--set", "protocol.loss=seen", "--protocol",
                    "incremental-class")  # fmt: skip
     assert asdict(one.protocol.settings)["loss"] == "seen"
