@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from embedbench.array_types import Ints
 from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
@@ -75,7 +74,9 @@ class IncrementalClass(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = tools.one_file(files, self.name)
         split = tools.split_rows(file, self.validation, self.val_fraction)
-        order, untested = self._order(file, seed)
+        order = class_order(self.order, file, seed)
+        tested = np.isin(order, file.labels[file.split == TEST])
+        order, untested = np.concatenate([order[~tested], order[tested]]), order[~tested]
         cuts = self._cuts(len(order), len(untested))
         names = ", ".join(file.classes[c] for c in untested)
         notes = (f"classes without test samples, in the base session: {names}",) if names else ()
@@ -103,12 +104,6 @@ class IncrementalClass(Protocol):
             fitted=fitted,
             notes=notes,
         )
-
-    def _order(self, file: EmbeddingFile, seed: int) -> tuple[Ints, Ints]:
-        """The class order, beginning with the classes without test samples; and those classes."""
-        order = class_order(self.order, file, seed)
-        tested = np.isin(order, file.labels[file.split == TEST])
-        return np.concatenate([order[~tested], order[tested]]), order[~tested]
 
     def _cuts(self, n: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin."""

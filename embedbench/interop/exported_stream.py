@@ -43,11 +43,10 @@ class SessionEntry(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class EvalEntry(JsonRecord):
-    """One eval set: its classes and samples; the classes that every answer is limited to, if so."""
+    """One eval set: its classes, its samples, and its column permutation."""
 
     classes: tuple[int, ...]
     test: int
-    candidates: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
     columns: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
 
 
@@ -114,14 +113,10 @@ class ExportedStream(DescribedStream):
         new = [self.mask(s.introduces) for s in self.sessions]
         return np.logical_or.accumulate(np.stack(new), axis=0)
 
-    def limits(self) -> list[Bools | None]:
-        """(E,) The classes that every answer on an eval set is limited to, (C,), if it is."""
-        return [None if e.candidates is None else self.mask(e.candidates) for e in self.eval_sets]
-
     def _is_whole(self) -> bool:
         """Whether its parts agree, and can be those of a stream."""
         named = [c for s in self.sessions for c in s.introduces]
-        named += [c for e in self.eval_sets for c in (*e.classes, *(e.candidates or ()))]
+        named += [c for e in self.eval_sets for c in e.classes]
         size = max(len(self.sessions), len(self.eval_sets)) * self.n_labels
         return (
             bool(self.sessions and self.eval_sets)
@@ -159,11 +154,12 @@ class EvalList:
 def describe_stream(task: Task) -> ExportedStream:
     """The contents of `stream.json` for a run's stream."""
     stream, spec = task.stream, task.spec
-    if stream.spec.multilabel or len(task.files) > 1:
-        what = "several labels a sample" if stream.spec.multilabel else "several files"
+    limited = any(e.candidates is not None for e in stream.eval_sets)
+    if stream.spec.multilabel or limited or len(task.files) > 1:
         raise UserError(
-            f"{spec.protocol.name} makes a stream with {what}, which cannot be exported; take a "
-            "protocol such as incremental-class"
+            f"{spec.protocol.name} makes a stream with several files, several labels a sample, or "
+            "answers among some of the classes, which cannot be exported; take a protocol such as "
+            "incremental-class"
         )
     made = described_stream(task)
     del made["unknown"]  # samples that no session teaches are not exported
@@ -184,9 +180,8 @@ def describe_stream(task: Task) -> ExportedStream:
         ),
         "eval_sets": tuple(
             EvalEntry(
-                classes=_numbers(e.classes),
+                classes=tuple(np.flatnonzero(e.classes).tolist()),
                 test=len(e.x),
-                candidates=None if e.candidates is None else _numbers(e.candidates),
                 columns=tuple(view_columns(e.x).tolist()) or None,
             )
             for e in stream.eval_sets
@@ -195,10 +190,6 @@ def describe_stream(task: Task) -> ExportedStream:
     }
     exported = ExportedStream(**made, digest="")
     return replace(exported, digest=exported.identity)
-
-
-def _numbers(mask: Bools) -> tuple[int, ...]:
-    return tuple(np.flatnonzero(mask).tolist())
 
 
 def export(task: Task, directory: Path, *, features: bool = False) -> ExportedStream:
@@ -243,12 +234,9 @@ def _list_text(lists: Sequence[tuple[Ints, Any]], names: Any) -> str:
 
 
 def _write_features(stream: Stream, path: Path) -> None:
-    """Write the whole table behind a stream, (N, *input_shape) float32, block by block."""
-    views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
-    tables = {id(view.table_of(v)): view.table_of(v) for v in views}
-    if len(tables) > 1:
-        raise UserError("the sessions of this stream have several tables of features; export none")
-    table, width = view.table_of(views[0]), views[0].width
+    """Write the table behind a stream of one file, (N, *input_shape) float32, block by block."""
+    first_view = stream.sessions[0].x
+    table, width = view.table_of(first_view), first_view.width
     n = len(table.values)
     with atomic_write.writing(path) as temporary:
         array = np.lib.format.open_memmap(
@@ -294,9 +282,9 @@ def _digest(stream: ExportedStream, tests: EvalList) -> str:
             tests.labels[tests.sets == number],
             stream.mask(e.classes),
             np.array(e.columns or (), dtype=np.int64),
-            limit,
+            None,
         )
-        for number, (e, limit) in enumerate(zip(stream.eval_sets, stream.limits(), strict=True))
+        for number, e in enumerate(stream.eval_sets)
     ]
     return value_digest.digest("eval", *stream.samples, *itertools.chain(*covered))
 

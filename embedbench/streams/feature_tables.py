@@ -54,7 +54,8 @@ class Table:
     def unfit_row(self) -> int | None:
         """The first row that holds NaN or an infinite value; None if all values are finite."""
         x = self.values
-        if x.dtype.kind != "f" or not x.size or np.isfinite([x.min(), x.max()]).all():
+        mapped = isinstance(x, np.memmap)  # its rows were finite when they were copied
+        if mapped or x.dtype.kind != "f" or not x.size or np.isfinite([x.min(), x.max()]).all():
             return None
         return int(np.argmin(np.isfinite(x).all(axis=1)))
 
@@ -252,9 +253,6 @@ class MappedTable(Table):
         super().__init__(parts[0].values)
         self.parts = tuple(parts)
 
-    def __len__(self) -> int:
-        return len(self.parts[0].values)
-
     @property
     def width(self) -> int:
         """Number of columns of all parts."""
@@ -263,11 +261,7 @@ class MappedTable(Table):
     @property
     def nbytes(self) -> int:
         """Bytes of the values as float32."""
-        return len(self) * self.width * 4
-
-    def unfit_row(self) -> int | None:
-        """None: the rows were finite when they were copied, and scaling leaves them so."""
-        return None
+        return len(self.values) * self.width * 4
 
     def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
         """Copy rows out as a `View` defines them."""

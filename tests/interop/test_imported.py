@@ -354,6 +354,19 @@ def test_lists_and_paths_of_a_stream_file_that_do_not_fit(
             record_files.evaluate(record_files.load(good), good, tmp_path / "r")
 
 
+def test_a_stream_with_limited_answers_is_not_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cell,) = cells_of(tmp_path, "incremental-class")
+    task = make_task(cell, tmp_path / "runs", StreamCache())
+    first, *others = task.stream.eval_sets
+    limited = replace(first, candidates=first.classes)
+    stream = replace(task.stream, eval_sets=(limited, *others))
+    monkeypatch.setattr(task.streams, "stream", lambda _: stream)
+    with pytest.raises(UserError, match="answers among some of the classes"):
+        export(task, tmp_path / "s")
+
+
 @pytest.mark.parametrize("name", ["er", "a/b", "..", "", "x" * 99, "pkg.mod:Name"])
 def test_names_that_mean_something_else_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="--name"):
