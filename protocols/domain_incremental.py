@@ -1,12 +1,12 @@
 """Domain-incremental: the same classes in every session, each time from another domain."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from embedbench.array_types import Array, Ints
+from embedbench.array_types import Array
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -84,6 +84,9 @@ class DomainIncremental(Protocol):
         parts = [split.where(np.isin(domain, group)) for group in groups]
         for part, group in zip(parts, groups, strict=True):
             self._check(part, group)
+        if self.test == "all":  # the first session has the one eval set
+            tests = [split.test, *(split.test[:0] for _ in parts[1:])]
+            parts = [replace(part, test=test) for part, test in zip(parts, tests, strict=True)]
         sizes = np.array([np.count_nonzero(domain[split.train] == name) for name in names])
         few = tools.mean_rows(sizes, len(groups[0])) < self.scale_least
         table, features, fitted = load_table(file, self.scale, parts[0].train, few=few)
@@ -97,7 +100,7 @@ class DomainIncremental(Protocol):
                 classes=everything if len(part.test) else nothing,
                 introduces=nothing if k else everything,
             )
-            for k, part in enumerate(self._tested(parts, split))
+            for k, part in enumerate(parts)
         ]
         return self.make_stream(
             tools.flat_spec(table, file),
@@ -142,10 +145,3 @@ class DomainIncremental(Protocol):
                 "one test set of all domains, or give the file a split that cuts every domain "
                 "(--split)"
             )
-
-    def _tested(self, parts: list[tools.Split], split: tools.Split) -> list[tools.Split]:
-        """The sessions with their test rows: their own, or all in the first one."""
-        if self.test == "domain":
-            return parts
-        none: Ints = split.test[:0]
-        return [tools.Split(p.train, p.val, none if k else split.test) for k, p in enumerate(parts)]

@@ -13,8 +13,7 @@ from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST
 from embedbench.streams import make_sessions as tools
 from embedbench.streams.class_order import class_order
-from embedbench.streams.layer_columns import layer_names
-from embedbench.streams.load_table import load_table
+from embedbench.streams.load_table import layer_names, load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 

@@ -22,7 +22,7 @@ from embedbench.runs.run_task import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.scores.run_record import DescribedStream
 from embedbench.storage import atomic_write, regular_files, value_digest
-from embedbench.streams import layer_columns, view
+from embedbench.streams import view
 from embedbench.streams.stream import Stream, eval_parts, view_columns
 
 SCHEMA = "embedbench-stream/1.0"
@@ -168,7 +168,7 @@ def describe_stream(task: Task) -> ExportedStream:
         "directory": task.run_dir.relative_to(task.root).parts[0],
         "run": task.run_dir.name,
         "samples": stream.samples,
-        "input_shape": layer_columns.without_layers(stream).spec.input_shape,
+        "input_shape": stream.without_layers().spec.input_shape,
         "sessions": tuple(
             SessionEntry(
                 introduces=tuple(s.classes.tolist()),
@@ -201,7 +201,7 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
         Whether to write the features too, scaled as learners get them.
     """
     exported = describe_stream(task)
-    stream, names = layer_columns.without_layers(task.stream), task.files[0].sample_ids
+    stream, names = task.stream.without_layers(), task.files[0].sample_ids
     sessions = stream.sessions
     parts = (
         [(s.ids, s.y) for s in sessions],

@@ -14,7 +14,6 @@ import numpy as np
 from embedbench.array_types import Bools
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
-from embedbench.learning.learner import SCORE_KINDS
 from embedbench.runs import answers_from_scores as scoring
 from embedbench.runs.learner_and_protocol_names import learner_names
 from embedbench.runs.run_dirs import run_at, save_run, tidy
@@ -164,8 +163,6 @@ class _AnswerFile:
                 f"{stream.digest}"
             )
         self.kind = self._text(KIND) or "other"
-        if self.kind not in SCORE_KINDS:
-            raise WrongError(str(unknown(KIND, self.kind, SCORE_KINDS)))
         if ROWS in arrays and not np.array_equal(arrays[ROWS], tests.rows):
             raise WrongError(f"{ROWS} must be those of test.csv; give all arrays in its order")
 

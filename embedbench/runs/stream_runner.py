@@ -26,7 +26,7 @@ from embedbench.learning.sample_containers import blocks
 from embedbench.networks.weights import HeadMetadata, load_head
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
 from embedbench.scores.run_record import SessionCosts
-from embedbench.streams import layer_columns, view
+from embedbench.streams import view
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.system.gpu_determinism import repeatable
 
@@ -102,7 +102,7 @@ def _as_seen(stream: Stream, learner: contract.Learner) -> Stream:
     if learner.tags.offline:
         stream = stream.merged()
     if not learner.tags.needs_layers:
-        stream = layer_columns.without_layers(stream)
+        stream = stream.without_layers()
     if learner.tags.needs_session_id and stream.can_reveal:
         stream = stream.revealed()
     return stream

@@ -18,6 +18,15 @@ from .scaling import Scale, fit_scaling
 RESIDENT = 2**28  # bytes; below it, scaling every batch costs more than sharing saves
 
 
+def layer_names(file: EmbeddingFile, layers: str) -> tuple[str, ...]:
+    """Resolve "all" (every layer of the file, by number), "none", or names with commas between."""
+    if layers == "all":
+        return tuple(sorted(file.layers, key=lambda name: (len(name), name)))
+    names = () if layers == "none" else tuple(dict.fromkeys(layers.replace(" ", "").split(",")))
+    file.tables(names)  # refuses unknown layers
+    return names
+
+
 def load_table(
     file: EmbeddingFile,
     scale: str,

@@ -1,5 +1,6 @@
 """Sessions and eval sets from the rows of a file, as protocols cut them."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,6 @@ from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
 from .feature_tables import Table
-from .layer_columns import layer_columns
 from .stream import EvalSet, Session, StreamSpec
 from .view import View, rows_of
 
@@ -188,3 +188,14 @@ def flat_spec(
         loss_over_seen=loss == "seen",
         scaling=table.scaling,
     )
+
+
+def layer_columns(
+    file: EmbeddingFile, layers: Sequence[str], embedding: str = FINAL
+) -> dict[str, tuple[int, int]]:
+    """Columns of each layer in a table with these layers: the first, and the one after the last.
+
+    `embedding` is the layer that replaces the final embedding.
+    """
+    ends = np.cumsum([file.width(embedding), *(file.layers[name] for name in layers)]).tolist()
+    return dict(zip(layers, itertools.pairwise(ends), strict=True))

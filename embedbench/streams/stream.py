@@ -248,6 +248,31 @@ class Stream:
         sessions = tuple(replace(s, session_id=i) for i, s in enumerate(self.sessions))
         return replace(self, spec=replace(self.spec, reveals_session_id=True), sessions=sessions)
 
+    def without_layers(self) -> "Stream":
+        """The same stream with the same digests and table, cut to the final embedding.
+
+        A table with layers holds the final embedding in columns [0, D) and the layers behind it.
+        """
+        if not self.spec.layers:
+            return self
+        width = min(first for first, _ in self.spec.layers.values())
+
+        def cut(view: View) -> View:
+            return replace(view, width=width)
+
+        def session(s: Session) -> Session:
+            return replace(s, x=cut(s.x), val_x=cut(s.val_x))
+
+        return replace(
+            self,
+            spec=replace(self.spec, input_shape=(width,), layers={}),
+            sessions=tuple(session(s) for s in self.sessions),
+            eval_sets=tuple(replace(e, x=cut(e.x)) for e in self.eval_sets),
+            far=None if self.far is None else cut(self.far),
+            alone=tuple(s.without_layers() for s in self.alone),
+            whole=tuple(session(s) for s in self.whole),
+        )
+
     def merged(self) -> "Stream":
         """All sessions as one: every sample once, as it first occurs in the stream.
 

@@ -17,8 +17,8 @@ from embedbench.learning.learner import Tags
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams.layer_columns import layer_columns, layer_names, without_layers
-from embedbench.streams.load_table import load_table
+from embedbench.streams.load_table import layer_names, load_table
+from embedbench.streams.make_sessions import layer_columns
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View, table_of
 
@@ -189,14 +189,14 @@ def test_incremental_class_takes_layers_too(file: EmbeddingFile) -> None:
 
 def test_a_stream_without_its_layers(file: EmbeddingFile) -> None:
     stream = FSCIL().build([file], seed=0)
-    cut = without_layers(stream)
+    cut = stream.without_layers()
     plain = FSCIL(layers="none").build([file], seed=0)
     assert cut.spec == plain.spec
     assert cut.digests == stream.digests
     for a, b, wide in zip(shown(cut), shown(plain), shown(stream), strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
         assert table_of(a) is table_of(wide)  # no second one
-    assert without_layers(plain) is plain
+    assert plain.without_layers() is plain
 
 
 def test_merged_and_revealed_keep_the_layers(file: EmbeddingFile) -> None:
@@ -205,7 +205,7 @@ def test_merged_and_revealed_keep_the_layers(file: EmbeddingFile) -> None:
     assert merged.spec.layers == told.spec.layers == stream.spec.layers
     assert {v.width for v in (*shown(merged), *shown(told))} == {9}
     assert not told.merged().spec.reveals_session_id
-    whole = without_layers(replace(stream, whole=merged.sessions, alone=(stream,)))
+    whole = replace(stream, whole=merged.sessions, alone=(stream,)).without_layers()
     assert {v.width for v in shown(whole.merged())} == {D}
     assert whole.alone[0].spec.layers == {}
 

@@ -8,7 +8,7 @@ from embedbench.papers.paper import Variant
 from embedbench.papers.paper_folders import facts
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.run_spec import RunSpec
-from embedbench.streams.layer_columns import layer_names
+from embedbench.streams.load_table import layer_names
 from embedbench.studies.presets import preset
 
 FACTS = facts("tang2024")
