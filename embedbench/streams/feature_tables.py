@@ -127,7 +127,6 @@ class PixelTable(Table):
         super().__init__(values)
         channels = values.shape[3]
         self.scaling = factor or (1 / 255,) * channels, offset or (0.0,) * channels
-        self._scaling: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
 
     @property
     def width(self) -> int:
@@ -159,10 +158,7 @@ class PixelTable(Table):
             x = on_device(read(self.values, rows.cpu().numpy()), device)
         if columns is not None:
             x = x.flatten(1, 2).index_select(1, columns).view_as(x)
-        if device not in self._scaling:
-            factor, offset = (torch.tensor(v, device=device)[:, None, None] for v in self.scaling)
-            self._scaling[device] = factor, offset
-        factor, offset = self._scaling[device]
+        factor, offset = (torch.tensor(v, device=device)[:, None, None] for v in self.scaling)
         out = x.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
         return out.mul_(factor).add_(offset)
 
@@ -232,15 +228,16 @@ class MappedPart:
     values: Array
     scale: Scale
 
-    def raw(self, rows: Ints) -> Float32s:
-        """Rows as stored, (n, D) float32."""
-        return read(self.values, rows).astype(np.float32, copy=False)
-
     def scaled(self, rows: Ints) -> Float32s:
         """Rows scaled, (n, D)."""
-        x = self.raw(rows)
+        x = read_float32(self.values, rows)
         self.scale.apply(x)
         return x
+
+
+def read_float32(values: Array, rows: Ints) -> Float32s:
+    """Rows of stored values, (n, D) float32; a copy."""
+    return read(values, rows).astype(np.float32, copy=False)
 
 
 class MappedTable(Table):

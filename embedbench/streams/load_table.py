@@ -1,7 +1,7 @@
 """A file's embeddings, layers or images as a table, scaled, in memory or mapped."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -12,8 +12,15 @@ from embedbench.files.hdf5_layout import PIXELS
 from embedbench.files.mmap_cache import mapped_table
 from embedbench.storage.value_digest import digest
 
-from .feature_tables import MappedPart, MappedTable, PixelTable, Table, standardise_images
-from .scaling import Scale, fit_scaling
+from .feature_tables import (
+    MappedPart,
+    MappedTable,
+    PixelTable,
+    Table,
+    read_float32,
+    standardise_images,
+)
+from .scaling import fit_scaling
 
 RESIDENT = 2**28  # bytes; below it, scaling every batch costs more than sharing saves
 
@@ -68,11 +75,9 @@ def load_table(
     if file.kind == PIXELS:
         table = _load_images(file, scale, base_rows)
     else:
-        parts = []
-        for values in _read_tables(file, layers, embedding):
-            part = MappedPart(values, Scale("none"))
-            parts.append(replace(part, scale=fit_scaling(scale, part.raw, base_rows)))
-        table = _join(names, parts)
+        values = _read_tables(file, layers, embedding)
+        scales = [fit_scaling(scale, partial(read_float32, x), base_rows) for x in values]
+        table = _join(names, list(map(MappedPart, values, scales)))
     table.scale = scale
     return table, features, fitted
 
