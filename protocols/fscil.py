@@ -265,7 +265,7 @@ class FSCIL(Protocol):
                 f"samples or fewer than {self.shot} training samples and come first, got {base}; "
                 "set protocol.base, or lower protocol.shot"
             )
-        way = self.way or self._way(n - base)
+        way = self.way or max(1, min(WAY, (n - base) // self.novel))
         most = 1 + (n - base) // way
         if most < 2:
             raise UserError(
@@ -277,7 +277,3 @@ class FSCIL(Protocol):
                 f"a session, got {self.sessions}"
             )
         return [base + way * k for k in range(self.sessions or most)]
-
-    def _way(self, left: int) -> int:
-        """New classes of a session where the settings leave them open, of `left` classes."""
-        return max(1, min(WAY, left // self.novel))

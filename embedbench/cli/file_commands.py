@@ -163,13 +163,13 @@ def order(
 ) -> None:
     """Write a class order for run --order. Confusion is measured on training data."""
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.streams.make_class_order import make_order, order_text, write_order
+    from embedbench.streams.make_class_order import make_order, write_order
 
     opened = EmbeddingFile.open(file)
     shared.check_free(out, overwrite)
     result = make_order(opened, kind, seed=seed, sessions=sessions, base=base)
     write_order(result, out)
-    show(result, order_text(result), as_json)
+    show(result, "\n".join(result["order"]), as_json)
     note(f"wrote {out}")
 
 

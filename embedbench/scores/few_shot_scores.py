@@ -52,9 +52,7 @@ def tacc(accuracies: Floats) -> Floats:
     >>> tacc(accuracies).round(3)
     array([0.9, 0.7, 0.5])
     """
-    base, novel, k = _parts(accuracies)
-    result: Floats = (base + novel) / (1 + k)
-    return result
+    return gacc(accuracies, 1, 1)  # the base session weighs as much as any other
 
 
 def gacc(accuracies: Floats, ratio: float, alpha: ArrayLike) -> Floats:
@@ -121,7 +119,7 @@ def novel_accuracy(accuracies: Floats) -> Floats:
     >>> novel_accuracy(accuracies).round(3)
     array([nan, 0.8, 0.6])
     """
-    return gacc(accuracies, 1, 0)
+    return gacc(accuracies, 1, 0)  # the base session has no weight
 
 
 def hacc(accuracies: Floats) -> Floats:

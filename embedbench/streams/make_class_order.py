@@ -213,12 +213,6 @@ def write_order(made: dict[str, Any], path: Path) -> None:
     write_safely(path, text + "\n")
 
 
-def order_text(made: dict[str, Any]) -> str:
-    """Return an order as text: the score, then one class per line."""
-    score = f", score {made['score']:g}" if "score" in made else ""
-    return "\n".join([f"# {made['kind']}, seed {made['seed']}{score}", *made["order"]])
-
-
 # --- the confusion matrix of a linear probe ---
 
 
