@@ -13,7 +13,7 @@ FEW = 12  # options that need no headings
 GROUPS = {
     "Network": "trunk weights augment backbone layers dtype size",
     "Tuning": "tune tune_sessions tune_seeds budget_mb",
-    "Study": "config allow_code shard unknown",
+    "Study": "config allow_code save_config shard unknown",
     "Machine": "jobs engine resources engine_set threads device checkpoint",
     "Columns": "columns domain_from group_from",
     "Provenance": "licence citation url backbone_name weights_licence pretrained_on",

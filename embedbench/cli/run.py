@@ -17,6 +17,7 @@ import typer
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.errors import unknown
 from embedbench.files.remote.uri import as_written
+from embedbench.storage.atomic_write import write_safely
 from embedbench.studies import study_file
 from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
 from embedbench.system.cpu_threads import MOST_THREADS
@@ -181,11 +182,19 @@ def run(
     resources: shared.ResourcesOf = None,
     engine_set: shared.EngineSet = None,
     checkpoint: shared.Checkpoint = 60.0,
+    save_config: Annotated[
+        Path | None,
+        typer.Option(metavar="STUDY", help="Write the command as a study file, and run nothing."),
+    ] = None,
     overwrite: shared.Overwrite = False,
     form: str = "text",
     quiet: shared.Quiet = False,
 ) -> None:
     """Run learners through a stream and store their answers. Run it again to resume."""
+    if save_config is not None:
+        shared.check_free(save_config, overwrite)
+        write_safely(save_config, study_file.study_text(options.study()).encode(errors="replace"))
+        return
     study = shared.fixed_study(options.study(), quiet)
     from embedbench.runs import grid_scheduler, stream_cache
     from embedbench.studies.resolve import take_shard

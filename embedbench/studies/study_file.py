@@ -7,6 +7,7 @@ written.
 """
 
 import importlib
+import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -51,6 +52,22 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
             )
         _import_installed(name, path)
     return study
+
+
+def study_text(study: Study) -> str:
+    """A study as the text of a study file; JSON's texts, lists and numbers are TOML's."""
+    lines, tables = list[str](), list[str]()
+    for name, value in vars(study).items():
+        if isinstance(value, dict) and value:
+            tables += ["", f"[{name}]"]
+            tables += [f"{_quoted(str(key))} = {_quoted(one)}" for key, one in value.items()]
+        elif value not in (None, (), {}):
+            lines.append(f"{name.replace('_', '-')} = {_quoted(value)}")
+    return "\n".join([*lines, *tables, ""])
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _files(value: Any, where: str) -> tuple[tuple[str, ...], ...]:

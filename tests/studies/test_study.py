@@ -184,6 +184,20 @@ ncm.metric = ["cosine", "euclidean"]
     assert tuned(*words) == tuned("--config", "study.toml")
 
 
+def test_a_command_line_is_saved_as_a_file_that_makes_the_same_cells() -> None:
+    words = [*COMMAND, "--set", "ewc.stop.epochs=3", "--set", "lr=.5", "--seeds", "0-1"]
+    words += ["--tune", "ewc.lam=1,1e2", "--budget-mb", "5.5", "--threads", "2"]
+    words += ["--order", 'a"\\é\x7f.txt', "--tune-seeds", "7"]
+    for extra, error in (([], None), ([], UserError), (["--overwrite"], None)):
+        command = ["run", *words, "--out", "runs", "--save-config", "saved.toml", *extra]
+        done = CliRunner().invoke(app.app, command)
+        assert type(done.exception) is (error or type(None))
+    assert not Path("runs").exists()
+    again = asked("--config", "saved.toml")
+    assert again == asked(*words)
+    assert asked("--config", "saved.toml", "--seeds", "3").seeds == (3,)
+
+
 def test_numbers_keep_their_text() -> None:
     write("[set]\na = 1e4\nb = 1E-3\nc = 0.10\nd = -0.0\ne = true\nf = '0x10'\ng = inf")
     texts = read_study(Path("study.toml")).set.values()
