@@ -126,19 +126,13 @@ def corner_case(number: str) -> Floats:
 
 def follows(number: str, row: Row) -> dict[str, float]:
     """A row's mean, aAcc and gAcc, computed from its other cells, in percent."""
-    if "case" in TITLES[number]:
-        R, after = corner_case(number), row["after"]
-        curves = {
-            "aacc": few_shot_scores.aacc(R, CLASSES),
-            "gacc": few_shot_scores.gacc_area(R, RATIO),
-        }
-        return {
-            n: 100 * float(v.mean() if after == "mean" else v[after - 1]) for n, v in curves.items()
-        }
-    result, accuracies = {}, behind(number, row)
-    if accuracies is not None:
-        result["aacc"] = 100 * float(few_shot_scores.aacc(accuracies, CLASSES).mean())
-        result["gacc"] = 100 * float(few_shot_scores.gacc_area(accuracies, RATIO).mean())
+    result: dict[str, float] = {}
+    R = corner_case(number) if "case" in TITLES[number] else behind(number, row)
+    if R is not None:
+        aacc, gacc = few_shot_scores.aacc(R, CLASSES), few_shot_scores.gacc_area(R, RATIO)
+        k = row.get("after", "mean")
+        of_both = (float(v.mean() if k == "mean" else v[k - 1]) for v in (aacc, gacc))
+        result["aacc"], result["gacc"] = (100 * value for value in of_both)
     if "novel" in row:
         result["mean"] = float(np.mean(row["novel"]))
     if "sessions" in row:
@@ -153,9 +147,9 @@ def table(number: str) -> PaperTable:
     """A printed table, with means computed from its other cells beside the printed ones."""
     rows, about = printed_rows(number), TITLES[number]
     keys = [k for k in HEADS if any(k in r for r in rows)]
-    lists = [k for k in CELLS if k in rows[0]]
-    first = 0 if number == "6" else CELLS[lists[0]] if lists else 0
-    width = max((len(r[k]) for r in rows for k in lists if k in r), default=0)
+    cells = next((k for k in CELLS if k in rows[0]), "")
+    first = 0 if number == "6" else CELLS.get(cells, 0)
+    width = max(len(row.get(cells, ())) for row in rows)
     columns = [k for k in COLUMNS if any(k in r for r in rows)]
     heads = (*(HEADS[k] for k in keys), *(str(first + i) for i in range(width)))
     named = len(LOSSES) if "fr" in keys else 1
@@ -163,8 +157,8 @@ def table(number: str) -> PaperTable:
     shown = tuple(COLUMNS[k] for k in columns)
     result = PaperTable(number, about["title"], heads, shown, named=named, misprints=wrong)
     for row in rows:
-        cells = [str(c) for k in lists for c in row.get(k, [])]
-        labels = (*(_text(row, k) for k in keys), *cells, *[""] * (width - len(cells)))
+        texts = [str(cell) for cell in row.get(cells, ())]
+        labels = (*(_text(row, k) for k in keys), *texts, *[""] * (width - len(texts)))
         computed, printed = follows(number, row), [row.get(k) for k in columns]
         ours = [computed.get(k) if k in row else None for k in columns]
         result.add_numbers(labels, ours, printed, 2, row=row_name(row), made=EXACT)

@@ -16,7 +16,7 @@ from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.papers import paper
 from embedbench.papers.paper import make_stats
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_table import DRAWN, EXACT, PaperTable, Value
+from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.make_score_matrices import score_matrices
@@ -132,6 +132,14 @@ class KemkerRuns(paper.PaperRuns):
     def stands_in(self, names: Iterable[str]) -> bool:
         return any(self.data[n].stands_in for n in names if n in self.data)
 
+    def add(
+        self, table: PaperTable, labels: Sequence[str], of: Sequence[str], *numbers: Any, **how: Any
+    ) -> None:
+        """Append a row of one or two data sets, whose names end its labels; see `add_numbers`."""
+        row = ", ".join((*labels, " / ".join(NAMES[name] for name in of)))
+        both, other = (*labels, self.label(*of)), self.stands_in(of)
+        table.add_numbers(both, *numbers, row=row, stands_in=other, **how)
+
     def capacity(self, learner: str, name: str) -> dict[str, str]:
         """Table S10: the capacity chosen on validation data of all classes; none for PathNet."""
         if learner not in CAPACITIES:
@@ -151,20 +159,6 @@ def read_omegas(record: RunRecord) -> list[float]:
 _table = partial(PaperTable.of_facts, FACTS)
 
 
-def _add(
-    table: PaperTable,
-    runs: KemkerRuns,
-    labels: Sequence[str],
-    names: Sequence[str],
-    *numbers: Any,
-    made: str = DRAWN,
-) -> None:
-    """Append a row of one or two data sets, which end its labels; `numbers` as in `add_numbers`."""
-    row = ", ".join((*labels, " / ".join(NAMES[n] for n in names)))
-    both, other = (*labels, runs.label(*names)), runs.stands_in(names)
-    table.add_numbers(both, *numbers, row=row, stands_in=other, made=made)
-
-
 def table1(runs: KemkerRuns) -> PaperTable:
     """Table 1: the data sets."""
     table = _table("1")
@@ -173,7 +167,7 @@ def table1(runs: KemkerRuns) -> PaperTable:
         printed = [row[column] for column in table.columns[:4]]
         printed += [*row["train_per_class"], *row["test_per_class"]]
         ours = runs.counts(name) if name in runs.data else ()
-        _add(table, runs, (), [name], ours, printed, 0, made=EXACT)
+        runs.add(table, (), [name], ours, printed, 0, made=EXACT)
     return table
 
 
@@ -185,7 +179,7 @@ def table2(runs: KemkerRuns) -> PaperTable:
         names = runs.modalities(row["data"], protocol)
         labels = (protocol, LEARNERS[learner].label)
         ours = make_stats(runs.of(protocol, names, learner), read_omegas)
-        _add(table, runs, labels, names, ours, [row[omega] for omega in OMEGAS])
+        runs.add(table, labels, names, ours, [row[omega] for omega in OMEGAS])
     return table
 
 
@@ -245,7 +239,7 @@ def table4(runs: KemkerRuns) -> PaperTable:
             records = runs.of(protocol, ("cub",), learner) if known else []
             ours += make_stats(records, _read_minutes) or [None]
         theirs = [printed.get((learner, protocol)) for protocol in table.columns]
-        _add(table, runs, [variant.label], ["cub"], ours, theirs, 2)
+        runs.add(table, [variant.label], ["cub"], ours, theirs, 2)
     return table
 
 
@@ -351,7 +345,7 @@ def table_s8(runs: KemkerRuns) -> PaperTable:
         records = runs.of("multi-modal", names, learner)
         ours = make_stats(records, lambda r: [100 * r.R[i][j] for i, j in ((0, 0), (1, 0), (1, 1))])
         printed = (row["initial"][0], *row["final"])
-        _add(table, runs, [LEARNERS[learner].label], names, ours, printed, 1)
+        runs.add(table, [LEARNERS[learner].label], names, ours, printed, 1)
     return table
 
 
@@ -366,7 +360,7 @@ def table_s9(runs: KemkerRuns) -> PaperTable:
             result, _ = redundancy(runs.data[name].opened)
             ours = [result.kept, 100 * result.share]
         printed = [row["kept"], row["percent"]]
-        _add(table, runs, (), [name], ours, printed, (0, 1), made=EXACT)
+        runs.add(table, (), [name], ours, printed, (0, 1), made=EXACT)
     return table
 
 
