@@ -27,7 +27,7 @@ from embedbench.system.cpu_threads import limit_threads
 from embedbench.system.gpu_determinism import repeatable
 
 from .blob_streams import each_kind
-from .check_building_blocks import CheckFailed, demand
+from .check_building_blocks import CheckFailed, Checks, demand
 
 SEEDS = Seeds.of(0)
 # Hyperparameters of these names, nested ones too, get small values, so that checks are fast.
@@ -59,7 +59,7 @@ COPIES = ("_tensors", "_indices")
 _DEVICE: ContextVar[str] = ContextVar("device", default="cpu")
 
 LearnerCheck = Callable[[type[Learner]], None]
-LEARNER_CHECKS: list[LearnerCheck] = []
+LEARNER_CHECKS = Checks[type[Learner]]()
 
 
 def learner_check(check: LearnerCheck) -> LearnerCheck:
@@ -70,8 +70,7 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
         with limit_threads(1):
             check(cls)
 
-    LEARNER_CHECKS.append(on_one_thread)
-    return on_one_thread
+    return LEARNER_CHECKS.add(on_one_thread)
 
 
 def kinds_check(check: Callable[[Callable[[], Learner], Stream], None]) -> LearnerCheck:

@@ -3,7 +3,6 @@
 For the last a stream is taught twice: as it is, and with other data where a learner must not look.
 """
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -51,8 +50,7 @@ def learns_blobs(cls: type[Learner]) -> None:
 @tools.learner_check
 def unusual_sessions_are_learned(cls: type[Learner]) -> None:
     """Sessions may have one sample or class, a last batch of one, old classes, no validation."""
-    learner = tools.small(cls)
-    batch = blob_streams.BATCH if cls.tags.online else _batch_size(learner)
+    batch = blob_streams.BATCH if cls.tags.online else tools.SMALL["batch_size"]
     make = partial(blob_streams.blobs, cls.tags)
     for what, stream in {
         "sessions of one sample": make(sizes=(24, 1, 1), n_val=0),
@@ -67,13 +65,6 @@ def unusual_sessions_are_learned(cls: type[Learner]) -> None:
             tools.teach(tools.small(cls), stream)
         except Exception as error:
             raise CheckFailed(f"{what}: {type(error).__name__}: {error}") from error
-
-
-def _batch_size(learner: object) -> int:
-    """The hyperparameter `batch_size`, also of nested settings; 16 if there is none."""
-    values = vars(learner).values()
-    inner = [_batch_size(v) for v in values if dataclasses.is_dataclass(v)]
-    return int(getattr(learner, "batch_size", max(inner, default=16)))
 
 
 # --- nothing matters but the sessions so far ---

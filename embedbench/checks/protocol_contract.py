@@ -230,7 +230,10 @@ def labels_never_reveal_the_future(case: Case) -> None:
 
 @stream_check
 def labels_are_introduced(case: Case) -> None:
-    """Every class is introduced once, in the first session with its label or before."""
+    """Every class is introduced once, in the first session with its label or before.
+
+    The class masks of losses and of answers include all labels of the data.
+    """
     applies_where(not case.stream.spec.multilabel)
     seen: list[int] = []
     for i, (session, test) in enumerate(case.pairs):
@@ -242,12 +245,6 @@ def labels_are_introduced(case: Case) -> None:
     expected = list(range(sum(f.samples.n_leaves for f in case.files)))
     got = sorted(seen)
     demand(got == expected, f"expected each of the classes {expected} once, got {got}")
-
-
-@stream_check
-def masks_admit_the_labels(case: Case) -> None:
-    """The class masks of losses and of answers include all labels of the data."""
-    applies_where(not case.stream.spec.multilabel)
     parts = [(s.loss_classes, _labels(s.y, s.val_y)) for s in case.stream.sessions]
     parts += [(e.candidates, _labels(e.y)) for e in case.stream.eval_sets]
     for mask, labels in parts:

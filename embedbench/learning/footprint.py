@@ -1,10 +1,7 @@
 """What a learner holds between sessions: its state for checkpoints, and its bytes by kind."""
 
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any, ClassVar
 
 
 class Footprint(dict[str, int]):
@@ -53,9 +50,17 @@ class Stateful:
             setattr(self, name, put_state(getattr(self, name), copy.deepcopy(state[name])))
 
 
-def tensor_bytes(*tensors: "torch.Tensor") -> int:
-    """Bytes of tensors, each counted once."""
-    return sum(t.numel() * t.element_size() for t in tensors)
+def tensor_bytes(*states: Any) -> int:
+    """Bytes of tensors and arrays, also in dicts, lists and tuples; all else weighs nothing."""
+    total = 0
+    for state in states:
+        if isinstance(state, dict):
+            total += tensor_bytes(*state.values())
+        elif isinstance(state, list | tuple):
+            total += tensor_bytes(*state)
+        else:
+            total += int(getattr(state, "nbytes", 0))
+    return total
 
 
 def _weigh(part: Any, kind: str) -> dict[str, int]:
@@ -70,18 +75,9 @@ def _weigh(part: Any, kind: str) -> dict[str, int]:
     if hasattr(part, "footprint"):
         return dict(part.footprint())
     if isinstance(part, torch.nn.Module) and kind == "parameters":
-        buffers = _size(list(part.buffers()))  # statistics of BatchNorm
-        sizes = {kind: _size(list(part.parameters()))}
+        buffers = tensor_bytes(*part.buffers())  # statistics of BatchNorm
+        sizes = {kind: tensor_bytes(*part.parameters())}
         return {**sizes, "buffers": buffers} if buffers else sizes
     if part is None or (isinstance(part, list) and not part):
         return {}
-    return {kind: _size(take_state(part))}
-
-
-def _size(state: Any) -> int:
-    """Bytes of all tensors and arrays in a state; settings of an optimiser are no tensors."""
-    if isinstance(state, dict):
-        return sum(map(_size, state.values()))
-    if isinstance(state, list | tuple):
-        return sum(map(_size, state))
-    return int(getattr(state, "nbytes", 0))
+    return {kind: tensor_bytes(take_state(part))}

@@ -163,7 +163,7 @@ SPOILED: dict[str, tuple[type[Any], Callable[[Stream], Stream], set[str]]] = {
     "masks the truth": (
         Permutation,
         lambda s: _sessions(s, loss_classes=lambda _: np.arange(s.spec.n_classes) > 0),
-        {"masks admit the labels"},
+        {"labels are introduced"},
     ),
     "no train digest": (
         IncrementalClass,

@@ -82,7 +82,7 @@ def test_the_package_is_short() -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "checks"),
     [
-        ("halves", None, 14),
+        ("halves", None, 13),
         ("best_class_accuracy", None, 5),
         ("mine.metrics:best_class_accuracy", "metrics", 5),
         ("mosaic", None, 3),
