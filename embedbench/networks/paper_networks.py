@@ -50,8 +50,10 @@ _FSCIL: dict[str, tuple[int, dict[str, int]]] = {
 }
 
 default_cfgs = generate_default_cfgs(
-    {name: _cfg(size, **_VIT) for name, (size, _) in _FSCIL.items()}
-    | {"resnet18_small_images": _cfg(32, first_conv="conv1", classifier="fc")}
+    {
+        **{name: _cfg(size, **_VIT) for name, (size, _) in _FSCIL.items()},
+        "resnet18_small_images": _cfg(32, first_conv="conv1", classifier="fc"),
+    }
 )
 
 
