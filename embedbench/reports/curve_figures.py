@@ -1,4 +1,4 @@
-"""Figures of curves: scores and other metrics over sessions or samples."""
+"""Figures of curves: scores and other metrics over sessions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,22 +29,19 @@ LEAST = 5  # runs of a band
 
 @dataclass(frozen=True)
 class Curve:
-    """Scores of one learner, session by session or by training samples."""
+    """Scores of one learner, session by session."""
 
     values: Floats  # (n, T) percent, one row per run; NaN where undefined
-    x: Sequence[float]  # (T,) sessions, or training samples seen
+    x: range  # (T,) of the sessions
     style: int | None  # its colour and mark; None for chance (dotted)
     label: str  # its name in the legend
 
 
 @rc_context(STYLE)
-def draw_curves(
-    curves: Sequence[Curve], ideal: float, width: float, name: str, across: str = "after session"
-) -> Figure:
+def draw_curves(curves: Sequence[Curve], ideal: float, width: float, name: str) -> Figure:
     """Means over runs, see `draw_curve`; the y axis fits the learners and α_ideal.
 
-    `ideal` is α_ideal as a fraction, dashed, unless NaN; `name` says what the scores are, `across`
-    what they are drawn over.
+    `ideal` is α_ideal as a fraction, dashed, unless NaN; `name` says what the scores are.
     """
     figure = Figure(figsize=(width, 2.15 if width < 4 else 2.6), layout="constrained")
     axes = figure.add_subplot()
@@ -56,7 +53,7 @@ def draw_curves(
         axes.axhline(100 * ideal, **OFFLINE, label=level_name("offline", ideal))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(axis="y")
-    axes.set_xlabel(across)
+    axes.set_xlabel("after session")
     axes.set_title(name, loc="left")
     return figure
 
@@ -84,7 +81,7 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
     axes.plot(x, mean, **look(curve.style), markevery=(curve.style % every, every), label=label)
 
 
-# --- of rows: over sessions, and over training samples ---
+# --- of rows ---
 
 
 def stack_matrices(row: Row) -> Floats:
@@ -103,8 +100,7 @@ def accuracy_curves(
 ) -> dict[str, Figure]:
     """Title → figure of the main score after each session; none on a stream of one session.
 
-    On all sessions so far; where R is square, on session 0 and on the newest; and by training
-    samples, where runs were evaluated within sessions.
+    On all sessions so far; where R is square, on session 0 and on the newest.
     """
     group, drawn = rows[0].group, [row for row in rows if row.used]
     if group.sessions < 2 or not drawn:
@@ -134,28 +130,7 @@ def accuracy_curves(
         newest = [np.diagonal(R, axis1=1, axis2=2)[:, 1:] for R in matrices]
         figures["Session 0"] = figure([R[:, :, 0] for R in matrices], base)
         figures["The newest session"] = figure(newest, shared, 1)
-    return figures | _by_samples(drawn, styles, width)
-
-
-def _by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> dict[str, Figure]:
-    """The score against training samples seen, of the rows that have moments, if some are within.
-
-    With another class order, sessions have other sizes and end at other moments. So a run's score
-    is interpolated at the moments of the row's first run; before its first moment it is NaN.
-    """
-    curves, within = [], False
-    for row in rows:
-        moments = [run.moments for run in row.used if run.moments]
-        if len(moments) < len(row.used):
-            continue  # a record of before there were moments
-        within |= any(len(m.pooled) != len(row.used[0].pooled) for m in moments)
-        at = moments[0].samples_seen
-        values = [np.interp(at, m.samples_seen, m.pooled, left=np.nan) for m in moments]
-        curves.append(Curve(100 * np.stack(values), at, styles.get(row.label), row.label))
-    if not within:
-        return {}
-    name, across = score_name(rows[0].group), "training samples seen"
-    return {"All sessions so far, by samples": draw_curves(curves, math.nan, width, name, across)}
+    return figures
 
 
 def draw_one(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: str) -> Figure:

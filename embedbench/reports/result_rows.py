@@ -288,17 +288,8 @@ class Row:
 
     @property
     def commands(self) -> list[str]:
-        """Commands that make the row's runs; those that differ only by the seed are joined."""
-        seeds: dict[str, list[int]] = {}
-        for r in self.records:
-            match = re.fullmatch(r"(.*) --seed (\d{1,19})", r.command)
-            numbers = seeds.setdefault(match[1] if match else r.command, [])
-            numbers += [int(match[2])] if match else []
-        texts = {stem: format_seeds(sorted({*each})) for stem, each in seeds.items() if stem}
-        return [
-            f"{stem} --seed{'' if text.isdigit() else 's'} {text}" if text else stem
-            for stem, text in texts.items()
-        ]
+        """Commands that make the row's runs, each once."""
+        return list(dict.fromkeys(r.command for r in self.records if r.command))
 
 
 def run_value(run: RunRecord, name: str) -> float:

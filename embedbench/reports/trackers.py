@@ -21,7 +21,6 @@ from embedbench.scores import record_files
 from embedbench.scores.offline_references import MISSING
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
-from embedbench.storage import leases
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
 from embedbench.text.printable_text import printable
@@ -33,7 +32,7 @@ TRACKERS = {
     "tensorboard": "event files in DIR: tensorboard:DIR",
     "wandb": "Weights & Biases, online or offline as WANDB_MODE says: wandb:PROJECT",
 }
-SEEN, LEASE = ".tracked.json", ".tracked.lease"
+SEEN = ".tracked.json"
 
 
 class Session(NamedTuple):
@@ -80,23 +79,14 @@ def make_tracker(text: str) -> Tracker:
 
 
 def track(root: Path, names: Sequence[str], *, notify: Callable[[str], None]) -> int:
-    """Replay finished runs to trackers; those that each has got before are skipped.
+    """Replay finished runs to trackers, as they finished; those that each has got are skipped.
 
     Runs whose references are not finished wait for them, since Ω would be missing. `notify` takes
     a sentence on each run that is left out. The result is the number of replays.
     """
-    record_files.find(root)  # refuses what is no directory
-    lease = leases.take(root / LEASE)
-    if lease is None:
-        raise UserError(f"another process tracks the runs in {root}; wait until it ends")
-    with lease:
-        return _replay(root, {name: make_tracker(name) for name in names}, cache(notify))
-
-
-def _replay(root: Path, trackers: dict[str, Tracker], notify: Callable[[str], None]) -> int:
-    """Replay what is new, the run that finished first being the first; the number of replays."""
-    seen, checker, replays, waiting = _seen(root), Checker(root, notify), 0, 0
     places = record_files.find(root)
+    trackers, notify = {name: make_tracker(name) for name in names}, cache(notify)
+    seen, checker, replays, waiting = _seen(root), Checker(root, notify), 0, 0
     for place in sorted(places, key=lambda p: (p / record_files.RECORD).stat().st_mtime_ns):
         try:
             made = checker.record(place)

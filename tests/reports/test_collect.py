@@ -53,7 +53,8 @@ def test_rows_hold_means_costs_and_commands(tmp_path: Path) -> None:
     assert mlp.n == "3"
     assert mlp.footprint == {"parameters": 1_500_000, "fisher": 500_000, "total": 2_000_000}
     assert mlp.seconds["learn"].mean == 6.0
-    assert mlp.commands == ["embedbench run toy.h5 --out RUNS --learner mlp --seeds 0,2-3"]
+    command = "embedbench run toy.h5 --out RUNS --learner mlp --seed {}"
+    assert mlp.commands == [command.format(seed) for seed in (0, 2, 3)]
     assert ewc.commands == ["embedbench run toy.h5 --out RUNS --learner ewc --seed 0"]
 
 

@@ -15,7 +15,6 @@ from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
 from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
 from embedbench.reports.figure_style import legend, words
-from embedbench.reports.html_report import render
 from embedbench.reports.learner_colours import COLOURS, SOFT, styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
@@ -285,35 +284,3 @@ def test_files_have_the_width_the_labels_and_the_same_bytes_twice(
         assert tree.attrib["width"] == points
         written = {"".join(t.itertext()).strip() for t in tree.iter() if t.tag.endswith("}text")}
         assert {"ewc", "mlp", "icarl"} <= written
-
-
-# --- by training samples: of runs with moments between sessions ---
-
-ENDS_ALONE = {"samples_seen": [300, 400, 500], "pooled": [0.9, 0.75, 0.8]}
-OFTEN = {"samples_seen": [100, 300, 400, 500], "pooled": [0.5, 0.9, 0.75, 0.8]}
-BY_SAMPLES = "All sessions so far, by samples"
-
-
-def test_ends_of_sessions_alone_are_drawn_by_session_only(tmp_path: Path) -> None:
-    # a record of before moments were kept, too
-    keep(tmp_path, make("er", moments=ENDS_ALONE), make("mlp"))
-    rows = collect(tmp_path)
-    assert BY_SAMPLES not in curve_figures.accuracy_curves(rows, styles_in(rows), COLUMN)
-
-
-def test_scores_are_read_off_between_a_run_s_own_moments(tmp_path: Path) -> None:
-    other = {"samples_seen": [200, 400, 500], "pooled": [0.2, 0.6, None]}
-    runs = [("er", OFTEN), ("er", other), ("mlp", ENDS_ALONE)]
-    keep(tmp_path, *(make(n, seed=i, moments=moments) for i, (n, moments) in enumerate(runs)))
-    keep(tmp_path, make("ewc"))
-    rows = collect(tmp_path)
-    styles = {"er": 0, "ewc": 1, "mlp": 2}  # the old record of ewc has no moments to draw
-    figure = curve_figures.accuracy_curves(rows, styles, COLUMN)[BY_SAMPLES]
-    lines = {line.get_color(): np.array(line.get_data()) for line in figure.axes[0].lines}
-    assert set(lines) == {COLOURS[0], COLOURS[2]}
-    # before its first moment nothing is known; half way between 200 and 400
-    x, mean = lines[COLOURS[0]]
-    assert x.tolist() == OFTEN["samples_seen"]
-    np.testing.assert_allclose(mean, [np.nan, (90 + 40) / 2, (75 + 60) / 2, np.nan])
-    assert figure.axes[0].get_xlabel() == "training samples seen"
-    assert render(rows, "runs").count(f"<figcaption>{BY_SAMPLES}") == 1

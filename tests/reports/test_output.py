@@ -249,7 +249,7 @@ def test_the_page_says_what_the_table_says(whole: str) -> None:
     for part in (
         *("50.0 %", "50.0 ±99.4", "0.556", "parameters MB", "d" * 64),
         "offline (α_ideal): mlp on all data at once, 90.0 %",
-        "embedbench run toy.h5 --out RUNS --learner geppnet-stm --seeds 0-2",
+        "embedbench run toy.h5 --out RUNS --learner geppnet-stm --seed 2",
         "300 training samples at first, then 100 a session",
         "AF: drop from a session's best",
     ):
