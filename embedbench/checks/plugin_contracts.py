@@ -15,14 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 from scipy.io import wavfile
 
 from embedbench.array_types import Array
 from embedbench.engines.engine import Engine
-from embedbench.extract.open_source import open_source
-from embedbench.extract.sound_files import read_sound
-from embedbench.extract.source import id_problem, open_image
 from embedbench.files.sample_metadata import Samples
 from embedbench.reports.load_results import Run
 from embedbench.reports.trackers import Session, make_tracker
@@ -39,6 +35,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from embedbench.extract.backbone import Backbone
+    from embedbench.extract.source import Source
 
 BACKBONE_CHECKS = Checks[str]()
 SOURCE_CHECKS = Checks[str]()
@@ -64,6 +61,8 @@ def _open_backbone(name: str) -> tuple[Backbone, list[Any]]:
 
 def _images() -> list[Any]:
     """Images of noise, in several sizes and Pillow modes."""
+    from PIL import Image
+
     draw = np.random.default_rng(0)
     made = [draw.integers(0, 256, (height, width, 3), np.uint8) for width, height in SIZES]
     return [Image.fromarray(a).convert(mode) for a, mode in zip(made, MODES, strict=True)]
@@ -147,10 +146,18 @@ def rows_depend_on_their_samples_alone(name: str) -> None:
 READ = 32  # samples that are read
 
 
+def _open_source(name: str) -> Source:
+    from embedbench.extract.open_source import open_source
+
+    return open_source(name)
+
+
 @SOURCE_CHECKS.add
 def samples_form_a_data_set(name: str) -> None:
     """Names, licence, paths as ids and leaf classes as labels, the same whenever it is opened."""
-    made = open_source(name)
+    from embedbench.extract.source import id_problem
+
+    made = _open_source(name)
     texts = all(isinstance(text, str) for text in (made.name, made.licence)) and made.name
     demand(texts, f"expected texts as name and licence, got {made.name!r} and {made.licence!r}")
     demand(made.holds in ("images", "sounds", "texts"), f"unknown kind of samples: {made.holds!r}")
@@ -159,7 +166,7 @@ def samples_form_a_data_set(name: str) -> None:
         demand(not problem, f"expected ids like 'class/name', got {i!r}: {problem}")
     split = made.split if made.split is not None else np.zeros(len(made.ids), dtype=np.uint8)
     Samples(np.array(made.ids), made.labels, split, made.classes, made.parents).check()
-    again = open_source(name)
+    again = _open_source(name)
     same = made.ids == again.ids and np.array_equal(made.labels, again.labels)
     demand(same and made.classes == again.classes, "expected the same samples when opened twice")
 
@@ -167,7 +174,10 @@ def samples_form_a_data_set(name: str) -> None:
 @SOURCE_CHECKS.add
 def samples_can_be_read(name: str) -> None:
     """Samples are images within our bounds, sounds or texts, the same in every thread."""
-    made = open_source(name)
+    from embedbench.extract.sound_files import read_sound
+    from embedbench.extract.source import open_image
+
+    made = _open_source(name)
     n = len(made.ids)
     some = np.unique(np.linspace(0, n - 1, min(READ, n)).astype(int)).tolist()
     contents = [made.read(i) for i in some]
