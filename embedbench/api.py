@@ -127,7 +127,7 @@ def score(
         Answers of the `offline` learner on the same stream. A multi-modal stream has several
         `references`: give the answers on each. None: Ω is NaN.
     score : str or None
-        Base score, one of `scores.make_score_matrices.SCORES`, or of
+        Base score, one of `scores.single_label_scores.SCORES`, or of
         `scores.label_set_scores.SCORES` for label sets. None: the main score, "class_accuracy" or
         "pw_js".
     normalise_new : bool
