@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import h5py
@@ -20,16 +21,6 @@ from . import file_digests, hdf5_layout
 TRAIN, VAL, TEST = 0, 1, 2
 SPLITS = ("train", "val", "test")
 SPLIT_NAMES = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
-
-
-def levels(parents: Ints) -> Ints:
-    """Return the level of each class (C,), 1 at the top; 0 where the path upwards never ends."""
-    n = len(parents)
-    above = np.append(np.where(parents < 0, n, parents), n)  # n: beyond the top
-    steps = np.append(np.ones(n, dtype=np.int64), 0)
-    for _ in range(n.bit_length()):  # 1, 2, 4, … steps up: at last more than a path can have
-        steps, above = steps + steps[above], above[above]
-    return np.where(above < n, 0, steps)[:n]
 
 
 @dataclass(frozen=True)
@@ -131,10 +122,13 @@ class Samples:
                 raise UserError(
                     f"class name {twice[0]!r} occurs twice; give each class its own name."
                 )
-        on = levels(parents)
-        if not on.all():
-            name = self.classes[int(on.argmin())]
-            raise UserError(f"class {name!r} is its own ancestor; parents must form a tree.")
+        try:
+            TopologicalSorter({i: [above] for i, above in enumerate(parents.tolist())}).prepare()
+        except CycleError as error:
+            name = self.classes[error.args[1][0]]
+            raise UserError(
+                f"class {name!r} is its own ancestor; parents must form a tree."
+            ) from error
 
     def digest(self) -> str:
         """Return the SHA-256 of ids, labels, splits and hierarchy, in row order."""

@@ -156,7 +156,7 @@ class _Checks:
         again, seen = recompute_record(kept, place, self.pack.runs)
         if seen.differs:
             raise UserError(seen.describe())
-        return replace(again, run=kept.run)
+        return again
 
     def _with_references(self, spec: RunSpec, made: RunRecord) -> RunSpec:
         """The spec with the references that its record names, which are those of its stream."""

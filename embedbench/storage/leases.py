@@ -25,7 +25,7 @@ from typing import Self
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.errors import UserError
 
-from .atomic_write import create, remove, temporary_name
+from .atomic_write import create, remove
 
 BEAT = 5.0  # seconds from one move of the counter to the next
 PATIENCE = 60.0  # seconds without a move until a lease may be taken over
@@ -124,7 +124,7 @@ class Lease:
         """Give the lease back, if it is still ours."""
         _held.pop(self.token, None)
         if self.is_mine():
-            _remove(self.path, self._is_this)
+            remove(self.path)
 
     def contents(self) -> bytes:
         """The bytes of the file."""
@@ -168,7 +168,9 @@ def is_free(path: Path) -> bool:
     if right is None:  # another process is removing it
         return False
     with right:
-        return read_lease(path) == there and _remove(path, lambda now: now == there)
+        if read_lease(path) == there:
+            remove(path)
+        return read_lease(path) is None
 
 
 def holder(path: Path) -> Holder | None:
@@ -191,7 +193,8 @@ def wait(
         if lease is not None:
             lease.release()
         elif not waits:
-            notify(waiting(what, path))
+            maker = holder(path) or "another process"
+            notify(f"waiting for {what}, which {maker} is making")
             waits = True
         else:
             time.sleep(POLL)
@@ -221,11 +224,6 @@ def sweep(path: Path) -> None:
     for beside in path.parent.iterdir():
         if left.fullmatch(beside.name):
             remove(beside)
-
-
-def waiting(what: str, path: Path) -> str:
-    """The sentence of a process that waits for what the holder of a lease makes."""
-    return f"waiting for {what}, which {holder(path) or 'another process'} is making"
 
 
 def read_lease(path: Path) -> bytes | None:
@@ -294,24 +292,6 @@ def _is_abandoned(path: Path, there: bytes) -> bool:
     if before != there:
         _seen[path], since = (there, now), now
     return now - since >= PATIENCE
-
-
-def _remove(path: Path, expected: Callable[[bytes], bool]) -> bool:
-    """Remove a lease file if it is the expected one; otherwise it keeps its name."""
-    aside = temporary_name(path)
-    try:
-        path.rename(aside)
-    except FileNotFoundError:
-        return True
-    except OSError:  # of another user, where files of others cannot be renamed
-        return False
-    there = read_lease(aside)
-    right = there is None or expected(there)
-    with contextlib.suppress(OSError, UserError):
-        if there is not None and not right:  # its counter moved, or it changed hands
-            create(path, there)
-        aside.unlink()
-    return right
 
 
 def machine_identity() -> str:

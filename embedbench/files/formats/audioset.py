@@ -37,7 +37,7 @@ from embedbench.array_types import Bytes, Float32s
 from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, import_extra
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
-from embedbench.storage.regular_files import read_text
+from embedbench.storage.regular_files import explain_errors, read_text
 
 PARTS = ("eval", "bal_train", "unbal_train")
 FRAMES, WIDTH = 10, 128
@@ -46,6 +46,7 @@ N_CLASSES = 100
 LABELS, ONTOLOGY, QUALITY = "class_labels_indices.csv", "ontology.json", "qa_true_counts.csv"
 MOST = 2_000  # classes of an ontology; those related to each are kept
 LEAST_TRAIN, LEAST_TEST = 250, 43  # Table 1
+FETCH = "fetch the file again"
 
 
 def is_audioset(directory: Path) -> bool:
@@ -71,17 +72,18 @@ def dequantise(frames: Bytes) -> Float32s:
 
 
 class _Clip(NamedTuple):
-    """A clip of at least ten frames."""
+    """A clip, and its first ten frames."""
 
     video: str
     labels: tuple[int, ...]
+    frames: bytes
     is_eval: bool
 
 
 def read_audioset(directory: Path) -> tuple[Samples, Float32s, dict[str, Any]]:
     """Read the clips of the 100 classes that the rule selects.
 
-    Records are read twice: for their labels, then for the frames of the selected ones.
+    The frames of all clips are in memory meanwhile: 2.6 GB for the whole of AudioSet.
 
     Parameters
     ----------
@@ -95,8 +97,9 @@ def read_audioset(directory: Path) -> tuple[Samples, Float32s, dict[str, Any]]:
         The samples, named by their video ids; their (N, 1280) features; and their provenance.
     """
     ontology, files = read_ontology(directory), _files(directory)
-    paths = [(path, part == "eval") for part in PARTS for path in files[part]]
-    clips, short = _scan(paths, ontology)
+    clips = [
+        clip for part in PARTS for path in files[part] for clip in _clips(path, part, ontology)
+    ]
     n = Counter((clip.labels, clip.is_eval) for clip in clips)
     counts = count_clips(ontology, {labels: (n[labels, False], n[labels, True]) for labels, _ in n})
     taken = choose_classes(ontology, counts, N_CLASSES)
@@ -114,44 +117,29 @@ def read_audioset(directory: Path) -> tuple[Samples, Float32s, dict[str, Any]]:
         "rule": "Kemker et al. (2018), section Datasets and Table 1",
         "classes": [[mid, ontology.names[mid], *counts[mid]] for mid in taken],
         "columns": ["ontology id", "name", "training clips that count", "eval clips that count"],
-        "files": {part: len(members) for part, members in files.items()},
-        "left_out": {"short": short},
     }
-    features = dequantise(_frames(selected, [path for path, _ in paths]))
+    frames = np.frombuffer(b"".join(clip.frames for clip in selected), np.uint8)
+    features = dequantise(frames.reshape(len(selected), FRAMES * WIDTH))
     return samples, features, _provenance(selection)
 
 
-def _scan(paths: Sequence[tuple[Path, bool]], ontology: Ontology) -> tuple[list[_Clip], int]:
-    """Read the labels of every record; return the clips, and how many were too short."""
-    clips, short = [], 0
-    for path, is_eval in paths:
-        for video, labels, frames in map(_parse, records(path)):
-            if strange := set(labels) - ontology.ids.keys():
-                raise UserError(
-                    f"{path}: clip {video} has label {min(strange)}, which {LABELS} does not have; "
-                    "take both from one release of AudioSet."
-                )
-            if len(frames) < FRAMES:
-                short += 1
-            else:
-                clips.append(_Clip(video, labels, is_eval))
-    return clips, short
-
-
-def _parse(record: bytes) -> tuple[str, tuple[int, ...], list[bytes]]:
-    """Return video id, labels and frames of a record."""
-    try:
-        context, lists = sequence_example(record)
-        video = context["video_id"][0].decode()
-        frames = [frame[0] for frame in lists["audio_embedding"]]
-        if any(len(frame) != WIDTH for frame in frames):
-            raise ValueError(f"frames that are not of {WIDTH} bytes")
-        return video, tuple(sorted(set(context["labels"]))), frames
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise UserError(
-            "a record is none of AudioSet's frame embeddings "
-            f"({type(error).__name__}: {error}); it must hold video_id, labels and audio_embedding."
-        ) from error
+def _clips(path: Path, part: str, ontology: Ontology) -> Iterator[_Clip]:
+    """Yield the clips of a file that have ten frames."""
+    for record in records(path):
+        with explain_errors(f"{path}: a record is none of AudioSet's frame embeddings", FETCH):
+            context, lists = sequence_example(record)
+            video, labels = context["video_id"][0].decode(), tuple(sorted({*context["labels"]}))
+            frames = [frame[0] for frame in lists["audio_embedding"]]
+            if any(len(frame) != WIDTH for frame in frames):
+                raise ValueError(f"frames that are not of {WIDTH} bytes")
+            clip = _Clip(video, labels, b"".join(frames[:FRAMES]), part == "eval")
+        if strange := set(labels) - ontology.ids.keys():
+            raise UserError(
+                f"{path}: clip {video} has label {min(strange)}, which {LABELS} does not have; "
+                "take both from one release of AudioSet."
+            )
+        if len(frames) >= FRAMES:
+            yield clip
 
 
 def _train_and_test(clips: Sequence[_Clip], indices: Sequence[int]) -> list[list[_Clip]]:
@@ -169,17 +157,6 @@ def _train_and_test(clips: Sequence[_Clip], indices: Sequence[int]) -> list[list
         held_out = max(LEAST_TEST - len(test), 0)
         parts += [train[held_out:][:MOST_TRAIN], test + train[:held_out]]
     return parts
-
-
-def _frames(clips: Sequence[_Clip], paths: Sequence[Path]) -> Bytes:
-    """Return the first ten frames of clips, one after another: (n, 1280)."""
-    out = np.empty((len(clips), FRAMES * WIDTH), np.uint8)
-    row = {clip.video: i for i, clip in enumerate(clips)}
-    for path in paths:
-        for video, _, frames in map(_parse, records(path)):
-            if video in row and len(frames) >= FRAMES:
-                out[row[video]] = np.frombuffer(b"".join(frames[:FRAMES]), np.uint8)
-    return out
 
 
 def _provenance(selection: dict[str, Any]) -> dict[str, Any]:
@@ -252,29 +229,20 @@ def read_ontology(directory: Path) -> Ontology:
 def _csv(path: Path, columns: Mapping[str, Callable[[Any], Any]]) -> list[tuple[Any, Any, Any]]:
     """Read three columns of a table, each by its type."""
     rows = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
-    try:
+    named = ", ".join(columns)
+    with explain_errors(f"{path} must be a CSV file with the columns {named}, numbers whole"):
         a, b, c = columns
         return [(columns[a](r[a]), columns[b](r[b]), columns[c](r[c])) for r in rows]
-    except (csv.Error, KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{path} must be a CSV file with the columns {', '.join(columns)}, numbers whole "
-            f"({type(error).__name__}: {error})."
-        ) from error
 
 
 def _json(path: Path) -> tuple[dict[str, list[str]], set[str]]:
     """Return the children of every class, and the classes with restrictions."""
     classes = parse_json(read_text(path), str(path))
-    try:
+    with explain_errors(f"{path} is not AudioSet's ontology", FETCH):
         if len(classes) > MOST:
             raise ValueError(f"it has {len(classes):,}")
         children = {str(c["id"]): [str(child) for child in c["child_ids"]] for c in classes}
         return children, {str(c["id"]) for c in classes if c["restrictions"]}
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{path} is not AudioSet's ontology, a list of 632 objects with id, child_ids and "
-            f"restrictions ({type(error).__name__}: {error})."
-        ) from error
 
 
 def _related(children: Mapping[str, list[str]]) -> dict[str, frozenset[str]]:
@@ -378,15 +346,11 @@ def records(path: Path) -> Iterator[bytes]:
             head = file.read(12)
             length = int.from_bytes(head[:8], "little")
             if len(head) < 12 or offset + 12 + length + 4 > size:
-                raise UserError(
-                    f"{path} ends within the record at byte {offset}: it is cut short, or no "
-                    "TFRecord file; fetch it again."
-                )
+                raise UserError(f"{path} ends within the record at byte {offset}; {FETCH}.")
             data = file.read(length)
             if [head[8:], file.read(4)] != [masked_crc(head[:8]), masked_crc(data)]:
                 raise UserError(
-                    f"{path}: the record at byte {offset} does not match its checksum; fetch the "
-                    "file again."
+                    f"{path}: the record at byte {offset} does not match its checksum; {FETCH}."
                 )
             yield data
 
@@ -409,17 +373,8 @@ def sequence_example(data: bytes) -> tuple[dict[str, list[Any]], dict[str, list[
 
     A feature is a list of bytes or of integers; it is empty if the file has floats there. A feature
     list is a list of features.
-
-    Raises
-    ------
-    ValueError
-        The data is not a SequenceExample.
     """
-    made, error = _sequence_example()
-    try:
-        message = made.FromString(data)
-    except error as e:
-        raise ValueError("no SequenceExample") from e
+    message = _sequence_example().FromString(data)
     context = {entry.key: _values(entry.value) for entry in message.context.feature}
     lists = {
         entry.key: [_values(feature) for feature in entry.value.feature]
@@ -433,11 +388,10 @@ def _values(feature: Any) -> list[Any]:
 
 
 @functools.cache
-def _sequence_example() -> tuple[Any, type[Exception]]:
-    """The message class, and the error that it raises for other data."""
+def _sequence_example() -> Any:
+    """The class of the message; its `FromString` raises a DecodeError for other data."""
     import_extra("google.protobuf", "audioset", "a TFRecord")
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    from google.protobuf.message import DecodeError
 
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", syntax="proto3")
     kinds = descriptor_pb2.FieldDescriptorProto
@@ -456,4 +410,4 @@ def _sequence_example() -> tuple[Any, type[Exception]]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     descriptor = pool.FindMessageTypeByName("SequenceExample")
-    return message_factory.GetMessageClass(descriptor), DecodeError
+    return message_factory.GetMessageClass(descriptor)
