@@ -26,7 +26,7 @@ from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.train_test_split import describe_lopsided
-from embedbench.files.write_file import Target, check_target
+from embedbench.files.write_file import check_target
 from embedbench.networks.paper_networks import known_weights
 from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify, Progress
@@ -42,7 +42,7 @@ def _warn(message: str) -> None:
 
 def extract(
     source: str,
-    out: str | os.PathLike[str] | Target,
+    out: str | os.PathLike[str],
     *,
     split: str | None = None,
     group: str | None = None,
@@ -65,8 +65,8 @@ def extract(
     ----------
     source : str
         See `open_source`.
-    out : str, PathLike or Target
-        The file to write; a `Target` if it was checked before.
+    out : str or PathLike
+        The file to write.
     split, group, stratify : str or None, str or None, bool or None
         See `choose_split`.
     columns, domain_from, group_from : str or PathLike or None, str or None, str or None
@@ -90,7 +90,7 @@ def extract(
     UserError
         An argument is wrong, or a sample cannot be read; the first one is named.
     """
-    target = out if isinstance(out, Target) else check_target(Path(out), overwrite=overwrite)
+    check_target(Path(out), overwrite=overwrite)
     asked = Job(source, **job)
     opened = add_columns(asked.open_source(), columns, domain_from, group_from)
     if opened.remark:
@@ -106,7 +106,7 @@ def extract(
             tasks = len(ranges(range(-(-len(opened.ids) // Partial.BLOCK))))
             executor = stack.enter_context(engine.executor(tasks, notify))
         workers = Workers(asked, opened, executor)
-        with Partial.begun(target, workers.facts) as partial:
+        with Partial.begun(Path(out), workers.facts, overwrite=overwrite) as partial:
             workers.fill(partial, progress)
             return finish(workers, partial, rule, stated, notify)
 
@@ -201,7 +201,7 @@ def work_for(job: Job, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def fill_range(
-    work: ExtractionWork, target: Target, first: dict[str, Any], blocks: Sequence[int]
+    work: ExtractionWork, path: Path, first: dict[str, Any], blocks: Sequence[int]
 ) -> None:
     """In a worker: compute the blocks of a range that are not there yet.
 
@@ -214,7 +214,7 @@ def fill_range(
             f"a worker differs in {', '.join(keys)} ({keys[0]}: {here.get(keys[0])!r}, not "
             f"{first[keys[0]]!r}); take machines of one kind, with the same data and versions."
         )
-    partial = Partial.joined(target, first)
+    partial = Partial.joined(path, first)
     work.fill(partial, [b for b in blocks if not partial.is_whole(b)], lambda done, total: None)
 
 
@@ -270,12 +270,12 @@ class Workers:
         tell(n, n)
 
     def _fill_by_tasks(self, partial: Partial, missing: Sequence[int], tell: Progress) -> None:
-        n, target = len(self.source.ids), replace(partial.target, path=partial.path.absolute())
+        n, path = len(self.source.ids), partial.path.absolute()
         waiting = set[Future[Any]]()
         try:
             with explain_errors(*FAILED):
                 for part in ranges(missing):
-                    waiting.add(self._submit(fill_range, target, self.facts, part))
+                    waiting.add(self._submit(fill_range, path, self.facts, part))
                 while waiting:
                     done, waiting = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
                     for future in done:

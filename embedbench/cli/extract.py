@@ -140,7 +140,7 @@ def extract(
     """Write an embedding file of images, sounds or texts; with --backbone none, of the images."""
     from embedbench.files.write_file import check_target
 
-    target = check_target(out, overwrite=overwrite)  # before anything slow is imported
+    check_target(out, overwrite=overwrite)  # before anything slow is imported
     source, how, stated = _from_zoo(source, how, samples, stated)
     who = None  # this process alone computes the blocks
     if engine or resources or engine_set:
@@ -151,11 +151,12 @@ def extract(
     with bar("files", quiet) as advance:
         file = run_extraction(
             source,
-            target,
+            out,
             **vars(how) | {"layers": [part for part in how.layers.split(",") if part]},
             **samples,
             stated=stated,
             device=device,
+            overwrite=overwrite,
             progress=advance,
             notify=note,
             engine=who,

@@ -11,7 +11,6 @@ used. By hand: scikit-learn has neither the filter nor MDL.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -123,10 +122,6 @@ class Redundancy(JsonRecord):
         Features of the file, those that are not redundant, and those that inform on the class.
     share : float
         `kept` divided by `features`.
-    intervals : dict
-        Intervals per feature, by the MDL principle: the fewest, the median and the most.
-    samples, classes : int
-        Number of samples that were used, and of their classes.
     features_kept : tuple of int
         The columns kept.
     """
@@ -135,10 +130,6 @@ class Redundancy(JsonRecord):
     kept: int
     share: float
     relevant: int
-    intervals: dict[str, float]
-    samples: int
-    classes: int
-    seconds: float
     features_kept: tuple[int, ...]
 
 
@@ -154,21 +145,15 @@ def redundancy(
     rows = file.split != TEST
     if not rows.any():
         raise UserError(f"{file.path.name} has no samples but test samples")
-    began = time.perf_counter()
     y = file.labels[rows]
     codes = discretise(file.read()[rows], y, lambda *n: progress(*n, "intervals"))
     relevance = class_su(codes, y)
     kept = fcbf(codes, relevance, lambda *n: progress(*n, "filter"))
-    low, high = codes.bins.min(), codes.bins.max()
     result = Redundancy(
         features=len(codes.bins),
         kept=len(kept),
         share=len(kept) / len(codes.bins),
         relevant=int((relevance > SLACK).sum()),
-        intervals={"min": int(low), "median": float(np.median(codes.bins)), "max": int(high)},
-        samples=len(y),
-        classes=len(np.unique(y)),
-        seconds=time.perf_counter() - began,
         features_kept=tuple(kept.tolist()),
     )
     return result, codes

@@ -15,6 +15,7 @@ import numpy as np
 
 from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
+from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify
 
 from . import file_digests, hdf5_layout
@@ -302,6 +303,7 @@ def _provenance(arrays: Mapping[str, Any], features: Array, src: Path) -> dict[s
     }
 
 
+FIT = "all of one part need as many rows, and rows of one name one shape"
 _WORDS = "|".join(SPLIT_NAMES)
 _KEY = re.compile(f"(?:(?P<a>{_WORDS})_(?P<key>.+)|(?P<key2>.+)_(?P<b>{_WORDS}))")
 
@@ -324,14 +326,8 @@ def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     taken = {key for keys in whole.values() for key in keys.values()}
     out = {key: value for key, value in arrays.items() if key not in taken}
     joined = {name: [arrays[keys[part]] for part in parts] for name, keys in whole.items()}
-    lengths = {tuple(np.shape(table)[:1] for table in tables) for tables in joined.values()}
-    one_form = all(len({np.shape(t)[1:] for t in tables}) == 1 for tables in joined.values())
-    if len(lengths) > 1 or not all(next(iter(lengths))) or not one_form:
-        raise UserError(
-            f"{where}: {', '.join(sorted(taken))} do not fit together; all of one part need as "
-            "many rows, and rows of one name one shape."
-        )
-    out |= {name: np.concatenate(tables) for name, tables in joined.items()}
-    rows = [n for (n,) in lengths.pop()]
+    with explain_errors(f"{where}: {', '.join(sorted(taken))} do not fit together", FIT):
+        out |= {name: np.concatenate(tables) for name, tables in joined.items()}
+        (rows,) = {tuple(map(len, tables)) for tables in joined.values()}
     out["split"] = np.repeat([SPLIT_NAMES[part] for part in parts], rows).astype(np.uint8)
     return out

@@ -118,26 +118,11 @@ def card_text(card: Card) -> str:
     lines += list((card.columns or {}).items())
     lines += provenance_lines(card.provenance, card.classes.leaves)
     lines += [(f"{key} digest", value) for key, value in sorted(card.digests.items())]
-    return align_pairs(lines + _redundancy_lines(card.redundancy))
-
-
-def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:
-    """Return the redundancy of the features, if it was computed."""
-    if result is None:
-        return []
-    cut = result.intervals
-    return [
-        (
-            "redundancy",
-            f"{result.kept} of {result.features:,} features are not redundant "
-            f"({100 * result.share:.1f} %; FCBF, {result.relevant} bear on the class)",
-        ),
-        (
-            "intervals",
-            f"{cut['min']} to {cut['max']} a feature, median "
-            f"{cut['median']:g}; {result.samples:,} samples, {result.seconds:.1f} s",
-        ),
-    ]
+    if found := card.redundancy:
+        text = f"{found.kept} of {found.features:,} features are not redundant "
+        text += f"({100 * found.share:.1f} %; FCBF, {found.relevant} bear on the class)"
+        lines.append(("redundancy", text))
+    return align_pairs(lines)
 
 
 # --- provenance and optional columns, as lines of a card ---

@@ -24,12 +24,12 @@ from embedbench.config.json_records import parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.storage import leases, safe_hdf5
 from embedbench.storage.atomic_write import write_safely, writing
-from embedbench.storage.regular_files import open_regular, read_text
+from embedbench.storage.regular_files import explain_errors, open_regular, read_text
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
 from .sample_metadata import Samples
-from .write_file import Target, assemble, check_rows
+from .write_file import assemble, check_rows, check_target
 
 
 class Partial:
@@ -47,40 +47,41 @@ class Partial:
 
     BLOCK = hdf5_layout.BLOCK
 
-    def __init__(self, target: Target, job: Mapping[str, Any]) -> None:
-        self.target, self.path, self.directory = target, target.path, target.directory
+    def __init__(self, path: Path, job: Mapping[str, Any], *, overwrite: bool = False) -> None:
+        self.path, self.overwrite = path, overwrite
+        self.directory = path.with_name(f".{path.name}.partial")
         self._text = file_digests.canonical_json(job)
         self._job = hashlib.sha256(self._text.encode()).hexdigest()
         self._notes: dict[int, Any] = {}
 
     @classmethod
     @contextmanager
-    def begun(cls, target: Target, job: Mapping[str, Any]) -> Iterator[Self]:
+    def begun(
+        cls, path: Path, job: Mapping[str, Any], *, overwrite: bool = False
+    ) -> Iterator[Self]:
         """Work that is begun, or gone on with; no other process is at it meanwhile.
 
         Raises
         ------
         UserError
             The file exists, another process is at it, or unfinished work of another job is there.
-            With `target.overwrite` that is dropped.
+            With `overwrite` both are dropped.
         """
-        work = cls(target, job)
-        target.check_free()
-        try:
+        work = cls(path, job, overwrite=overwrite)
+        check_target(path, overwrite=overwrite)
+        with explain_errors(f"cannot write in {path.parent}"):
             work.directory.mkdir(exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot write in {target.path.parent} ({error.strerror}).") from error
         at = work.directory / "work.lease"
         lease = leases.take(at)
         if lease is None:
             raise UserError(
-                f"{leases.holder(at) or 'another process'} is at work on {target.path}; wait for "
+                f"{leases.holder(at) or 'another process'} is at work on {path}; wait for "
                 "it, or choose another name. One command shares its work by --engine."
             )
         with lease:
             stored = work._stored()
             if stored != work._text:
-                if stored and not target.overwrite:
+                if stored and not overwrite:
                     raise UserError(
                         f"{work.directory} holds unfinished work of another job; repeat that job "
                         "to finish it, or drop it with --overwrite."
@@ -91,9 +92,9 @@ class Partial:
             yield work
 
     @classmethod
-    def joined(cls, target: Target, job: Mapping[str, Any]) -> Self:
+    def joined(cls, path: Path, job: Mapping[str, Any]) -> Self:
         """Return the work that another process has begun, to write blocks of it."""
-        work = cls(target, job)
+        work = cls(path, job)
         if work._stored() != work._text:
             raise UserError(
                 f"{work.directory}, which the command made, is not there; to extract on several "
@@ -163,7 +164,7 @@ class Partial:
             Samples that were left out, and why, as plain JSON; kept in the provenance.
         """
         provenance = {**provenance, "skipped": list(skipped), "job_sha256": self._job}
-        self.target.check_free()
+        check_target(self.path, overwrite=self.overwrite)
         with writing(self.path, within=self.directory) as temporary:
             assemble(temporary, samples, provenance, self._blocks(), columns=columns)
         safe_hdf5.trust(self.path)

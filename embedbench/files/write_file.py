@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -231,35 +230,11 @@ def _chunks(tables: Mapping[str, Array], n: int) -> Iterator[Mapping[str, Array]
         yield {name: values[first:end] for name, values in tables.items()}
 
 
-# --- the path that a file is written to ---
-
-
-@dataclass(frozen=True)
-class Target:
-    """The path that an embedding file is written to; `check_target` makes it."""
-
-    path: Path
-    overwrite: bool
-
-    @property
-    def directory(self) -> Path:
-        """Of unfinished work on the file."""
-        return self.path.with_name(f".{self.path.name}.partial")
-
-    def check_free(self) -> None:
-        """Raise UserError if there is a file that must not be replaced."""
-        if self.path.exists() and not self.overwrite:
-            raise UserError(
-                f"{self.path} exists; choose another name, or replace it with --overwrite."
-            )
-
-
-def check_target(path: Path, *, overwrite: bool) -> Target:
-    """Raise UserError where `path` cannot be written."""
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Raise UserError where `path` cannot be written, or must not be replaced."""
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is a directory or a device; give the name of a file.")
-    target = Target(path, overwrite)
-    target.check_free()
+    if path.exists() and not overwrite:
+        raise UserError(f"{path} exists; choose another name, or replace it with --overwrite.")
     if not path.parent.is_dir():
         raise UserError(f"there is no directory {path.parent}; make it first (mkdir -p).")
-    return target

@@ -24,7 +24,6 @@ from embedbench.extract.extraction_work import Job
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.resumable_file import Partial
-from embedbench.files.write_file import Target
 
 BLOCK = 16  # samples, here and in the workers
 PIXELS: dict[str, Any] = {"backbone": "pixels", "size": 8, "threads": 1}
@@ -46,12 +45,12 @@ def _small(change: Callable[..., Any] | None, function: Callable[..., Any], *arg
     _, asked, *shard = args
     if change is None or asked is not pipeline.fill_range:
         return function(*args)
-    target, job, blocks = shard
+    path, job, blocks = shard
 
-    def fill(target: Target = target) -> None:
-        function(*args[:2], target, job, blocks)
+    def fill(path: Path = path) -> None:
+        function(*args[:2], path, job, blocks)
 
-    return change(fill, target, blocks)
+    return change(fill, path, blocks)
 
 
 @dataclass
@@ -121,9 +120,9 @@ def test_a_worker_is_killed_at_a_block(source: str, whole: EmbeddingFile, tmp_pa
     assert file.digests == whole.digests
 
 
-def _slowly(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
+def _slowly(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
     write = Partial.write
-    (target.path.parent / f"worker.{os.getpid()}").touch()
+    (path.parent / f"worker.{os.getpid()}").touch()
 
     def slow(self: Partial, *words: Any, **more: Any) -> None:
         time.sleep(0.3)
@@ -160,7 +159,7 @@ def test_a_worker_that_dies_every_time(source: str, tmp_path: Path) -> None:
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(_dies), **PIXELS)
 
 
-def _dies(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
+def _dies(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
     if 1 in blocks:
         os.kill(os.getpid(), signal.SIGKILL)
     fill()
@@ -171,7 +170,7 @@ def test_two_kinds_of_device(source: str, tmp_path: Path) -> None:
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(_elsewhere), **PIXELS)
 
 
-def _elsewhere(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
+def _elsewhere(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
     """Block 1 is computed by an older processor."""
     if 1 not in blocks:
         return fill()
@@ -184,10 +183,9 @@ def test_a_machine_that_does_not_share_the_directory(source: str, tmp_path: Path
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(_without), **PIXELS)
 
 
-def _without(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
-    path = target.path
+def _without(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
     (path.parent / "elsewhere").mkdir(exist_ok=True)
-    fill(replace(target, path=path.parent / "elsewhere" / path.name))
+    fill(path.parent / "elsewhere" / path.name)
 
 
 ALONE = Job("in", "pixels", size=8, device="cpu")

@@ -178,7 +178,7 @@ def test_parts_must_belong_together(tmp_path: Path) -> None:
     np.savez(src, **arrays, y_test=LABELS[:5])
     assert "X_test, X_train, y_test, y_train do not fit" in refusal(import_file, src, out)
     np.savez(src, **{**arrays, "X_test": X[:5]}, y_test=LABELS[:4])
-    assert "do not fit together; all of one part" in refusal(import_file, src, out)
+    assert "y_train do not fit together" in refusal(import_file, src, out)
 
 
 # --- Parquet and saved data sets

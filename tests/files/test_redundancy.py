@@ -230,16 +230,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
 
 def test_a_file_by_hand(file: EmbeddingFile) -> None:
     result, _ = feature_redundancy.redundancy(file)
-    found = result.to_json()
-    assert found.pop("seconds") > 0
-    assert found == {
+    assert result.to_json() == {
         "features": 5,
         "kept": 2,
         "share": 0.4,
         "relevant": 3,
-        "intervals": {"min": 1, "median": 2.0, "max": 2},
-        "samples": 320,  # training and validation
-        "classes": 4,
         "features_kept": [0, 2],
     }
 
@@ -256,7 +251,6 @@ def test_the_command_line(file: EmbeddingFile, tmp_path: Path, call: Any) -> Non
     code, text, _ = inspect("--redundancy")
     assert code == 0
     assert "2 of 5 features are not redundant (40.0 %; FCBF, 3 bear on the class)" in text
-    assert "1 to 2 a feature, median 2; 320 samples" in text
     assert "not redundant" not in inspect()[1]
     plain, png = json.loads(inspect("--json")[1]), tmp_path / "map.png"
     png.write_bytes(b"mine")

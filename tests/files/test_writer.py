@@ -29,7 +29,7 @@ from file_helpers import (
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.resumable_file import Partial
-from embedbench.files.write_file import check_target, write_file
+from embedbench.files.write_file import write_file
 from embedbench.version import __version__
 
 OTHER = {**JOB, "recipe": {"size": 256}}
@@ -237,7 +237,7 @@ def test_work_of_another_job_is_kept_apart(tmp_path: Path) -> None:
 
 def test_one_process_is_at_work_on_a_file(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    with Partial.begun(check_target(path, overwrite=False), JOB) as work:
+    with Partial.begun(path, JOB) as work:
         work.write(0, blocks()[0])
         for job, overwrite in ((JOB, False), (OTHER, True)):
             said = refusal(begin, path, job, overwrite=overwrite)
@@ -257,11 +257,11 @@ def test_a_process_whose_work_was_dropped_changes_no_other_work(tmp_path: Path) 
 
 
 def test_others_write_blocks_where_they_see_the_directory(tmp_path: Path) -> None:
-    target = check_target(tmp_path / "a.h5", overwrite=False)
-    work = begun(target.path)
-    Partial.joined(target, JOB).write(2, blocks()[2])
+    path = tmp_path / "a.h5"
+    work = begun(path)
+    Partial.joined(path, JOB).write(2, blocks()[2])
     assert work.missing(2500) == [1]
-    for other, job in ((replace(target, path=tmp_path / "b.h5"), JOB), (target, OTHER)):
+    for other, job in ((tmp_path / "b.h5", JOB), (path, OTHER)):
         assert "a directory that all of them share" in refusal(Partial.joined, other, job)
 
 

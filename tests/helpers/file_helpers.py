@@ -16,7 +16,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.file_digests import canonical_json
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
-from embedbench.files.write_file import check_target, write_file
+from embedbench.files.write_file import write_file
 
 PROVENANCE: dict[str, Any] = {
     "backbone": {
@@ -104,7 +104,7 @@ def blocks(n: int = 2500, size: int = 1024) -> list[dict[str, Any]]:
 
 def begin(path: Path, job: dict[str, Any], *, overwrite: bool = False) -> Partial:
     """Begin or resume work on a file, and let other processes at it again."""
-    with Partial.begun(check_target(path, overwrite=overwrite), job) as work:
+    with Partial.begun(path, job, overwrite=overwrite) as work:
         return work
 
 

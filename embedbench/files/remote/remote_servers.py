@@ -113,12 +113,10 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
             f"the server of {name} does not say how long the file is; download it by hand"
         )
     version = tag or when
-    weak = tag and not tag.startswith('"')
-    headers = {**login, "If-Range": version} if version and not weak else login
 
     def read(start: int, end: int) -> Iterator[bytes]:
         """Yield bytes; those before `start` are left out where a server knows no ranges."""
-        with _answer(url, name, {**headers, "Range": f"bytes={start}-{end - 1}"}) as answer:
+        with _answer(url, name, {**login, "Range": f"bytes={start}-{end - 1}"}) as answer:
             now = answer.headers.get("ETag") or answer.headers.get("Last-Modified", "")
             at, whole = _place(answer)
             if (version and now and now != version) or whole != size:
