@@ -18,14 +18,6 @@ from .sample_metadata import SPLITS
 
 
 @dataclass(frozen=True)
-class ClassCounts(JsonRecord):
-    """The numbers of leaf classes, to which the samples belong, and of nodes above them."""
-
-    leaves: int
-    inner: int
-
-
-@dataclass(frozen=True)
 class Card(JsonRecord):
     """The contents of a file.
 
@@ -41,6 +33,8 @@ class Card(JsonRecord):
         Width of each intermediate embedding.
     samples : dict
         Number of samples in each split.
+    classes : dict
+        Number of leaf classes, `leaves`, and of nodes above them, `inner`.
     class_counts : dict
         For each leaf class, its number of samples in each split.
     columns : dict or None
@@ -57,7 +51,7 @@ class Card(JsonRecord):
     dtype: str
     layers: dict[str, int]
     samples: dict[str, int]
-    classes: ClassCounts
+    classes: dict[str, int]
     class_counts: dict[str, dict[str, int]]
     digests: dict[str, str]
     provenance: dict[str, Any]
@@ -94,7 +88,7 @@ def card(file: EmbeddingFile) -> Card:
         dtype=file.dtype.name,
         layers=dict(file.layers),
         samples={s: int(row.sum()) for s, row in zip(SPLITS, counts, strict=True)},
-        classes=ClassCounts(leaves, len(samples.classes) - leaves),
+        classes={"leaves": leaves, "inner": len(samples.classes) - leaves},
         class_counts={name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
         digests=dict(file.digests),
         provenance=dict(file.provenance),
@@ -112,11 +106,11 @@ def card_text(card: Card) -> str:
         ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {card.dtype}"),
         ("layers", layers),
         ("samples", ", ".join(f"{count:,} {s}" for s, count in card.samples.items() if count)),
-        ("classes", f"{card.classes.leaves} leaves, {card.classes.inner} inner nodes"),
+        ("classes", "{leaves} leaves, {inner} inner nodes".format(**card.classes)),
     ]
     lines += [(f"{split} per class", words) for split, words in card.class_sizes().items()]
     lines += list((card.columns or {}).items())
-    lines += provenance_lines(card.provenance, card.classes.leaves)
+    lines += provenance_lines(card.provenance, card.classes["leaves"])
     lines += [(f"{key} digest", value) for key, value in sorted(card.digests.items())]
     if found := card.redundancy:
         text = f"{found.kept} of {found.features:,} features are not redundant "

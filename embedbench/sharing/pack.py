@@ -24,6 +24,7 @@ from embedbench.runs.merge_runs import MergeResult, merge, verify_predictions
 from embedbench.scores import record_files
 from embedbench.scores.record_files import LARGEST, PREDICTIONS, RECORD
 from embedbench.storage import atomic_write, leases, safe_zips, user_cache
+from embedbench.storage.regular_files import explain_errors
 from embedbench.text.printable_text import printable
 
 SCHEMA = "embedbench-pack/1.0"
@@ -310,8 +311,5 @@ def _belongs(name: str, member: zipfile.ZipInfo) -> bool:
 
 
 def _bytes(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    try:
-        with archive.open(member) as file:
-            return file.read(member.file_size + 1)
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as e:
-        raise UserError(f"{path} is damaged at {short(member.filename)} ({e}); get it again") from e
+    with explain_errors(f"{path} is damaged at {short(member.filename)}", "get it again"):
+        return archive.read(member)

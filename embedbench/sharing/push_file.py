@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -204,13 +205,8 @@ def send_to_hub(
             )
         head = str(info.sha)
         there = api.get_paths_info(name, list(files), repo_type=kind, revision=head)
-        digests = {
-            item.path: item.lfs.sha256 if item.lfs else item.blob_id
-            for item in there
-            if isinstance(item, RepoFile)
-        }
-        new = [path for path in files if digests.get(path) not in _digests(files[path])]
-        check_replaced([path for path in new if path in digests], place, overwrite)
+        same = {i.path: _is_same(i, files[i.path]) for i in there if isinstance(i, RepoFile)}
+        new = check_replaced(files, same, place, overwrite)
         if not new:
             return head, []
         parts = [CommitOperationAdd(path, files[path]) for path in new]
@@ -224,26 +220,29 @@ def send_to_hub(
     return str(commit.oid), new
 
 
-def check_replaced(names: list[str], place: Place, overwrite: bool) -> None:
-    """Refuse to replace files, unless `--overwrite` was given."""
-    if names and not overwrite:
+def _is_same(there: Any, content: Path) -> bool:
+    """Whether a file of the hub has this content; small files go by git's SHA-1."""
+    from huggingface_hub.utils.sha import git_hash
+
+    if there.lfs:
+        return bool(there.lfs.sha256 == user_cache.sha256(content))
+    return bool(there.blob_id == git_hash(content.read_bytes()))
+
+
+def check_replaced(
+    files: Mapping[str, Path], same: Mapping[str, bool], place: Place, overwrite: bool
+) -> list[str]:
+    """The names of the files that are to be sent; none is replaced, unless `--overwrite` was given.
+
+    `same` says of those that are there whether they have the same content.
+    """
+    new = [name for name in files if not same.get(name)]
+    if (names := [name for name in new if name in same]) and not overwrite:
         raise UserError(
             f"{place.url} has {', '.join(names)} with other content; push to another place, or add "
             "--overwrite."
         )
-
-
-def _digests(path: Path) -> tuple[str, str]:
-    """SHA-256 of a file, as LFS names it, and SHA-1 with its size, as git does."""
-    blob = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
-    with path.open("rb") as file:
-        git = hashlib.file_digest(file, lambda: blob)
-    return _sha256(path.open("rb")), git.hexdigest()
-
-
-def _sha256(file: Any) -> str:
-    with file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return new
 
 
 # --- a folder of a store by its URL ---
@@ -257,12 +256,15 @@ def send_to_store(files: Mapping[str, Path], place: Place, *, overwrite: bool) -
     with remote_servers.explain_store_errors(place.url):
         store, root = url_to_fs(place.url)
         store.invalidate_cache()
-        states = {name: _is_there(store, f"{root}/{name}", files[name]) for name in files}
-        check_replaced([n for n, same in states.items() if same is False], place, overwrite)
+        same = {}
+        for name, content in files.items():
+            with suppress(FileNotFoundError), store.open(f"{root}/{name}", "rb") as file:
+                there = hashlib.file_digest(file, "sha256").hexdigest()
+                same[name] = there == user_cache.sha256(content)
+        new = check_replaced(files, same, place, overwrite)
         # stores of buckets have no folders, and a bucket that is missing is a slip of the pen
         if place.url.partition("://")[0] not in remote_servers.PACKAGES:
             store.makedirs(root, exist_ok=True)
-        new = [name for name, same in states.items() if not same]
         for name in new:
             if isinstance(store, LocalFileSystem):
                 with writing(Path(root, name)) as temporary:
@@ -270,13 +272,3 @@ def send_to_store(files: Mapping[str, Path], place: Place, *, overwrite: bool) -
             else:
                 store.put_file(str(files[name]), f"{root}/{name}")
     return new
-
-
-def _is_there(store: Any, path: str, content: Path) -> bool | None:
-    """Whether a file has this content; None if there is no such file."""
-    try:
-        size = store.info(path)["size"]
-    except FileNotFoundError:
-        return None
-    same = size == content.stat().st_size
-    return same and _sha256(store.open(path, "rb")) == _sha256(content.open("rb"))

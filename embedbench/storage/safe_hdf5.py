@@ -14,7 +14,7 @@ import h5py
 from embedbench.errors import DamagedFileError, UserError
 
 from . import untrusted_files, user_cache
-from .regular_files import open_regular
+from .regular_files import explain_errors, open_regular
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 VERSION = f"3 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
@@ -63,14 +63,8 @@ def attribute(item: h5py.Group | h5py.Dataset, key: str) -> str:
 
 def _identified(path: Path, what: str) -> str:
     """The identity of a regular HDF5 file; nothing else is opened."""
-    try:
-        with open_regular(path) as file:
-            before, begins = user_cache.identity(file.fileno()), file.read(len(SIGNATURE))
-    except FileNotFoundError:
-        raise UserError(f"there is no file {path}; give {what}.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path} cannot be read ({reason}); give {what} that can.") from error
+    with explain_errors(f"{path} cannot be read", f"give {what}"), open_regular(path) as file:
+        before, begins = user_cache.identity(file.fileno()), file.read(len(SIGNATURE))
     if begins != SIGNATURE:
         raise UserError(
             f"{path} is not an HDF5 file (or its first bytes are damaged); give {what}."

@@ -46,7 +46,7 @@ def test_card_counts(tmp_path: Path) -> None:
     )
     result = card(EmbeddingFile.open(write(tmp_path / "a.h5", samples, make_features(7))))
     assert result.samples == {"train": 5, "val": 0, "test": 2}
-    assert result.classes.to_json() == {"leaves": 3, "inner": 1}
+    assert result.classes == {"leaves": 3, "inner": 1}
     assert result.class_sizes() == {
         "train": "0 to 3, median 2; 1 classes have none",
         "test": "0 to 1, median 1; 1 classes have none",

@@ -55,32 +55,21 @@ def directory() -> Path:
     return place
 
 
-def find(sha256: str, name: Name) -> FetchedFile | None:
-    """The file with these bytes; None if it was not fetched, or has changed since."""
-    about = _about(user_cache.directory() / "files" / sha256)
+def find(name: Name, remote: Remote | None = None) -> FetchedFile | None:
+    """The file that a server means now, or else that a fixed name means.
+
+    None if it was not fetched, has changed since, or the name may mean another one.
+    """
+    now, version = remote or name, remote.version if remote else name.commit
+    sha256 = name.sha256 or (remote.sha256 if remote else None)
+    if not sha256 and version:
+        sha256 = user_cache.load("names", key(now.url, version))
+    about = _about(user_cache.directory() / "files" / sha256) if isinstance(sha256, str) else None
     if about is None or user_cache.sha256(Path(about.path)) != sha256:
         return None
-    return replace(about, url=name.url, commit=name.commit)
-
-
-def find_fixed(name: Name) -> FetchedFile | None:
-    """The file of a fixed name; None if it was not fetched, or the name may mean another one."""
-    sha256 = name.sha256
-    if sha256 is None and name.commit:
-        sha256 = user_cache.load("names", key(name.url, name.commit))
-    return find(sha256, name) if isinstance(sha256, str) else None
-
-
-def find_version(name: Name, remote: Remote) -> FetchedFile | None:
-    """The file that a server means now; None if it was not fetched."""
-    sha256 = name.sha256 or remote.sha256
-    if not sha256 and remote.version:
-        sha256 = user_cache.load("names", key(remote.url, remote.version))
-    found = find(sha256, name) if isinstance(sha256, str) else None
-    if found is None:
-        return None
-    remember(remote, found.sha256)
-    return replace(found, url=remote.url, commit=remote.commit)
+    if remote is not None:
+        remember(remote, sha256)
+    return replace(about, url=now.url, commit=now.commit)
 
 
 def remember(remote: Remote, sha256: str) -> None:
@@ -155,14 +144,12 @@ def download(
     path = place / f"{mark[:32]}.partial"
     lease = leases.wait(
         path.with_suffix(".lease"),
-        lambda: find_version(name, remote) is not None,
+        lambda: find(name, remote) is not None,
         name.url,
         notify,
     )
     if lease is None:
-        return find_version(name, remote) or download(
-            name, remote, progress=progress, notify=notify
-        )
+        return find(name, remote) or download(name, remote, progress=progress, notify=notify)
     with lease:
         sha256 = _arrive(path, name, remote, progress)
         expected = name.sha256 or remote.sha256

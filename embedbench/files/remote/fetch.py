@@ -80,21 +80,21 @@ def find_here(text: str) -> Path | None:
 
 def fetch(text: str, **calls: Unpack[Callbacks]) -> "FetchedFile":
     """Fetch the file of a name, unless it is in the cache; see `local`."""
-    from .download_cache import download, find_fixed, find_version
+    from .download_cache import download, find
     from .remote_servers import ask
 
     name = Name.parse(text)
-    if (result := find_fixed(name)) is None:
+    if (result := find(name)) is None:
         remote = ask(name)
-        result = find_version(name, remote) or download(name, remote, **calls)
+        result = find(name, remote) or download(name, remote, **calls)
     return result
 
 
 def origin(name: str) -> "FetchedFile | None":
     """The origin of a file that was fetched by a fixed name; None for paths."""
-    from .download_cache import find_fixed
+    from .download_cache import find
 
-    return None if not is_name(name) or find_here(name) else find_fixed(Name.parse(name))
+    return None if not is_name(name) or find_here(name) else find(Name.parse(name))
 
 
 # --- the embedding files that the package ships, by the name `known:NAME` ---
