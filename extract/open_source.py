@@ -15,7 +15,12 @@ from PIL import Image
 from embedbench.errors import UserError
 from embedbench.files.formats.mnist_idx import is_idx, read_idx
 from embedbench.files.sample_metadata import TEST, TRAIN
-from embedbench.storage.regular_files import check_regular, explain_os_error, read_text, unreadable
+from embedbench.storage.regular_files import (
+    check_regular,
+    explain_errors,
+    explain_os_error,
+    read_text,
+)
 from embedbench.storage.safe_zips import member_problem, open_archive
 
 from .data_set_parts import SPLIT_NAMES, official_split
@@ -55,14 +60,12 @@ def _open(source: str) -> Source:
     if is_outside(source):
         return outside_source(source)
     path = _existing(source)
-    try:
+    with explain_errors(f"{source} cannot be read", "give a folder or a zip archive of images"):
         if path.is_dir():
             read = cub_source if is_cub(path) else _idx if is_idx(path) else _class_folders
             return read(path)
         check_regular(path.stat().st_mode)
         is_zip = zipfile.is_zipfile(path)
-    except OSError as error:
-        raise unreadable(source, error, "give a folder or a zip archive of images") from error
     if is_zip:
         return _class_folders(path)
     if path.suffix.lower() in TABLES:
@@ -276,7 +279,7 @@ class Folder:
         """Refuse a directory that cannot be listed; the root of all ends the work."""
         inside = os.path.relpath(error.filename, self.root)
         if inside == ".":
-            raise unreadable(self.root, error) from error
+            raise error
         self.refused.append((escape_name(inside), explain_os_error(error)))
 
 

@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import h5py
 import numpy as np
 
-from embedbench.array_types import Array, Bytes, Ints, Strings
+from embedbench.array_types import Array
 from embedbench.errors import UserError
 from embedbench.storage.safe_hdf5 import attribute
 
@@ -45,25 +45,6 @@ def canonical_json(value: Any) -> str:
             f"the provenance must be plain JSON ({error}); use strings, numbers, lists and objects."
         ) from error
     return text
-
-
-def samples_digest(
-    ids: Strings,
-    labels: Ints,
-    split: Bytes,
-    classes: Sequence[str],
-    parents: Ints,
-) -> str:
-    """Return the digest of the sample list: ids, labels, splits and hierarchy, in row order."""
-    return sha256_parts(
-        [
-            ("ids", "\0".join(ids.tolist()).encode()),
-            ("labels", labels.astype("<i8").tobytes()),
-            ("split", split.tobytes()),
-            ("classes", "\0".join(classes).encode()),
-            ("parents", parents.astype("<i8").tobytes()),
-        ]
-    )
 
 
 def columns_digest(columns: Mapping[str, Array]) -> str:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 
 from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import UserError, short, unknown
-from embedbench.storage.regular_files import read_text
+from embedbench.storage.regular_files import explain_errors, read_text
 
 from . import file_digests, hdf5_layout
 
@@ -132,8 +131,14 @@ class Samples:
 
     def digest(self) -> str:
         """Return the SHA-256 of ids, labels, splits and hierarchy, in row order."""
-        return file_digests.samples_digest(
-            self.ids, self.labels, self.split, self.classes, self.parents
+        return file_digests.sha256_parts(
+            [
+                ("ids", "\0".join(self.ids.tolist()).encode()),
+                ("labels", self.labels.astype("<i8").tobytes()),
+                ("split", self.split.tobytes()),
+                ("classes", "\0".join(self.classes).encode()),
+                ("parents", self.parents.astype("<i8").tobytes()),
+            ]
         )
 
 
@@ -141,15 +146,12 @@ class Samples:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and fields of every line that is not empty."""
+    """Number and fields of every line that is not empty."""
     text = read_text(path)
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
-    try:
-        for number, fields in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1):
-            if fields:
-                yield number, fields
-    except csv.Error as error:
-        raise UserError(f"{path} is not a CSV or TSV file ({error}).") from error
+    with explain_errors(f"{path} is not a CSV or TSV file"):
+        rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
+    return ((number, fields) for number, fields in enumerate(rows, 1) if fields)
 
 
 def read_by_sample(
@@ -225,22 +227,14 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
         )
     rows = read_by_sample(path, ids, lines, head)
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    if wrong := [time for time in table.get("time", ()) if not is_finite_number(time)]:
-        raise UserError(f"{path}: time {short(wrong[0])} is not a finite number; correct it.")
-    return {
-        name: hdf5_layout.texts(column, f"{path}: {name}")
-        if hdf5_layout.COLUMNS[name] == "S"
-        else np.array(column, np.float64)
-        for name, column in table.items()
-    }
-
-
-def is_finite_number(text: str) -> bool:
-    """Whether a text is a number that a column `time` can hold."""
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    with explain_errors(f"{path} has a time that is no number", "correct it"):
+        columns = {
+            name: hdf5_layout.texts(column, f"{path}: {name}")
+            if hdf5_layout.COLUMNS[name] == "S"
+            else np.array(column, np.float64)
+            for name, column in table.items()
+        }
+    return checked_columns(columns, len(ids))
 
 
 def pack_column(values: Array) -> Array:

@@ -111,9 +111,7 @@ def _copy(run: Path, run_dir: Path, out: Path, sha256: str) -> bool:
 
 def _copy_file(source: Path, target: Path) -> None:
     with atomic_write.writing(target) as temporary:
-        try:
+        with regular_files.explain_errors(f"{source} cannot be read"):
             file = regular_files.open_regular(source)
-        except OSError as e:
-            raise regular_files.unreadable(source, e) from e
         with file, open(temporary, "xb") as copy:
             shutil.copyfileobj(file, copy)

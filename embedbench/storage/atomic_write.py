@@ -75,18 +75,13 @@ def continuing(path: Path, name: object) -> Iterator[BufferedRandom]:
 def create(path: Path, data: bytes) -> bool:
     """Write a file of a name that is free; False if it is taken. A power cut may undo it."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with open(path, "xb") as file:
+            file.write(data)
     except FileExistsError:
         return False
     except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        os.write(handle, data)
-    except OSError as error:
         path.unlink(missing_ok=True)
         raise _unwritable(path, error) from error
-    finally:
-        os.close(handle)
     return True
 
 

@@ -14,17 +14,13 @@ from embedbench.errors import UserError
 
 def read_text(path: Path, most: int = 2**26) -> str:
     """Read a text file of another person."""
-    try:
-        with open_regular(path) as file:
-            if os.fstat(file.fileno()).st_size > most:
-                raise UserError(f"{path} is longer than {most:,} bytes, so it is no such file")
-            # without a byte order mark, if there is one
-            with io.TextIOWrapper(file, encoding="utf-8-sig") as text:
-                return text.read()
-    except ValueError:
-        raise UserError(f"{path} is not a text file in UTF-8") from None
-    except OSError as error:
-        raise unreadable(path, error, "give a text file") from error
+    remedy = "give a text file in UTF-8"
+    with explain_errors(f"{path} cannot be read", remedy), open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise UserError(f"{path} is longer than {most:,} bytes, so it is no such file")
+        # without a byte order mark, if there is one
+        with io.TextIOWrapper(file, encoding="utf-8-sig") as text:
+            return text.read()
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -71,13 +67,3 @@ def explain_errors(failed: str, remedy: str = "") -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:  # of the system, not a library
             reason = explain_os_error(error)
         raise UserError(f"{failed} ({reason})" + (f"; {remedy}." if remedy else ".")) from error
-
-
-def unreadable(path: str | Path, error: OSError, remedy: str = "") -> UserError:
-    """Return the error for a file or directory that cannot be read.
-
-    `remedy` says what to do.
-    """
-    return UserError(
-        f"{path} cannot be read ({explain_os_error(error)})" + (f"; {remedy}." if remedy else ".")
-    )

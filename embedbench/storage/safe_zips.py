@@ -6,26 +6,16 @@ from itertools import pairwise
 from pathlib import Path
 
 from embedbench.errors import UserError
-from embedbench.text.printable_text import printable
 
-from .regular_files import open_regular, unreadable
+from .regular_files import explain_errors, open_regular
 
-_ENCRYPTED, _PATCH, _STRONG = 0x1, 0x20, 0x40  # bits of a member's flags
+_UNREADABLE = 0x1 | 0x20 | 0x40  # a member's flags: encrypted, a patch, strongly encrypted
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
     """Open a zip archive."""
-    try:
+    with explain_errors(f"{path} cannot be read as a zip archive"):
         archive = zipfile.ZipFile(open_regular(path))
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeDecodeError as error:
-        name = printable(error.object.decode(errors="backslashreplace"))
-        raise UserError(
-            f"{path} has a member {name}, whose name is not UTF-8; pack it anew."
-        ) from error
-    except Exception as error:  # zipfile raises many kinds of errors on damaged archives
-        raise UserError(f"{path} cannot be read as a zip archive ({error}).") from error
     places = sorted((m.header_offset, m.header_offset + m.compress_size) for m in archive.filelist)
     places.append((archive.start_dir, archive.start_dir))  # nothing reaches into the directory
     if any(end > start for (_, end), (start, _) in pairwise(places)):
@@ -40,10 +30,8 @@ def member_problem(name: str, member: zipfile.ZipInfo, methods: Collection[int])
         return "its name holds a NUL"
     if name.startswith("/") or ".." in name.split("/"):
         return "its name leads out of the archive"
-    if member.flag_bits & (_ENCRYPTED | _STRONG):
-        return "it is encrypted"
-    if member.flag_bits & _PATCH:
-        return "it is a patch of another file"
+    if member.flag_bits & _UNREADABLE:
+        return "it is encrypted, or a patch of another file"
     if member.compress_type not in methods:
         return f"compression method {member.compress_type}"
     return ""

@@ -25,7 +25,7 @@ from h5py import h5a, h5d, h5g, h5l, h5o, h5s, h5t, h5z
 OBJECTS, ATTRIBUTES, DEPTH, RANK = 20_000, 1_000, 4, 4  # the most of each
 ATTRIBUTE = 2**16  # bytes of an attribute
 MEMORY = 2**30  # bytes that the process may take beyond those of its start
-SECONDS = 8, 3  # without progress: by the clock, and of work
+SECONDS = 8.0  # without progress
 RATE = 2**25  # bytes of a torch file for which a second of each is added
 TENSORS = 1  # of what is asked of a torch file; change the number with its rules
 PIECE = 2**16  # bytes read at a time
@@ -280,7 +280,7 @@ def ask(kind: str, path: str | os.PathLike[str]) -> dict[str, str]:
     if done.returncode == 0:
         answer: dict[str, str] = json.loads(done.stdout)
         return answer
-    late = -done.returncode in (signal.SIGALRM, signal.SIGPROF)
+    late = done.returncode == -signal.SIGALRM
     return {"ended": "does not come to its end" if late else "crashes"}
 
 
@@ -300,7 +300,7 @@ def examine_tensors(path: str) -> dict[str, str]:
     """Load one file of torch.save: `refused`, the rule that it breaks; or nothing."""
     size = os.stat(path).st_size
     bound_memory(2 * size)
-    alive((SECONDS[0] + size / RATE, SECONDS[1] + size / RATE))
+    alive(SECONDS + size / RATE)
     try:
         check_tensors(load_tensors(path))  # values that crash when they are left do it here, too
     except Exception as error:  # torch, pickle and zip raise errors of their own
@@ -313,10 +313,9 @@ def reason(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def alive(seconds: tuple[float, float] = SECONDS) -> None:
+def alive(seconds: float = SECONDS) -> None:
     """End this process after so many seconds, unless this is called again before; 0 is never."""
-    for timer, limit in zip((signal.ITIMER_REAL, signal.ITIMER_PROF), seconds, strict=True):
-        signal.setitimer(timer, limit)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def bound_memory(more: int = 0) -> None:
@@ -335,7 +334,7 @@ def main(kind: str, path: str) -> None:
     bound_memory()
     alive()
     answer = {"hdf5": examine, "torch": examine_tensors}[kind](path)
-    alive((0, 0))
+    alive(0)
     print(json.dumps(answer))
 
 

@@ -86,7 +86,7 @@ def test_a_list_file_says_where_each_sample_goes(tmp_path: Path, text: str) -> N
         (b"a,train\na,test\nb,test\n", "line 2: sample 'a' is listed twice"),
         (b"a,training\nb,test\n", "expected train, val or test, not 'training'"),
         (b"a\nb\n", "line 1: expected"),
-        (b"\xff\xfe", "not a text file"),
+        (b"\xff\xfe", "give a text file in UTF-8"),
         (b'"' + b"a" * 200_000, "CSV"),
     ],
 )

@@ -135,7 +135,7 @@ def test_an_order_file_that_is_no_text(tmp_path: Path) -> None:
     file = make_file(tmp_path)
     protocol = IncrementalClass(order=str(file.path))
     for use in (protocol.recipe, lambda: protocol.build([file], seed=0)):
-        with pytest.raises(UserError, match="is not a text file in UTF-8"):
+        with pytest.raises(UserError, match="give a text file in UTF-8"):
             use()
 
 

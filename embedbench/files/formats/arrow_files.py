@@ -4,7 +4,7 @@ By hand, because `pyarrow.dataset` reads no Arrow streams, which `datasets` writ
 stops it where a column is larger than the bytes of its file can hold.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,46 +31,33 @@ class NamedLabels:
     names: Strings
 
 
-@dataclass(frozen=True)
-class ArrowPart:
-    """One file.
-
-    Parameters
-    ----------
-    rows : int
-        Number of rows.
-    batches : callable
-        Yields record batches that have a column, in order, from the first row on.
-    split : int or None
-        TRAIN, VAL or TEST; None: not stated.
-    """
-
-    path: Path
-    schema: Any
-    rows: int
-    batches: Callable[[str], Iterator[Any]]
-    split: int | None = None
-
-
 class Columns(Mapping[str, Any]):
     """The columns of some files, one after the other, by name; each is read when it is taken.
 
-    Lists are features (N, D). Without a column of that name, `split` follows from the files.
+    Lists are features (N, D). Where every file has a split, `split` follows from the files, unless
+    there is a column of that name.
+
+    Parameters
+    ----------
+    splits : mapping
+        TRAIN, VAL or TEST, or None, of each file, by its path.
     """
 
-    def __init__(self, parts: Sequence[ArrowPart]) -> None:
-        self.parts = parts
-        self.schema, self.names = parts[0].schema, list(parts[0].schema.names)
+    def __init__(self, splits: Mapping[Path, int | None]) -> None:
+        self.splits, self.first = splits, next(iter(splits))
+        heads = {path: _read_head(path) for path in splits}
+        self.schema, self.rows = heads[self.first][0], [rows for _, rows in heads.values()]
+        self.names = list(self.schema.names)
         if len(set(self.names)) < len(self.names):
-            raise UserError(f"{parts[0].path} has two columns of one name; rename one.")
-        for part in parts:
-            if not part.schema.equals(self.schema):
+            raise UserError(f"{self.first} has two columns of one name; rename one.")
+        for path, (schema, rows) in heads.items():
+            if not schema.equals(self.schema):
                 raise UserError(
-                    f"{part.path} has other columns than {parts[0].path}; import them one by one."
+                    f"{path} has other columns than {self.first}; import them one by one."
                 )
-            if too_large(8 * part.rows, part.path.stat().st_size):
-                raise UserError(f"{part.path} declares more rows than its bytes can hold.")
-        self.official = "split" not in self.names and all(p.split is not None for p in parts)
+            if too_large(8 * rows, path.stat().st_size):
+                raise UserError(f"{path} declares more rows than its bytes can hold.")
+        self.official = "split" not in self.names and None not in splits.values()
 
     def __iter__(self) -> Iterator[str]:
         return iter([*self.names, "split"] if self.official else self.names)
@@ -80,12 +67,12 @@ class Columns(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name == "split" and self.official:
-            return np.repeat([p.split for p in self.parts], [p.rows for p in self.parts])
+            return np.repeat(list(self.splits.values()), self.rows)
         if name not in self.names:
             raise KeyError(name)
         from pyarrow import types
 
-        column, where = self._read(name), f"{self.parts[0].path}: {name}"
+        column, where = self._read(name), f"{self.first}: {name}"
         kind = column.type
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
             return _from_lists(column, where)
@@ -97,16 +84,50 @@ class Columns(Mapping[str, Any]):
 
         kind = self.schema.field(name).type
         chunks = []
-        for part in self.parts:
-            there, size = 0, part.path.stat().st_size
-            with explain_errors(f"{part.path} cannot be read", REMEDY):
-                for batch in part.batches(name):
+        for path in self.splits:
+            there, size = 0, path.stat().st_size
+            with explain_errors(f"{path} cannot be read", REMEDY):
+                for batch in _batches(path, name):
                     chunk = batch.column(name)
                     chunks.append(getattr(chunk, "storage", chunk))
                     there += chunk.nbytes
                     if too_large(there, size):
-                        raise UserError(f"{part.path}: {name} is larger than its bytes can hold.")
+                        raise UserError(f"{path}: {name} is larger than its bytes can hold.")
         return pa.chunked_array(chunks, getattr(kind, "storage_type", kind))
+
+
+def _read_head(path: Path) -> tuple[Any, int]:
+    """The schema of a file, and its number of rows."""
+    with explain_errors(f"{path} cannot be read", REMEDY):
+        if path.suffix == ".arrow":
+            stream = _open_stream(path)
+            return stream.schema, sum(batch.num_rows for batch in stream)
+        import pyarrow.parquet as pq
+
+        file = pq.ParquetFile(open_regular(path))
+        meta, size = file.metadata, path.stat().st_size
+        declared = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+        if too_large(declared, size):
+            raise UserError(f"{path} declares {declared:,} bytes, more than its {size:,} can hold.")
+        return file.schema_arrow, meta.num_rows
+
+
+def _batches(path: Path, name: str) -> Iterator[Any]:
+    """Yield record batches that have a column, in order, from the first row on."""
+    import pyarrow.parquet as pq
+
+    if path.suffix == ".arrow":
+        yield from _open_stream(path)
+    else:
+        with pq.ParquetFile(open_regular(path)) as file:
+            yield from file.iter_batches(BATCH, columns=[name], use_threads=False)
+
+
+def _open_stream(path: Path) -> Any:
+    import pyarrow as pa
+
+    open_regular(path).close()
+    return pa.ipc.open_stream(pa.memory_map(str(path)))
 
 
 def _is_number(kind: Any) -> bool:
@@ -187,26 +208,9 @@ def read_parquet(path: Path) -> Mapping[str, Any]:
     If all names begin with train, validation or test, these are the splits.
     """
     import_extra("pyarrow", "parquet", str(path))
-    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    return Columns([_parquet_part(file, named=path.is_dir()) for file in paths])
-
-
-def _parquet_part(path: Path, *, named: bool) -> ArrowPart:
-    import pyarrow.parquet as pq
-
-    with explain_errors(f"{path} cannot be read", REMEDY):
-        file = pq.ParquetFile(open_regular(path))
-        meta, size = file.metadata, path.stat().st_size
-        declared = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-    if too_large(declared, size):
-        raise UserError(f"{path} declares {declared:,} bytes, more than its {size:,} can hold.")
-
-    def batches(name: str) -> Iterator[Any]:
-        with pq.ParquetFile(open_regular(path)) as opened:
-            yield from opened.iter_batches(BATCH, columns=[name], use_threads=False)
-
-    split = split_from_name(path.stem) if named else None
-    return ArrowPart(path, file.schema_arrow, meta.num_rows, batches, split)
+    if path.is_dir():
+        return Columns({p: split_from_name(p.stem) for p in sorted(path.glob("*.parquet"))})
+    return Columns({path: None})
 
 
 # --- folders that `save_to_disk` of `datasets` wrote; only pyarrow is needed ---
@@ -224,22 +228,9 @@ def _arrow_files(path: Path) -> list[Path]:
 def read_saved_data_set(path: Path) -> Mapping[str, Any]:
     """Return the columns of a saved data set, or of its folders train, val and test."""
     import_extra("pyarrow", "parquet", str(path))
-    parts = []
+    splits: dict[Path, int | None] = {}
     for file in _arrow_files(path):
-        split = None if file.parent == path else split_from_name(file.parent.name)
-        if split is None and file.parent != path:
+        splits[file] = None if file.parent == path else split_from_name(file.parent.name)
+        if splits[file] is None and file.parent != path:
             raise unknown(f"split of {path}", file.parent.name, SPLIT_NAMES)
-        parts.append(_stream_part(file, split))
-    return Columns(parts)
-
-
-def _stream_part(path: Path, split: int | None) -> ArrowPart:
-    import pyarrow as pa
-
-    def opened(_: str = "") -> Any:
-        open_regular(path).close()
-        return pa.ipc.open_stream(pa.memory_map(str(path)))
-
-    with explain_errors(f"{path} cannot be read", REMEDY):
-        stream = opened()
-        return ArrowPart(path, stream.schema, sum(b.num_rows for b in stream), opened, split)
+    return Columns(splits)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from embedbench.config.json_records import JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
 from embedbench.storage import user_cache
-from embedbench.storage.regular_files import check_regular, unreadable
+from embedbench.storage.regular_files import check_regular, explain_errors
 from embedbench.system.callback_types import Callbacks, Notify, Progress
 
 from .uri import KNOWN, LOCAL, Name, as_written, is_name
@@ -65,11 +65,9 @@ def find_here(text: str) -> Path | None:
     if name.scheme not in LOCAL:
         return None
     path = Path(name.path).expanduser()
-    try:
+    with explain_errors(f"{path} cannot be read", "check the name"):
         check_regular(path.stat().st_mode)
         sha256 = user_cache.sha256(path) if name.sha256 else None
-    except OSError as error:
-        raise unreadable(path, error, "check the name") from error
     if sha256 != name.sha256:
         raise UserError(
             f"{path} has the SHA-256 {sha256}, expected {name.sha256}; it is another file than the "
