@@ -120,7 +120,8 @@ class _Checks:
                 predictions = record_files.read_predictions(place, made)
                 spec, made = self.rebuilder.on_stream(made, predictions)
                 made = self._recomputed(place, made)
-                spec = self._with_references(self.rebuilder.with_learner(spec, made), made)
+                self.rebuilder.check_learner(spec, made)
+                spec = self._with_references(spec, made)
                 self._check_place(spec, place, made)
                 answers = value_digest.digest(predictions.answer.shape, predictions.answer)
                 left_out = self._left_out(predictions, made)
@@ -207,7 +208,6 @@ class _Checks:
                 if made.seeds != Seeds.of(spec.seed, order=order) or made.seed != spec.seed:
                     raise UserError(f"its seeds are not those that seed {spec.seed} draws")
                 self.rebuilder.compare(spec, made, record_files.read_predictions(place, made))
-                self._recomputed(place, made)
                 self._references[place] = ""
             except UserError as e:
                 self._references[place] = self._short(str(e), place)
@@ -256,10 +256,9 @@ class Rebuilder:
         self._files = {_key(EmbeddingFile.open(path).digests): str(path) for path in data}
 
     def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[RunSpec, RunRecord]:
-        """The run on the rebuilt stream, and its record with what the files say.
-
-        `chance` is in the place of its learner.
-        """
+        """The run on the rebuilt stream, and its record with what the files say."""
+        if made.seeds != Seeds.of(made.seed):
+            raise UserError(f"its four seeds are not those that seed {made.seed} draws")
         paths = []
         for info in made.all_files:
             if (key := _key(info.digests)) not in self._files:
@@ -270,11 +269,10 @@ class Rebuilder:
             files=tuple(paths[:n]),
             unknown="".join(paths[n:]),
             protocol=Spec(made.protocol, self._protocol(made)),
-            learner=self._chance,
+            learner=self.learner(made),
             offline=self._chance,
             chance=self._chance,
             seed=made.seed,
-            fixed=(("order", made.seeds.order),),
             references=0,
             preset=made.reference.preset,
         )
@@ -314,11 +312,8 @@ class Rebuilder:
         paths = (self._files[_key(f.digests)] for f in made.files)
         return number_groups([self.streams.file(path) for path in paths])
 
-    def with_learner(self, spec: RunSpec, made: RunRecord) -> RunSpec:
-        """The spec with the learner and the seeds that a record states."""
-        if made.seeds != Seeds.of(made.seed):
-            raise UserError(f"its four seeds are not those that seed {made.seed} draws")
-        spec = replace(spec, learner=self.learner(made), fixed=())
+    def check_learner(self, spec: RunSpec, made: RunRecord) -> None:
+        """Refuse a record whose moments are not those of its stream and learner."""
         stream = self.streams.stream(spec)
         reveals = stream.spec.reveals_session_id
         tags = spec.learner.settings.tags
@@ -327,7 +322,6 @@ class Rebuilder:
         when = [samples for _, samples in moments(stream, online=tags.online)]
         if made.moments is None or [*made.moments.samples_seen] != when:
             raise UserError("its evaluation moments are not those of its protocol and learner")
-        return spec
 
     def learner(self, made: RunRecord) -> Spec[Any]:
         """The learner of a run, with the settings that its record states."""
