@@ -259,8 +259,9 @@ class Folder:
             visited.add(real)
             shown = sorted(name for name in folders if not is_hidden(name))
             folders[:] = sorted(shown, key=lambda name: os.path.islink(os.path.join(here, name)))
+            inside = os.path.relpath(here, root)
             for name in names:
-                self._take(os.path.relpath(os.path.join(here, name), root), name)
+                self._take(name if inside == "." else f"{inside}/{name}", name)
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a sample."""

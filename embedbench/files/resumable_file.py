@@ -64,8 +64,8 @@ class Partial:
         Raises
         ------
         UserError
-            The file exists, another process is at it, or unfinished work of another job is there.
-            With `overwrite` both are dropped.
+            Another process is at it; or, without `overwrite`, the file exists, or unfinished work
+            of another job is there.
         """
         work = cls(path, job, overwrite=overwrite)
         check_target(path, overwrite=overwrite)

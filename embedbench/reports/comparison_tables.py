@@ -41,10 +41,10 @@ class TableView:
 def comparison_json(views: Sequence[TableView]) -> dict[str, Any]:
     """The studies of a directory of runs as JSON: `schema` and `studies`.
 
-    Each study has `title` and `metric`: what was run, and what is compared. Those of `--compare`
-    and `--by order` have `orders`, the class orders, and `units`, what the observations
-    of an interval are: `orders` (each the mean over its seeds) where several orders have several
-    seeds each, else `seeds`. `notes` say which settings were tuned.
+    Each study has `title` and `metric`: what was run, and what is compared; `orders`, the class
+    orders; and `units`, what the observations of an interval are: `orders` (each the mean over its
+    seeds) where several orders have several seeds each, else `seeds`. Of `--compare`, `notes` say
+    which settings were tuned.
     """
     return {"schema": SCHEMA, "studies": [view.data for view in views]}
 

@@ -228,7 +228,7 @@ class CheckpointDirectory(Checkpoint):
             self._is_begun = True
             begun = _Begun(self.resumed, self.decided, FORMAT)
             write_safely(self.directory / BEGUN, json.dumps(vars(begun), indent=1))
-        except (OSError, UserError) as error:  # also of a state that is no data
+        except (OSError, UserError, RecursionError) as error:  # also of a state that is no data
             if self.seconds < math.inf:  # once
                 self.notify(f"no checkpoint can be kept, the run goes on without: {error}")
             self.seconds = math.inf

@@ -72,7 +72,7 @@ def execute(
     predictions, sessions = train_and_predict(
         task, threads, checkpoint, (lambda _: None) if lease is None else lease.note
     )
-    if isinstance(predictions, Predictions) and predictions.rank is not None:
+    if isinstance(predictions, Predictions):
         predictions = replace(predictions, group=task.group_samples(predictions.ids))
     unscored = _unscored(task, threads, sessions, checkpoint.resumed)
     if not run_dirs.save_run(predictions, unscored, task.run_dir, task.root, task.replaces):

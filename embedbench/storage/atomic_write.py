@@ -74,13 +74,16 @@ def continuing(path: Path, name: object) -> Iterator[BufferedRandom]:
 
 def create(path: Path, data: bytes) -> bool:
     """Write a file of a name that is free; False if it is taken. A power cut may undo it."""
+    made = False
     try:
         with open(path, "xb") as file:
+            made = True
             file.write(data)
     except FileExistsError:
         return False
     except OSError as error:
-        path.unlink(missing_ok=True)
+        if made:  # a file that another process made stays
+            remove(path)
         raise _unwritable(path, error) from error
     return True
 

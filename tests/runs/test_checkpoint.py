@@ -27,6 +27,7 @@ from embedbench.learning.learner import NO_CHECKPOINT, Checkpoint, Context, Lear
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Training
+from embedbench.models.chance import Chance
 from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
@@ -230,6 +231,24 @@ def test_a_process_whose_time_is_over_saves_what_it_has_done_and_ends(tmp_path: 
     assert saves[:-1] == sorted(set(saves))  # the last one had nothing left to learn
     assert len(saves) > 1 + 3 * len(STREAM.sessions)  # after every epoch
     assert same(vars(answers), vars(whole))
+
+
+class HoldsItself(Chance):
+    """Its state has no end."""
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        state["itself"] = state
+        return state
+
+
+def test_a_run_goes_on_whose_state_has_no_end(tmp_path: Path) -> None:
+    told: list[str] = []
+    checkpoint = CheckpointDirectory(tmp_path, {}, seconds=0, notify=told.append)
+    answers, _ = run_stream(STREAM, HoldsItself(), SEEDS, checkpoint=checkpoint)
+    assert same(vars(answers), vars(run_stream(STREAM, Chance(), SEEDS)[0]))
+    (sentence,) = told
+    assert sentence.startswith("no checkpoint can be kept")
 
 
 @pytest.mark.parametrize("time_is_over", [False, True])

@@ -9,7 +9,7 @@ import pytest
 from file_helpers import refusal
 
 from embedbench.storage import atomic_write
-from embedbench.storage.atomic_write import temporary_name, write_safely, writing
+from embedbench.storage.atomic_write import create, temporary_name, write_safely, writing
 
 
 def test_text_and_bytes(tmp_path: Path) -> None:
@@ -18,6 +18,22 @@ def test_text_and_bytes(tmp_path: Path) -> None:
     write_safely(tmp_path / "a", b"\0")
     assert (tmp_path / "a").read_bytes() == b"\0"
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_name_that_is_taken_keeps_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = tmp_path / "taken"
+    assert create(taken, b"first")
+    assert not create(taken, b"second")
+    assert "taken/below" in refusal(create, taken / "below", b"")
+
+    def no_handle_is_left(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(atomic_write, "open", no_handle_is_left, raising=False)
+    assert "Too many open files" in refusal(create, taken, b"second")
+    assert taken.read_bytes() == b"first"
 
 
 def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
