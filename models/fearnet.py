@@ -358,7 +358,7 @@ def recall(x: Tensor, held: Tensor, y: Tensor, epsilon: float) -> tuple[Tensor, 
         .reciprocal()
         for part in torch.split(x.double(), max(1, NUMBERS // len(held)))
     ]
-    all_beta = torch.cat(beta) if beta else x.new_zeros(0, len(classes)).double()
+    all_beta = torch.cat(beta)
     return (all_beta / all_beta.sum(1, keepdim=True)).log().to(x.dtype), classes
 
 

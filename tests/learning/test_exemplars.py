@@ -220,6 +220,9 @@ def test_fewer_places_than_classes(select: str) -> None:
     held = offered(exemplars(total=2, select=select), [0, 1, 2, 3, 4] * 3, 4)
     assert len(held) == 2
     assert len(offered(exemplars(total=0, select=select), [0, 1, 2], 2)) == 0
+    held = offered(exemplars(total=2, select="balanced"), [0, 1, 2, 0, 1, 0, 1, 2] * 3, 1)
+    assert len(set(held.y.tolist())) == 2  # never two of a class
+    assert numbers(offered(exemplars(total=2, select="balanced"), [0, 1, 1, 0, 1], 1)) == [0, 1]
 
 
 def test_an_infinite_memory_keeps_all_in_order() -> None:
@@ -266,8 +269,9 @@ def test_a_draw_is_without_repetition_and_uniform() -> None:
 
 
 def test_a_memory_smaller_than_the_classes_is_refused() -> None:
-    with pytest.raises(UserError, match=r"memory\.total must be at least 5"):
-        exemplars(total=4)
+    for total in (1, 4):
+        with pytest.raises(UserError, match=r"memory\.total must be at least 5"):
+            exemplars(total=total)
 
 
 def test_trimming_changes_no_bytes_counted_and_no_later_choice() -> None:

@@ -69,7 +69,9 @@ def test_the_vits_of_tang_et_al(name: str, size: int, parameters: int) -> None:
     model = timm.create_model(name, num_classes=0)
     assert sum(p.numel() for p in model.parameters()) == parameters
     assert model.blocks[0].attn.num_heads == 8
-    assert model.pretrained_cfg["input_size"] == (3, size, size)
+    told = {"input_size": (3, size, size), "mean": (0.5,) * 3, "std": (0.5,) * 3, "crop_pct": 1.0}
+    assert told.items() <= model.pretrained_cfg.items()
+    assert model.pretrained_cfg["num_classes"] == 0
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,9 @@ def test_they_are_listed_and_known_as_trunks() -> None:
     from embedbench.cli.list_entries import entries
 
     assert {"vit_fscil_patch3_36", "resnet50"} <= {e["name"] for e in entries("backbones")}
-    Pretraining("timm:vit_fscil_patch8_96")
+    plain = Pretraining("timm:vit_fscil_patch8_96")
+    assert (plain.epochs, plain.warmup, plain.batch_size, plain.seed) == (300, 5, 256, 0)
+    assert (plain.lr, plain.weight_decay) == (5e-4, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -234,11 +238,13 @@ def test_foreign_weights_tell_nothing(tmp_path: Path) -> None:
         save_file(a, path, metadata={"embedbench": text})
         with pytest.raises(UserError, match=words):
             read_metadata(path)
-    good = {"input_size": [3, 8, 8], "mean": [0.0] * 3, "std": [1.0] * 3, "crop_pct": 1.0}
+    good = {"input_size": [3, 1, 4096], "mean": [0.0] * 3, "std": [1.0] * 3, "crop_pct": 1.0}
     good |= {"crop_mode": "center", "interpolation": "bicubic"}
     save_weights(path, a, {"shown": {**good, "architecture": [1]}})
     assert read_metadata(path) == {"shown": good}
-    for key, value in (("input_size", [3, 8, 10**6]), ("std", [0.0] * 3), ("crop_mode", "x")):
+    sizes = [3, 8, 4097], [3, 0, 8], [3, 8], [1, 8, 8]
+    wrong = {"mean": [math.inf] * 3, "std": [0.0] * 3, "crop_pct": 1.5, "crop_mode": "x"}
+    for key, value in [*(("input_size", size) for size in sizes), *wrong.items()]:
         save_weights(path, a, {"shown": {**good, key: value}})
         with pytest.raises(UserError, match="preprocessing"):
             read_metadata(path)

@@ -185,6 +185,7 @@ def test_trained_rule_ends_at_the_first_epoch_below_the_target() -> None:
     log, _ = train(data, Stop(rule="trained", target=target, min_steps=0))
     assert log["stopped"] == "trained"
     assert log["train_loss"] <= target
+    assert train(data, Stop(rule="trained", target=log["train_loss"], min_steps=0))[0] == log
     before, _ = train(data, Stop(rule="epochs", epochs=log["epochs"] - 1))
     assert before["train_loss"] > target
 
@@ -254,6 +255,8 @@ def test_a_plateau_ends_training_once_the_rate_is_low_enough() -> None:
     assert log["lr"] == pytest.approx(1 / 27)
     log, _, _ = plateau([-0.5] * 8, patience=1, factor=1 / 3, lr_min=1 / 28)
     assert (log["epochs"], log["stopped"]) == (8, "epochs")
+    log, _, _ = plateau([-0.5] * 8, patience=1, factor=0.5, lr_min=0.25)  # 1/4 is not below it
+    assert (log["lr"], log["stopped"]) == (0.125, "lr_min")
 
 
 @pytest.mark.parametrize("rewind", [False, True])

@@ -11,7 +11,7 @@ from image_files import pixel_file
 from image_streams import STREAMS
 from small_training import equal
 from torch import Tensor, nn
-from torch.nn.functional import batch_norm, conv2d
+from torch.nn.functional import batch_norm, conv2d, cross_entropy
 from trunk_runs import lively, x_of
 
 from embedbench.checks.blob_streams import as_images, blobs
@@ -30,7 +30,7 @@ from embedbench.learning.network import (
 )
 from embedbench.learning.per_sample_gradients import gradients, is_mlp
 from embedbench.learning.sample_containers import Rows
-from embedbench.learning.stopping import Stop
+from embedbench.learning.stopping import Stop, validation_value
 from embedbench.learning.trunk import STAGES, ResNet, Trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mlp import MLP
@@ -152,6 +152,7 @@ def test_cosine_heads_have_the_trunk_without_its_last_relu() -> None:
     phi = eval_features(net, x_of(8))
     assert (phi < 0).any()
     assert phi.shape == (8, net.theta.shape[1])
+    assert 0.9 / 8 < net.theta.abs().max() <= 1 / 8  # uniform in ±1/√64
     with torch.no_grad():
         torch.testing.assert_close(predict(net, x_of(8)), 3 * net.cosines(phi))
 
@@ -166,6 +167,16 @@ def test_many_images_go_through_a_net_in_parts(monkeypatch: pytest.MonkeyPatch) 
     torch.testing.assert_close(predict(net, x), whole)
     torch.testing.assert_close(eval_features(net, x), phi)
     assert sizes == [4, 4, 1]
+    monkeypatch.setattr("embedbench.learning.stopping.PART", 4)
+    session = as_images(blobs(Tags(), ((0, 1),), 8, n_val=9)).sessions[0]
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        return cross_entropy(net(x), y)
+
+    found = validation_value(net, session, "loss", loss, "cpu")
+    val_y = torch.from_numpy(session.val_y)
+    assert len(val_y) % 4
+    assert found == pytest.approx(loss(session.val_x.tensor(), val_y).item(), rel=1e-5)
     assert PART >= 256
 
 

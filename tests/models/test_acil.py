@@ -7,6 +7,7 @@ from sklearn.linear_model import Ridge
 from teaching import show
 from toy import Array, blobs
 
+from embedbench.models._linear_models import Blocks, ridge
 from embedbench.models.acil import ACIL
 
 SIZE = 30
@@ -57,3 +58,30 @@ def test_the_buffer_layer_is_as_pytorchs_linear_begins() -> None:
     for weights in (drawn, known):
         assert weights.abs().max() <= 1 / np.sqrt(6)
         assert weights.std() == pytest.approx(1 / np.sqrt(18), rel=0.05)
+
+
+def test_blocks_are_whole_and_the_rest_waits() -> None:
+    made, seen = Blocks(), 0
+    for n, sizes, left in (
+        (255, [], 255),
+        (1, [256], 0),
+        (600, [256, 256], 88),
+        (512, [256] * 2, 88),
+    ):
+        numbers = torch.arange(seen, seen + n)
+        blocks = list(made.add(numbers[:, None].float(), numbers))
+        assert [len(y) for _, y in blocks] == sizes
+        assert sum(len(y) for _, y in made.waiting) == left
+        assert len(made.waiting) == (left > 0)
+        seen += n
+    ((x, y),) = made.rest()
+    assert y.tolist() == x[:, 0].tolist() == list(range(1280, 1368))
+    assert list(made.rest()) == []
+
+
+@pytest.mark.parametrize(("least", "used"), [(1e-3, 10.0), (4.0, 40.0)])
+def test_lambda_rises_tenfold_until_it_will_do(least: float, used: float) -> None:
+    gram = torch.diag(torch.tensor([-5.0, 1.0])).double()
+    weights, lam = ridge(gram, torch.eye(2).double(), 0.1, least)
+    assert lam == pytest.approx(used)
+    torch.testing.assert_close(weights.diag(), 1 / (gram.diag() + used))

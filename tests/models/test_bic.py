@@ -40,10 +40,10 @@ def penalised(bias: Any, logits: Any, y: Any, new: list[int]) -> float:
 def test_the_pair_is_the_optimum_of_a_balanced_loss(seed: int) -> None:
     rng = np.random.default_rng(seed)
     y = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 3])  # of unequal size: each class counts the same
-    logits = rng.normal(size=(10, 4)) * 2 + np.eye(4)[y]
+    logits = rng.normal(size=(10, 5)) * 2 + np.eye(5)[y]  # class 4 has no sample
     logits[:, 2:] = 1.5 * logits[:, 2:] + 2  # biased to the new classes
-    found = fitted_bias(torch.tensor(logits, dtype=torch.float32), torch.tensor(y), [2, 3])
-    known = minimize(penalised, [1.0, 0.0], args=(logits, y, [2, 3]), tol=1e-10)
+    found = fitted_bias(torch.tensor(logits, dtype=torch.float32), torch.tensor(y), [2, 3, 4])
+    known = minimize(penalised, [1.0, 0.0], args=(logits, y, [2, 3, 4]), tol=1e-10)
     np.testing.assert_allclose(found.numpy(), known.x, atol=2e-3)
 
 

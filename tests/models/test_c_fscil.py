@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from teaching import cosine, learn, normal, plain, teach
 
 from embedbench.learning import UNSEEN, Stop
-from embedbench.models.c_fscil import CFSCIL, crowding, nudge_apart
+from embedbench.models.c_fscil import CFSCIL, _descend, crowding, nudge_apart
 from embedbench.streams.stream import Stream
 
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
@@ -28,12 +28,13 @@ def taught(stream: Stream, sessions: int, **settings: Any) -> CFSCIL:
 
 
 def test_crowding_by_a_naive_loop() -> None:
-    keys, before = normal(5, 6, seed=0), normal(5, 6, seed=9)
-    k, b = plain(keys), plain(before)
-    pairs = [cosine(k[i], k[j]) for i in range(5) for j in range(i)]
-    apart = np.mean([math.exp(4 * c) + math.exp(-4 * c) - 2 for c in pairs])
-    moved = np.mean([1 - cosine(k[i], b[i]) for i in range(5)])
-    assert float(crowding(keys, before)) == pytest.approx(apart + moved, rel=1e-5)
+    for n in (2, 5):
+        keys, before = normal(n, 6, seed=0), normal(n, 6, seed=9)
+        k, b = plain(keys), plain(before)
+        pairs = [cosine(k[i], k[j]) for i in range(n) for j in range(i)]
+        apart = np.mean([math.exp(4 * c) + math.exp(-4 * c) - 2 for c in pairs])
+        moved = np.mean([1 - cosine(k[i], b[i]) for i in range(n)])
+        assert float(crowding(keys, before)) == pytest.approx(apart + moved, rel=1e-5)
     # one prototype is not crowded, and orthogonal ones are not either
     assert float(crowding(*[normal(1, 6, seed=0)] * 2)) == pytest.approx(0, abs=1e-6)
     assert float(crowding(torch.eye(3), torch.eye(3))) == 0
@@ -76,6 +77,14 @@ def test_the_base_session_is_trained_on_its_episode() -> None:
     expected = float(learner._episode(base.x.tensor(), torch.from_numpy(base.y)).detach())
     once = CFSCIL(units=32, batch_size=1000, stop=Stop("epochs", epochs=1))
     assert teach(once, stream)[1][0]["train_loss"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(("decay", "end"), [(0.0, 0.5751), (0.5, 0.389725)])
+def test_two_steps_with_nesterovs_momentum_by_hand(decay: float, end: float) -> None:
+    """Gradient θ (1 + decay): each step is .1 (g + .9 v), v the sum of .9 v and g."""
+    theta = torch.nn.Parameter(torch.ones(1))
+    _descend([theta], lambda: theta.square().sum() / 2, 2, 0.1, decay)
+    assert theta.item() == pytest.approx(end)
 
 
 # --- what the modes do ---

@@ -78,6 +78,7 @@ def test_the_balanced_set_has_equally_many_of_every_class(
         assert log["balanced"] == each * n_seen == len(balanced.x)
         everything = torch.cat([s.x.tensor() for s in STREAM.sessions])
         labels = np.concatenate([s.y for s in STREAM.sessions])
+        assert (balanced.ids == -1).all()
         x = balanced.x.batch(torch.arange(len(balanced.y)), "cpu")
         where = torch.cdist(x, everything).argmin(1)
         assert torch.equal(everything[where], x)

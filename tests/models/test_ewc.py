@@ -94,6 +94,12 @@ def test_above_most_classes_exact_means_sampled() -> None:
     exact = fisher_diagonal(net, Rows(x), y, "exact", generator(3, 0), most_classes=3)
     assert all(torch.equal(a, b) for a, b in zip(limited, sampled, strict=True))
     assert not torch.equal(exact[0], sampled[0])
+    for n_classes, same in ((50, False), (51, True)):  # unless said otherwise, above 50
+        net = mlp_net(4, 5, 1, n_classes, 0)
+        exact, sampled = (
+            fisher_diagonal(net, Rows(x), y, kind, generator(3, 0)) for kind in ("exact", "sampled")
+        )
+        assert torch.equal(exact[0], sampled[0]) is same
 
 
 @pytest.mark.parametrize("kind", ["exact", "sampled", "empirical"])
@@ -277,6 +283,24 @@ def test_past_validation_chooses_the_lambda_with_the_best_mean_over_all(seed: in
     best = max(log["search"], key=lambda t: t["validation_accuracy"])
     assert log["lam"] == best["lam"]
     assert accuracies(learner, two) == pytest.approx(best["validation_accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("reached", "ends"),
+    [
+        ([0.9, 0.8], False),
+        ([0.9, 0.8, 0.1], False),  # fewer than three λ
+        ([0.9, 0.8, 0.7, 0.7], True),
+        ([0.9, 0.8, 0.7, 0.8], False),
+        ([0.9, 0.8, 0.8, 0.7], False),
+        ([0.9, 0.5, 0.6, 0.4], False),  # λ = 0 does not count
+        ([0.9, 0.5, 0.8, 0.7, 0.6], True),
+    ],
+)
+def test_with_past_validation_the_search_ends_after_two_worse(
+    reached: list[float], ends: bool
+) -> None:
+    assert EWC(past_validation=True)._enough(reached) is ends
 
 
 def test_past_validation_stops_by_the_mean_over_sessions_and_counts_what_it_keeps() -> None:

@@ -1,5 +1,6 @@
 """exstream: its four buffers against the algorithms written plainly, its passes, its memory."""
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,16 @@ def test_samples_that_repeat_merge_with_each_other_first() -> None:
     made = filled("exstream", x, torch.zeros(6, dtype=torch.int64), 3)
     held = sorted(zip(made.x.flatten().tolist(), made.counts.flatten().tolist(), strict=True))
     assert held == [(0, 1), (5, 1), (6, 4)]
+
+
+@pytest.mark.parametrize("kind", ["exstream", "kmeans"])
+def test_of_equally_near_ones_the_first_are_taken(kind: str) -> None:
+    for places in itertools.product(range(3), repeat=5):
+        x, y = torch.tensor(places).float()[:, None], torch.zeros(5, dtype=torch.int64)
+        made = filled(kind, x, y, 3)
+        prototypes, counts = zip(*plainly(kind, x, y, 3)[0], strict=True)
+        assert made.counts[0].tolist() == list(counts), places
+        np.testing.assert_allclose(made.x[0], np.stack(prototypes), rtol=1e-6)
 
 
 # --- what holds for each buffer ---

@@ -41,6 +41,7 @@ def test_hc_by_hand_on_three_points() -> None:
     logs, classes = recall(torch.tensor([[0.0, 0.5]]), held, torch.tensor([1, 3, 1]), 0.5)
     assert classes.tolist() == [1, 3]
     np.testing.assert_allclose(logs.exp(), [[2 / 3, 1 / 3]], rtol=1e-6)
+    assert recall(torch.zeros(0, 2), held, torch.tensor([1, 3, 1]), 0.5)[0].shape == (0, 2)
 
 
 def test_hc_is_the_plain_loop() -> None:
@@ -122,6 +123,32 @@ def test_the_answer_is_the_likelier_of_both_memories() -> None:
     assert 0 < int(from_hc.sum()) < len(x)
     expected = torch.where(from_hc, 3 + fast.argmax(1), slow.argmax(1))
     assert torch.equal(got.argmax(1), expected)
+
+
+def test_the_decoder_has_a_rate_of_its_own() -> None:
+    """One plain step: four times the rate, four times as far."""
+    once: dict[str, Any] = {"optimiser": "plain-sgd", "batch_size": 1000}
+    once["base"] = Stop(rule="epochs", epochs=25, first_epochs=1)
+    far = []
+    for rate in (1.0, 4.0):
+        nets = [taught(toy.class_stream(ONE_BY_ONE), k, decoder_rate=rate, **once)[0].net
+                for k in (0, 1)]  # fmt: skip
+        pairs = zip(nets[1].named_parameters(), nets[0].parameters(), strict=True)
+        far.append({name: (p - q).detach() for (name, p), q in pairs})
+    for name, moved in far[0].items():
+        times = 4 if name.startswith("decoder") else 1
+        torch.testing.assert_close(far[1][name], times * moved, rtol=1e-3, atol=1e-6)
+        assert moved.any()
+
+
+def test_bla_learns_what_is_in_hc(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, seen = toy.class_stream(ONE_BY_ONE), list[Any]()
+    learner, _ = taught(stream, 2)
+    monkeypatch.setattr(learner, "_choose", lambda s, _: seen.append(s) or {})
+    learn(learner, stream.sessions[2])
+    assert seen[0].y.tolist() == [1] * 40 + [0] * 60  # two classes in HC, 20 of each older one
+    assert torch.equal(seen[0].x.x[:40], learner.hc_x)
+    assert len(seen[0].val_x) == len(seen[0].val_y) == 0
 
 
 def test_sleep_empties_hc_and_keeps_the_answers() -> None:

@@ -16,6 +16,7 @@ from embedbench.errors import UserError
 from embedbench.models.fr import (
     FR,
     TERMS,
+    Rectifier,
     draw,
     factor,
     instance_relation,
@@ -52,6 +53,14 @@ def test_losses_of_nothing_are_0_and_gradients_are_finite() -> None:
     (gradient,) = torch.autograd.grad(total + same.sum(), x)
     assert torch.isfinite(gradient).all()
     assert gradient.abs().max() > 0
+
+
+def test_linear_maps_begin_as_pytorchs() -> None:
+    net = Rectifier(2, 9, 25, seed=0)
+    for part in (net.final.enter, net.intermediate.leave, net.mix.enter):
+        bound = part.weight.shape[1] ** -0.5
+        for values in (part.weight, part.bias):
+            assert 0.8 * bound < values.abs().max() <= bound
 
 
 @pytest.mark.parametrize(
@@ -150,8 +159,8 @@ def test_draws_have_the_means_and_the_mean_covariance_of_the_donors() -> None:
 
 
 def test_a_factor_of_few_samples_and_of_one() -> None:
-    few = factor(normal(2, 3, 6), 1e-6)
-    x = normal(2, 3, 6).double().numpy()
+    few = factor(normal(2, 2, 6), 1e-6)
+    x = normal(2, 2, 6).double().numpy()
     for t in range(2):
         expected = np.cov(x[t].T) + 1e-6 * np.eye(6)
         np.testing.assert_allclose((few[t] @ few[t].T).numpy(), expected, atol=1e-5)
@@ -183,8 +192,9 @@ def test_novel_classes_borrow_from_the_two_base_classes_most_alike_in_each_layer
 
 def test_fewer_base_classes_than_donors() -> None:
     stream = few_shot_stream([[0], [1]], layers=1)
-    learner, _ = taught(stream, donors=3)
+    learner, logs = taught(stream, donors=3, epoch_samples=1)
     assert (learner.donors_ == 0).all()
+    assert [log["steps"] for log in logs] == [10, 10]  # one an epoch, however few samples
     assert most_alike(normal(1, 2, 4), normal(1, 2, 4), 2).shape == (1, 1, 2)
 
 
@@ -209,6 +219,8 @@ def test_batches_of_the_base_session() -> None:
         for row, c in zip(whole, labels, strict=True):
             assert c in y[(base.x.tensor() == row).all(1)]
     assert len(kinds) > 3
+    batch = started(stream.spec, batch_samples=6)._real(base, y, torch.Generator().manual_seed(0))
+    assert len(batch()[0][0].unique(dim=0)) == 30  # all of a class
     learner = started(stream.spec, batch_classes=9, batch_samples=9)
     tables, labels = learner._real(base, y, torch.Generator().manual_seed(0))()
     assert labels.bincount().tolist() == [9] * 5  # six samples each: with repetition

@@ -121,14 +121,14 @@ def test_answers_from_memory() -> None:
     learner.net.W[:] = torch.tensor([[0.0, 0.0]])
     learner.net.error = 1.0
     learner.net.b[:] = torch.tensor([0.1, 0.4, 0.2, 0.3])
-    x = torch.tensor([[2.9, 0.0], [6.1, 0.0], [0.5, 0.0], [-3.0, 0.0], [0.0, 10.5]])
-    assert learner.scores(x).argmax(1).tolist() == [1, 1, 1, 1, 1]
+    x = torch.tensor([[2.9, 0.0], [6.1, 0.0], [0.5, 0.0], [-3.0, 0.0], [0.0, 10.5], [6.0, 0.0]])
+    assert learner.scores(x).argmax(1).tolist() == [1] * 6
     learner.stm_x[:2] = torch.tensor([[3.0, 0.0], [0.0, 7.0]])  # reach 3 and 7
     learner.stm_y[:2] = torch.tensor([2, 3])
     learner.held = 2
-    assert learner.scores(x).argmax(1).tolist() == [2, 1, 2, 1, 3]
+    assert learner.scores(x).argmax(1).tolist() == [2, 1, 2, 1, 3, 1]
     learner.answer_from_memory = False
-    assert learner.scores(x).argmax(1).tolist() == [1, 1, 1, 1, 1]
+    assert learner.scores(x).argmax(1).tolist() == [1] * 6
 
 
 # --- what later sessions draw ---

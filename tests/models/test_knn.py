@@ -30,6 +30,7 @@ def test_votes_and_ties_on_a_line() -> None:
         scores = show(KNN(k=k, metric="euclidean"), x, y, [2]).scores(asked)[0]
         assert scores.floor().tolist() == votes
         assert scores.argmax() == best
+        assert show(KNN(k=k), x, y).scores(asked[:0]).shape == (0, 4)
         size = 1 + 2.2**2
         rest = [size / (size + d**2) / 2 for d in (1.2, 1.8, 0.8)] + [0]
         np.testing.assert_allclose((scores - scores.floor()).numpy(), rest, atol=1e-5)

@@ -199,6 +199,22 @@ def test_gdumb_clips_its_gradients() -> None:
     assert moved(nets[0], fresh) < 1e-3 < 0.01 < moved(nets[1], fresh)
 
 
+def test_gdumb_is_presented_what_came_since_it_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    class Noted(gdumb.Training):
+        def run(self, *given: Any) -> dict[str, Any]:
+            limits.append(self.presented)
+            return {}
+
+    monkeypatch.setattr(gdumb, "Training", Noted)
+    learner = start(GDumb(units=8, passes=1.5), stream_of().spec)
+    for n in (0, 30, 0, 10):
+        learner.observe(torch.zeros(n, 6), torch.zeros(n, dtype=torch.int64))
+        learner.prepare()
+    assert limits == [45, 15]
+
+
 # --- bytes and settings ---
 
 

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from teaching import start
 
 from embedbench.config.fields_added_later import identity
 from embedbench.config.make_from_settings import make
@@ -23,21 +24,26 @@ from embedbench.runs.learner_and_protocol_names import (
     learner_class,
     learner_names,
 )
+from embedbench.streams.stream import StreamSpec
 
 # SHA-256 of the JSON of the settings that a run has without --set, as a record's place is made
 # from it: another value here makes finished runs run again. Learners that join later may be left
 # out.
 GOLDEN = {
+    "acil": "a130f262ca561c81",
     "agem": "1b8646f55c5a3b45",
     "alice": "34e2097b118d8065",
     "bic": "a5c3f1a7a7c1d533",
     "c-fscil": "e3ec8a4320d6195f",
     "chance": "44136fa355b3678a",
     "derpp": "f01301ca9b44fed4",
+    "eeil": "a93f486bf05fb107",
     "er": "f33f759ea760ed1c",
     "er-ace": "74ade2152e1345a4",
     "er-infinite": "b8b1db09cbc87c76",
     "ewc": "d38d183060c56990",
+    "exstream": "7964a983c03a8a6f",
+    "fearnet": "0c0c070b72629823",
     "fecam": "0a9483e80f3e2974",
     "fel": "a8c0e4cdafe67d88",
     "finetune": "5dcd185eab605161",
@@ -52,21 +58,28 @@ GOLDEN = {
     "il2m": "138ba704db5262d3",
     "incremental-joint": "bfdee4805fcb8d64",
     "joint": "bfdee4805fcb8d64",
+    "knn": "4a83513b578c72c8",
+    "layup": "66e492e06837c9d2",
     "lucir": "a08121d7eacc161a",
     "lwf": "bba8a780b5256dd8",
     "mas": "1477fb99a828aa3c",
     "mir": "b45b9c47f655755a",
     "mlp": "5dcd185eab605161",
+    "naive-bayes": "0e647d6a9f27d16a",
     "nc-fscil": "114f2cd2d1e0be45",
     "ncm": "ea9dd47852b73610",
     "offline": "e8b7b66b8a4e75cd",
+    "one-vs-rest": "4cc712e88251f5c4",
     "pathnet": "26f2a188506f7969",
+    "perceptron": "44136fa355b3678a",
     "prototype": "6b67fce03ddcbe23",
+    "randumb": "4af29d0fb166f70f",
     "ranpac": "340349bc18be0d83",
     "remind": "e0f312337f2e376c",
     "si": "49afde09f50e06bb",
     "slda": "512661814b58eb88",
     "teen": "9c13a5155fbdc7bf",
+    "wa": "52d484695598930b",
 }
 PATIENT = {
     "batch_size": 256,
@@ -222,3 +235,36 @@ def test_a_learner_from_outside_has_the_name_of_its_file_or_its_own() -> None:
     assert not hasattr(Learner, "name")
     with pytest.raises(UserError, match=r"^my-file\.lr must be above 0, got -1"):
         Mine(lr=-1)
+
+
+LAYERED = StreamSpec((12,), 3, layers={"a": (4, 8), "b": (8, 12)})
+
+
+@pytest.mark.parametrize(
+    ("home", "settings", "numbers"),
+    [
+        ("pathnet", {"modules": 4, "units": 5, "layers": 3}, 4 * 5 * (12 + 5 + 5)),
+        ("randumb", {"features": 6, "ensemble": 2}, 2 * 6 * (6 + 12 + 2 * 3)),
+        ("ranpac", {"projections": 5}, 5 * (2 * 5 + 12)),  # two moments, with held-out samples
+        ("ranpac", {"projections": 5, "lam_sessions": 2}, 5 * (2 * 5 + 12)),
+        ("ranpac", {"projections": 5, "lam_sessions": 1}, 5 * (5 + 12)),
+        ("ranpac", {"projections": 5, "lam": 1.0}, 5 * (5 + 12)),
+        ("ranpac", {"projections": 5, "lam_rule": "session"}, 5 * (5 + 12)),
+        ("fearnet", {"hidden": 5, "code": 4}, 2 * (12 * 5 + 5 * 4) + 4 * 3),
+        ("layup", {}, (2 + 4) * 12 * 12),
+        ("fr", {"hidden": 5}, 4 * 2 * 4 * (4 + 5)),
+        ("fel", {"units": 5, "fel_units": 50}, 5 * (12 + 50)),
+        ("exstream", {"memory.per_class": 2}, 3 * 2 * 12),
+        ("acil", {"projections": 5}, 5 * (5 + 12)),
+        ("_som", {"som.side": 3}, 3 * 3 * (12 + 3)),
+    ],
+)
+def test_the_size_that_is_bounded_is_that_of_what_is_held(
+    home: str, settings: dict[str, Any], numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    place = f"embedbench.models.{home}.check_size"
+    monkeypatch.setattr(place, lambda _, numbers: asked.append(numbers))
+    name = "geppnet" if home == "_som" else home
+    start(make(learner_class(name), settings, name=name), LAYERED)
+    assert asked == [numbers]
