@@ -158,7 +158,7 @@ class PixelTable(Table):
             x = on_device(read(self.values, rows.cpu().numpy()), device)
         if columns is not None:
             x = x.flatten(1, 2).index_select(1, columns).view_as(x)
-        factor, offset = (torch.tensor(v, device=device)[:, None, None] for v in self.scaling)
+        factor, offset = on_device(np.array(self.scaling, np.float32)[..., None, None], device)
         out = x.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
         return out.mul_(factor).add_(offset)
 
