@@ -3,10 +3,12 @@
 import json
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -21,7 +23,13 @@ from faulty_learners import StateIsNoData
 from honest_learners import HONEST, Good, NeedsId
 
 from embedbench.checks import conformance_suite
-from embedbench.checks.blob_streams import as_images, blobs, family_blobs, on_table
+from embedbench.checks.blob_streams import (
+    as_images,
+    blobs,
+    family_blobs,
+    on_table,
+    permuted_blobs,
+)
 from embedbench.checks.check_building_blocks import (
     CheckFailed,
     NotApplicable,
@@ -30,8 +38,12 @@ from embedbench.checks.check_building_blocks import (
 )
 from embedbench.checks.learner_check_tools import (
     LearnerCheck,
+    demand_right,
     held_bytes,
+    measure_difference,
     same,
+    samples_held,
+    state_bytes,
 )
 from embedbench.checks.learner_contract import (
     no_sample_is_kept_in_secret,
@@ -252,6 +264,21 @@ def test_a_result_says_what_was_demanded_and_what_came() -> None:
     assert text.endswith("1 of 2 checks passed, 1 does not apply")
     assert conformance_suite.check_text([good]).endswith("1 of 1 checks passed")
     assert [other.to_json()[key] for key in ("passed", "applies")] == [True, False]
+    assert 0 <= bad.seconds < 1
+    text = conformance_suite.check_text([bad, bad, other, other])
+    assert text.count("expected 2, got 3") == 1
+    assert "        the same\n" in text
+    assert text.endswith("0 of 2 checks passed, 2 do not apply")
+
+    class Fails:
+        def outer(self) -> None:
+            self.inner()
+
+        def inner(self) -> None:
+            raise ZeroDivisionError("0")
+
+    (failed,) = conformance_suite.run_checks([lambda cls: cls().outer()], Fails)
+    assert failed.message == "outer raised ZeroDivisionError: 0"
     assert bad.to_json()["passed"] is False
 
 
@@ -263,6 +290,69 @@ def test_checks_run_on_one_thread_and_leave_no_trace() -> None:
     same_seed_same_predictions(learner_and_protocol_names.learner_class("mlp"))
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_blobs_are_the_sessions_that_were_asked_for() -> None:
+    stream = blobs(Tags(), ((0, 1), (2, 0), (1,)), (5, 4, 3), n_val=2)
+    assert [s.y.tolist() for s in stream.sessions] == [[0, 1, 0, 1, 0], [2, 0, 2, 0], [1, 1, 1]]
+    assert [s.val_y.tolist() for s in stream.sessions] == [[0, 1], [2, 0], [1, 1]]
+    assert [s.classes.tolist() for s in stream.sessions] == [[0, 1], [2], []]
+    assert [np.flatnonzero(e.classes).tolist() for e in stream.eval_sets] == [[0, 1], [0, 2], [1]]
+    assert [e.y.tolist() for e in stream.eval_sets] == [[0, 1] * 6, [2, 0] * 6, [1] * 6]
+    assert [s.session_id for s in stream.sessions] == [None] * 3
+    assert [s.session_id for s in blobs(Tags(), reveal=True).sessions] == [0, 1, 2]
+    views = [(v, y) for s in stream.sessions for v, y in ((s.x, s.y), (s.val_x, s.val_y))]
+    views += [(e.x, e.y) for e in stream.eval_sets]
+    x, y = np.concatenate([v.numpy() for v, _ in views]), np.concatenate([y for _, y in views])
+    assert all(x[y == c].std(axis=0).max() < 0.4 for c in range(3))
+    first, again = permuted_blobs(Tags()).sessions
+    assert (again.session_id, again.classes.size) == (1, 0)
+    assert np.array_equal(again.x.numpy(), first.x.numpy()[:, again.x.columns])
+    assert np.array_equal(again.val_x.numpy(), first.val_x.numpy()[:, again.x.columns])
+    told, shown = (s.sessions[1].x.tensor() for s in (stream, as_images(stream)))
+    squares = shown[:, :, ::4, ::4].permute(0, 2, 3, 1).flatten(1)
+    assert torch.allclose(squares, told.clamp(-4, 4), atol=1 / 32)
+    assert torch.equal(shown, shown[:, :, ::4, ::4].repeat_interleave(4, 2).repeat_interleave(4, 3))
+
+
+def test_families_are_taught_the_labels_of_the_session() -> None:
+    stream = family_blobs(Tags(multilabel=True), 12, n_val=8)
+    labels = [[[0], [1], [0], [1]] * 3, [[2]] * 3, [[3]] * 3]
+    for session, expected in zip(stream.sessions, labels, strict=True):
+        assert [np.flatnonzero(y).tolist() for y in session.y] == expected
+    assert [len(s.val_y) for s in stream.sessions] == [8, 2, 2]
+    assert [np.flatnonzero(s.loss_classes).tolist() for s in stream.sessions] == [
+        [0, 1],
+        [0, 1, 2],
+        [0, 1, 2, 3],
+    ]
+    full = [[0], [1], [0, 2], [1, 3]]
+    assert [np.flatnonzero(y).tolist() for y in stream.whole[0].y] == full * 3
+    assert [np.flatnonzero(y).tolist() for y in stream.whole[0].val_y] == full * 2
+    assert [e.split for e in stream.eval_sets] == ["test", "val"]
+    assert [np.flatnonzero(y).tolist() for y in stream.eval_sets[1].y] == full * 6
+
+
+def test_the_tools_of_the_checks_by_hand() -> None:
+    a, b = np.array([[1.0, -4.0], [0.5, 0.25]]), np.array([[2.0, -4.0], [0.5, 0.5]])
+    assert measure_difference(a, b) == 0.5
+    assert measure_difference(a * 0, a * 0) == 0
+    for wrong in (1, 2):  # of 10
+        answers: Any = SimpleNamespace(y=np.ones(10, int), answer=np.ones((2, 10), int))
+        answers.answer[-1, :wrong] = 0
+        with pytest.raises(CheckFailed) if wrong > 1 else nullcontext():
+            demand_right(answers, "here")
+    optimiser = {"state": {0: torch.zeros(9)}, "param_groups": []}
+    state = {"a": torch.zeros(3), "b": [np.zeros(2), (torch.zeros(1),)], "o": optimiser, "n": 1}
+    assert state_bytes(state) == 12 + 16 + 4
+    x = np.arange(12, dtype=np.float32).reshape(4, 3) + 1
+    held = {
+        "rows": deque([x[1].astype(np.float64), torch.from_numpy(x[2:]).half().flatten()]),
+        "others": [x[0] + 0.5, x[0].astype(int), x[0, :2], x[:0], torch.zeros(3).bfloat16()],
+        "set": {7},
+    }
+    assert samples_held(held, x) == 3
+    assert held_bytes({"s": {7}, 5: (1.5,)}) == 24
 
 
 def test_bytes_in_memory_count_shared_memory_once() -> None:

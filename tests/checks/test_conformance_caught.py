@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 from faults import failures, must_fail, name_of
 
+from embedbench.checks import metric_contract
 from embedbench.checks.blob_streams import on_table
+from embedbench.checks.check_building_blocks import CheckFailed
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.config.fields_added_later import later
@@ -256,6 +259,146 @@ def test_a_faulty_protocol_is_caught_by_its_checks(cls: type[Any], checks: set[s
     assert set(failures(mine, cls)) == checks
 
 
+def _eval_sets(stream: Stream, **change: Callable[[Any], Any]) -> Stream:
+    """The stream with fields of its eval sets computed anew from the set."""
+    sets = [replace(e, **{k: f(e) for k, f in change.items()}) for e in stream.eval_sets]
+    return replace(stream, eval_sets=tuple(sets))
+
+
+def _tests_one_more(stream: Stream) -> Stream:
+    """Every eval set has the first training sample, too."""
+    s = stream.sessions[0]
+    x, y, i = s.x.select(np.arange(1)), s.y[:1], s.ids[:1]
+    return _eval_sets(
+        stream,
+        x=lambda e: e.x.joined(replace(x, columns=e.x.columns)),
+        y=lambda e: np.append(e.y, y),
+        ids=lambda e: np.append(e.ids, i),
+    )
+
+
+def _first_dropped(stream: Stream) -> Stream:
+    """The sample with the lowest id is taught nowhere."""
+    least, sessions = min(s.ids.min() for s in stream.sessions), []
+    for s in stream.sessions:
+        kept = np.flatnonzero(s.ids != least)
+        sessions.append(replace(s, x=s.x.select(kept), y=s.y[kept], ids=s.ids[kept]))
+    return replace(stream, sessions=tuple(sessions))
+
+
+def _with_digests(stream: Stream, **digests: str) -> Stream:
+    vars(stream)["digests"] = stream.digests | digests
+    return stream
+
+
+class _QuietDice(_Dice):
+    """Its digests say nothing of it."""
+
+    def build(self, files: Any, *, seed: int) -> Stream:
+        stream = super().build(files, seed=seed)
+        return _with_digests(stream, train="0", eval="0")
+
+
+class _RestlessDigest(IncrementalClass):
+    """One stream with another digest each time."""
+
+    def build(self, files: Any, *, seed: int) -> Stream:
+        stream = super().build(files, seed=0)
+        return _with_digests(stream, train=str(np.random.SeedSequence().entropy))
+
+
+@dataclass(kw_only=True)
+class _Grows(IncrementalClass):
+    """A parameter that is another one whenever it is read."""
+
+    extra: int = 0
+
+    def __post_init__(self) -> None:
+        self.extra += 1
+
+
+def _late(**change: Callable[[Any], Any]) -> Callable[[Stream], Stream]:
+    return lambda stream: _sessions(stream, **change)
+
+
+def _asked(**change: Callable[[Any], Any]) -> Callable[[Stream], Stream]:
+    return lambda stream: _eval_sets(stream, **change)
+
+
+NONE = np.arange(0)
+DEMANDS: list[tuple[str, type[Any], Any, str]] = [
+    ("parameters survive json", _Grows, None, "back from JSON"),
+    (
+        "train and test are disjoint",
+        IncrementalClass,
+        lambda s: _eval_sets(_tests_on_train(s), ids=lambda e: e.ids + 10**6),
+        "rows .* training data",
+    ),
+    (
+        "train and test are disjoint",
+        IncrementalClass,
+        lambda s: _eval_sets(s, ids=lambda e: np.resize(s.sessions[0].ids, len(e.ids))),
+        "samples with ids",
+    ),
+    ("counts are exact", Permutation, _tests_one_more, "no test samples"),
+    (
+        "samples are the files",
+        IncrementalClass,
+        _late(x=lambda t: on_table(t.x, Table(table_of(t.x).values + 1))),
+        "features are others",
+    ),
+    ("samples are the files", IncrementalClass, _late(ids=lambda t: 0 * t.ids), "two samples"),
+    ("samples are the files", Permutation, _late(ids=lambda t: t.ids + 1000), "two ids"),
+    ("same seed same stream", _QuietDice, None, "same sessions"),
+    ("same seed same stream", _RestlessDigest, None, "same digests"),
+    ("train digest tells streams apart", _RestlessDigest, None, "teach the same"),
+    ("recipe is the parameters", _SeededValidation, None, "one recipe digest"),
+    ("merged ignores the order", _SeededValidation, None, "varies with seed"),
+    ("merged ignores the order", IncrementalClass, _tests_one_more, "must test every"),
+    ("merged ignores the order", IncrementalClass, _first_dropped, "must teach every"),
+    (
+        "labels never reveal the future",
+        IncrementalClass,
+        _late(classes=lambda t: NONE),
+        "introduces set",
+    ),
+    (
+        "labels never reveal the future",
+        IncrementalClass,
+        _asked(classes=lambda e: np.ones_like(e.classes)),
+        "of the future",
+    ),
+    (
+        "labels never reveal the future",
+        IncrementalClass,
+        _late(val_y=lambda t: 0 * t.val_y - 1),
+        "labels .* of other",
+    ),
+    ("labels are introduced", Permutation, _asked(classes=lambda e: e.classes & False), "of other"),
+    ("labels are introduced", Permutation, _late(classes=lambda t: np.arange(1)), "once, got"),
+    (
+        "labels are introduced",
+        Permutation,
+        _asked(candidates=lambda e: e.classes & False),
+        "masked",
+    ),
+    ("small classes are borne", Permutation, _late(x=lambda t: t.x.select(NONE)), "no training"),
+    (
+        "small classes are borne",
+        IncrementalClass,
+        _asked(x=lambda e: e.x.select(NONE), classes=lambda e: e.classes & False),
+        "tests nothing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "base", "spoil", "says"), DEMANDS)
+def test_each_demand_catches_its_fault(name: str, base: type[Any], spoil: Any, says: str) -> None:
+    (check,) = [c for c in PROTOCOL_CHECKS if c.__name__ == name.replace(" ", "_")]
+    with pytest.raises(CheckFailed, match=says):
+        check(_spoiled(base, spoil) if spoil else base)
+
+
 def test_every_check_of_protocols_catches_something() -> None:
     caught = {name for case in (*SPOILED.values(), *FAULTY) for name in case[-1]}
     assert caught == {c.__name__.replace("_", " ") for c in PROTOCOL_CHECKS}
@@ -276,6 +419,14 @@ def good_metric(scores: ScoreMatrix, reference: Reference) -> float:
 
 def without_source(scores: ScoreMatrix, reference: Reference) -> float:
     """Drop of the first score."""
+    return good_metric(scores, reference)
+
+
+def no_sentence(scores: ScoreMatrix, reference: Reference) -> float:
+    """Drop
+
+    **Source**: this test.
+    """
     return good_metric(scores, reference)
 
 
@@ -310,10 +461,17 @@ def needs_ideal(scores: ScoreMatrix, reference: Reference) -> float:
     return float(scores.R[-1, 0]) if reference.ideal == 1 else 0.0
 
 
+@pytest.mark.parametrize("value", [-1.0, 1.0, -1.01, 1.01])
+def test_a_fraction_may_be_one(value: float) -> None:
+    with pytest.raises(CheckFailed) if abs(value) > 1 else nullcontext():
+        metric_contract.is_a_fraction(lambda *_: value)
+
+
 @pytest.mark.parametrize(
     ("metric", "checks"),
     [
         (good_metric, set()),
+        (no_sentence, {"says where it comes from"}),
         (without_source, {"says where it comes from"}),
         (in_percent, {"is a fraction"}),
         (as_numpy, {"is a fraction"}),
@@ -326,7 +484,7 @@ def needs_ideal(scores: ScoreMatrix, reference: Reference) -> float:
     ids=name_of,
 )
 def test_a_faulty_metric_is_caught(metric: Callable[..., float], checks: set[str]) -> None:
-    if metric is not without_source:
+    if metric not in (without_source, no_sentence):
         metric.__doc__ = good_metric.__doc__
     said = failures(METRIC_CHECKS, metric)
     assert set(said) >= checks

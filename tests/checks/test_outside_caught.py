@@ -2,7 +2,7 @@
 
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -93,10 +93,50 @@ class Changing(Plain):
         return super().forward(batch)
 
 
+class Paints(Plain):
+    """Blackens a corner of what it is given, which changes no row made anew."""
+
+    def prepare(self, content: Any) -> Any:
+        content.paste(0, (0, 0, 4, 4))
+        return super().prepare(content)
+
+
+class Unprepared(Plain):
+    def __init__(self) -> None:
+        super().__init__()
+        self.preprocessing = {}
+
+
+class Odd(Plain):
+    """Its tables are what `made` says."""
+
+    made: Any = None
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        tables: dict[str, torch.Tensor] = Odd.made(super().forward(batch)["features"])
+        return tables
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda rows: {"layers/a": rows},
+        lambda rows: {"features": rows, "odd": rows},
+        *(lambda rows, f=f: {"features": f(rows)} for f in (torch.Tensor.int, lambda x: x[1:])),
+        *(lambda rows, i=i: {"features": rows[:, i]} for i in (None, slice(0))),
+    ],
+)
+def test_tables_that_are_none(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Odd, "made", made)
+    assert "rows are finite" in failures(plugin_contracts.BACKBONE_CHECKS, f"{HERE}:Odd")
+
+
 @pytest.mark.parametrize(
     ("name", "caught"),
     [
         ("Plain", None),
+        ("Paints", "rows depend on their samples alone"),
+        ("Unprepared", "says what it is"),
         ("SaysNothing", "says what it is"),
         ("NoNumber", "says what it is"),
         ("ManyShapes", "rows are finite"),
@@ -137,6 +177,29 @@ def nameless(text: str) -> Source:
 def turned(text: str, count: list[int] = []) -> Source:  # noqa: B006  (it is meant to change)
     count.append(1)
     return replace(_source(), ids=_source().ids[:: (-1) ** len(count)])
+
+
+CHANGES: dict[str, Callable[[int], dict[str, Any]]] = {  # by how often it was opened
+    "smells": lambda n: {"holds": "smells", "read": lambda i: Image.new("L", (4, 4))},
+    "deep": lambda n: {"ids": ("a/0", "a/1", "b/0", "b/" * 40)},
+    "relabelled": lambda n: {"labels": np.array([0, 1, 1, n % 2])},
+    "renamed": lambda n: {"classes": ("a", f"b{n}")},
+    "words": lambda n: {"holds": "texts", "read": lambda i: b"no image"},
+    "silent": lambda n: {"holds": "sounds"},
+    "last": lambda n: {"read": lambda i: b"no image" if i == 3 else _source().read(i)},
+}
+
+
+def changed(text: str, count: list[int] = []) -> Source:  # noqa: B006  (it is meant to change)
+    count.append(1)
+    return replace(_source(), **CHANGES[text](len(count)))
+
+
+@pytest.mark.parametrize("text", CHANGES)
+def test_a_source_with_one_fault(text: str) -> None:
+    caught = "samples can be read" if text in ("silent", "last") else "samples form a data set"
+    said = failures(plugin_contracts.SOURCE_CHECKS, f"{HERE}:changed@{text}")
+    assert [*said] == ([] if text == "words" else [caught])
 
 
 def unreadable(text: str) -> Source:
@@ -185,6 +248,13 @@ class _Quiet(ThreadPoolExecutor):
         return super().submit(task)
 
 
+class _Garbled(ThreadPoolExecutor):
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return (
+            super().submit(int, "x") if fn is plugin_contracts.fail else super().submit(fn, *args)
+        )
+
+
 class _Endless(ThreadPoolExecutor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         pass
@@ -200,6 +270,11 @@ def quiet(*_: Any) -> Executor:
     return _Quiet(2)
 
 
+def garbled(*_: Any) -> Executor:
+    """Its errors say nothing."""
+    return _Garbled(2)
+
+
 def endless(*_: Any) -> Executor:
     """Goes on after its end."""
     return _Endless(2)
@@ -211,6 +286,7 @@ def endless(*_: Any) -> Executor:
         ("honest", None),
         ("wrong", "tasks are run"),
         ("quiet", "tasks are run"),
+        ("garbled", "tasks are run"),
         ("endless", "tasks are run"),
     ],
 )

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from commands import quick_workers
 
 from embedbench.cli.shared_options import chosen_device, chosen_engine
-from embedbench.engines import engine, local_pool, slurm_engine
+from embedbench.engines import engine, local_pool, ray_engine, slurm_engine
 from embedbench.engines.engine import Engine, at_once
 from embedbench.engines.engine_tasks import (
     LostTaskError,
@@ -37,6 +38,11 @@ def test_resources_are_cores_shares_and_bytes() -> None:
     assert Resources.parse("", cpus=3) == Resources(cpus=3)
     assert Resources.parse("cpus=2, gpus=0.25,memory=1.5GB") == Resources(2, 0.25, 1_500_000_000)
     assert Resources.parse("memory=300MB").memory == 300_000_000
+    assert Resources.parse("memory=1MB").memory == 10**6
+    assert Resources.parse("memory=2 TB").memory == 2 * 10**12
+    assert [Resources.parse(f"gpus={share}").gpus for share in ("0", "0.001", "1")] == [0, 1e-3, 1]
+    assert Resources.parse("cpus=1000000").cpus == 10**6
+    assert Resources() == Resources(1, 0.0, 0)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +56,8 @@ def test_resources_are_cores_shares_and_bytes() -> None:
         ("cpus=" + "9" * 5000, "a whole number"),
         ("gpus=2", "a share of one card, 0 to 1, such as 0.25; got '2'"),
         ("gpus=nan", "a share of one card"),
+        ("gpus=-1", "a share of one card"),
+        ("gpus=0.0009", "a share of one card"),
         ("memory=lots", "such as 4GB; got 'lots'"),
         ("memory=0GB", "takes 1MB or more"),
         ("memory=4", "takes 1MB or more, such as 4GB; got '4'"),
@@ -96,7 +104,19 @@ def test_settings_belong_to_an_engine() -> None:
         "slurm_partition": "gpu",
         "slurm_array_parallelism": 8,
     }
-    for wrong in ({"time": "4"}, {"time": "-1h"}, {"cluster": "mine"}, {"array_parallelism": "0"}):
+    for given, minutes in (("30m", 30), ("99999m", 99_999), ("2d", 2880)):
+        made = slurm_engine.options(Resources(), {"cluster": "local", "time": given})
+        assert made["timeout_min"] == minutes
+    made = slurm_engine.options(Resources(), {"cluster": "local"})
+    assert (made["gpus_per_node"], made["timeout_min"], "mem_gb" in made) == (0, 240, False)
+    for wrong in (
+        {"time": "100000m"},
+        {"time": "4s"},
+        {"time": "4"},
+        {"time": "-1h"},
+        {"cluster": "mine"},
+        {"array_parallelism": "0"},
+    ):
         with pytest.raises(UserError, match="got"):
             slurm_engine.options(Resources(), {"cluster": "local", **wrong})
     with pytest.raises(UserError, match="--engine-set takes name=value"):  # a line of its script
@@ -262,6 +282,42 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_pool, "cards", lambda: 0)
     with pytest.raises(UserError, match="this machine has none"):
         Engine.parse("local:2", Resources(gpus=0.25))
+    assert Engine("local:1", Resources(gpus=0.25)).processes(20) == 1
+    assert Engine("local", Resources(cpus=9)).processes(20) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "fits"),
+    [
+        (Resources(cpus=4), True),
+        (Resources(cpus=5), False),
+        (Resources(cpus=2, gpus=1.0), True),
+        (Resources(cpus=4, gpus=1.0), False),
+        (Resources(memory=100), True),
+        (Resources(memory=101), False),
+    ],
+)
+def test_one_living_node_has_all_that_a_task_takes(
+    asked: Resources, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster, pretended: what a node does not name it does not have."""
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 4.0, "memory": 100.0}},
+        {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0, "memory": 50.0}},
+        {"Alive": False, "Resources": {"CPU": 64.0, "GPU": 8.0, "memory": 1e9}},
+    ]
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(nodes=lambda: nodes))
+    with nullcontext() if fits else pytest.raises(UserError, match="no node"):
+        ray_engine._check_fits(asked)
+
+
+def test_options_of_ray() -> None:
+    made = ray_engine.options(Resources(2, 0.5, 0), {})
+    assert (made["num_cpus"], made["num_gpus"], made["memory"]) == (2, 0.5, None)
+    assert (made["max_retries"], made["retry_exceptions"]) == (3, False)
+    assert ray_engine.options(Resources(memory=7), {})["memory"] == 7
+    with pytest.raises(UserError, match="takes no"):
+        ray_engine.options(Resources(), {"time": "4h"})
 
 
 def test_cards_are_taken_in_turn_and_none_holds_more_than_fits(

@@ -107,6 +107,7 @@ def test_long_sounds_are_cut(rate: int) -> None:
     frames = model.frames(rate, long)
     np.testing.assert_array_equal(frames, model.frames(rate, long[: 3 * rate]))
     np.testing.assert_array_equal(frames[:128], LogMel(1).frames(rate, long))
+    np.testing.assert_array_equal(frames, model.prepare(wav(rate, long)))
     if rate == 16000:
         np.testing.assert_array_equal(frames[128:], LogMel(1).frames(rate, long[rate:]))
 
@@ -128,6 +129,8 @@ def test_every_width_holds_the_same_sound() -> None:
         rate, values = read_wav(content)
         assert (rate, values.dtype.name) == (8000, "float32"), name
         np.testing.assert_allclose(values, sound, rtol=0, atol=step, err_msg=name)
+    for rate in (1000, 384_000):
+        assert read_wav(wav(rate, sound))[0] == rate
     # full scale and the middle, exactly
     for dtype, both in ((np.uint8, [0, 128]), (np.int16, [-(2**15), 0]), (np.int32, [-(2**31), 0])):
         assert read_wav(wav(8000, np.array(both, dtype)))[1].tolist() == [-1, 0]

@@ -1,5 +1,6 @@
 """Models of transformers, tiny and of random weights, saved by the test; and sources of texts."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,46 @@ def test_texts_are_the_mean_over_tokens(texts: str, tmp_path: Path, transformers
     assert len(backbone["weights_sha256"]) == 64
     assert file.provenance["preprocessing"]["tokens"] == 16
     assert "tokenizer.json" in file.provenance["preprocessing"]["sha256"]
+    assert file.provenance["preprocessing"]["padded"].endswith("of a batch")
+    # the first tokens alone, at most those of the model
+    rows = extract(texts, tmp_path / "b.h5", backbone=name, size=3).read()
+    with torch.inference_mode():
+        out = model(**words(TEXTS[2], truncation=True, max_length=3, return_tensors="pt"))
+    np.testing.assert_allclose(rows[2], out.last_hidden_state[0].mean(0), atol=1e-5)
+    with pytest.raises(UserError, match="at most 16 tokens"):
+        extract(texts, tmp_path / "c.h5", backbone=name, size=17)
+    extract(texts, tmp_path / "c.h5", backbone=name, size=16)
+    # weights in several files are the same, and their digest is of all
+    model.save_pretrained(tmp_path / "shards", max_shard_size="2KB")
+    words.save_pretrained(tmp_path / "shards")
+    shards = extract(texts, tmp_path / "d.h5", backbone=f"hf:{tmp_path / 'shards'}")
+    np.testing.assert_array_equal(shards.read(), file.read())
+    parts = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (tmp_path / "shards").glob("*.safetensors")
+    }
+    assert len(parts) > 1
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    assert shards.provenance["backbone"]["weights_sha256"] == digest
+    index = tmp_path / "shards" / "model.safetensors.index.json"
+    index.write_text(index.read_text().replace("model-00001", "../shards/model-00001"))
+    with pytest.raises(UserError, match="another folder"):
+        extract(texts, tmp_path / "e.h5", backbone=f"hf:{tmp_path / 'shards'}")
+    # a tokenizer with more tokens than the model knows
+    name = save(tmp_path / "few", bert(transformers, vocab_size=len(WORDS) - 1), words)
+    with pytest.raises(UserError, match="belong together"):
+        extract(texts, tmp_path / "f.h5", backbone=name)
+
+
+def test_of_two_halves_the_encoder_is_taken(texts: str, tmp_path: Path, transformers: Any) -> None:
+    small = {"d_model": 8, "d_kv": 4, "d_ff": 16, "num_layers": 2, "num_heads": 2}
+    config = transformers.T5Config(vocab_size=len(WORDS), decoder_start_token_id=0, **small)
+    model, words = transformers.T5Model(config).eval(), tokenizer(transformers)
+    file = extract(texts, tmp_path / "a.h5", backbone=save(tmp_path / "t5", model, words))
+    with torch.inference_mode():
+        out = model.encoder(input_ids=words(TEXTS[2], return_tensors="pt").input_ids)
+    np.testing.assert_allclose(file.read()[2], out.last_hidden_state[0].mean(0), atol=1e-5)
+    assert file.provenance["preprocessing"]["tokens"] == 512  # the model has no most
 
 
 def test_weights_that_are_missing(texts: str, tmp_path: Path, transformers: Any) -> None:
@@ -136,18 +177,30 @@ def test_images(texts: str, tmp_path: Path, transformers: Any, kind: str) -> Non
     name = save(tmp_path / kind, model, processor, *([tokenizer(t)] if kind == "clip" else []))
     source = images(tmp_path / "images", 4)
     file = extract(str(source), tmp_path / "a.h5", backbone=name, layers=["last1"], split="0.5")
-    for row, sample in zip(file.read(), file.sample_ids.tolist(), strict=True):
+    layers = file.read(embedding=next(iter(file.layers)))
+    kept = zip(file.read(), layers, file.sample_ids.tolist(), strict=True)
+    for row, deeper, sample in kept:
         given = processor(Image.open(source / sample).convert("RGB"), return_tensors="pt")
         with torch.inference_mode():
+            seen = model.vision_model if kind == "clip" else model
+            deep = seen(**given, output_hidden_states=True).hidden_states[-1]
+            layer = deep.mean((2, 3)) if kind == "convnext" else deep[:, 0]
             if kind == "clip":
                 out: Any = model.visual_projection(model.vision_model(**given).pooler_output)
             else:
                 out = model(**given)
                 out = out.last_hidden_state[:, 0] if kind == "vit" else out.pooler_output
         np.testing.assert_allclose(row, out[0], atol=1e-5)
+        if kind != "clip":
+            np.testing.assert_allclose(deeper, layer[0], atol=1e-5)
+    made = file.provenance["preprocessing"]
+    assert (made["library"], made["processor"]) == ("transformers", type(processor).__name__)
+    assert not [key for key in made if key.startswith("_")]
     assert list(file.layers) == ["block-3" if kind == "convnext" else "block-1"]
     if kind == "clip":  # the same model for texts
-        rows = extract(texts, tmp_path / "t.h5", backbone=name).read()
+        told = extract(texts, tmp_path / "t.h5", backbone=name)
+        rows = told.read()
+        assert told.provenance["preprocessing"]["padded"] == "to the most tokens"
         given = tokenizer(t)(TEXTS[2], return_tensors="pt")
         with torch.inference_mode():
             out = model.text_projection(model.text_model(**given).pooler_output)
@@ -188,6 +241,8 @@ def test_sounds_one_by_one(tmp_path: Path, transformers: Any) -> None:
         with torch.inference_mode():
             expected = model(given.input_values).last_hidden_state[0].mean(0)
         np.testing.assert_allclose(row, expected, atol=1e-5)
+    usual = extract(source, tmp_path / "b.h5", backbone=name, split="0.5")
+    assert usual.provenance["preprocessing"]["seconds"] == 10
 
 
 def test_half_of_the_frames_of_a_mask() -> None:
@@ -229,6 +284,7 @@ def test_texts_are_not_images(texts: str, tmp_path: Path) -> None:
 
 def test_texts_that_are_none() -> None:
     assert read_text("\ufeffü".encode()) == "ü"
+    assert len(read_text(b"x" * 2**20)) == TEXT_BYTES == 2**20
     for content, reason in ((b"\xff", "not UTF-8"), (b"x" * (TEXT_BYTES + 1), "bytes of text")):
         with pytest.raises(ValueError, match=reason):
             read_text(content)

@@ -216,6 +216,12 @@ def test_a_row_reads_no_file_outside_of_the_data_set(tmp_path: Path) -> None:
     source = open_source(written(tmp_path, features, {"image": images, "label": [4]}))
     with pytest.raises(UserError, match="names a file outside of itself"):
         source.read(0)
+    features = {"image": datasets.Image(), "label": Value("string")}
+    columns = {"image": [None, image(1)], "label": ["b", "10"]}
+    source = open_source(written(tmp_path / "2", features, columns))
+    assert source.classes == ("b", "10")
+    with pytest.raises(UserError, match="empty"):
+        source.read(0)
 
 
 def test_samples_without_a_label_are_left_out_aloud(tmp_path: Path) -> None:
@@ -247,8 +253,9 @@ def test_a_table_is_read_as_a_data_set(tmp_path: Path) -> None:
     assert [source.read(0), source.read(1)] == [b"a, b", b"c\nd"]
     assert source.columns["domain"].tolist() == ["x", "y"]
     assert source.columns["time"].tolist() == [1, 2.5]
-    (tmp_path / "a.jsonl").write_text('{"text": "e", "label": "f"}\n')
-    assert open_source(str(tmp_path / "a.jsonl")).classes == ("f",)
+    rows = "".join(f'{{"text": "e", "label": "{label}"}}\n' for label in ("f", "10", "9"))
+    (tmp_path / "a.jsonl").write_text(rows)
+    assert open_source(str(tmp_path / "a.jsonl")).classes == ("f", "9", "10")
     path.write_text('text,label\n"a,b\n')
     with pytest.raises(UserError, match=r"a\.csv cannot be opened"):
         open_source(str(path))
@@ -284,7 +291,10 @@ def test_options_that_do_not_fit(tmp_path: Path, options: str, sentence: str) ->
     [
         ({"image": [image(0)], "kind": ["a"]}, r"is the label\?.*image \(image\), kind \(text\)"),
         ({"label": ["a"]}, "is the image or audio or text"),
-        ({"one": [image(0)], "two": [image(1)], "label": ["a"]}, "image=COLUMN"),
+        (
+            {"one": [image(0)], "two": [image(1)], "label": ["a"], "text": ["b"]},
+            "image=COLUMN",
+        ),
     ],
 )
 def test_what_cannot_be_guessed_is_asked(
@@ -305,6 +315,13 @@ def test_splits_of_unusual_names_are_named(tmp_path: Path) -> None:
     DatasetDict(data).save_to_disk(str(tmp_path / "set"))
     with pytest.raises(UserError, match=r"has the splits old, new; say which to take"):
         open_source(f"hfds/{tmp_path / 'set'}")
+    for options in ("?split=old,new", "?split=old,new:test"):
+        with pytest.raises(UserError, match="say which to take"):
+            open_source(f"hfds/{tmp_path / 'set'}{options}")
+    alone = open_source(f"hfds/{tmp_path / 'set'}?split=new")
+    assert (alone.ids, alone.split) == (("train/00000", "train/00001"), None)
+    data["old"].save_to_disk(str(tmp_path / "one"))
+    assert "; all 2;" in open_source(f"hfds/{tmp_path / 'one'}").remark
     source = open_source(f"hfds/{tmp_path / 'set'}?split=old:train,new:test")
     assert source.split is not None
     assert source.split.tolist() == [TRAIN, TRAIN, TEST, TEST]
@@ -316,6 +333,8 @@ def test_the_revision_is_the_commit_that_was_read() -> None:
     assert _revision(info, "main") == commit
     assert _revision(datasets.DatasetInfo(), "main") == "main"
     assert _revision(datasets.DatasetInfo(version="1.2.0"), "") == "1.2.0"
+    for info in (datasets.DatasetInfo(), datasets.DatasetInfo(version="0.0.0"), None):
+        assert _revision(info, "") == ""
 
 
 def test_no_name_on_the_hub_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:

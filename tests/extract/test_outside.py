@@ -1,18 +1,28 @@
 """Backbones and sources from outside: options, what they must say, where they are from."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.extract_plugins import is_outside
-from embedbench.extract.open_backbone import check_kind, open_backbone
+from embedbench.extract.open_backbone import (
+    Images,
+    Pixels,
+    check_kind,
+    choose_backbone,
+    open_backbone,
+)
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source
+from embedbench.extract.timm_backbone import Layers, parse_layers
+from embedbench.networks.published_weights import SHIPPED
 
 HERE = __name__
 
@@ -83,6 +93,63 @@ def test_options_reach_a_backbone_where_it_takes_them() -> None:
     ):
         with pytest.raises(UserError, match=sentence):
             opened(name)
+
+
+def test_which_backbone_and_weights(tmp_path: Path) -> None:
+    shipped = choose_backbone("demo", None, None)
+    assert shipped == choose_backbone("demo", SHIPPED, None)
+    assert shipped == choose_backbone("in", SHIPPED, "shipped")
+    assert shipped[0] == SHIPPED
+    assert choose_backbone("demo", "resnet18", None) == ("resnet18", None)
+    assert choose_backbone("demo", SHIPPED, "w") == (SHIPPED, Path("w"))
+    assert choose_backbone("in", SHIPPED, None) == (SHIPPED, None)
+
+
+def test_images_say_what_is_done_to_them() -> None:
+    resized = {"size": [4, 4], "resize": "shorter side to the size"}
+    resized |= {"interpolation": "bicubic", "crop": "centre"}
+    for kind in (Images, Pixels):
+        grey, coloured = (kind(Image.new(mode, (9, 7)), None) for mode in ("1", "RGBA"))
+        assert coloured.preprocessing == {**grey.preprocessing, "channels": "RGB"}
+        small = kind(Image.new("L", (9, 7)), 4)
+        assert small.preprocessing == {**grey.preprocessing, **resized}
+    assert (Images(Image.new("L", (9, 7)), None).backbone["name"], Images.dtype) == (
+        "none",
+        "uint8",
+    )
+    Images(Image.new("L", (2048, 2048)), None)  # rows of exactly the bound
+    with pytest.raises(UserError, match="rows of"):
+        Images(Image.new("L", (2049, 2048)), None)
+
+
+@pytest.mark.parametrize("size", [10_000, 10_001, 1, 0])
+def test_sizes(size: int) -> None:
+    with nullcontext() if 1 <= size <= 10_000 else pytest.raises(UserError, match="--size"):
+        assert open_backbone("log-mel", lambda: Image.new("L", (1, 1)), size=size).backbone
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (["all"], [0, 1, 2, 3, 4]),
+        (["last5"], [0, 1, 2, 3, 4]),
+        (["stage-4", "last1", " 1 ", "0"], [0, 1, 4]),
+        *((["0", word], None) for word in ("last0", "last6", "5", "stage-5", "last", "-1")),
+        (["block-1"], None),
+    ],
+)
+def test_names_of_layers(words: list[str], numbers: list[int] | None) -> None:
+    if numbers is None:
+        with pytest.raises(UserError, match=f"unknown layer '{words[-1]}'.* stage-0 to stage-4"):
+            parse_layers(words, "stage", 5)
+    else:
+        assert parse_layers(words, "stage", 5) == numbers
+
+
+def test_a_model_without_layers() -> None:
+    assert Layers(object(), []).described() == {}
+    with pytest.raises(UserError, match="no intermediate layers"):
+        Layers(object(), ["all"])
 
 
 def test_a_source_gets_the_text_after_its_name() -> None:

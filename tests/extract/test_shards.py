@@ -4,8 +4,9 @@ import os
 import shutil
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import torch
 from commands import quick_workers
+from PIL import Image, UnidentifiedImageError
+from pretend_card import pretended_card
 from tiny_images import TINY, images
 
 from embedbench.engines import local_pool
@@ -21,6 +25,7 @@ from embedbench.engines.engine_tasks import Resources
 from embedbench.errors import UserError
 from embedbench.extract import extraction_work, pipeline
 from embedbench.extract.extraction_work import Job
+from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.resumable_file import Partial
@@ -62,6 +67,7 @@ class TwoWorkers:
 
     @contextmanager
     def executor(self, tasks: int, notify: Callable[[str], None]) -> Iterator[Executor]:
+        assert tasks == 3  # a block each
         with quick_workers(), local_pool.local_executor(2) as executor:
             yield Small(executor, self.change)
 
@@ -206,6 +212,66 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(source: str) -> None:
     assert facts(cpus=32)[:2] == (8, 4)
     there = ALONE.elsewhere(3)
     assert (there.threads, there.cpus) == (1, 3)
+    assert replace(ALONE, threads=2).elsewhere(1).threads == 2
+    assert facts(cpus=1, threads=2)[:2] == (1, 2)
+    assert one[2]["device"] == f"cpu {torch.backends.cpu.get_cpu_capability()}"
+    with pretended_card():
+        assert facts(device="cuda", cpus=40, batch_size=16)[:2] == (16, 2)
+        assert facts(device="cuda", cpus=40, threads=3, batch_size=16)[:2] == (16, 3)
+    for size in (-4, 3):
+        with pytest.raises(UserError, match="must divide"):
+            facts(batch_size=size)
+
+
+def test_the_samples_of_the_command_count(source: str) -> None:
+    job = replace(ALONE, source=source)
+    other = replace(job.open_source(), ids=("a/1.png",))
+    with ThreadPoolExecutor(1) as pool:
+        assert pipeline.Workers(job, other, pool).facts["samples"] == other.digest
+
+
+def test_arithmetic_is_repeatable() -> None:
+    flags = torch.backends.cudnn
+    with extraction_work.arithmetic_settings(1):
+        assert (flags.enabled, flags.benchmark, flags.deterministic) == (True, False, True)
+        assert not flags.allow_tf32
+        assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (UnidentifiedImageError("x"), "not an image"),
+        (Image.DecompressionBombError("x"), "too many pixels; at most 52,428,800"),
+        (MemoryError("x"), "it does not fit"),
+        (ValueError(" a\n b "), "a b"),
+        (ValueError("a" * 201), "a" * 200),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_what_is_wrong_with_a_sample(error: Exception, reason: str) -> None:
+    said = extraction_work._reason(error)
+    assert said.startswith(reason)
+    assert len(said) <= 200
+
+
+def test_readers_are_quiet() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with extraction_work.quiet_readers():
+            warnings.warn_explicit("odd", UserWarning, "a.py", 1, module="PIL.Image")
+            warnings.warn("Chunk (non-data) not understood", stacklevel=1)
+            with pytest.raises(UserWarning):
+                warnings.warn("another", stacklevel=1)
+
+
+def test_an_image_that_cannot_be_decoded_is_not_the_first(tmp_path: Path) -> None:
+    for i, mode in enumerate(("L", "RGB")):
+        (tmp_path / "a").mkdir(exist_ok=True)
+        Image.new(mode, (30 + i, 30)).save(tmp_path / f"a/{i}.png")
+    bad = tmp_path / "a/0.png"
+    bad.write_bytes(bad.read_bytes()[:-30])
+    assert extraction_work.first_image(open_source(str(tmp_path))).size == (31, 30)
 
 
 def test_a_process_opens_source_and_model_once(source: str) -> None:

@@ -10,6 +10,7 @@ from hostile_sources import image
 from PIL import Image
 
 from embedbench.errors import UserError
+from embedbench.extract import source as bounds
 from embedbench.extract.open_source import open_source
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
@@ -50,6 +51,49 @@ def test_a_zip_reads_as_the_folder_that_it_holds(tmp_path: Path) -> None:
         assert (source.ids, source.classes) == (expected.ids, expected.classes)
         assert source.labels.tolist() == expected.labels.tolist()
         assert [source.read(i) for i in range(3)] == [expected.read(i) for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("paths", "ids"),
+    [
+        (["data/cat/1.png", "data/dog/2.png"], ["cat/1.png", "dog/2.png"]),
+        (["cat/1.png", "cat/2.png"], ["cat/1.png", "cat/2.png"]),
+        (["a/cat/1.png", "a/2.png"], None),
+        (["test/cat/1.png", "test/dog/2.png"], ["test/cat/1.png", "test/dog/2.png"]),
+        (["train/cat/1.png", "train/dog/2.png"], ["cat/1.png", "dog/2.png"]),
+    ],
+)
+def test_one_folder_around_all_of_an_archive(
+    tmp_path: Path, paths: list[str], ids: list[str] | None
+) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for path in paths:
+            archive.writestr(path, image(value=0))
+    if ids is None:
+        with pytest.raises(UserError, match="files and class folders"):
+            open_source(str(tmp_path / "a.zip"))
+    else:
+        assert list(open_source(str(tmp_path / "a.zip")).ids) == ids
+
+
+def test_bounds_of_ids_files_and_images() -> None:
+    assert (bounds.id_problem("é" * 256), bounds.id_problem("a/" * 32 + "b")) == ("", "")
+    assert "513 bytes" in bounds.id_problem("é" * 256 + "b")
+    assert "33 folders" in bounds.id_problem("a/" * 33 + "b")
+    assert bounds.size_problem(2**27) == ""
+    assert bounds.size_problem(2**27 + 1)
+    for size in ((200, 1), (1, 200), (10240, 5120)):
+        bounds._check(size)
+    for size in ((201, 1), (1, 201), (10241, 5120)):
+        with pytest.raises(UserError, match="at most"):
+            bounds._check(size)
+    assert bounds.escape_name("a" * 200) == "a" * 200
+    assert bounds.escape_name("a" * 201) == "a" * 200 + "…"
+    for reads, header in ((2, None), (3, 6)):
+        file = bounds.EncodedSample(b"abcdefgh", reads, header)
+        assert (file.read(3), file.read(3)) == (b"abc", b"def")
+        with pytest.raises(UserError, match="too many"):
+            file.read(3)
 
 
 def test_split_folders_are_the_official_split(tmp_path: Path) -> None:
@@ -93,6 +137,10 @@ def test_cub_layout_follows_its_ids_not_its_lines(tmp_path: Path) -> None:
     (tmp_path / "train_test_split.txt").write_text("3 0\n")
     with pytest.raises(UserError, match="do not fit each other"):
         open_source(str(tmp_path))
+    for text in ("3 0\n3 1\n", "3 0\n7\n"):
+        (tmp_path / "train_test_split.txt").write_text(text)
+        with pytest.raises(UserError, match="expected lines"):
+            open_source(str(tmp_path))
 
 
 def test_demo_is_the_shipped_emoji() -> None:
