@@ -101,12 +101,6 @@ class Paints(Plain):
         return super().prepare(content)
 
 
-class Unprepared(Plain):
-    def __init__(self) -> None:
-        super().__init__()
-        self.preprocessing = {}
-
-
 class Odd(Plain):
     """Its tables are what `made` says."""
 
@@ -136,7 +130,6 @@ def test_tables_that_are_none(made: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("Plain", None),
         ("Paints", "rows depend on their samples alone"),
-        ("Unprepared", "says what it is"),
         ("SaysNothing", "says what it is"),
         ("NoNumber", "says what it is"),
         ("ManyShapes", "rows are finite"),
