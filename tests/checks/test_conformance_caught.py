@@ -207,13 +207,6 @@ class _SeededValidation(IncrementalClass):
         return super().build(files, seed=seed)
 
 
-class _KeepsUntested(IncrementalClass):
-    """Classes without test samples stay where the order puts them."""
-
-    def _order(self, file: Any, seed: int) -> Any:
-        return np.random.default_rng(seed).permutation(file.samples.n_leaves), ()
-
-
 class _ForgetsParameters(IncrementalClass):
     def recipe(self) -> str:
         return '{"protocol": "incremental-class"}'
@@ -246,7 +239,6 @@ def test_a_later_parameter_passes_the_checks() -> None:
 FAULTY: list[tuple[type[Any], set[str]]] = [
     (_Dice, {"same seed same stream"}),
     (_SeededValidation, {"recipe is the parameters"}),
-    (_KeepsUntested, {"small classes are borne"}),
     (_Promises, {"labels never reveal the future"}),
     (_NamesWhatCameLater, {"parameters survive json"}),
     (_ForgetsParameters, {"parameters survive json", "recipe is the parameters"}),
@@ -386,7 +378,13 @@ DEMANDS: list[tuple[str, type[Any], Any, str]] = [
     (
         "small classes are borne",
         IncrementalClass,
-        _asked(x=lambda e: e.x.select(NONE), classes=lambda e: e.classes & False),
+        _asked(x=lambda e: e.x.select(NONE), y=lambda e: NONE),
+        "has no sample",
+    ),
+    (
+        "small classes are borne",
+        IncrementalClass,
+        _asked(x=lambda e: e.x.select(NONE), y=lambda e: NONE, classes=lambda e: e.classes & False),
         "tests nothing",
     ),
 ]
