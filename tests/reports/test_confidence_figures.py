@@ -72,6 +72,11 @@ def test_curves_are_what_answers_say_after_each_session(
     read = ANSWER_METRICS[name].curve
     curves = [[read(p) for p in answers(root, row.learner)] for row in rows]
     np.testing.assert_allclose(means, 100 * np.mean(np.array(curves, dtype=float), axis=1))
+    (axes,) = curve_figures.draw_one(rows, styles_in(rows), 3.25, "nll").axes
+    nats = [np.array(li.get_ydata()) for li in axes.lines if li.get_marker() != "None"]
+    read = ANSWER_METRICS["nll"].curve
+    each = [np.array([read(p) for p in answers(root, row.learner)], dtype=float) for row in rows]
+    np.testing.assert_allclose(nats, [curve.mean(axis=0) for curve in each])
     out = [tmp_path / f"{k}.svg" for k in range(2)]
     for path in out:
         save_figure(rows, "curves", path, width="page", metric=name)

@@ -1,5 +1,6 @@
 """Figures as files: what they draw, in which width and format, and what is refused."""
 
+import math
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,7 +16,7 @@ from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
 from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
 from embedbench.reports.figure_style import legend, words
-from embedbench.reports.learner_colours import COLOURS, SOFT, styles_in
+from embedbench.reports.learner_colours import COLOURS, INK, SOFT, styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.mean_intervals import Stat
@@ -93,6 +94,37 @@ def test_five_runs_have_a_band(tmp_path: Path) -> None:
     assert [c.get_alpha() for c in axes.collections] == [0.1]
 
 
+@pytest.mark.parametrize("seeds", [1, 2, 4, 5])
+def test_a_band_of_enough_runs_and_else_the_runs(tmp_path: Path, seeds: int) -> None:
+    finals = np.array([0.6, *[1.0] * (seeds - 1)])
+    keep(tmp_path, *(make("mlp", seed=s, final=float(f)) for s, f in enumerate(finals)))
+    rows = collect(tmp_path)
+    figures = curve_figures.accuracy_curves(rows, styles_in(rows), COLUMN)
+    (axes,) = figures["All sessions so far"].axes
+    assert sum(li.get_linewidth() == 0.6 for li in axes.lines) == (seeds if 1 < seeds < 5 else 0)
+    assert len(axes.collections) == (seeds == 5)
+    for band in axes.collections:
+        assert band.get_paths()[0].vertices[:, 1].max() == 100  # nothing above it
+    dashed = {}
+    for name, x in (("Session 0", [0, 1, 2]), ("The newest session", [1, 2])):
+        (axes,) = figures[name].axes
+        (mean,) = (li for li in axes.lines if li.get_label() == "mlp")
+        assert list(mean.get_xdata()) == x
+        final = 100 * finals.mean()
+        y = [90, 80, final] if name == "Session 0" else [70, final]
+        np.testing.assert_allclose(np.asarray(mean.get_ydata(), dtype=float), y)
+        dashed[name] = [li.get_ydata() for li in axes.lines if li.get_color() == INK]
+    assert dashed == {"Session 0": [[90, 90]], "The newest session": []}
+
+
+@pytest.mark.parametrize(("sessions", "every"), [(6, 1), (7, 2), (13, 3)])
+def test_marks_of_curves_take_turns(sessions: int, every: int) -> None:
+    values = np.full((1, sessions), 50.0)
+    made = [curve_figures.Curve(values, range(sessions), k, f"l{k}") for k in range(4)]
+    (axes,) = curve_figures.draw_curves(made, math.nan, COLUMN, "").axes
+    assert [li.get_markevery() for li in axes.lines] == [(k % every, every) for k in range(4)]
+
+
 def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
     nowhere = make("er", final=0.6)
     nowhere["metrics"][FINAL] = nowhere["pooled"][2] = float("nan")
@@ -101,8 +133,10 @@ def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
     keep(tmp_path, idle, make("ewc", final=0.7), nowhere)
     rows = collect(tmp_path)
     figure = trade_off(rows)
-    assert {"mlp", "ewc"} <= texts(figure)
-    assert "er" not in texts(figure)
+    assert texts(figure) == {"mlp", "ewc", "chance (25.0)"}  # α_ideal, 90 %, is out of sight
+    for axes in figure.axes:
+        assert [li.get_ydata() for li in axes.lines if li.get_color() == SOFT] == [[25, 25]]
+        assert not axes.collections  # one run has no interval
 
 
 def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> None:
@@ -164,6 +198,52 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     assert ["logarithmic" in axes.get_xlabel() for axes in figure.axes] == [True, False]
     bars = [c for axes in figure.axes for c in axes.collections if isinstance(c, LineCollection)]
     assert len(bars) == 6
+    stat = next(row for row in rows if row.learner == "mlp").metrics[FINAL]
+    ends = [100 * (stat.mean - stat.half), 100 * (stat.mean + stat.half)]
+    assert sum(np.allclose(bar.get_segments()[0][:, 1], ends) for bar in bars) == 2
+    log = figure.axes[0].xaxis
+    assert [of(10.0, 0) for of in (log.get_major_formatter(), log.get_minor_formatter())] == [
+        "10"
+    ] * 2
+    (first, *_) = score_figures.trade_off(rows, styles_in(rows), COLUMN, "omega_base").axes
+    (mean,) = (row.metrics["omega_base"].mean for row in rows if row.learner == "ewc")
+    drawn = [li.get_ydata()[0] for li in first.lines if li.get_color() == COLOURS[0]]
+    assert drawn == pytest.approx([mean])  # Ω is no percentage, and has no levels
+    assert len(first.lines) == 3
+    assert first.get_title(loc="left") == "omega base"
+
+
+@pytest.mark.parametrize(("least", "scale"), [(1, "linear"), (0.99, "log"), (0, "linear")])
+def test_costs_more_than_ten_times_apart_are_logarithmic(
+    least: float, scale: str, tmp_path: Path
+) -> None:
+    for name, seconds in (("ewc", 10), ("mlp", least)):
+        keep(tmp_path, make(name, seconds={"learn": seconds, "evaluate": 1.0}))
+    _, axes = trade_off(collect(tmp_path)).axes
+    assert axes.get_xscale() == scale
+
+
+@pytest.mark.parametrize(
+    ("width", "grid", "heights"),
+    [(COLUMN, (2, 1), (2.15, 3.8, 1.307)), (WIDTHS["page"], (1, 2), (2.6, 2.4, 1.307))],
+)
+def test_sizes_before_the_legend(
+    rows: list[Row], width: float, grid: tuple[int, int], heights: tuple[float, ...]
+) -> None:
+    """A rank takes .13 inches a line and .039 between names, and .8 what is around them."""
+    styles = styles_in(rows)
+    costs = score_figures.trade_off(rows, styles, width)
+    figures = [curve_figures.draw_one(rows, styles, width, FINAL), costs]
+    figures.append(score_figures.ranks(rows, styles, width, FINAL))
+    for figure, height in zip(figures, heights, strict=True):
+        assert tuple(figure.get_size_inches()) == pytest.approx((width, height))
+    spec: Any = costs.axes[0].get_subplotspec()
+    assert spec.get_gridspec().get_geometry() == grid
+    (axes,) = figures[2].axes
+    assert (axes.get_xlim(), axes.yaxis_inverted()) == ((0.7, 3.3), True)
+    before = figures[0].get_figheight()
+    box = with_legend(figures[0]).legends[0].get_window_extent()
+    assert figures[0].get_figheight() == pytest.approx(before + box.height / figures[0].dpi)
 
 
 def test_maps_are_the_mean_r(rows: list[Row]) -> None:
@@ -175,6 +255,51 @@ def test_maps_are_the_mean_r(rows: list[Row]) -> None:
         values = np.ma.filled(images[row.label].get_array(), np.nan)
         np.testing.assert_allclose(values, expected)
         assert np.isnan(values[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("maps", "shape", "width", "grid", "height", "font"),
+    [
+        (1, (3, 3), COLUMN, (1, 1), 2.45 + 0.63, 8),
+        (3, (3, 3), COLUMN, (1, 3), 2.45 / 3 + 0.63, 26 * 2.45 / 9),
+        (5, (2, 8), COLUMN, (2, 3), 2 * (0.3 * 2.45 / 3 + 0.13) + 0.5, None),
+        (12, (3, 3), COLUMN, (4, 3), 4 * (2.45 / 3 + 0.13) + 0.5, 26 * 2.45 / 9),
+        (13, (3, 3), COLUMN, (4, 4), 4 * (2.45 / 4 + 0.13) + 0.5, 26 * 2.45 / 12),
+        (2, (4, 2), 6.75, (1, 2), 1.6 + 0.63, 8),
+        (8, (3, 3), 6.75, (2, 4), 2 * (5.95 / 4 + 0.13) + 0.5, 8),
+    ],
+)
+def test_maps_fill_the_width(
+    maps: int,
+    shape: tuple[int, int],
+    width: float,
+    grid: tuple[int, int],
+    height: float,
+    font: float | None,
+) -> None:
+    values = np.full(shape, 0.6)
+    values[0, :2] = math.nan, 0.61
+    figure = score_figures.draw_maps({f"m{i}": values for i in range(maps)}, width, "scale")
+    *panels, bar = figure.axes
+    spec: Any = panels[0].get_subplotspec()
+    assert spec.get_gridspec().get_geometry() == grid
+    assert tuple(figure.get_size_inches()) == pytest.approx((width, height))
+    assert [p.get_visible() for p in panels] == [i < maps for i in range(len(panels))]
+    below: list[Any] = [p.xaxis.get_tick_params()["labelbottom"] for p in panels[:maps]]
+    assert below == [i >= maps - grid[1] for i in range(maps)]
+    assert (panels[0].images[0].get_clim(), bar.get_ylabel()) == ((0, 100), "scale")
+    said = [(t.get_text(), t.get_color(), t.get_fontsize()) for t in panels[0].texts]
+    inks = [("", "white"), ("61", "black"), *[("60", "white")] * (values.size - 2)]
+    assert said == [(*ink, pytest.approx(font)) for ink in inks] * (font is not None)
+
+
+def test_titles_of_maps_take_lines() -> None:
+    """12 characters fit above a third of a column; a map without a title has no line."""
+    heights = []
+    for names in (["a" * 12, "b", "c"], ["a" * 13, "b", "c"], ["", " ", "  "]):
+        figure = score_figures.draw_maps(dict.fromkeys(names, np.eye(3)), COLUMN, "")
+        heights.append(figure.get_figheight() - 0.5 - 2.45 / 3)
+    assert heights == pytest.approx([0.13, 0.26, 0])
 
 
 # --- files ---------------------------------------------------------------------------------------

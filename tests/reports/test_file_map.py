@@ -32,6 +32,7 @@ def many(folder: Path, sizes: list[int], parents: list[int], width: int = 3) -> 
 
 def figure_of(file: EmbeddingFile) -> Figure:
     figure = draw_file(file, 3.25)
+    assert tuple(figure.get_size_inches()) == (3.25, 0.75 * 3.25)
     legend(figure)
     return figure
 
@@ -47,6 +48,7 @@ def test_points_are_the_components_by_class(tmp_path: Path) -> None:
         np.testing.assert_allclose(xy, points[file.labels == label])
         assert line.get_rasterized()
     assert f"({100 * shares[0]:.0f} % of the variance)" in axes.get_xlabel()
+    assert f"({100 * shares[1]:.0f} %)" in axes.get_ylabel()
     assert [t.get_text() for t in figure.legends[0].get_texts()] == list("abcdef")
 
 

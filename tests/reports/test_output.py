@@ -121,6 +121,18 @@ def test_one_run_has_no_plus_minus(tmp_path: Path) -> None:
     assert re.search(r"mlp +1 +80\.0 +– +0\.889 +0\.700 +0\.875", text)
 
 
+def test_what_waits_for_references_is_open_and_what_no_run_has_is_no_column(
+    tmp_path: Path,
+) -> None:
+    made = make()
+    made["reference"] |= {"source": "missing", "ideal": {}, "offline_runs": ["references/o"]}
+    made["metrics"] |= dict.fromkeys(("omega_base", "omega_new", "omega_all"))
+    keep(tmp_path, made)
+    heads, mlp = table_text(collect(tmp_path)).splitlines()[3:5]
+    assert "AIA" not in heads
+    assert mlp.split() == ["mlp", "1", "80.0", "–", *["open"] * 3, "10.0", "2.0", "6.0"]
+
+
 def test_tables_of_one_title_say_what_differs(tmp_path: Path) -> None:
     for base in (2, 5):
         keep(tmp_path, make(protocol_params={"base": base}), stream=f"stream-{base}")

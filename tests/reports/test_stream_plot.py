@@ -46,14 +46,71 @@ def test_cells_are_counts_and_classes_come_in_their_order() -> None:
     assert entry.get_text() == "with test samples (41 in all)"
 
 
-@pytest.mark.parametrize(("most", "scale"), [(40, "linear"), (400, "log")])
+@pytest.mark.parametrize(
+    ("most", "scale"), [(40, "linear"), (100, "linear"), (101, "log"), (400, "log")]
+)
 def test_shades_are_those_of_the_scale(most: int, scale: str) -> None:
     counts = np.diag([10, 20, most])
     figure = drawn(counts, counts)
     bar = figure.axes[1]
     assert bar.get_ylabel() == "training samples" + ", logarithmic" * (scale == "log")
     assert bar.get_yscale() == scale
-    assert bar.get_ylim()[1] == pytest.approx(most)
+    assert bar.get_ylim() == pytest.approx((10 if scale == "log" else 0, most))
+    if scale == "log":
+        axis = bar.yaxis
+        assert axis.get_major_formatter()(200.0, 0) == "200"
+        assert {20, 50, 100} <= {round(place) for place in axis.get_majorticklocs()}
+        assert list(axis.get_minorticklocs()) == []
+
+
+@pytest.mark.parametrize(
+    ("classes", "height", "size"),
+    [
+        (2, 0.6 + 0.8, 7),
+        (10, 0.6 + 3, 7),
+        (40, 0.6 + 5.5, 7),
+        (41, 0.6 + 5.5, 5.5),
+        (60, 0.6 + 6.6, 5.5),
+        (61, 0.6 + 5.5, None),
+    ],
+)
+def test_classes_have_room_and_names_up_to_sixty(
+    classes: int, height: float, size: float | None
+) -> None:
+    counts = np.ones((2, classes), dtype=int)
+    figure = drawn(counts, counts)
+    axes = figure.axes[0]
+    assert tuple(figure.get_size_inches()) == pytest.approx((3.25, height))
+    assert (axes.get_xlabel(), bool(axes.get_ylabel())) == ("session", size is None)
+    if size is not None:
+        assert [t.get_fontsize() for t in axes.get_yticklabels()] == [size] * classes
+
+
+@pytest.mark.parametrize(
+    ("sessions", "ticks", "side", "edge"),
+    [
+        (2, [0, 1], 0.8 * 72 * 0.3, 0.7),
+        (12, [*range(12)], 0.8 * 72 * 2.25 / 12, 0.7),
+        (13, [*range(0, 13, 2)], 0.8 * 72 * 2.25 / 13, 0.7),
+        (50, [*range(0, 50, 5)], 0.8 * 72 * 2.25 / 50, 0.1 * 72 * 2.25 / 50),
+        (200, [*range(0, 200, 17)], 1, 1 / 8),
+    ],
+)
+def test_sessions_have_ticks_and_outlines_that_fit(
+    sessions: int, ticks: list[int], side: float, edge: float
+) -> None:
+    counts = np.ones((sessions, 16), dtype=int)
+    axes = drawn(counts, counts, sets=("unseen",)).axes[0]
+    assert axes.get_xticks().tolist() == ticks
+    outlines = axes.lines[0]
+    size = outlines.get_markersize(), outlines.get_markeredgewidth()
+    assert size == pytest.approx((side, edge))
+    assert outlines.get_rasterized() == (sessions * 16 > 3000)
+
+
+def test_a_class_of_no_session_comes_last() -> None:
+    axes = drawn(np.array([[0, 9, 0], [0, 0, 9]]), np.ones((2, 3), dtype=int)).axes[0]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["b", "c", "a"]
 
 
 def test_equal_counts_and_no_tests_are_drawn_too() -> None:
@@ -66,6 +123,8 @@ def test_eval_sets_of_no_session_have_columns_of_their_own() -> None:
     assert test == {(3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2), (5, 0)}
     ticks = [t.get_text() for t in figure.axes[0].get_xticklabels()]
     assert ticks == ["0", "1", "x", "y", "z"]
+    turned = [t.get_rotation() for t in figure.axes[0].get_xticklabels()]
+    assert turned == [0, 0, 90, 90, 90]
 
 
 def test_large_streams_are_images_and_the_bytes_are_the_same_twice(tmp_path: Path) -> None:

@@ -65,6 +65,8 @@ def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
     assert text.splitlines()[4].split() == ["si", "2", "45.0", "2", "–", "40.0", "(–)"]
     assert "no verdict (–): that takes two seeds in common" in text
     assert "nothing can be said of the difference" in verdict(rows)
+    (axes,) = ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
+    assert [li.get_marker() for li in axes.lines] == ["o", "s"]  # no bar without a verdict
 
 
 def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -> None:
@@ -170,7 +172,7 @@ def test_tuned_settings_are_marked(tmp_path: Path) -> None:
     keep_finals(tmp_path, mlp=(0.3, 0.3, 0.3))
     rows = collect(tmp_path)
     text = table_text(rows)
-    assert [("V" in t.split()[-1]) for t in text.splitlines()[4:7]] == [True, True, False]
+    assert [t.split()[-1] for t in text.splitlines()[4:7]] == ["V3", "V3", "6.0"]
     assert "[ewc lam=10: best of 3 on seed 0; ewc lam=300: best of 3 on seed 0]" in text
     compared = render_text(rank_learners(studies(rows)[0]).parts)
     assert "tuned on validation data: ewc lam=10 (best of 3 on seed 0), ewc lam=300" in compared

@@ -55,6 +55,9 @@ def test_a_column_without_entries_is_left_out() -> None:
     made = tabular(["name", "flags"], [["a_b", ""]], [False, False])
     assert made.splitlines()[0] == r"\begin{tabular}{@{}l@{}}"
     assert "flags" not in made
+    empty = tabular(["name", "n"], [], [False, True]).splitlines()
+    assert (empty[0], empty[2]) == (r"\begin{tabular}{@{}lr@{}}", r"name & n \\")
+    assert export_tables([line("x")], "latex") == ("", ["x"])
 
 
 def test_packages_are_named_once_and_only_if_needed() -> None:
@@ -72,6 +75,7 @@ def test_packages_are_named_once_and_only_if_needed() -> None:
         ("1,234 ±1,000", r"$1{,}234 \pm 1{,}000$"),
         ("−0.2", "$-0.2$"),
         ("0.2", "0.2"),
+        ("1,234", "1{,}234"),
         ("50 %", r"50 \%"),
         ("a&b #1 {x} ~^\\", r"a\&b \#1 \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{}"),
         ("α_ideal → τ", r"$\alpha_{\mathrm{ideal}}$ $\to$ $\tau$"),
@@ -112,6 +116,11 @@ def test_rows_of_nested_data() -> None:
 
 def test_a_table_of_rows_has_texts_first() -> None:
     text, _ = export_tables(
-        [make_table([{"n": 1, "who": "x"}, {"n": -0.12345, "who": None}])], "markdown"
+        [make_table([{"n": 1, "ok": True, "who": "x"}, {"n": -0.12345, "who": None}])], "markdown"
     )
-    assert text.splitlines() == ["| who | n |", "| --- | ---: |", "| x | 1 |", "|  | −0.1235 |"]
+    assert text.splitlines() == [
+        "| ok | who | n |",
+        "| --- | --- | ---: |",
+        "| true | x | 1 |",
+        "|  |  | −0.1235 |",
+    ]

@@ -164,4 +164,7 @@ def test_the_width_is_that_of_the_terminal_or_of_columns(monkeypatch: pytest.Mon
         assert terminal_text.terminal_width(stream) == 31
         monkeypatch.setenv("COLUMNS", "40")
         assert terminal_text.terminal_width(stream) == 40
+        monkeypatch.delenv("COLUMNS")
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
+        assert terminal_text.terminal_width(stream) is None  # it does not say
     assert terminal_text.terminal_width(io.StringIO()) is None

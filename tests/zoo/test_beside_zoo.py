@@ -67,7 +67,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_stand_in_gets_rows_and_no_verdict(runs: Path) -> None:
     rows = beside(runs)
-    assert len(rows) == sum(row.data == "cifar100" for row in read_zoo().published)
+    theirs = [row for row in read_zoo().published if row.data == "cifar100"]
+    for name, sd in (("last", "sd"), ("avg", "avg_sd")):
+        printed = [(getattr(row, name), getattr(row, sd)) for row in theirs]
+        printed_here = [" ± ".join(filter(None, pair)) for pair in printed]
+        assert [row[name] for row in rows.values()] == printed_here
     assert {row["verdict"] for row in rows.values()} == {"other images: no verdict"}
     ours = [row["ours"] for key, row in rows.items() if key.startswith("NCM, frozen backbone")]
     assert len(ours) == 1
@@ -122,6 +126,10 @@ def test_images_and_weights_are_compared(tmp_path: Path) -> None:
         backbone = {**file.provenance["backbone"], **changed}
         other = replace(file, provenance={**file.provenance, "backbone": backbone})
         assert zoo_entries.backbone_misfit(vit, other).startswith(why)
+    plain = {"name": "resnet18", "weights_id": "timm/resnet18"}  # which weights is not said
+    other = replace(file, provenance={**file.provenance, "backbone": plain})
+    said = zoo_entries.backbone_misfit(replace(vit, name="resnet18"), other)
+    assert said.startswith("weights from a file")
 
 
 def test_runs_whose_file_is_not_here_get_a_sentence(runs: Path) -> None:
@@ -144,6 +152,14 @@ def test_plausible_by_the_prediction_interval() -> None:
     assert three == "+4.60 points, plausible as one of ours (± 4.97)"
     away = beside_zoo.judge(row, Stat.of([0.88, 0.89, 0.90]))
     assert away == "+5.60 points, not plausible as one of ours (± 4.97)"
+    # half a unit of their last digit, .05, counts for them
+    for gain, word in ((5.00, ", plausible"), (5.05, ", not plausible")):
+        near = Stat.of([0.834 + gain / 100 + d for d in (-0.01, 0, 0.01)])
+        assert word in beside_zoo.judge(row, near)
+    level = Stat.of([0.834] * 3)
+    assert beside_zoo.judge(row, level) == "0.00 points"  # runs that do not differ
+    unknown = beside_zoo.judge(replace(row, seeds="unknown"), Stat.of([0.81, 0.82, 0.83]))
+    assert unknown == "−1.40 points"
     assert math.isclose(4.3027 * math.sqrt(4 / 3), 4.97, abs_tol=0.01)
 
 

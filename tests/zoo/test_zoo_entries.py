@@ -14,7 +14,7 @@ from timm.models import get_pretrained_cfg
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.provenance import NOTHING, classes_seen
+from embedbench.files.provenance import NOTHING, UserMetadata, classes_seen
 from embedbench.runs.learner_and_protocol_names import learner_names, protocol_class
 from embedbench.zoo import zoo_entries
 from embedbench.zoo.zoo_entries import UNKNOWN, class_list_digest, read_zoo, zoo_rows
@@ -110,9 +110,18 @@ def test_what_extract_reads_and_refuses() -> None:
     name, weights, said = zoo_entries.describe_backbone("zoo:efficientnet-lite0", stated)
     assert (name, weights) == ("tf_efficientnet_lite0", Path("shipped"))
     assert (list(said.pretrained_on), said.licence) == (["imagenet-1k"], "mit")
+    licence = read_zoo().backbones["efficientnet-lite0"].licence
+    assert (said.backbone, said.weights_licence) == ("efficientnet-lite0", licence)
+    mine = UserMetadata(backbone="b", weights_licence="w", pretrained_on=["p"])
+    assert zoo_entries.describe_backbone("zoo:efficientnet-lite0", mine)[2] == mine
 
 
 def test_the_list_has_every_entry_once() -> None:
     zoo, names = read_zoo(), [row["name"] for row in zoo_rows()]
     assert len(names) == len(set(names)) == len(zoo.data) + len(zoo.backbones) + len(zoo.streams)
     assert len(names) > 10
+    summaries = {row["name"]: row["summary"] for row in zoo_rows()}
+    for name in zoo.data:
+        n = [row.data for row in zoo.published].count(name)
+        said = re.findall(r"; published rows: (\d+)$", summaries[f"zoo:{name}"])
+        assert said == [str(n)] * (n > 0)
