@@ -94,6 +94,7 @@ def clip(video: str, labels: Sequence[int], frames: Sequence[bytes] = (bytes(128
 
 # --- the choice of classes
 
+N_CLASSES = reader.N_CLASSES
 INDICES, QUALITY = "class_labels_indices.csv", "qa_true_counts.csv"
 
 
@@ -113,7 +114,7 @@ def write_metadata(
     rated = {mid: quality.get(mid, (10, 10)) for mid in labels}
     names = [f'{i},{mid},"The {mid}, sound"' for i, mid in enumerate(labels)]
     counts = [f"{mid},{n},{true}" for mid, (n, true) in rated.items() if n >= 0]
-    (directory / INDICES).write_text("\n".join(["index,mid,display_name", *names]))
+    (directory / INDICES).write_text("\n".join(["index, mid, display_name", *names]))
     (directory / QUALITY).write_text("\n".join(["label_id,num_rated,num_true", *counts]))
     (directory / "ontology.json").write_text(json.dumps(ontology))
 
@@ -320,10 +321,11 @@ def test_command(
         0,
         f"{out}: 967 samples of 1280 features\n",
     )
-    monkeypatch.setattr(reader, "N_CLASSES", 100)
+    monkeypatch.setattr(reader, "N_CLASSES", N_CLASSES)
     code, printed, told = call("import", str(audioset), "--out", out, "--overwrite")
     assert (code, printed) == (2, "")
     assert "only 3 classes satisfy" in told
+    assert "100 are needed" in told
 
 
 def replaced(path: str, text: str | bytes | None) -> Callable[[Path], None]:
@@ -342,6 +344,10 @@ def recorded(example: bytes) -> Callable[[Path], None]:
     return change
 
 
+def ontology_of(n: int) -> str:
+    return json.dumps([{"id": "x", "child_ids": [], "restrictions": []}] * n)
+
+
 BAD = {
     **{
         f"{name} missing": (replaced(name, None), f"{name} cannot be read")
@@ -351,6 +357,8 @@ BAD = {
     "no number": (replaced(QUALITY, "label_id,num_rated,num_true\nsiren,ten,9\n"), "numbers whole"),
     "no JSON": (replaced("ontology.json", "{"), "ontology.json is not JSON"),
     "other JSON": (replaced("ontology.json", "[1]"), "is not AudioSet's ontology.*TypeError"),
+    "2,001 classes": (replaced("ontology.json", ontology_of(2_001)), "ValueError: it has 2,001"),
+    "2,000 classes": (replaced("ontology.json", ontology_of(2_000)), "only 0 classes satisfy"),
     "unknown label": (recorded(clip("abc", [0, 6])), "00.tfrecord: clip abc has label 6"),
     "other frames": (recorded(clip("abc", [0], [bytes(64)] * 10)), "frames that are not of 128"),
     "no video": (recorded(part(1, entries({"x": bytes_feature(b"y")}))), "KeyError: 'video_id'"),

@@ -17,7 +17,7 @@ from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.export_features import export_file
 from embedbench.files.import_features import import_file
 from embedbench.files.inspect import Card, card, card_text
-from embedbench.files.provenance import UserMetadata, classes_seen
+from embedbench.files.provenance import UserMetadata, classes_seen, list_some
 from embedbench.files.sample_metadata import read_list
 from embedbench.files.write_file import write_file
 
@@ -213,6 +213,7 @@ def test_classes_are_compared_by_name() -> None:
 def test_inspect_and_diff_say_what_columns_there_are(tmp_path: Path) -> None:
     file, plain = written(tmp_path / "a.h5", N, columns=COLUMNS), written(tmp_path / "p.h5", N)
     result = card(file)
+    assert list_some("abc") == "a, b, c"
     assert result.columns == {
         "domain": "2 values of 15 to 15 samples: art, photo",
         "group": "5 values of 2 to 7 samples: größe 0, größe 1, größe 2, …",

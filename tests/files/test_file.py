@@ -165,8 +165,9 @@ def test_an_unfinished_file_does_not_open(path: Path) -> None:
 
 
 def test_what_is_no_embedding_file_is_refused(tmp_path: Path) -> None:
-    text, other = tmp_path / "a.txt", tmp_path / "other.h5"
-    text.write_text("hello")
+    text, packed, other = (tmp_path / name for name in ("a.txt", "a.npz", "other.h5"))
+    for path in (text, packed):
+        path.write_text("hello")
     with h5py.File(other, "w") as file:
         file["x"] = [1]
     (tmp_path / ".b.h5.partial").mkdir()
@@ -175,6 +176,7 @@ def test_what_is_no_embedding_file_is_refused(tmp_path: Path) -> None:
         tmp_path: "not a regular file",
         tmp_path / "none.h5": "make it with `embedbench extract`",
         text: "not an HDF5 file",
+        packed: "make one of it",
         other: "not an embedding file",
     }
     for path, message in cases.items():
@@ -239,7 +241,9 @@ def changed(row: int, **values: Any) -> Callable[[Samples], Samples]:
         (lambda s: replace(s, split=s.split.astype(int) + 7), "split must hold"),
         (lambda s: replace(s, parents=np.array([3, 3, -1])), "4 classes, but parents"),
         (lambda s: replace(s, parents=np.array([3, 3, -1, 4])), "below 4"),
+        (lambda s: replace(s, parents=np.array([3, 3, -1, -2])), "is -2; a parent must be"),
         (lambda s: replace(s, parents=np.array([1, -1, -1, 1])), "leaf classes first"),
+        (lambda s: replace(s, parents=np.array([-1, 0, 0, 0])), "leaf classes first"),
         (lambda s: replace(s, parents=np.array([2, 2, 3, 2])), "is its own ancestor"),
         (lambda s: replace(s, classes=("cat", "cat", "tree", "animal")), "'cat' occurs twice"),
         (lambda s: replace(s, ids=s.ids[:0], labels=s.labels[:0], split=s.split[:0]), "no samples"),
@@ -252,9 +256,9 @@ def test_bad_samples_are_refused(change: Callable[[Samples], Samples], message: 
 
 def test_a_sample_in_train_and_test_is_named() -> None:
     samples = make_samples(10)
-    samples.ids[7] = samples.ids[2]
+    samples.ids[[7, 9]] = samples.ids[2]
     samples.split[:] = 0
-    assert "(row 2) and in" in refusal(samples.check)
+    assert refusal(samples.check).count("(row") == 2
     samples.split[7] = 2
     assert "in train (row 2) and in test (row 7)" in refusal(samples.check)
 

@@ -1,6 +1,5 @@
 """Embedding files that break docs/format.md, and other files of other people: one sentence each."""
 
-import gzip
 import hashlib
 import json
 import struct
@@ -65,6 +64,12 @@ def from_nothing(name: str) -> Callable[[h5py.File], None]:
     return replaced(name, np.zeros(N, "S300000"), chunks=(1,), compression="gzip")
 
 
+def layers_of_images(f: h5py.File) -> None:
+    for name in ("features", "layers/b"):
+        replaced(name, np.zeros((N, 2, 2, 3), "u1"))(f)
+    f.attrs.create("kind", np.bytes_("pixels"))
+
+
 TEXTS = np.full(N, b"a")
 WRONG_PARTS = {"backbone": "x", "source": [1], "skipped": 3, "date_utc": {}, "weights": "x"}
 CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
@@ -79,6 +84,7 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "few rows": (replaced("features", make_features(N - 1)), r"expected \(30, D\) of float32"),
     "few rows of a layer": (replaced("layers/b", make_features(N - 1)), "layers/b is float32"),
     "images as a layer": (replaced("layers/b", np.zeros((N, 2, 2, 3), "u1")), "layers/b is uint8"),
+    "images and layers": (layers_of_images, "images, and layers beside them"),
     "a layer in a layer": (replaced("layers/c/d", make_features(N)), "no table 'layers/c'"),
     "a layer of no name": (replaced("layers/a b", make_features(N)), "layer name 'a b' must"),
     "few parents": (replaced("parents", np.zeros(2, "<i4")), r"parents is int32 of shape \(2,\)"),
@@ -300,7 +306,11 @@ def test_zip_and_gzip_bombs(tmp_path: Path) -> None:
     src = npz(tmp_path / "a.npz", {"features": npy_header((10**9, 1), "|u1")}, 10**9 + 100)
     assert "more than its bytes can hold" in refusal(import_file, src, tmp_path / "a.h5")
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
-        head = bytes([0, 0, 8, int(name[-1])]) + struct.pack(">3I", 2**20, 2**10, 2**10)
-        with gzip.open(tmp_path / f"{name}-ubyte.gz", "wb") as file:
-            file.write(head)
+        head = bytes([0, 0, 8, int(name[-1])])
+        (tmp_path / f"{name}-ubyte").write_bytes(head + struct.pack(">3I", 2**20, 2**10, 2**10))
     assert "not hold bytes along 3 axes" in refusal(import_file, tmp_path, tmp_path / "a.h5")
+    for rows, axes in ((2**21, 1), (2**21 + 1, 3)):  # of nothing
+        head = bytes([0, 0, 8, 3]) + struct.pack(">3I", rows, 0, 0)
+        (tmp_path / "train-images-idx3-ubyte").write_bytes(head)
+        said = refusal(import_file, tmp_path, tmp_path / "a.h5")
+        assert f"not hold bytes along {axes} axes" in said

@@ -46,6 +46,7 @@ def test_npz_with_the_least_it_needs(tmp_path: Path) -> None:
     assert file.sample_ids[[0, 29]].tolist() == ["00000", "00029"]
     assert file.classes == ("0", "1", "2")
     assert (file.split == TEST).sum() == 9  # 0.3 of 30
+    assert file.provenance["split"]["group"] == "sample"
     np.testing.assert_array_equal(file.read(), make_features(30))
     # an unknown backbone is known by its features
     b = import_file(save(tmp_path / "b.npz"), tmp_path / "b.h5", split="0.5")
@@ -69,6 +70,8 @@ def test_npz_grouped_by_a_key_of_its_own(tmp_path: Path) -> None:
     assert file.provenance["split"] == rule
     again = import_file(save(tmp_path / "b.npz", groups=speaker), tmp_path / "b.h5", split="0.35")
     np.testing.assert_array_equal(again.split, file.split)
+    assert again.provenance["split"] == {**rule, "group": "groups"}
+    assert "exists" in refusal(import_file, src, again.path)
     said = refusal(import_file, src, tmp_path / "c.h5", group="speeker")
     assert "'speeker'. Did you mean 'speaker'" in said
 

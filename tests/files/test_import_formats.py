@@ -16,6 +16,7 @@ from safetensors.numpy import save_file as save_safetensors
 from safetensors.torch import save_file as save_torch_tensors
 
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.formats import arrow_files
 from embedbench.files.import_features import import_file
 from embedbench.storage import load_torch_file, untrusted_files, user_cache
 
@@ -246,6 +247,10 @@ def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
     file = import_file(tmp_path, tmp_path / "a.h5")
     check(file, np.concatenate([X[2000:], X[:2000]]), np.r_[LABELS[2000:], LABELS[:2000]])
     assert file.split.tolist() == [2] * 500 + [0] * 2000
+    columns = arrow_files.read_parquet(tmp_path)
+    assert len(columns) == len(list(columns)) == 3
+    parquet(tmp_path / "val.parquet", {"features": list(X[:9]), "labels": LABELS[:9]})
+    assert "other columns than" in refusal(import_file, tmp_path, tmp_path / "b.h5")
 
 
 FIRST = [[1.0], [2.0], [3.0]]  # columns that take the place of good ones, metadata, what is said
@@ -259,6 +264,7 @@ BAD_PARQUET: dict[str, tuple[dict[str, Any], dict[bytes, bytes], str]] = {
     "no label": ({"label": [0, None, 1]}, {}, "1 rows without a value"),
     "labels between": ({"label": [0.5, 1.5, 1.0]}, {}, "one integer or text per sample"),
     "lists of labels": ({"label": [[0], [1], [2]]}, {}, "label is float32 of shape"),
+    "dates": ({"label": np.arange(3).astype("<M8[s]")}, {}, "expected one number or text"),
     "a long label": ({"label": ["a", "b", "b" * 600]}, {}, "a text of 600 characters"),
     "split": ({"split": ["train", "tst", "test"]}, {}, "unknown split"),
     "few names": ({}, of_classes(["a", "b"]), "label holds 2, and names 2 values"),
@@ -298,6 +304,10 @@ def test_parquet_that_is_none_or_declares_too_much(tmp_path: Path) -> None:
     parquet(src, {"f": zeros}, compression="zstd")  # small, until it is unpacked
     said = refusal(import_file, src, out, features="f", labels="f")
     assert "declares more rows than its bytes can hold" in said
+    wide = {"f": list(np.zeros((64, 2**16), np.float32))}
+    parquet(src, wide, compression="zstd")
+    said = refusal(import_file, src, out, features="f", labels="f")
+    assert "f is larger than its bytes can hold" in said
 
 
 def test_a_saved_data_set(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from file_helpers import (
     written,
 )
 
-from embedbench.files.diff import Diff, diff, diff_text
+from embedbench.files.diff import Diff, diff, diff_text, neighbour_changes
 from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.inspect import Card, card, card_text
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
@@ -149,9 +149,15 @@ def test_diff_figures_equal_naive_loops(tmp_path: Path, seed: int) -> None:
     text = " ".join(result.reasons)
     assert "50 samples are only in a" in text
     assert "another order" in text
+    assert "lists of classes" not in text
     assert "dtype is 'float32' in a and 'bfloat16'" in text
     assert Diff.from_json(json.loads(json.dumps(result.to_json()))) == result
-    assert "nearest neighbours changed" in diff_text(result)
+    lines = [line.split() for line in diff_text(result).splitlines()]
+    assert [line[:2] for line in lines[2:5]] == [
+        [key, "differ"] for key in ("samples", "recipe", "content")
+    ]
+    assert [line[0] for line in lines[5:9]] == ["shared", "cosine", "neighbours", "scores"]
+    assert [line[0] == "why" for line in lines[9:]] == [True] + [False] * (len(result.reasons) - 1)
 
 
 def test_diff_of_equal_files(tmp_path: Path) -> None:
@@ -163,6 +169,7 @@ def test_diff_of_equal_files(tmp_path: Path) -> None:
     assert result.cosine["min"] == pytest.approx(1, abs=1e-12)
     assert result.neighbours == {"queries": 500, "among": 1500, "changed": 0}
     assert result.scores["moved"] == 0
+    assert diff_text(result).count(" agree") == 3
 
 
 def test_diff_of_other_bits(tmp_path: Path) -> None:
@@ -179,6 +186,7 @@ def test_diff_of_other_widths_labels_and_no_test(tmp_path: Path) -> None:
     samples = make_samples(100)
     a = written(tmp_path / "a.h5", 100).path
     other = replace(samples, labels=(samples.labels + 1) % 3, split=np.zeros(100, np.uint8))
+    other = replace(other, classes=("cat", "dog", "tree", "beast"))
     b = write(tmp_path / "b.h5", other, make_features(100, 7))
     result = diff(a, b)
     assert result.cosine is None
@@ -186,6 +194,8 @@ def test_diff_of_other_widths_labels_and_no_test(tmp_path: Path) -> None:
     assert result.scores["b"] is None
     assert result.scores["moved"] is None
     assert result.samples["class_differs"] == 100
+    assert not result.samples["same_classes"]
+    assert "lists of classes" in result.reasons[2]
     assert result.samples["split_differs"] == int((samples.split != 0).sum())
     assert "cosine" not in diff_text(result).partition("neighbours")[0]
 
@@ -207,3 +217,11 @@ def test_zero_rows_have_cosine_one_with_zero_and_none_with_others(tmp_path: Path
     result = diff(written(tmp_path / "a.h5", 3, x).path, written(tmp_path / "b.h5", 3, y).path)
     assert result.cosine["mean"] == pytest.approx(2 / 3)
     assert result.cosine["lowest"] == "größe/00001.png"
+
+
+def test_neighbours_of_few_and_of_many_rows() -> None:
+    x = make_features(10_050, 2)
+    assert neighbour_changes(x[:2], -x[:2]) is None
+    for n, among, queries in ((3, 3, 3), (10_050, 10_000, 500)):
+        expected = {"queries": queries, "among": among, "changed": 0}
+        assert neighbour_changes(x[:n], -x[:n]) == expected

@@ -154,6 +154,11 @@ def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(Source().map(), ROWS)
 
 
+def test_rows_that_are_missing_are_noticed() -> None:
+    short = iter([ROWS[:2]])
+    assert "expected" in refusal(map_copy, "rows", ROWS.dtype, ROWS.shape, short, "a copy")
+
+
 def test_a_cache_that_cannot_be_made_is_one_sentence(cache: Path) -> None:
     cache.write_text("a file")
     said = refusal(Source().map)

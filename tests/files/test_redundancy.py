@@ -97,7 +97,9 @@ def test_matrices_by_plain_loops(seed: int) -> None:
     codes, y = correlated(seed)
     rows = codes.values.tolist()
     expected = [[su_by_loops(a, b) for b in rows] for a in rows]
-    found = su_matrix(codes)
+    said: list[Any] = []
+    found = su_matrix(codes, lambda *n: said.append(n))
+    assert said == [(first, 9) for first in range(0, 9, feature_redundancy.BATCH)]
     np.testing.assert_allclose(found, expected, atol=1e-12)
     np.testing.assert_array_equal(found, found.T)
     np.testing.assert_allclose(np.diagonal(found), codes.bins > 1, atol=1e-12)
@@ -229,7 +231,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
 
 
 def test_a_file_by_hand(file: EmbeddingFile) -> None:
-    result, _ = feature_redundancy.redundancy(file)
+    said: list[Any] = []
+    result, _ = feature_redundancy.redundancy(file, progress=lambda *n: said.append(n))
+    assert said == [*((f, 5, "intervals") for f in range(5)), (0, 3, "filter")]
     assert result.to_json() == {
         "features": 5,
         "kept": 2,

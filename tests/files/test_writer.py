@@ -147,10 +147,13 @@ def test_names_that_padding_would_lose_are_refused(tmp_path: Path, name: str) ->
     assert "row 3 is empty or holds a zero byte" in said
 
 
-@pytest.mark.parametrize("value", [float("nan"), {1, 2}])
-def test_provenance_must_be_json(tmp_path: Path, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(float("nan"), "JSON"), ({1, 2}, "JSON"), ("x" * 2**25, "at most 33,554,432")],
+)
+def test_provenance_must_be_json(tmp_path: Path, value: Any, said: str) -> None:
     path = tmp_path / "a.h5"
-    assert "JSON" in refusal(write_file, path, make_samples(5), make_features(5), {"x": value})
+    assert said in refusal(write_file, path, make_samples(5), make_features(5), {"x": value})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -213,12 +216,15 @@ def test_a_missing_block_is_named(tmp_path: Path) -> None:
     work.write(1, blocks()[1])
     assert "2500 rows for 2501" in refusal(work.finish, make_samples(2501), PROVENANCE)
     assert not (tmp_path / "a.h5").exists()
+    (tmp_path / "a.h5").write_text("mine")  # it is there since the work was begun
+    assert "exists" in refusal(work.finish, make_samples(), PROVENANCE)
+    assert (tmp_path / "a.h5").read_text() == "mine"
 
 
 def test_bad_blocks_are_refused(tmp_path: Path) -> None:
     work, bad = begin(tmp_path / "a.h5", JOB), make_features(4)
-    bad[2] = np.nan
-    assert "row 2 of features holds NaN" in refusal(work.write, 0, {"features": bad})
+    bad[0] = np.nan
+    assert "row 0 of features holds NaN" in refusal(work.write, 0, {"features": bad})
     work.write(0, {"features": make_features(4, 5)})
     work.write(1, {"features": make_features(4, 6)})
     said = refusal(work.finish, make_samples(8), PROVENANCE)

@@ -102,9 +102,9 @@ def blocks(n: int = 2500, size: int = 1024) -> list[dict[str, Any]]:
     ]
 
 
-def begin(path: Path, job: dict[str, Any], *, overwrite: bool = False) -> Partial:
+def begin(path: Path, job: dict[str, Any], **options: bool) -> Partial:
     """Begin or resume work on a file, and let other processes at it again."""
-    with Partial.begun(path, job, overwrite=overwrite) as work:
+    with Partial.begun(path, job, **options) as work:
         return work
 
 

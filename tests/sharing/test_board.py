@@ -121,7 +121,7 @@ def test_nothing_that_a_record_names_is_opened_or_imported(
     mlp = {"learner": "mlp", "learner_params": {"images": {"weights": "hub"}}}
     changes: dict[str, dict[str, Any]] = {
         "its protocol reads a file": {"protocol_params": {"order": "o.json"}},
-        "its protocol has sessions=": {"protocol_params": {"sessions": 10**9}},
+        "its protocol has sessions=": {"protocol_params": {"sessions": 10_001}},
         "is code of others": {"protocol": "evil:Mine"},
         "its learner 'evil:Mine' is code of others": {"learner": "evil:Mine"},
         "its learner reads a file, images.weights=": mlp,
@@ -156,8 +156,8 @@ def test_a_small_pack_builds_no_large_stream(
         raise AssertionError("a stream was built")
 
     monkeypatch.setattr(Permutation, "build", built)
-    many = Permutation(sessions=9_000)
-    for recipe, why in ((digest(many.recipe()), "has 9000 sessions, its record"), ("0", "recipe")):
+    many = Permutation(sessions=10_000)
+    for recipe, why in ((digest(many.recipe()), "has 10000 sessions, its record"), ("0", "recipe")):
         said = {"protocol": "permutation", "protocol_params": asdict(many)}
 
         def large(values: Any, said: Any = said, recipe: str = recipe) -> None:

@@ -88,10 +88,14 @@ def test_licences_by_the_names_of_the_hub() -> None:
         assert hub_licence("x" * n) == {"license": "other", "license_name": "x" * 60}
 
 
-@pytest.mark.parametrize(("n", "size"), [(999, "n<1K"), (1000, "1K<n<10K"), (10_000, "10K<n<100K")])
+@pytest.mark.parametrize(
+    ("n", "size"), [(999, "n<1K"), (1000, "1K<n<10K"), (10_000, "10K<n<100K"), (10**9, "100M<n<1B")]
+)
 def test_sizes_in_the_words_of_the_hub(tmp_path: Path, n: int, size: str) -> None:
-    made = replace(card(embedding_file(tmp_path)), shape=(n, 1))
+    made = replace(card(embedding_file(tmp_path)), shape=(n, 1), bytes=100_000)
     assert front(card_page(made))["size_categories"] == [size]
+    assert "0.1 MB" in card_page(made)
+    assert "100.0 kB" in card_page(replace(made, bytes=99_999))
 
 
 def with_classes(file: EmbeddingFile, n: int, inner: int = 0) -> str:

@@ -4,6 +4,7 @@ import json
 import platform
 import re
 import shutil
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -40,7 +41,9 @@ def test_the_bytes_are_those_of_the_runs_wherever_they_lie(team: Path, tmp_path:
         path.write_text(text.replace(here, there))
         (path.parent / ".seed-9.partial").mkdir()
     (other / "results" / ".plan-1.json").write_text("{}")
-    pack(other / "results", tmp_path / "b.zip", by="Team A", date="2026-11-22")
+    result = pack(other / "results", tmp_path / "b.zip", by="Team A", date="2026-11-22")
+    found = ["references/" in place for place in places(other / "results")]
+    assert (result.runs, result.references) == (found.count(False), found.count(True))
     assert (tmp_path / "b.zip").read_bytes() == (team / "a.zip").read_bytes()
     pack(other / "results", tmp_path / "c.zip", by="Team B", date="2026-11-22")
     assert (tmp_path / "c.zip").read_bytes() != (team / "a.zip").read_bytes()
@@ -60,7 +63,11 @@ def test_what_is_in_a_pack_names_no_place_and_no_machine(team: Path) -> None:
     assert " e.h5 " in made["command"]
     assert "--out runs " in made["command"]
     said = {"schema": "embedbench-pack/1.0", "by": "Team A", "date": "2026-11-22"}
-    assert json.loads(values[INFO]) == said
+    assert values[INFO].decode() == json.dumps(said, indent=1) + "\n"
+    with zipfile.ZipFile(team / "a.zip") as archive:
+        for one in archive.infolist():
+            form = one.date_time, one.create_system, one.external_attr, one.compress_type
+            assert form == ((1980, 1, 1, 0, 0, 0), 3, 0o100644 << 16, zipfile.ZIP_STORED)
 
 
 def test_merged_runs_have_equal_numbers(team: Path, tmp_path: Path) -> None:

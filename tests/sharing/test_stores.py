@@ -32,7 +32,8 @@ def test_memory(file: EmbeddingFile, memory: Any) -> None:
     assert memory.cat_file("shared/files/a.h5") == file.path.read_bytes()
     page = memory.cat_file("shared/files/README.md")
     assert b"embedbench inspect memory://shared/files/a.h5" in page
-    assert push(file.path, "memory://shared/files").sent == ()
+    again = push(file.path, "memory://shared/files")
+    assert (again.sent, again.unchanged) == ((), result.sent)
     with pytest.raises(UserError, match="--private is for the hub"):
         push(file.path, "memory://shared/files", private=True)
 

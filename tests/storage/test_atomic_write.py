@@ -77,8 +77,24 @@ def test_file_and_directory_are_synced(tmp_path: Path, monkeypatch: pytest.Monke
     """The file before it has its name, the directory after."""
     path, names = tmp_path / "a", []
     monkeypatch.setattr(atomic_write.os, "fsync", lambda _: names.append(path.exists()))
+    write_safely(path, "text", sync=False)
+    assert names == []
+    path.unlink()
     write_safely(path, "text")
     assert names == [False, True]
+    with writing(path) as temporary:
+        temporary.write_text("other")
+    assert len(names) == 4
+
+
+def test_what_is_not_whole_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, _: str) -> object:
+        path.touch()
+        return open("/dev/full", "wb", buffering=0)
+
+    monkeypatch.setattr(atomic_write, "open", full, raising=False)
+    assert "No space left" in refusal(create, tmp_path / "a", b"x")
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_writers_have_two_temporary_names(

@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "circle of groups": (circle, "is a second name of one object"),
     "two names": (twice, "is a second name of one object"),
     "a type as an object": (member("x", np.dtype("<f4")), "neither a group nor a table"),
-    "deep groups": (member("a/b/c/d/e/f", 0), "too large or too deep"),
+    "deep groups": (member("a/b/c/d/e", 0), "too large or too deep"),
     "nothing written": (table((10**10,), "S8"), "declares 80,000,000,000 bytes that are not all"),
     "no chunk": (table((10**9,), "u1", chunks=(2**20,)), "are not all there"),
     "chunks beyond number": (table((10**12,), "u1", chunks=(1,)), "are not all there"),
@@ -165,7 +165,7 @@ def test_bytes_before_the_file_and_long_attributes(tmp_path: Path) -> None:
     path = made(tmp_path / "a.h5", member("x", 0), userblock_size=512)
     path.write_bytes(safe_hdf5.SIGNATURE + path.read_bytes()[8:])
     assert re.search("skips|damaged", refusal(opens, path))
-    long: Change = lambda f, _: f.attrs.create("x", np.zeros(2**16))  # noqa: E731
+    long: Change = lambda f, _: f.attrs.create("x", np.zeros(2**16 + 1, "u1"))  # noqa: E731
     assert "longer than 64 kB" in refusal(opens, made(tmp_path / "b.h5", long, libver="latest"))
 
 
@@ -236,8 +236,21 @@ def test_a_chunk_that_cannot_be_inflated_is_damage_of_its_rows(tmp_path: Path, d
 def test_what_compressed_data_can_hold() -> None:
     assert not untrusted_files.too_large(2**29, 2**20)
     assert untrusted_files.too_large(2**29 + 1, 2**20)
-    assert not untrusted_files.too_large(2**40, 2**40 // 200 + 1)
-    assert untrusted_files.too_large(2 * 10**6, 10**3)
+    assert not untrusted_files.too_large(200 * 2**40, 2**40)
+    assert untrusted_files.too_large(200 * 2**40 + 1, 2**40)
+    assert not untrusted_files.too_large(1032 * 1000 + 2**16, 1000)
+    assert untrusted_files.too_large(1032 * 1000 + 2**16 + 1, 1000)
+
+
+@pytest.mark.parametrize(("n", "said"), [(3, ""), (4, "more than 4 objects"), (5, "is too large")])
+def test_objects_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int, said: str
+) -> None:
+    monkeypatch.setattr(untrusted_files, "OBJECTS", 4)  # the root is one
+    monkeypatch.setattr(untrusted_files, "alive", lambda *_: None)
+    path = made(tmp_path / "a.h5", lambda f, _: [f.create_group(str(k)) for k in range(n)])
+    assert said in untrusted_files.examine(str(path)).get("refused", "")
+    assert bool(said) == bool(untrusted_files.examine(str(path)))
 
 
 @pytest.fixture

@@ -90,6 +90,8 @@ def test_one_that_does_not_move_is_taken_over_by_the_clock_of_who_wants_it(
     clock.now += 0.1
     assert take(path).is_mine()
     assert names(path) == [path.name]
+    elsewhere(path, counter="12")
+    assert getattr(leases.holder(path), "moves", None) == 0  # it has ten digits
 
 
 def test_another_holder_is_waited_for_anew(path: Path, clock: SimpleNamespace) -> None:
@@ -112,9 +114,9 @@ def test_the_lease_of_a_process_that_has_ended_is_free_at_once(path: Path) -> No
 
 @pytest.mark.parametrize("pid", [0, -1, 2**62])
 def test_no_process_of_that_number_can_be_seen(path: Path, pid: int) -> None:
-    elsewhere(path, machine=leases.machine_identity(), pid=pid, host="a\x1b[2J")
+    elsewhere(path, machine=leases.machine_identity(), pid=pid, host=f"a\x1b[2J{'b' * 99}")
     assert leases.take(path) is None
-    assert str(leases.holder(path)) == f"process {pid} on host a[2J"
+    assert str(leases.holder(path)) == f"process {pid} on host a[2J{'b' * 59}"
 
 
 def test_one_of_many_takes_it_over(path: Path) -> None:
@@ -213,3 +215,17 @@ def test_one_sentence_says_who_is_waited_for(path: Path, clock: SimpleNamespace)
     assert lease is not None
     assert lease.is_mine()
     assert len(said) == 1
+    lease.release()
+    looks = iter([False, True, True])  # it was made between a look and the lease
+    assert leases.wait(path, lambda: next(looks), "mlp seed 0", said.append) is None
+    assert not names(path)
+
+
+def test_when_a_process_began() -> None:
+    here = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    assert leases.process_start(os.getpid()) == here[19]  # field 22 of proc(5); two lie before
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert leases.process_start(process.pid) == "ended"
+    process.wait()
+    assert leases.process_start(process.pid) == ""

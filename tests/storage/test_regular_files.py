@@ -1,11 +1,13 @@
 """What failed, and why, in one sentence."""
 
 import errno
+from pathlib import Path
 
 import pytest
+from file_helpers import refusal
 
 from embedbench.errors import UserError
-from embedbench.storage.regular_files import explain_errors
+from embedbench.storage.regular_files import explain_errors, read_text
 
 MISSING = FileNotFoundError(errno.ENOENT, "No such file or directory", "a/b.npy")
 
@@ -15,6 +17,9 @@ MISSING = FileNotFoundError(errno.ENOENT, "No such file or directory", "a/b.npy"
     [
         (ValueError("bad\nat line 3"), "it failed (ValueError: bad); try again."),
         (MemoryError(), "it failed (MemoryError); try again."),
+        (ValueError("b" * 201), f"it failed (ValueError: {'b' * 200}); try again."),
+        (PermissionError(errno.EACCES, "Permission denied"), "(no permission to read it)"),
+        (OSError(errno.EIO, "Input/output error"), "(Input/output error)"),
         (MISSING, "it failed (not there, or a link to nothing); try again."),
         # of libraries, which raise OSError for what is no error of the system
         (FileNotFoundError("no 'x' on the hub"), "(FileNotFoundError: no 'x' on the hub)"),
@@ -27,3 +32,13 @@ def test_any_error_becomes_one_sentence(error: Exception, sentence: str) -> None
         raise error
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_text_has_a_longest(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("0123456789")
+    assert read_text(path, 10) == "0123456789"
+    assert "longer than 9 bytes" in refusal(read_text, path, 9)
+    with path.open("r+") as file:
+        file.truncate(2**26 + 1)
+    assert "longer than 67,108,864 bytes" in refusal(read_text, path)

@@ -74,6 +74,7 @@ def test_a_hub_name_at_a_commit() -> None:
         ("https://me:pw@x.org/b.h5", "holds a password"),
         ("https://x.org/b.h5?X-Amz-Signature=abc", "holds a password or a signature"),
         ("https://x.org/b.h5?access_token=abc", "holds a password or a signature"),
+        ("https://x.org/b.h5?sig=", "holds a password or a signature"),
         ("https://[x/b.h5", "no IPv6 address"),
     ],
 )

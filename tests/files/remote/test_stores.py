@@ -38,6 +38,8 @@ def test_pieces(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = list(remote.read(500, 3600))
     assert [len(p) for p in pieces] == [1000, 1000, 1000, 100]
     assert b"".join(pieces) == stored[500:3600]
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "cat_file", lambda *_, **__: b"x")
+    assert "changed while" in refusal(list, remote.read(500, 3600))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_a_store_that_fails(
 @pytest.mark.parametrize(
     ("size", "sentence"),
     [
-        (10**25, "is no file of a known size"),
+        (10**18, "is no file of a known size"),
         (-1, "is no file of a known size"),
         ("1" * 5000, "could not be reached"),
     ],

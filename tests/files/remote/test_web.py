@@ -45,6 +45,7 @@ def test_fetched_once(web: Served, small: bytes) -> None:
     assert path.read_bytes() == small
     assert path.name == "small.h5"
     assert path.parent.name == hashlib.sha256(small).hexdigest()
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE((user_cache.directory() / "files").stat().st_mode) == 0o700
     web.asked.clear()
@@ -95,7 +96,10 @@ def test_cut_off_again_and_again(web: Served, small: bytes, share: float) -> Non
     assert begun == [f"bytes={at}-{len(small) - 1}" for at in starts]
 
 
-def test_killed_in_the_middle(web: Served, small: bytes) -> None:
+@pytest.mark.parametrize("fault", ["", "no-ranges"])
+def test_killed_in_the_middle(
+    web: Served, small: bytes, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Killed(BaseException):
         pass
 
@@ -107,19 +111,22 @@ def test_killed_in_the_middle(web: Served, small: bytes) -> None:
         local(web.address + PATH, progress=kill)
     (begun,) = (user_cache.directory() / "files").glob("*.partial")
     assert begun.stat().st_size == 5000
-    web.faults.clear()
+    monkeypatch.setattr(remote_servers, "PIECE", 701 if fault else len(small))
+    web.faults[PATH] = fault
     web.asked.clear()
     counts: list[tuple[int, int]] = []
     path = local(web.address + PATH, progress=lambda *count: counts.append(count))
     assert path.read_bytes() == small
     assert web.asked_for(PATH) == ["bytes=0-0", f"bytes=5000-{len(small) - 1}"]
-    assert counts == [(len(small), len(small))]  # what was there counts
+    assert fault or counts == [(len(small), len(small))]  # what was there counts
 
 
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
         ("404", "there is no "),
+        ("410", "there is no "),
+        ("429", "could not be reached (status 429)"),
         ("403", "answers with status 403; download it by hand"),
         ("500", "could not be reached (status 500)"),
         ("418", "answers with status 418; download it by hand"),
@@ -146,12 +153,14 @@ def test_faults(web: Served, fault: str, sentence: str) -> None:
     if fault == "less":
         size = len(web.files[PATH])
         assert f"ended after {size:,} of {size + 1:,} bytes" in said
+    if fault == "reset":
+        assert len(web.asked_for(PATH)) == 2 * 3  # attempts
     assert all(name.endswith(".partial") for name in kept())
 
 
 def test_a_long_name(web: Served, small: bytes) -> None:
     """More bytes than a file system takes, in fewer characters; a dot where it is cut."""
-    for name in ("ж" * 200, "日" * 90 + ".h5", "x" + "." * 99):
+    for name in ("x" * 99 + ".h5", "ж" * 200, "日" * 90 + ".h5", "x" + "." * 99):
         web.files[f"/{quote(name)}"] = small
         for _ in range(2):
             path = local(f"{web.address}/{quote(name)}")
@@ -219,7 +228,14 @@ def test_a_full_disk(web: Served, small: bytes, monkeypatch: pytest.MonkeyPatch)
         patch.setattr("embedbench.storage.atomic_write.os.fsync", full)
         assert "No space left" in refusal(local, web.address + PATH)
     assert [name.rpartition(".")[2] for name in kept()] == ["partial"]
-    assert local(web.address + PATH).read_bytes() == small
+    (begun,) = (user_cache.directory() / "files").glob("*.partial")
+    begun.write_bytes(small + b"x")  # what is too long is begun anew, and what is whole is taken
+    for fetched in (["bytes=0-0", f"bytes=0-{len(small) - 1}"], ["bytes=0-0"]):
+        web.asked.clear()
+        path = local(web.address + PATH)
+        assert path.read_bytes() == small
+        assert web.asked_for(PATH) == fetched
+        path.rename(begun)
 
 
 def test_two_at_once(web: Served, small: bytes) -> None:
