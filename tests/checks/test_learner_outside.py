@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from protocol_files import make_file
 
 from embedbench.api import build_stream, make_learner, run, score
@@ -70,6 +71,20 @@ def test_it_runs_and_weighs_dimensions(blobs: EmbeddingFile) -> None:
     mine, ncm = (score(run(stream, make_learner(n)))["final_accuracy"] for n in (NAME, "ncm"))
     assert mine > 0.95  # the loud dimension counts for little
     assert ncm < 0.5
+
+
+def test_what_is_left_out_is_as_on_the_command_line(blobs: EmbeddingFile) -> None:
+    """Seed 0 of stream and run, one thread, and no Ω_new as a share."""
+    first, second = (build_stream(blobs, "permutation", sessions=2, seed=s) for s in (0, 1))
+    stream, threads = build_stream(blobs, "permutation", sessions=2), set[int]()
+    assert stream.digests == first.digests != second.digests
+    learner = make_learner("chance")
+    learner.prepare = lambda: threads.add(torch.get_num_threads())  # type: ignore[method-assign]
+    mine, zero, one = (run(stream, learner, **s).answer for s in ({}, {"seed": 0}, {"seed": 1}))
+    assert np.array_equal(mine, zero)
+    assert not np.array_equal(mine, one)
+    assert threads == {1}
+    assert 0 < score(run(stream, "chance"))["omega_new"] < 1
 
 
 def test_it_runs_from_the_command_line(

@@ -350,6 +350,7 @@ def test_what_lies_there_without_a_beginning_is_cleared(tmp_path: Path) -> None:
     [
         "[" * 100_000,
         b"\xff\xff",
+        b'{"resumed": 0, "decided": {}}',  # before it had a number
         "null",
         {"format": "2"},
         {"resumed": None},

@@ -10,7 +10,7 @@ from report_records import unscored
 from toy import predictions
 
 from embedbench.scores import record_files
-from embedbench.scores.run_flags import fewest_steps
+from embedbench.scores.run_flags import fewest_steps, guessing
 
 GROUPS = [[0, 1], [2, 3], [4, 5]]
 TRUTH = [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]
@@ -48,6 +48,24 @@ def test_a_learner_has_learned_at_once_or_late(
     tmp_path: Path, second: list[int], third: list[int], learned: bool
 ) -> None:
     assert ("not-learned" not in flags(tmp_path, NOTHING, second, third)) == learned
+
+
+@pytest.mark.parametrize(
+    ("last", "is_low"),
+    [
+        ([0, 9, 9, 9, *IDLE, *IDLE], True),  # 1 of 12, guessing has 1 of 6
+        ([0, 0, 9, 9, *IDLE, *IDLE], True),  # 2 of 12
+        ([0, 0, 1, 9, *IDLE, *IDLE], False),  # 3 of 12 are 1.5 times as many
+    ],
+)
+def test_a_run_at_chance_level(tmp_path: Path, last: list[int], is_low: bool) -> None:
+    answers = [-1 if c == 9 else c for c in last]
+    assert ("chance-level" in flags(tmp_path, NOTHING, LATE, answers)) == is_low
+
+
+def test_guessing_is_among_the_candidates_of_each_set() -> None:
+    found = guessing(np.array([[2], [4]]), [None, 2, 0, 9])  # 0: all classes seen
+    assert found.tolist() == [[0.5] * 4, [0.25, 0.5, 0.25, 0.25]]
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,7 @@ def test_the_probe_has_every_session_and_few_samples(tmp_path: Path) -> None:
     stream = StreamCache().stream(cell)
     probe = few(stream)
     assert [len(s.x) for s in probe.sessions] == [8, 8, 8]
+    assert [len(s.val_x) for s in probe.sessions] == [len(e.x) for e in probe.eval_sets] == [2] * 3
     for s, p in zip(stream.sessions, probe.sessions, strict=True):
         assert set(rows_of(p.x)) <= set(rows_of(s.x))
         assert set(p.classes) == set(s.classes)

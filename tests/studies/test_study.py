@@ -22,7 +22,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import record_files
 from embedbench.studies import resolve as resolving
 from embedbench.studies.presets import FOLDER, about, preset, preset_names
-from embedbench.studies.resolve import MOST, grids, resolve
+from embedbench.studies.resolve import MOST, check_study, grids, resolve
 from embedbench.studies.study import Key, Study
 from embedbench.studies.study_file import read_study
 
@@ -224,7 +224,9 @@ def test_numbers_keep_their_text() -> None:
         ("[grid]\na = []", "grid.a must list values without commas"),
         ("[tune]\na = ['1,2']", "tune.a must list values without commas"),
         ("threads = 0", "threads must be a whole number from 1 to 1,024, got '0'"),
+        ("tune-sessions = 0", "must be a whole number from 1 to 1,000,000, got '0'"),
         ("budget-mb = nan", "budget-mb must be a number from 0 to 1e9, got 'nan'"),
+        ("budget-mb = 1000000001", "budget-mb must be a number from 0 to 1e9"),
         ("preset = 'kemkr'", "unknown preset 'kemkr'. Did you mean 'kemker'?"),
         ("[set]\newc.lamda = 1", "unknown setting of ewc 'lamda'. Did you mean 'lam'?"),
         ("[set]\nsi.c = 1", "unknown setting 'si.c'."),
@@ -237,6 +239,18 @@ def test_what_is_wrong_is_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(UserError, match=re.escape(sentence)) as caught:
         cells(*COMMAND, "--config", write(text))
     assert len(str(caught.value)) < 500
+
+
+def test_the_least_and_the_most_that_a_study_takes() -> None:
+    study = read_study(Path(write("threads = 1\nbudget-mb = 0\ntune-sessions = 1000000")))
+    assert (study.threads, study.budget_mb, study.tune_sessions) == (1, 0, 10**6)
+    assert read_study(Path(write("budget-mb = 1000000000"))).budget_mb == 1e9
+    values = tuple(map(str, range(MOST // 2)))
+    study = Study(files=(("e.h5",), ("f.h5",)), protocols=("permutation",), learners=("slda",))
+    study = replace(study, grid={Key("slda", "shrinkage"): values})
+    check_study(study)  # one seed, though none is given
+    with pytest.raises(UserError, match="more than"):
+        check_study(replace(study, grid={Key("slda", "shrinkage"): (*values, "1")}))
 
 
 def test_a_study_of_far_too_many_runs_is_refused_at_once() -> None:

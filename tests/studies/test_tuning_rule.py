@@ -95,6 +95,7 @@ class Scripted:
     def __call__(self, spec: RunSpec, sessions: int, threads: int, streams: StreamCache) -> float:
         if len(self.ran) == self.breaks_at:
             raise KeyboardInterrupt
+        assert threads == 1
         value = getattr(spec.learner.settings, self.name)
         self.ran.append((str(value), spec.seed))
         return float(self.of(value, spec.seed))
@@ -124,7 +125,7 @@ def test_the_mean_over_seeds_decides_and_all_is_recorded(
     log = tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "0.5"]}, tmp_path, seeds=SEEDS)
     assert sorted({seed for _, seed in trials.ran}) == [100, 101, 102]
     assert len(trials.ran) == 4 * 3  # the default too
-    assert log["chosen"] == {"shrinkage": "0.1"}
+    assert (log["chosen"], log["sessions"]) == ({"shrinkage": "0.1"}, 3)
     assert (log["default"], log["seeds"], log["edge"]) == ({"shrinkage": "none"}, [*SEEDS], [])
     assert log["gain"] == pytest.approx(0.1)
     assert log["standard_error"] == pytest.approx(0, abs=1e-12)
