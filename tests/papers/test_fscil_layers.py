@@ -10,6 +10,7 @@ import pytest
 import torch
 from fscil_small import Made, flat, made, ours
 from reproduce_files import blob_file
+from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_samples
 
 from embedbench.papers.fscil.paper import LABELS, PAPER, layers
@@ -23,6 +24,7 @@ from embedbench.papers.fscil.runs import (
     of_losses,
 )
 from embedbench.papers.fscil.tsne import (
+    draw_panels,
     features,
     separate,
 )
@@ -153,6 +155,25 @@ def test_nearest_neighbours_and_silhouettes(seed: int) -> None:
     expected = (np.mean(right), each.mean())
     assert separate(x, y, classes) == pytest.approx(expected, abs=1e-6)
     assert np.isnan(separate(x, y, np.array([1, 7]))).all()  # one class is left
+
+
+def test_panels_show_every_class_at_its_place() -> None:
+    """Raw above rectified; points are t-SNE's; base classes are pale."""
+    draw = np.random.default_rng(0)
+    kinds = {name: draw.normal(size=(30, 4)).astype(np.float32) for name in ("a", "b", "c")}
+    rows = {"x": np.arange(5), "y": np.arange(9, 15), "z": np.arange(20, 30)}
+    figure = draw_panels(kinds, rows, 2, seed=3)
+    assert figure.get_size_inches().tolist() == pytest.approx([2.9, 2.9])  # two panels across
+    assert [axes.get_title() for axes in figure.axes] == [*kinds]
+    spans = [axes.get_subplotspec() for axes in figure.axes]
+    assert [(s.rowspan.start, s.colspan.start) for s in spans if s] == [(0, 0), (0, 1), (1, 0)]
+    every = np.concatenate([*rows.values()])
+    made = TSNE(perplexity=20 / 3, init="pca", random_state=3).fit_transform(kinds["a"][every])
+    lines = figure.axes[0].lines
+    assert [line.get_label() for line in lines] == [*rows]
+    assert [line.get_alpha() for line in lines] == [0.4, 0.4, 1.0]
+    for line, part in zip(lines, np.split(made, [5, 11]), strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), part)
 
 
 def test_features_are_the_layers_and_what_the_modules_make_of_them(

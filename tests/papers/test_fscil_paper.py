@@ -179,6 +179,7 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
     runs = FSCILRuns(tmp_path, [0], result)
     assert [runs.label(name) for name in result] == ["CIFAR-100", "toy, a stand-in"]
     settings = [runs.specs(name, "ncm")[0].protocol.settings for name in result]
+    assert runs.specs("toy", "ncm")[0].references == 0  # no table shows Ω
     assert [getattr(settings[0], key) for key in ("lists",)] == ["cifar100"]
     assert [getattr(settings[1], key) for key in ("base", "way", "order")] == [24, 2, "size"]
     birds = str(blob_file(tmp_path / "cub200.h5", 4, 4).path)

@@ -1,6 +1,7 @@
 """The reproduction of Kemker et al. (2018): its published values, sizes, rules, data, tables."""
 
 import json
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 from commands import quick_workers
 from paper_tables import by_labels
+from protocol_files import make_file
+from report_records import scored
 from reproduce_files import blob_file
 
 from embedbench.engines.engine import Engine
@@ -29,6 +32,8 @@ from embedbench.papers.kemker2018.paper import (
     table2_sizes,
     table3,
     table_s6,
+    table_s7,
+    table_s8,
     table_s9,
 )
 from embedbench.papers.paper import PaperData
@@ -233,7 +238,7 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     assert all(len(e.y) == 120 for e in stream.eval_sets)
     assert set(stream.eval_sets[-1].y) == set(range(10))
     train = set(np.flatnonzero(file.split == 0))
-    assert all(set(rows_of(s.x)) <= train for s in stream.sessions)
+    assert all(set(rows_of(s.x)) <= train and len(s.val_x) == 0 for s in stream.sessions)
 
 
 @pytest.mark.thorough
@@ -280,6 +285,47 @@ def test_rows_of_mnist_are_those_of_its_runs(
     assert len(asked) == read
 
 
+def test_columns_of_tables_s6_and_s8_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = scored([[0.875, math.nan], [0.5, 0.75]], [0.875, 0.625], {})
+    monkeypatch.setattr(KemkerRuns, "records", lambda *_: [record])
+    data = {n: PaperData(tmp_path / "a.h5", n) for n in ("mnist", "cub", "audioset")}
+    runs = KemkerRuns(tmp_path, [0], data)
+    s6, s8 = by_labels(table_s6(runs)), by_labels(table_s8(runs))
+    for table, label, means, texts in (
+        (s6, ("Inc-3", "GeppNet"), [87.5, 75, 62.5], None),
+        (s8, ("MLP", "CUB-200 / AudioSet"), [87.5, 50, 75], ["61.8", "20.3", "41.2"]),
+    ):
+        values = table[label].values()
+        assert [v.ours and v.ours.mean for v in values] == means
+        assert {v.decimals for v in values} == {1}
+        assert texts in (None, [v.texts()[0] for v in values])
+    order = (tmp_path / "orders" / "inc-3.txt").read_text().split()
+    assert order == [*"012456789", "3"]
+
+
+def test_table_1_counts_samples_of_uneven_classes(tmp_path: Path) -> None:
+    file = make_file(tmp_path, (9, 4, 5), (0,) * 3, (2, 3, 7))
+    runs = KemkerRuns(tmp_path, [0], {"cub": PaperData(file.path)})
+    assert runs.size("cub") == Size(file.shape[1], 3, 18)
+    values = by_labels(table1(runs))["file for CUB-200",].values()
+    numbers = [v.ours and v.ours.mean for v in values]
+    assert numbers == [3, file.shape[1], 18, 12, 4, 9, 2, 7]
+    assert {(v.decimals, v.made) for v in values} == {(0, "exact")}
+
+
+def test_table_s7_has_a_row_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *_, last = PRINTED["S7"]
+    monkeypatch.setitem(kemker.PRINTED, "S7", [first, last])
+    file = blob_file(tmp_path / "ten.h5", 4, 100)
+    data = {"mnist": PaperData(file.path, "mnist")}
+    rows = by_labels(table_s7(KemkerRuns(tmp_path, [0], data, items=["fel.fel_units=200"])))
+    means = [v["accuracy"].ours.mean for v in rows.values() if v["accuracy"].ours]
+    assert list(rows) == [("0.00",), ("1.00",)]
+    assert 40 < means[1] < 60 < means[0] <= 100  # of the upper half alone
+
+
 def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "digits.h5", 4, 40)
     items = ["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"]
@@ -292,6 +338,8 @@ def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:
     assert lams[0] == Stat.of([0.0])
     for row, choice in zip(table.rows, CHOICES, strict=True):
         (record,) = runs.records(runs.s1_specs(choice))
-        pooled = record.by_score["accuracy"].pooled
-        assert row.values["after 10"].ours == Stat.of([100 * pooled[9]])
+        pooled, lam = record.by_score["accuracy"].pooled, record.sessions[-1].log["lam"]
+        each = [*(100 * pooled[k] for k in (1, 4, 9)), lam]
+        assert [v.ours for v in row.values.values()] == [Stat.of([value]) for value in each]
+        assert [v.decimals for v in row.values.values()] == [1, 1, 1, 0]
     assert "samples" in record.footprint  # of the last, which keeps validation data

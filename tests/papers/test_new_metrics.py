@@ -24,6 +24,7 @@ from embedbench.papers.new_metrics.paper import (
     figure2,
     random_table,
 )
+from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_folders import facts
 from embedbench.streams.stream import StreamSpec
 
@@ -90,6 +91,13 @@ def test_sessions_are_equal_where_a_number_nearby_allows_it(asked: int) -> None:
         assert all(abs(result - wanted) <= abs(k - wanted) for k in even)
 
 
+def test_a_file_has_a_short_and_a_long_stream(tmp_path: Path) -> None:
+    data = {str(n): PaperData(blob_file(tmp_path / f"{n}.h5", n, 2).path) for n in (127, 4)}
+    runs = MetricRuns(tmp_path, [0], data)
+    assert [runs.sessions(name) for name in data] == [[10, 50], [2]]  # 127 is prime
+    assert [runs.memory(name) for name in data] == [13, 1]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -140,8 +148,9 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
         records = runs.records(runs.specs("toy", 12, learner))
         totals[learner] = records[0].learner_params["memory"]["total"]
         assert records[0].protocol_params["order"] == "random"
-        half = [100 * r.curves["aa"][5] for r in records]  # type: ignore[index]
-        np.testing.assert_allclose(values("12", learner, "AA", "at K/2"), half)
+        for column, at in (("at K/4", 2), ("at K/2", 5), ("at 3K/4", 8)):
+            mine = [100 * r.curves["aa"][at] for r in records]  # type: ignore[index]
+            np.testing.assert_allclose(values("12", learner, "AA", column), mine)
     assert totals == {"er": 30, "gdumb": 12, "finetune": 0}
     runs.items = ["protocol.sessions=5"]
     assert runs.sessions("toy") == [5]
