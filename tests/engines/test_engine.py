@@ -127,6 +127,7 @@ def test_settings_belong_to_an_engine() -> None:
 
 def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
+    assert slurm_engine.list_jobs() == set()
     with pytest.raises(UserError, match="there is no sbatch here"):
         Engine.parse("slurm")
     monkeypatch.setattr(engine.importlib.util, "find_spec", lambda _: None)  # type: ignore[attr-defined]
@@ -212,6 +213,26 @@ def test_a_job_is_warned_before_its_time_is_over() -> None:
         assert made["slurm_signal_delay_s"] == seconds
 
 
+def test_jobs_go_on_after_ctrl_c() -> None:
+    pytest.importorskip("submitit")
+    said: list[str] = []
+    given: Any = (Resources(), {"cluster": "local"}, said.append)
+    executor: Any
+    with pytest.raises(KeyboardInterrupt), slurm_engine.slurm_executor(*given) as executor:  # noqa: PT012
+        left = [SimpleNamespace(done=lambda: False, job_id=f"12_{k}") for k in range(2)]
+        executor._jobs.submit = lambda *_: left.pop()
+        tasks = [executor.submit(int) for _ in range(2)]
+        while len(executor._running) < 2:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert not any(task.done() for task in tasks)
+    assert said[0].startswith("1 jobs go on")
+    assert said[0].endswith("scancel 12")
+    with slurm_engine.slurm_executor(*given) as executor:
+        pass
+    assert (executor.folder.exists(), len(said)) == (False, 1)
+
+
 def squeue(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Put a `squeue` on the path that runs a line of the shell."""
     (folder / "squeue").write_text(f"#!/bin/sh\n{text}\n")
@@ -283,6 +304,9 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="this machine has none"):
         Engine.parse("local:2", Resources(gpus=0.25))
     assert Engine("local:1", Resources(gpus=0.25)).processes(20) == 1
+    for alone, tasks in (("local:1", 5), ("local:2", 1), ("local:2", 0), ("ray", 0)):
+        with Engine(alone).executor(tasks) as executor:
+            assert executor is None
     assert Engine("local", Resources(cpus=9)).processes(20) == 1
 
 
@@ -352,9 +376,17 @@ def raise_odd() -> None:
     raise OddError(1, 2)
 
 
-def test_an_error_travels_in_its_words() -> None:
+def test_an_error_travels_in_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = runner()
     assert unpack(run(pack(int, ("7",), {}))) == 7
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(sys, "path", ["", "/a"])
+    paths, directory, _ = pack(int, (), {})
+    assert (paths, directory) == (["/", "/a"], "/")
+    for place in (tmp_path, tmp_path / "nowhere"):  # there it stays where it is
+        call = pickle.dumps((os.getcwd, (), {}))
+        assert unpack(run((["/a", "/b"], str(place), call))) == str(tmp_path)
+    assert sys.path == ["", "/a", "/b"]
     with pytest.raises(ValueError, match="'x'"):
         unpack(run(pack(int, ("x",), {})))
     with pytest.raises(RuntimeError, match=r"^OddError: 1 and 2$"):

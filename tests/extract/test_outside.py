@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torchvision import transforms
 
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
@@ -15,6 +16,7 @@ from embedbench.extract.extract_plugins import is_outside
 from embedbench.extract.open_backbone import (
     Images,
     Pixels,
+    centre,
     check_kind,
     choose_backbone,
     open_backbone,
@@ -120,6 +122,16 @@ def test_images_say_what_is_done_to_them() -> None:
     Images(Image.new("L", (2048, 2048)), None)  # rows of exactly the bound
     with pytest.raises(UserError, match="rows of"):
         Images(Image.new("L", (2049, 2048)), None)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "size"), [(50, 41, 8), (41, 50, 9), (9, 9, 9), (30, 17, 17), (17, 30, 17)]
+)
+def test_the_centre_is_torchvisions(width: int, height: int, size: int) -> None:
+    values = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+    resize = transforms.Resize(size, transforms.InterpolationMode.BICUBIC)
+    expected = transforms.CenterCrop(size)(resize(Image.fromarray(values)))
+    assert np.array_equal(centre(Image.fromarray(values), size), expected)
 
 
 @pytest.mark.parametrize("size", [10_000, 10_001, 1, 0])

@@ -9,6 +9,8 @@ import torch
 from pretend_card import pretended_card
 from tiny_images import TINY, images, weights
 
+from embedbench.extract import pipeline
+from embedbench.extract.extraction_work import Job
 from embedbench.extract.pipeline import extract
 
 
@@ -22,6 +24,18 @@ def check_rows(folder: Path, source: Path, **options: Any) -> None:
     assert list(file.layers) == list(expected.layers)
     rows, of_cpu = file.read([*file.layers]), expected.read([*file.layers])
     np.testing.assert_allclose(rows, of_cpu, rtol=1e-4, atol=1e-5)
+
+
+def test_a_worker_takes_the_next_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    monkeypatch.setattr(pipeline, "use_card", taken.append)
+    source = str(images(tmp_path / "in", 1))
+    for device, name in (("auto", "cuda:0"), ("cuda", "cuda:0"), ("cpu", "cpu")):
+        with pretended_card():
+            job = Job(source, "pixels", size=8, device=device, directory="/nowhere")
+            assert pipeline._work(job).job.device == name
+    assert taken == ["cuda"] * 2
+    pipeline._opened.clear()
 
 
 def test_timm(tmp_path: Path) -> None:

@@ -122,7 +122,9 @@ def test_validation_that_the_file_brings() -> None:
 
 def test_a_file_without_a_hierarchy_is_said() -> None:
     for file, said in ((label_list(list("abcd"), 8, 2), 1), (bears(), 0)):
-        notes = IIRC().build([file], seed=0).notes
+        stream = IIRC().build([file], seed=0)
+        notes = stream.notes
+        assert len(stream.sessions[0].classes) == 1 + said  # half of four, or the one above others
         assert sum("protocol.hierarchy" in note for note in notes) == said
 
 
@@ -196,6 +198,8 @@ def test_the_base_is_superclasses() -> None:
         first = IIRC().build([file], seed=seed).sessions[0]
         assert set(first.classes.tolist()) <= supers
         assert len(first.classes) == int(np.ceil(2 / 3 * len(supers)))
+        later = len(file.classes) - len(first.classes)
+        assert len(IIRC().build([file], seed=seed).sessions) == 1 + -(-later // 5)
 
 
 def test_the_order_is_the_seeds_or_the_configurations() -> None:

@@ -180,6 +180,7 @@ def test_published_orders_follow_the_names(tmp_path: Path) -> None:
         found = make_order(file, kind)["order"]
         assert found[0] == names[published_orders()[kind][0]]
         assert sorted(found) == names
+    assert make_order(file, "icarl1993")["sizes"] == [10] * 10
     assert make_order(file, "icarl1993")["order"][:4] == [names[c] for c in (68, 56, 78, 8)]
     other = small_file(tmp_path / "other.h5", tuple(str(i) for i in range(100)))
     with pytest.raises(UserError, match=r"other\.h5 has 100 others"):
@@ -291,6 +292,21 @@ def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
     judged = np.concatenate(asked_for[-make_class_order.FOLDS :])
     assert len(np.unique(judged, axis=0)) == len(judged) == 120
     assert matrix[:, 0].tolist() == [0, 20, 20, 20, 20, 20]
+
+
+def test_the_penalty_is_the_best_on_the_first_fifth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, used = confused_file(tmp_path / "a.h5"), list[float]()
+    label = {row.tobytes(): int(c) for row, c in zip(file.read(), file.labels, strict=True)}
+
+    def probe(alpha: float, x: Array, y: Array, asked: Array) -> Array:
+        used.append(alpha)
+        return np.array([label[row.tobytes()] for row in asked]) * (alpha == 1e3)
+
+    monkeypatch.setattr(make_class_order, "_probe", probe)
+    assert not make_class_order.confusion_matrix(file, seed=0).any()
+    assert used == [1e1, 1e2, 1e3, 1e4, 1e5, *[1e3] * 5]
 
 
 # --- files, the command line, and what a run keeps ---

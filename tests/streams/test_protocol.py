@@ -155,6 +155,20 @@ def test_no_order_decides_the_scaling(name: str, tmp_path: Path) -> None:
     assert scales == {"rms"}
 
 
+# Training samples of session 0 in the mean, of six classes of 9 (of label sets 8).
+MEANS = dict.fromkeys(UNEQUAL, 18) | {"fscil": 27, "iirc": 16, "permutation": 54, "si-blurry": 1}
+MEANS |= {"long-tailed": 8, "long-tailed-shuffled": 2}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_a_mean_of_exactly_the_least_is_enough(name: str, tmp_path: Path) -> None:
+    columns = {"domain": np.resize(np.array(list("xxyyz")), 72)}
+    file = make_file(tmp_path, (10,) * 6, (0,) * 6, (2,) * 6, columns=columns)
+    (cls, settings), least = UNEQUAL[name], MEANS[name]
+    streams = [cls(scale_least=n, **settings).build([file], seed=0) for n in (least, least + 1)]
+    assert [stream.scale for stream in streams] == ["standard", "rms"]
+
+
 def test_a_fitted_scaling_is_recorded_by_the_rows_it_saw(tmp_path: Path) -> None:
     file = make_file(tmp_path)
     of_base = partial(IncrementalClass, order="random", scale_least=0, base=1)

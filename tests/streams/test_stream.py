@@ -136,6 +136,8 @@ CHANGES: list[tuple[str, Callable[[Stream], Stream], set[str]]] = [
     ("validation data", lambda s: change_session(s, val_x=s.sessions[0].val_x), {"train"}),
     ("classes", lambda s: change_session(s, classes=np.array([0, 1])), {"train"}),
     ("training permutation", lambda s: change_session(s, x=turned(s.sessions[1].x)), {"train"}),
+    ("loss", lambda s: change_session(s, loss_classes=np.ones(4, np.bool_)), {"train"}),
+    ("candidates", lambda s: change_set(s, candidates=np.ones(4, np.bool_)), {"eval"}),
     ("test ids", lambda s: change_set(s, ids=s.eval_sets[1].ids + 1), {"eval"}),
     ("test labels", lambda s: change_set(s, y=s.eval_sets[1].y * 0), {"eval"}),
     ("test classes", lambda s: change_set(s, classes=~s.eval_sets[1].classes), {"eval"}),
@@ -167,7 +169,9 @@ def test_train_and_eval_digests_do_not_look_at_features() -> None:
 
 
 def test_merged_holds_every_sample_once_sorted() -> None:
-    merged = class_stream([[3, 0], [1], [2]], n_train=5, n_val=2, n_test=3).merged()
+    stream = class_stream([[3, 0], [1], [2]], n_train=5, n_val=2, n_test=3)
+    assert stream.class_sizes == (5, 5, 5, 5)
+    merged = stream.merged()
     (session,), (tests,) = merged.sessions, merged.eval_sets
     assert session.ids.tolist() == sorted(session.ids.tolist())
     assert np.bincount(session.y).tolist() == [5] * 4
