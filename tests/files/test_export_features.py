@@ -120,6 +120,7 @@ def test_parquet(file: EmbeddingFile, tmp_path: Path) -> None:
     about = json.loads(table.schema.metadata[b"embedbench"])
     assert about["classes"] == list(file.classes)
     assert about["digests"] == file.digests
+    assert about["parents"] == file.parents.tolist()
 
 
 def test_parquet_of_images_and_without_pyarrow(

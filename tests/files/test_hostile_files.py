@@ -130,6 +130,7 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "NaN": (replaced("columns/time", np.full(N, np.nan)), "'time' has NaN or an infinite value in"),
     "no text": (replaced("columns/domain", np.full(N, b"")), "'domain' has no text in row 0"),
     "other values": (replaced("columns/domain", TEXTS), "columns do not match their digest"),
+    "another digest": (lambda f: f["digests"].attrs.modify("samples", b"0" * 64), "samples do not"),
     "other values, old checksums": (replaced("columns/group", TEXTS), "not match their checksums"),
 }
 

@@ -158,6 +158,11 @@ def two_labels(path: Path) -> None:
     path.with_name("t10k-labels-idx1-ubyte").write_bytes(labels)
 
 
+def other_size(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:8] + struct.pack(">2I", 5, 4) + data[16:])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -167,6 +172,7 @@ def two_labels(path: Path) -> None:
         (lambda p: p.write_bytes(b"\0\0\x0d" + p.read_bytes()[3:]), "does not hold bytes"),
         (lambda p: p.rename(f"{p}.gz"), "cannot be read"),
         (two_labels, "do not belong together"),
+        (other_size, "do not belong together"),
     ],
 )
 def test_broken_idx_files_are_named(tmp_path: Path, change: Any, message: str) -> None:

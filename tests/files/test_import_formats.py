@@ -171,6 +171,8 @@ def test_training_and_test_arrays_are_joined(tmp_path: Path) -> None:
         assert file.split.tolist() == [0] * (N - 100) + [2] * 100
         assert file.sample_ids[N - 100] == "test/00000"
         assert file.digests == files[0].digests
+    np.savez(tmp_path / "b.npz", **arrays, classes=np.array(list("wxyz")))
+    assert import_file(tmp_path / "b.npz", tmp_path / "b.h5").classes == tuple("wxyz")
 
 
 def test_parts_must_belong_together(tmp_path: Path) -> None:

@@ -56,8 +56,10 @@ def test_card_counts(tmp_path: Path) -> None:
     assert result.bytes == (tmp_path / "a.h5").stat().st_size
     assert Card.from_json(json.loads(json.dumps(result.to_json()))) == result
     text = card_text(result)
-    for words in ("5 train, 2 test", "3 leaves, 1 inner", "1 classes have none", "resnet50"):
+    for words in ("5 train, 2 test", "3 leaves, 1 inner", "1 classes have none"):
         assert words in text
+    assert "name resnet50, layer head" in text
+    assert "by embedbench 0" in text
     assert "ab" * 32 in text
 
 

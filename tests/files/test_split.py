@@ -14,6 +14,7 @@ from embedbench.files.train_test_split import (
     describe_lopsided,
     make_split,
     read_split_list,
+    small,
     split_rule,
     stratify_groups,
 )
@@ -180,3 +181,4 @@ def test_lopsided_by_hand() -> None:
     assert describe_lopsided(split, labels, names, stratified) == both
     fair = labels == 3
     assert describe_lopsided(split[fair], labels[fair], names, {"test_fraction": 0.3}) == ""
+    assert [small(np.arange(n) % 2) for n in (99, 100)] == [True, False]

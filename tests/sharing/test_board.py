@@ -13,8 +13,9 @@ from packs import Forgery, edited, edited_record, forged, runs_of
 from embedbench.errors import UserError
 from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record_files
-from embedbench.sharing.board import Board, board, write_board
+from embedbench.sharing.board import Board, _unique, board, write_board
 from embedbench.sharing.pack import pack, unpack
+from embedbench.sharing.verify_pack import Submission
 from embedbench.storage.value_digest import digest
 
 NCM, SLDA = "ncm-", "slda-"
@@ -82,6 +83,10 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
         for metric, values in expected.items():
             np.testing.assert_allclose(entry.metrics[metric].values, values, rtol=1e-12)
             assert entry.metrics[metric].mean == pytest.approx(np.mean(values))
+        assert (entry.n, entry.left_out) == (3, 0)
+        assert first.sessions == len(records[0].n_train)
+        assert first.classes == sum(map(len, records[0].classes))
+    assert [e.learns for e in first.entries] == [True, True, False]
     ranked = [e for e in first.entries if e.learns]
     finals = [e.metrics["final_accuracy"].mean for e in ranked]
     assert finals == sorted(finals, reverse=True)
@@ -90,6 +95,12 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
     assert all(v.parts == ("seeds", "test sample") and v.groups > 1 for v in verdicts)
     assert all(v.ranks[0] <= v.rank <= v.ranks[1] for v in verdicts)
     assert not verdicts[0].behind
+
+
+def test_labels_say_whose_they_are_where_that_is_needed() -> None:
+    who = [Submission(f"{name}.zip", "", None if name == "c" else "A") for name in "abcd"]
+    labels = ["ncm · A", "ncm · A (2)", "ncm · c.zip", "slda"]
+    assert _unique(["ncm", "ncm", "ncm", "slda"], who) == labels
 
 
 def test_entries_without_a_seed_in_common_have_no_verdict(team: Path, tmp_path: Path) -> None:

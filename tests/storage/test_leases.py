@@ -102,6 +102,11 @@ def test_another_holder_is_waited_for_anew(path: Path, clock: SimpleNamespace) -
     assert leases.take(path) is None
     clock.now += leases.PATIENCE - 1
     assert leases.take(path) is None
+    path.unlink()
+    assert leases.is_free(path)
+    elsewhere(path, token="u")
+    clock.now += 1
+    assert leases.take(path) is None
 
 
 def test_the_lease_of_a_process_that_has_ended_is_free_at_once(path: Path) -> None:
