@@ -111,6 +111,11 @@ def test_where_no_box_fits_the_largest_of_the_middle_is_taken() -> None:
     assert centre_box((7, 7)) == (0, 0, 7, 7)
     _, fits = drawn_boxes(50, (3, 20), (0.5, 1.0), CROP_RATIO, seeded())
     assert not fits.any()
+    boxes, fits = drawn_boxes(50, (8, 8), (1.0, 1.0), (1.0, 1.0), seeded())  # the whole just fits
+    assert fits.all()
+    assert boxes.unique(dim=0).tolist() == [[0, 0, 8, 8]]
+    boxes, fits = drawn_boxes(200, (4, 4), ERASED_AREA, ERASED_RATIO, seeded())
+    assert boxes[fits][:, 2:].amin(0).tolist() == [1, 1]
     assert torch.isfinite(augment("timm", images(50, (2, 64)), seeded())).all()
 
 

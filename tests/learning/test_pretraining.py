@@ -178,6 +178,11 @@ def test_it_learns(stream: Stream, tmp_path: Path) -> None:
     _, told = pretrain(how, stream, device="cpu", checkpoint=tmp_path / "c")
     assert told["train_loss"] < 0.7 < math.log(3)
     assert told["validation_accuracy"] > 0.6
+    assert not (tmp_path / "c").exists()  # it took less than a minute
+    first, last = {"train_loss": 2.0, "accuracy": 0.5}, {"train_loss": 1.0, "accuracy": math.nan}
+    for history, loss, accuracy in (([first, last], 1.0, None), ([last, first], 2.0, 0.5)):
+        told = _pretrain._metadata({}, stream, stream.sessions[0], history)
+        assert (told["train_loss"], told["validation_accuracy"]) == (loss, accuracy)
 
 
 # --- weights that others read ---
@@ -284,7 +289,7 @@ def test_interrupted_work_goes_on_to_the_same_bytes(
         saved(stream, tmp_path, progress=stopper(2))
     held = (tmp_path / "c").read_bytes()
     assert saved(stream, tmp_path, progress=lambda done, _: epochs.append(done)) == whole
-    assert epochs[0] == 2  # it did not begin anew
+    assert epochs == [2, 3]  # it did not begin anew
     (tmp_path / "c").write_bytes(held[:-100])
     with pytest.raises(UserError, match=r"damaged, .* --overwrite"):
         saved(stream, tmp_path)

@@ -274,6 +274,9 @@ def test_learners_of_sessions_are_presented_as_many_samples(name: str) -> None:
     for log in logs:  # 7 · 24 samples, whatever the memory holds
         assert 168 <= log.log["presented"] < 168 + 10
         assert log.log["stopped"] == "presented"
+    alone = MLP(units=4, passes=3, batch_size=12)
+    alone.start(stream.spec, Seeds.of(0), "cpu")
+    assert learn_session(alone, stream.sessions[0], context())["presented"] == 3 * 24
 
 
 def test_a_training_ends_within_an_epoch_in_the_step_that_reaches_its_samples() -> None:

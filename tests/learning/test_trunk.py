@@ -48,8 +48,11 @@ BRIEF: dict[str, Any] = {"trunk": "resnet8", "stop": Stop(rule="epochs", epochs=
 @pytest.mark.parametrize(("blocks", "layers"), [(1, 8), (3, 20), (5, 32)])
 def test_weights_of_residual_networks(blocks: int, layers: int) -> None:
     """6n + 2 layers: 9 weights an input and output of a convolution, two numbers a channel."""
+    torch.manual_seed(0)
     net = ResNet(3, blocks)
     convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
+    for m in convolutions:  # by the number of outputs
+        assert m.weight.std().item() == pytest.approx((2 / (9 * m.out_channels)) ** 0.5, rel=0.15)
     assert len(convolutions) + 1 == layers  # and the head
     expected, inputs = 9 * 3 * 16 + 2 * 16, 16
     for width in (16, 32, 64):

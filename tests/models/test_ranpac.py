@@ -140,6 +140,13 @@ def test_lambda_stays_after_lam_sessions_choices() -> None:
     assert learn(started(), easy, hard)["lam"] > chosen
 
 
+@pytest.mark.parametrize(("n", "held"), [(1, 0), (2, 1), (4, 1), (9, 1), (10, 2)])
+def test_a_fifth_is_held_out_and_at_least_one_of_two(n: int, held: int) -> None:
+    learner = started()
+    learn(learner, noisy(1.0, n))
+    assert learner.n_held == held
+
+
 def test_lambda_rises_until_the_sum_can_be_factored() -> None:
     learner = started(lam=0.0)
     assert learn(learner, one_sample(1))["lam"] >= LAMBDAS[0]  # G has rank 1
