@@ -13,7 +13,14 @@ from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.reports.figure_kinds import MAP_CLASSES as CLASSES
 from embedbench.reports.figure_style import legend
-from embedbench.reports.picture_of_file import POINTS, components, draw_file, groups, sample_rows
+from embedbench.reports.picture_of_file import (
+    POINTS,
+    _short,
+    components,
+    draw_file,
+    groups,
+    sample_rows,
+)
 
 
 def many(folder: Path, sizes: list[int], parents: list[int], width: int = 3) -> EmbeddingFile:
@@ -68,6 +75,12 @@ def test_of_too_many_classes_the_largest_have_colours(tmp_path: Path) -> None:
     figure = figure_of(EmbeddingFile.open(tmp_path / "m.h5"))
     assert figure.legends[0].get_texts()[0].get_text() == "other classes"
     assert len(figure.axes[0].lines) == 2 * (CLASSES + 1)
+
+
+def test_names_of_classes_are_the_last_part_and_are_cut() -> None:
+    whole, cut = (_short(f"a/b/{'n' * n}") for n in (24, 25))
+    assert (whole, cut) == ("n" * 24, "n" * 23 + "…")
+    assert [_short("a/"), _short("_")] == ["a/", "–"]
 
 
 def test_few_samples_are_drawn_whole_and_many_by_one_seed() -> None:
