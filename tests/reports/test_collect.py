@@ -1,7 +1,7 @@
 """Reports: means and intervals by hand, refusals, flags."""
 
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from embedbench.config.fields_added_later import EARLIER, later_fields
 from embedbench.errors import UserError
 from embedbench.reports.html_report import render, write_html
 from embedbench.reports.load_results import align_records
-from embedbench.reports.result_rows import FLAGS
+from embedbench.reports.result_rows import FLAGS, Group, run_value
 from embedbench.reports.tables_from_runs import (
     check_average,
     check_comparable,
@@ -22,6 +22,9 @@ from embedbench.reports.tables_from_runs import (
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.run_record import RunRecord
+
+IDEAL = {"ideal": {"class_accuracy": 0.8}}
 
 # --- numbers -------------------------------------------------------------------------------------
 
@@ -56,6 +59,40 @@ def test_rows_hold_means_costs_and_commands(tmp_path: Path) -> None:
     command = "embedbench run toy.h5 --out RUNS --learner mlp --seed {}"
     assert mlp.commands == [command.format(seed) for seed in (0, 2, 3)]
     assert ewc.commands == ["embedbench run toy.h5 --out RUNS --learner ewc --seed 0"]
+
+
+def test_values_of_a_run_by_name() -> None:
+    """A session without training data has no passes and no steps."""
+    made = make(n_train=[300, 100, 0])
+    made["curves"] = {"raa": [0.9, None, 0.3], "superclass_pw_js": [0, 0.5, 0.25]}
+    for session, epochs in zip(made["sessions"], (2, 4, None), strict=True):
+        session["log"] = {"steps": 7 * epochs, "epochs": epochs} if epochs else {}
+    run = RunRecord.from_json(made)
+    expected = {"steps": 42, "passes": 2.5, "raa": 0.6, "superclass_pw_js": 0.25}
+    expected |= {"within_accuracy": 0.9, "bytes.fisher": 500_000, "seconds.evaluate": 1.5}
+    expected |= dict.fromkeys(("bytes.none", "nothing"), np.nan)
+    assert {k: run_value(run, k) for k in expected} == pytest.approx(expected, nan_ok=True)
+    assert np.isnan(run_value(replace(run, n_train=(0, 0, 0)), "passes"))
+
+
+def test_what_a_table_says_of_its_stream() -> None:
+    def said(*runs: RunRecord) -> list[str]:
+        return Group("", runs).describe()
+
+    assert said(typed(n_train=[1000] * 3))[2] == "1,000 training samples a session"
+    more = typed(seed=1, n_train=[310, 100, 90], reference=make()["reference"] | IDEAL)
+    assert said(typed(), more)[2] == "300–310 training samples at first, then 90–100 a session"
+    assert said(typed(), more)[-1] == "offline (α_ideal): mlp on all data at once, 85.0 %"
+    ideals = {"ideal": {"class_accuracy": [0.8, 0.9, 0.7]}}
+    each = typed(validation="test", reference=make()["reference"] | ideals)
+    assert "validation from TEST data" in said(each)
+    assert said(each)[-1].endswith("all data of a session at once, 80.0 %, 90.0 %, 70.0 %")
+
+
+def test_kinds_of_bytes_are_means_over_all_runs(tmp_path: Path) -> None:
+    for seed, of in enumerate(({"a": 2, "total": 2}, {"b": 4, "total": 4})):
+        keep(tmp_path, make(seed=seed, footprint=of))
+    assert collect(tmp_path)[0].footprint == {"a": 1, "total": 3, "b": 2}
 
 
 def test_namesakes_are_told_apart_by_what_differs(tmp_path: Path) -> None:
@@ -177,7 +214,9 @@ def test_runs_with_another_reference_are_marked(tmp_path: Path) -> None:
     runs = [here, there, here, other, here, here]
     for seed, run in enumerate(runs):
         offline = [f"{run}1111/seed-{s}" for s in range(2 if seed == 4 else 1)]
-        keep(tmp_path, make(seed=seed, reference={**make()["reference"], "offline_runs": offline}))
+        chance = {"chance_run": "references/chance-1/seed-0" if seed == 5 else None}
+        about = make()["reference"] | {"offline_runs": offline} | chance
+        keep(tmp_path, make(seed=seed, reference=about))
     (row,) = collect(tmp_path)
     assert row.flags == {"reference": ["3", "4"]}
     assert re.search(r"reference: .*\[mlp 2 of 6: seed 3, 4\]", table_text([row]))

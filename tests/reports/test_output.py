@@ -19,10 +19,10 @@ from report_records import keep, make
 
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
-from embedbench.reports.html_report import render, write_html
+from embedbench.reports.html_report import page_heading, render, write_html
 from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.score_figures import trade_off
-from embedbench.reports.tables_from_runs import collect, to_json
+from embedbench.reports.tables_from_runs import collect, csv_rows, to_json
 from embedbench.reports.terminal_tables import print_tables, table_text
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores.number_text import amount, format_signed
@@ -200,6 +200,13 @@ def test_json_round_trip(tmp_path: Path) -> None:
     assert mlp["metrics"]["final_accuracy"]["values"] == [0.6, 0.8]
     assert mlp["metrics"]["fwt"]["mean"] is None
     assert (ewc["n"], ewc["left_out"], ewc["flags"]) == (0, ["0"], {"nan": ["0"]})
+    # as CSV: steps of seeds 0 and 1 are 3 · 100 and 3 · 101
+    mlp, ewc = csv_rows(made)
+    keys = ("stream", "learner", "n", "steps", "passes", "seconds.learn", "bytes.total")
+    title = "incremental-class · toy.h5"
+    assert [mlp[k] for k in keys] == [title, "mlp", 2, 301.5, None, 6, 2_000_000]
+    assert (mlp["flags"], ewc["flags"]) == ("", "nan")
+    assert page_heading([Path("/a/b/runs"), Path("/runs")]) == "b/runs, runs"
 
 
 # --- HTML ----------------------------------------------------------------------------------------

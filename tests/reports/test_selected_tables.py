@@ -74,6 +74,9 @@ def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) 
     # two streams: t(0.975, 1) = 12.706, sd .2/√2
     assert table.rows[0]["final_accuracy.half_95"] == pytest.approx(12.706 * 0.1, rel=1e-3)
     assert table.rows[0]["max bytes.total"] == 2_000_000
+    (table,) = shown(tmp_path, base + 'metrics = ["average_forgetting", "max final_accuracy"]')
+    assert [row["learner"] for row in table.rows] == ["ewc", "mlp", "mlp", "chance"]  # least first
+    assert table.rows[0]["max final_accuracy"] == 0.62
     one = 'where = { learner = "chance", "protocol.base" = 2 }'
     (table,) = shown(tmp_path, base + one)  # one value
     assert [row["learner"] for row in table.rows] == ["chance"]

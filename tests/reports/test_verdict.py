@@ -113,6 +113,8 @@ def test_runs_that_diverged_or_are_undefined() -> None:
     gone = runs("mlp", 0.1, flags=["diverged"])
     text = sentence(runs("ncm", 0.8, 0.8, 0.8), gone)
     assert text.endswith("; mlp has no run without NaN or divergence")
+    also = runs("si", 0.1, flags=["diverged"])
+    assert "; mlp and si have no run" in sentence(runs("ncm", 0.8), gone, also)
     lost = "no learner can be ranked: no learner has runs with a final score"
     assert sentence(gone).startswith(lost)
     undefined = make("si")
