@@ -117,6 +117,7 @@ def test_cells_of_one_stream_stand_side_by_side(tmp_path: Path) -> None:
         return [(spec.learner.name, spec.seed) for spec in specs]
 
     result = plan("5")
+    assert {spec.references for spec in runs.plan_tables([PAPER.tables["5"]])} == {0}
     assert len(result) == 2 * 2 * 3
     assert result[:4] == [("er", 3), ("lucir", 3), ("offline", 3), ("er", 4)]
     assert len(plan("buffer")) == 2 * 2 * len(BUFFERS)

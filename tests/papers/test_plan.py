@@ -134,6 +134,7 @@ def test_hours_and_bytes_follow_the_formulas() -> None:
     text = plan_text(three)
     assert "--seeds 0-2 --device cuda --jobs 1\n" in text
     assert "samples digest: not computed here" in text
+    assert f"COMMANDS\n\n1. {next(iter(three['steps']))}\n" in text
 
 
 def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_what_was_edited_is_named_and_written_only_when_asked(runs: Path, metric
     row, _ = collect(runs, notify=said.append)
     assert [r.run for r in row.records] == ["1"]
     assert [str(place) in sentence for sentence in said] == [True]
+    assert ("more values" in said[0]) == (len(result.differs) > 1)
     assert state(runs) == edited
     assert rescore(place, runs, update=True).agrees
     assert (place / "record.json").read_bytes() == whole
