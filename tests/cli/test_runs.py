@@ -7,6 +7,7 @@ import pytest
 from commands import Call
 from image_files import embedding_file
 
+from embedbench.cli.runs_commands import _number
 from embedbench.scores import record_files
 
 SMALL = ["offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=1"]
@@ -24,6 +25,14 @@ def words(out: str, *more: str, learner: str = "ncm,slda") -> list[str]:
     given = ["run", "e.h5", "--protocol", "incremental-class", "--learner", learner, "--out", out]
     given += ["--device", "cpu", "--jobs", "1"]
     return [*given, *(w for item in SMALL for w in ("--set", item)), *more]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", 1), ("0.5", 0.5), ("inf", "inf"), ("nan", "nan"), ("x", "x")]
+)
+def test_settings_of_other_tools_are_numbers_where_they_can_be(text: str, value: object) -> None:
+    made = _number(text)
+    assert (made, type(made)) == (value, type(value))
 
 
 def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:

@@ -74,5 +74,11 @@ def test_remarks_and_errors_end_lines_at_words(
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
 
 
+def test_no_words_get_the_help_and_no_sentence(call: Call) -> None:
+    done = call()
+    assert (done.code, "embedbench: " in done.err) == (2, False)
+    assert "Usage: " in done.out
+
+
 def test_the_device_that_is_here() -> None:
     assert chosen_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")

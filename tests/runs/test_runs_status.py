@@ -70,12 +70,22 @@ def test_a_damaged_lease_is_nobody(tmp_path: Path) -> None:
 
 def test_the_status_names_every_run() -> None:
     running = [
-        Running(run=f"s/ewc/seed-{i}", host="north.net", pid=i, seconds=60.0 * i, session=i)
+        Running(
+            run=f"s/ewc/seed-{i}",
+            host="north.net",
+            pid=i,
+            seconds=60.0 * i,
+            session=i or None,
+            sessions=9,
+        )
         for i in range(9)
     ]
     left = AbandonedRun(run="s/mlp/seed-3", seconds=7200)
     text = render_text(status_parts(Status(finished=60, running=tuple(running), abandoned=(left,))))
     assert text.startswith("60 finished · 9 running · 1 abandoned")
+    rows = [" ".join(row.split()) for row in text.splitlines()[2:]]
+    assert rows[0] == "s/ewc/seed-0 – 0:00:00 0 on north"
+    assert rows[3] == "s/ewc/seed-3 3 of 9 0:03:00 3 on north"
     assert all(run.run in text for run in running)
     assert "abandoned: s/mlp/seed-3, checkpoint of 2:00:00 ago" in text
     assert render_text(status_parts(Status(finished=3))).strip() == "3 finished"

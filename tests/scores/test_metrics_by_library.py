@@ -218,6 +218,7 @@ def test_one_session_has_accuracies_only() -> None:
     text = audit_text(audit(p))
     assert "forgetting        –  from the first: 1/L" in text
     assert "Avalanche: StreamForgetting" in text
+    assert "accuracy  50.00 %  " in text
 
 
 def test_the_command_line_audits_one_run(tmp_path: Path) -> None:

@@ -141,6 +141,13 @@ def test_titles_are_bold_where_the_terminal_can(
     assert capsys.readouterr().out == ("\x1b[1mtitle\x1b[0m\n" if bold else "title\n")
 
 
+def test_tables_to_paste_that_are_none_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for form, parts, said in (("csv", [], 1), ("latex", [line("a")], 1), ("text", [], 0)):
+        show_tables(form, {}, [], parts)
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", said)
+
+
 def test_flags_have_a_column_where_there_are_any(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp"))
     assert "flags" not in table_text(collect(tmp_path))
