@@ -297,11 +297,11 @@ def _without_grad(mode: bool) -> Any:
     return torch.no_grad() if mode else torch.enable_grad()
 
 
-def _node(writer: Any, value: Any, path: str, depth: int) -> Any:
+def _node(writer: Any, value: Any, path: str) -> Any:
     """A checkpoint takes values by their exact type, which for a card's tensor is torch's."""
     if isinstance(value, OnCard) and not isinstance(value, nn.Parameter):
         return writer._named(value, path)
-    return _STATES_NODE(writer, value, path, depth)
+    return _STATES_NODE(writer, value, path)
 
 
 def _seed(seed: int) -> None:
