@@ -246,12 +246,12 @@ def test_the_python_of_the_page_runs(
 
 
 def test_the_study_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two protocols × (ncm, three slda, ewc) × five seeds."""
+    """One stream × (ncm, three slda, ewc) × five seeds."""
     text, shows = blocks("studies.md", "toml")
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     made = resolve(read_study(tmp_path / "study.toml"))
-    assert len({(run.files, run.protocol) for run in made}) == 2
-    assert len(made) == 2 * 5 * 5
+    assert len({(run.files, run.protocol) for run in made}) == 1
+    assert len(made) == 5 * 5
     (tmp_path / "study.toml").write_text(text + shows, encoding="utf-8")
     assert resolve(read_study(tmp_path / "study.toml")) == made
     assert len(read_selections(tmp_path / "study.toml")) == 2
