@@ -221,7 +221,7 @@ class Odd(dict[str, Any]):
     ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_anything_else_is_refused_by_its_name(value: Any, kind: str) -> None:
-    with pytest.raises(UserError, match=re.escape(kind)):
+    with pytest.raises(UserError, match=re.escape(f"{kind}; store")):
         pack_state({"net": {"a": [1, value]}})
 
 

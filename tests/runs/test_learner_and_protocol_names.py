@@ -197,3 +197,11 @@ def test_a_copy_without_its_links_is_told_what_to_do(
     )
     with pytest.raises(UserError, match=r"models must be a link .*; take a copy .*pip install -e"):
         learner_and_protocol_names.learner_class("ncm")
+
+
+def test_a_module_holds_one_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[EWC.__module__]
+    second = type("Second", (EWC,), {"__module__": module.__name__})
+    monkeypatch.setattr(module, "Second", second, raising=False)
+    with pytest.raises(UserError, match="one public Learner, it has 2"):
+        learner_class("ewc")

@@ -1,13 +1,17 @@
 """What failed, and why, in one sentence."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from file_helpers import refusal
 
 from embedbench.errors import UserError
+from embedbench.papers.result_files import Results
+from embedbench.reports.run_rows import read_csv
 from embedbench.storage.regular_files import explain_errors, read_text
+from embedbench.studies.study_file import read_toml
 
 MISSING = FileNotFoundError(errno.ENOENT, "No such file or directory", "a/b.npy")
 
@@ -42,3 +46,15 @@ def test_a_text_has_a_longest(tmp_path: Path) -> None:
     with path.open("r+") as file:
         file.truncate(2**26 + 1)
     assert "longer than 67,108,864 bytes" in refusal(read_text, path)
+
+
+@pytest.mark.parametrize(
+    ("read", "longest"), [(read_csv, 2**28), (Results.read, 2**24), (read_toml, 2**20)]
+)
+def test_each_kind_of_text_has_its_longest(
+    read: Callable[[Path], object], longest: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "a"
+    with path.open("wb") as file:
+        file.truncate(longest + 1)
+    assert f"longer than {longest:,} bytes" in refusal(read, path)
