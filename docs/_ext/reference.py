@@ -159,7 +159,7 @@ def json_page() -> str:
         known = inherited_parameters(cls)
         rows = [
             (f"`{f.metadata.get('key', f.name)}`", *map(cell, map(escaped, known[f.name])))
-            for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+            for f in dataclasses.fields(cls)  # type: ignore[arg-type]  # each is one
             if not f.metadata.get("unwritten")
         ]
         text += f"\n\n## {cls.__name__}\n\n{escaped(parts(cls)[''])}\n\n"

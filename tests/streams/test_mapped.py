@@ -18,7 +18,7 @@ from embedbench.learning.exemplars import Exemplars, Memory
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import validation_value
-from embedbench.streams import feature_tables
+from embedbench.streams import feature_tables, scaling
 from embedbench.streams import load_table as loading
 from embedbench.streams.feature_tables import MappedTable, PixelTable, Table
 from embedbench.streams.scaling import statistics
@@ -89,7 +89,7 @@ def test_statistics_by_blocks_have_the_bits_of_numpy(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = np.random.default_rng(seed)
-    monkeypatch.setattr(feature_tables, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
+    monkeypatch.setattr(scaling, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
     n, width = int(draw.integers(1, 3000)), int(draw.choice([1, 2, 3, 8, 17, 100, 1030]))
     spread = 10 ** draw.uniform(-3, 3, width)
     x = (draw.standard_normal((n, width)) * spread + 5).astype(np.float32)
