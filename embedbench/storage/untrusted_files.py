@@ -1,7 +1,7 @@
 """Checks before a file of others is opened: HDF5 files, and files of torch.save.
 
-Run as a script, it is the process in which `storage.safe_hdf5` and `storage.load_torch_file` have
-unknown files examined, so that what crashes, hangs or fills the memory does it there.
+Run as a script, it is the process whose children examine unknown files for `storage.safe_hdf5` and
+`storage.load_torch_file`, so that what crashes, hangs or fills the memory does it there.
 It imports nothing of embedbench.
 """
 
@@ -17,7 +17,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import h5py
 from h5py import h5a, h5d, h5g, h5l, h5o, h5s, h5t, h5z
@@ -262,26 +262,72 @@ def check_tensors(loaded: Any) -> None:
 
 # --- the process ---
 
+_SERVERS: dict[int, subprocess.Popen[str]] = {}  # by the number of the process that asks
+
 
 def ask(kind: str, path: str | os.PathLike[str]) -> dict[str, str]:
     """Examine a file of a kind, `hdf5` or `torch`, in a process of its own.
 
     Returns the answer of `examine` or `examine_tensors`; or how the file `ended` the process.
     """
+    server = _SERVERS.pop(os.getpid(), None)  # nobody else has it, until it has answered
+    if server is None or server.poll() is not None:
+        server = _start()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps([kind, os.path.abspath(path)]) + "\n")
+    server.stdin.flush()
+    code, said = json.loads(server.stdout.readline() or "[1, null]")
+    _SERVERS[os.getpid()] = server
+    if code == 0:
+        answer: dict[str, str] = json.loads(said)
+        return answer
+    return {"ended": "does not come to its end" if code == -signal.SIGALRM else "crashes"}
+
+
+def _start() -> subprocess.Popen[str]:
+    """A process that forks for each file: h5py is imported once. It ends with its input."""
     one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-P", __file__, kind, os.path.abspath(path)],
-        stdin=subprocess.DEVNULL,
+    return subprocess.Popen(
+        [sys.executable, "-P", __file__],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, **one},
-        check=False,
+        text=True,
     )
-    if done.returncode == 0:
-        answer: dict[str, str] = json.loads(done.stdout)
-        return answer
-    late = done.returncode == -signal.SIGALRM
-    return {"ended": "does not come to its end" if late else "crashes"}
+
+
+def serve() -> None:
+    """Answer each line, a kind and a path, by the exit code of a child and what it prints."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is interrupted
+    for line in sys.stdin:
+        kind, path = json.loads(line)
+        if kind == "torch":
+            import torch  # noqa: F401  (before its memory and time are counted)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _answer(kind, path, writer)
+        os.close(writer)
+        with open(reader, encoding="utf-8") as file:
+            said = file.read()
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(json.dumps([code, said]), flush=True)
+
+
+def _answer(kind: str, path: str, writer: int) -> NoReturn:
+    """Write the answer on a file as JSON, and end this process."""
+    try:
+        os.dup2(writer, 1)  # nothing of the file's reaches the pipe of all answers
+        bound_memory()
+        alive()
+        answer = {"hdf5": examine, "torch": examine_tensors}[kind](path)
+        alive(0)
+        os.write(1, json.dumps(answer).encode())
+        os._exit(0)
+    finally:
+        os._exit(1)
 
 
 def examine(path: str) -> dict[str, str]:
@@ -327,16 +373,5 @@ def bound_memory(more: int = 0) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY + more, most))
 
 
-def main(kind: str, path: str) -> None:
-    """Print the answer on a file as JSON."""
-    if kind == "torch":
-        import torch  # noqa: F401  (before its memory and time are counted)
-    bound_memory()
-    alive()
-    answer = {"hdf5": examine, "torch": examine_tensors}[kind](path)
-    alive(0)
-    print(json.dumps(answer))
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve()

@@ -292,12 +292,11 @@ def test_what_this_process_wrote_is_not_examined(tmp_path: Path, counted: list[P
     ("body", "sentence"),
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", "HDF5 crashes"),
-        ("untrusted_files.alive(0.05)\nwhile True: pass", "HDF5 does not come to its end"),
-        ("untrusted_files.alive(0.05)\ntime.sleep(60)", "HDF5 does not come to its end"),
+        ("print('{}', flush=True), os._exit(1)", "HDF5 crashes"),
+        ("untrusted_files.alive(0.05)\n    while True: pass", "HDF5 does not come to its end"),
+        ("untrusted_files.alive(0.05), time.sleep(60)", "HDF5 does not come to its end"),
         (
-            "untrusted_files.bound_memory()\n"
-            "try: bytearray(3 * 2**30)\n"
-            'except MemoryError: print(\'{"damaged": "MemoryError"}\')',
+            'try: bytearray(3 * 2**30)\n    except MemoryError: return {"damaged": "MemoryError"}',
             "MemoryError",
         ),
     ],
@@ -309,11 +308,40 @@ def test_what_kills_the_process_is_one_sentence(
     script = tmp_path / "untrusted_files.py"
     home = str(Path(untrusted_files.__file__).parent)
     head = f"import os, signal, sys, time\nsys.path.insert(0, {home!r})"
-    script.write_text(f"{head}\nimport untrusted_files\n{body}\n")
+    head += "\nimport untrusted_files\ndef examine(path):\n    "
+    script.write_text(f"{head}{body}\nuntrusted_files.examine = examine\nuntrusted_files.serve()")
     path = made(tmp_path / "a.h5", member("x", 0))
     monkeypatch.setattr(untrusted_files, "__file__", str(script))
+    monkeypatch.setattr(untrusted_files, "_SERVERS", {})
     with pytest.raises(DamagedFileError, match=sentence):
         opens(path)
+
+
+def test_a_process_that_ended_or_was_not_awaited_answers_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, text = made(tmp_path / "a.h5", member("x", 0)), tmp_path / "b.txt"
+    text.write_text("none")
+    servers = untrusted_files._SERVERS
+    assert untrusted_files.ask("hdf5", good) == {}
+    first = servers[os.getpid()]
+    assert "signature" in untrusted_files.ask("hdf5", text)["damaged"]
+    assert servers[os.getpid()] is first
+
+    class Interrupted:
+        def readline(self) -> str:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(first, "stdout", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            untrusted_files.ask("hdf5", text)
+    assert untrusted_files.ask("hdf5", good) == {}
+    second = servers[os.getpid()]
+    second.kill()
+    second.wait()
+    assert untrusted_files.ask("hdf5", good) == {}
+    assert len({first.pid, second.pid, servers[os.getpid()].pid}) == 3
 
 
 def test_a_file_that_changes_while_it_is_opened(
