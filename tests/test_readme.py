@@ -8,7 +8,6 @@ import pkgutil
 import re
 import runpy
 import shlex
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,8 @@ PAGES = [
     ROOT / "benchmarks" / "README.md",
     *(ROOT / page for page in CHECK["pages"]() if page != "README.md"),
 ]
+TUTORIALS = [p for p in (ROOT / "docs" / "tutorials").glob("*.md") if p.stem != "index"]
+CELL = re.compile(r"^```\{code-cell.*?^```", re.MULTILINE | re.DOTALL)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # Files of the project, and what is imported from it. With NAME in it the reader names the file.
 ROOMS = r"embedbench|extract|models|protocols|tests|tools|docs|benchmarks|\.ci"
@@ -112,23 +113,6 @@ def test_every_example_is_run_or_says_what_it_needs() -> None:
     assert main | {"order", "reproduce", "show", "score", "runs"} <= run
 
 
-def test_pages_with_a_test_are_named_in_it() -> None:
-    for page, test in CHECK["TESTED"].items():
-        assert Path(page).name in (ROOT / test).read_text(encoding="utf-8")
-
-
-def test_a_plain_block_with_commands_is_an_example(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    text = "```\nembedbench list\n```\n```bash\n# needs: SLURM\nsbatch job \\\n  x\n```\n"
-    page.write_text(f"{text}```text\nout\n```\n")
-    plain, marked = CHECK["blocks"](page)
-    assert (plain.language, plain.needs, plain.commands()) == ("", False, ["embedbench list"])
-    assert marked.needs
-    assert marked.commands() == ["sbatch job    x"]
-    page.write_text("*Commands on this page need: a GPU.*\n\n```\nembedbench list\n```\n")
-    assert [block.needs for block in CHECK["blocks"](page)] == [True]
-
-
 def test_the_python_example_is_short_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,7 +135,7 @@ def test_the_python_example_is_short_and_runs(
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"^```\{code-cell.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = CELL.sub("", page.read_text(encoding="utf-8"))
     for link, _, heading in re.findall(r"\]\(([^)#]*)(#([^)]+))?\)", text):
         if "://" in link:
             continue
@@ -171,10 +155,10 @@ def test_files_and_imports_that_are_named_exist(page: Path) -> None:
         pkgutil.resolve_name(name)  # or an error that names it
 
 
-def test_every_page_of_docs_is_in_a_toctree() -> None:
-    """The build of the site says so, too; this says it without Sphinx."""
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    trees = "\n".join(re.findall(r"^```{toctree}\n(.*?)^```", index, re.MULTILINE | re.DOTALL))
-    listed = re.findall(r"^(?:.* <)?([\w/*]+)>?$", trees, re.MULTILINE)
-    pages = {page.removeprefix("docs/").removesuffix(".md") for page in CHECK["pages"]()[1:]}
-    assert not [p for p in pages - {"index"} if not any(fnmatch(p, name) for name in listed)]
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda p: p.stem)
+def test_a_tutorial_asserts_what_it_says(page: Path) -> None:
+    """Results are printed by cells: the text has no decimal fraction."""
+    text = page.read_text(encoding="utf-8")
+    assert text.count("\nassert ") >= 5
+    prose = CELL.sub("", text.split("---\n", 2)[2])
+    assert not re.findall(r"\d\.\d+", prose)

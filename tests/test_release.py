@@ -1,14 +1,11 @@
 """What a release says of itself agrees in all places."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
-import venv
 from pathlib import Path
 
-import pytest
 import yaml
 
 from embedbench.version import __version__
@@ -39,9 +36,6 @@ def test_make_demo_installs_the_package_alone() -> None:
     assert [".[dev]" in commands[goal] for goal in ("demo", "test")] == [False, True]
 
 
-SCRIPT = "import embedbench, embedbench.models.ncm, models; print(embedbench.Session, models.WHOSE)"
-
-
 def test_what_is_on_the_path_is_the_package_alone(tmp_path: Path) -> None:
     """From the clone's parent, with what an editable installation adds to the path."""
     (tmp_path / "embedbench").symlink_to(ROOT)
@@ -50,35 +44,14 @@ def test_what_is_on_the_path_is_the_package_alone(tmp_path: Path) -> None:
     assert settings["packages"]["find"]["where"] == ["src"]
     script = "import sys; sys.path.append('embedbench/src'); import embedbench, models"
     script += "; print(embedbench.__version__, models.__file__, sep=chr(10))"
-    done = _python(Path(sys.executable), tmp_path, script, "-S")  # without any installed package
-    assert done.stdout.splitlines() == [__version__, str(tmp_path / "models.py")], done.stderr
-    done = _python(Path(sys.executable), tmp_path, script, "-S", "-P")  # only src/ is left
-    assert "No module named 'models'" in done.stderr
-
-
-@pytest.mark.long
-def test_a_script_beside_the_clone_after_pip_install(tmp_path: Path) -> None:
-    """Needs a package index, for setuptools."""
-    ignored = shutil.ignore_patterns(".*", "*.egg-info", "build", "_build", "runs", "tests")
-    shutil.copytree(ROOT, tmp_path / "embedbench", symlinks=True, ignore=ignored)
-    (tmp_path / "models.py").write_text("WHOSE = 'mine'\n")
-    venv.create(tmp_path / "env", with_pip=True)
-    python = tmp_path / "env" / "bin" / "python"
-    install = ["-m", "pip", "install", "--quiet", "--no-deps", "-e", str(tmp_path / "embedbench")]
-    subprocess.run([str(python), *install], check=True)
-    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
-    (site / "ours.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
-    done = _python(python, tmp_path, SCRIPT)
-    assert "Session'> mine" in done.stdout, done.stderr
-    done = _python(python, tmp_path, "import embedbench; print(embedbench.__file__)")
-    assert done.stdout.startswith(str(tmp_path / "embedbench" / "src"))
-
-
-def _python(
-    python: Path, folder: Path, script: str, *options: str
-) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    return subprocess.run(
-        [str(python), *options, "-c", script],
-        cwd=folder, env=environment, capture_output=True, text=True,
+    # without any installed package; then without the folder, where only src/ is left
+    alone, only_src = (
+        subprocess.run(
+            [sys.executable, *options, "-c", script],
+            cwd=tmp_path, env=environment, capture_output=True, text=True,
+        )
+        for options in (["-S"], ["-S", "-P"])
     )  # fmt: skip
+    assert alone.stdout.splitlines() == [__version__, str(tmp_path / "models.py")], alone.stderr
+    assert "No module named 'models'" in only_src.stderr

@@ -40,7 +40,6 @@ PAGES = {
     "embedbench/scores/run_record.py": "reference/json.md",
 }
 LINK = re.compile(r"""(?:(?<=\]\()|(?<=src="))(?!\w+:|\#)([^)\s#"]+)(?=[)#"])""")
-GLOB = re.compile(r"^\w+/\w*\*\n", re.MULTILINE)  # in a toctree
 FILE = re.compile(r"\[[\w./-]+\.md\](?=\((?!\w+:))")  # a file's name as the text of a link
 COMMENT = re.compile(r"^<!-- (report|table) ([\w./-]+)(?:: (.+))? -->$", re.MULTILINE)
 INCLUDE = re.compile(r"^```\{include\} (\S+)\n```$", re.MULTILINE)
@@ -70,11 +69,7 @@ def page(text: str, path: Path) -> str:
         other = (path.parent / match[1]).resolve()
         return links(other.read_text(encoding="utf-8"), other, path.parent)
 
-    def matched(found: re.Match[str]) -> str:
-        return found[0] if any(path.parent.glob(f"{found[0].strip()}.md")) else ""
-
-    text = fill_tables(GLOB.sub(matched, text), path.parent)
-    return INCLUDE.sub(included, links(text, path, path.parent))
+    return INCLUDE.sub(included, links(fill_tables(text, path.parent), path, path.parent))
 
 
 def links(text: str, path: Path, folder: Path) -> str:

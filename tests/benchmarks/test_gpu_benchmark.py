@@ -53,15 +53,11 @@ def test_what_does_not_fit_waits_for_the_next_call(tmp_path: Path) -> None:
     plan = [Step("a/1", 10, NOTHING), Step("a/2", 1000, NOTHING), Step("b/1", 5, NOTHING)]
     state = state_in(tmp_path)
     assert driven(plan, state, 100) == (["a/1", "b/1"], ["a", "b"])
-    assert state.missing == {
-        "a/2": "time is up: about 1000 s are needed, 100 were left",
-    }
+    assert state.missing == {"a/2": "time is up: about 1000 s are needed, 100 were left"}
     again = state_in(tmp_path)
     assert driven(plan, again, 2000) == (["a/2"], ["a"])
     assert again.missing == {}
-    assert {name: step["call"] for name, step in again.steps.items()} == {
-        "a/1": 1, "b/1": 1, "a/2": 2,
-    }  # fmt: skip
+    assert {n: step["call"] for n, step in again.steps.items()} == {"a/1": 1, "b/1": 1, "a/2": 2}
     assert driven(plan, state_in(tmp_path), 2000) == ([], [])
 
 
@@ -79,8 +75,7 @@ def test_what_is_cut_off_is_missing_and_what_hangs_is_not_repeated(tmp_path: Pat
     plan = [Step("a/1", 50, NOTHING)]
     state = state_in(tmp_path)
     driven(plan, state, 100, {"a/1": {"late": True, "seconds": 100.0}})
-    assert "a/1" not in state.steps
-    assert state.missing["a/1"] == "time is up: cut off after 100 s"
+    assert (state.steps, state.missing) == ({}, {"a/1": "time is up: cut off after 100 s"})
     again = state_in(tmp_path)
     driven(plan, again, 5000, {"a/1": {"late": True, "seconds": 165.0}})
     assert again.steps["a/1"]["error"] == "hung: killed after 165 s"
@@ -88,10 +83,9 @@ def test_what_is_cut_off_is_missing_and_what_hangs_is_not_repeated(tmp_path: Pat
 
 def test_another_kind_of_measurement_is_refused(tmp_path: Path) -> None:
     state_in(tmp_path).save(0.0)
-    with pytest.raises(SystemExit, match="was made with --device cpu; give another --out"):
-        State(tmp_path, "cuda", False)
-    with pytest.raises(SystemExit):
-        State(tmp_path, "cpu", True)
+    for device, toy in (("cuda", False), ("cpu", True)):
+        with pytest.raises(SystemExit, match="was made with --device cpu; give another --out"):
+            State(tmp_path, device, toy)
 
 
 def test_the_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
@@ -109,25 +103,11 @@ def test_the_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> Non
     assert "| answers/b |  |  |  | **broke** | ValueError: no | 1.0 | 1 |" in page
     assert "| answers/c, answers/d |  |  |  | not run | time is up |  |  |" in page
     assert "2 of 4 steps were run: 0 aims hold, 1 are missed, 1 steps broke." in page
-    assert "| 1 | " in page
-
-
-def test_every_learner_has_its_steps() -> None:
-    every = [step.name for part in gpu.PARTS for step in gpu.steps_of(part)]
-    assert {"answers/embeddings/geppnet", "answers/images/er", "conformance/fr"} <= {*every}
-    assert "answers/embeddings/fr" not in every  # it takes layers
-    assert len(every) == len({*every})
 
 
 # Left out: steps that start processes or compile, which a pretended card cannot follow.
 STEPS = {step.name: step for part in gpu.PARTS for step in gpu.steps_of(part)}
-ELSEWHERE = {
-    "extraction/kill",
-    "runs/cells/2",
-    "runs/cells/4",
-    "runs/cells/8",
-    "images/resnet32/all",
-}
+ELSEWHERE = {"extraction/kill", "images/resnet32/all", *(f"runs/cells/{n}" for n in (2, 4, 8))}
 OFTEN = {"answers/embeddings/ncm", "conformance/ncm", "runs/permuted/epochs"}
 
 
@@ -151,9 +131,11 @@ def test_a_step_runs_at_toy_size_on_a_pretended_card(name: str, tmp_path: Path) 
 
 
 SHORT = (
-    "answers/layers/fr", "answers/label-sets/mlp", "answers/images/mlp",
-    "extraction/resnet50/bits", "runs/emoji", "runs/cells/1", "images/resnet32/plain",
-)  # fmt: skip
+    "answers/label-sets/mlp",
+    "extraction/resnet50/bits",
+    "runs/cells/1",
+    "images/resnet32/plain",
+)
 
 
 @pytest.mark.parametrize("name", SHORT)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import Call
+from plan_runs import plan
 from protocol_files import make_file
 
 import embedbench
@@ -20,16 +21,12 @@ from embedbench.runs.stream_cache import StreamCache
 from embedbench.sharing.pack import pack
 from embedbench.sharing.verify_pack import Rebuilder, verify
 from embedbench.streams.stream_summary import StreamSummary
-from embedbench.studies.resolve import resolve
-from embedbench.studies.study import Study
 
 SHOW = ("show", "file.h5", "--protocol", "incremental-class", "--set", "protocol.base=2", "--quiet")
 IMPORT = ("runs", "import", "a.npz", "--stream", "s", "--name", "theirs", "--out", "runs")
 TOOL = ("--tool", "PILOT==476ef37")
-SMALL = [
-    *("--set", "offline.mlp.units=8", "--set", "offline.mlp.stop.rule=epochs"),
-    *("--set", "offline.mlp.stop.epochs=1"),
-]
+OFFLINE = {"units": 8, "stop.rule": "epochs", "stop.epochs": 1}
+SMALL = [word for k, v in OFFLINE.items() for word in ("--set", f"offline.mlp.{k}={v}")]
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 
@@ -105,12 +102,7 @@ def test_streams_of_several_files_are_shown_and_not_exported(call: Call, tmp_pat
 def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
     from embedbench.interop.exported_stream import export
 
-    study = Study(
-        files=((str(GOLDEN / "v1.0-pixels.h5"),),),
-        protocols=("incremental-class",),
-        learners=("chance",),
-    )
-    (spec,) = resolve(study)
+    (spec,) = plan([str(GOLDEN / "v1.0-pixels.h5")], "incremental-class", ["chance"], [0])
     task = make_task(spec, tmp_path, StreamCache())
     made = export(task, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
@@ -177,10 +169,7 @@ def test_what_is_wrong_is_one_sentence(call: Call) -> None:
         ("a.npz", "--name", "er", "no name of a learner"),
         ("a.npz", "--stream", ".", "holds no stream.json"),
         ("a.npz", "--set", "lr", "--set takes name=value"),
-        ("missing.npz", "--set", "lr=1", "cannot be read"),
-        ("fifo.npz", "--set", "lr=1", "cannot be read"),
-        ("text.npz", "--set", "lr=1", "cannot be read"),
-        (".", "--set", "lr=1", "cannot be read"),
+        *((path, "--set", "lr=1", "cannot be read") for path in ("fifo.npz", "text.npz", ".")),
     ):
         options = (word for pair in {**usual, option: value}.items() for word in pair)
         code, out, err = call("runs", "import", answers, *options)

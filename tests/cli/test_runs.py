@@ -27,12 +27,8 @@ def words(out: str, *more: str, learner: str = "ncm,slda") -> list[str]:
     return [*given, *(w for item in SMALL for w in ("--set", item)), *more]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("1", 1), ("0.5", 0.5), ("inf", "inf"), ("nan", "nan"), ("x", "x")]
-)
-def test_settings_of_other_tools_are_numbers_where_they_can_be(text: str, value: object) -> None:
-    made = _number(text)
-    assert (made, type(made)) == (value, type(value))
+def test_settings_of_other_tools_are_numbers_where_they_can_be() -> None:
+    assert str(list(map(_number, ("1", "0.5", "inf", "x")))) == "[1, 0.5, 'inf', 'x']"
 
 
 def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:
@@ -82,11 +78,11 @@ def test_a_study_is_run_and_tracked(call: Call) -> None:
     assert "--out" in call("run", "--config", "study.toml").err
     assert call(*given, "--out", "by-words", "--quiet")[0] == 0
     assert call("run", "--config", "study.toml", "--out", "by-file", "--quiet")[0] == 0
-    names = [
+    words, file = (
         [p.relative_to(r) for p in record_files.find(Path(r))] for r in ("by-words", "by-file")
-    ]
-    assert names[0] == names[1]
-    assert len(names[0]) == 6  # with the chance runs
+    )
+    assert words == file
+    assert len(file) == 6  # with the chance runs
     code_of_a_user = "class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"
     code_of_a_user += "    def __init__(self, target): pass\n"
     Path("silent_tracker.py").write_text(code_of_a_user)

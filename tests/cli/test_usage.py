@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import torch
 import typer
 from commands import Call
 
 from embedbench.cli.app import app
 from embedbench.cli.command_output import note
 from embedbench.cli.help_and_usage_errors import GROUPS, HEADINGS
-from embedbench.cli.shared_options import chosen_device
 
 
 def test_options_that_add_up_and_flags_may_come_again(call: Call) -> None:
@@ -78,7 +76,3 @@ def test_no_words_get_the_help_and_no_sentence(call: Call) -> None:
     done = call()
     assert (done.code, "embedbench: " in done.err) == (2, False)
     assert "Usage: " in done.out
-
-
-def test_the_device_that_is_here() -> None:
-    assert chosen_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")

@@ -79,6 +79,17 @@ def confident_predictions(
     return replace(made, **tables, group=rng.integers(0, 4, len(made.y)) if groups else None)
 
 
+def hinted_run(seed: int, hint: float) -> Predictions:
+    """Answers to 100 samples; logits are higher for the true class once it was learned."""
+    truth = [[0] * 20 + [1] * 20 + [2] * 20, [3] * 20, [4] * 20]
+    y = np.concatenate(truth)
+    scores = np.random.default_rng([seed, int(hint)]).normal(size=(3, len(y), 5))
+    for t in range(3):
+        learned = np.flatnonzero(y < 3 + t)
+        scores[t, learned, y[learned]] += hint
+    return from_scores(scores, truth, [[0, 1, 2], [3], [4]])
+
+
 def random_run(seed: int, n_classes: int = 9) -> tuple[Predictions, Array]:
     """A run of three sessions with random logits, many of them equal, and these; 7 far samples."""
     rng = np.random.default_rng(seed)

@@ -17,6 +17,10 @@ from embedbench.storage import user_cache
 STREAM = "stream-1"
 OFFLINE, CHANCE = "references/offline-1/seed-0", f"{STREAM}/chance-1/seed-0"
 MLP = f"{STREAM}/mlp-1/seed-0"
+REFERENCE = {
+    "preset": "kemker_table", "normalise_new": False,
+    "offline_runs": [OFFLINE], "chance_run": CHANCE,
+}  # fmt: skip
 
 
 def write_run(root: Path, name: str, p: Predictions, **changes: Any) -> RunRecord:
@@ -66,22 +70,10 @@ def write_runs(root: Path, *, references: bool = True) -> Path:
     """Two seeds of a learner with their references; return the first one's directory."""
     if references:
         write_references(root)
-    reference = {
-        "preset": "kemker_table",
-        "normalise_new": False,
-        "offline_runs": [OFFLINE],
-        "chance_run": CHANCE,
-    }
     for seed in (0, 1):
         seeds = {"order": 7, "init": seed, "batches": seed, "memory": seed}
-        write_run(
-            root,
-            f"{STREAM}/mlp-1/seed-{seed}",
-            answers(1),
-            reference=reference,
-            seed=seed,
-            seeds=seeds,
-        )
+        how = {"reference": REFERENCE, "seed": seed, "seeds": seeds}
+        write_run(root, f"{STREAM}/mlp-1/seed-{seed}", answers(1), **how)
     return root / MLP
 
 

@@ -7,26 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_records import HEX, keep, make, put, typed
+from report_records import keep, make, put, typed
 
 from embedbench.config.fields_added_later import EARLIER, later_fields
 from embedbench.errors import UserError
-from embedbench.reports.html_report import render, write_html
+from embedbench.reports.html_report import render
 from embedbench.reports.load_results import align_records
 from embedbench.reports.result_rows import FLAGS, Group, run_value
-from embedbench.reports.tables_from_runs import (
-    check_average,
-    check_comparable,
-    collect,
-)
+from embedbench.reports.tables_from_runs import check_average, check_comparable, collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 
-IDEAL = {"ideal": {"class_accuracy": 0.8}}
-
-# --- numbers -------------------------------------------------------------------------------------
+OTHER = "1234567890ab" + "0" * 52  # a digest
 
 
 def test_mean_and_interval_by_hand() -> None:
@@ -35,8 +29,6 @@ def test_mean_and_interval_by_hand() -> None:
     assert (five.mean, five.values) == (3.0, (1.0, 2.0, 3.0, 4.0, 5.0))
     assert five.sd == pytest.approx(1.5811388)
     assert five.half == pytest.approx(1.9632432)
-    # two values: t(0.975, 1) = 12.706205, sd/√2 is half their distance
-    assert Stat.of([0.9, 1.0]).half == pytest.approx(12.706205 * 0.05)
     one = Stat.of([0.7])
     assert (one.mean, np.isnan(one.half), np.isnan(one.sd)) == (0.7, True, True)
     assert np.isnan(Stat.of([]).mean)
@@ -50,15 +42,13 @@ def test_rows_hold_means_costs_and_commands(tmp_path: Path) -> None:
     ewc, mlp, chance = collect(tmp_path)  # best first, references last
     assert [r.label for r in (ewc, mlp, chance)] == ["ewc", "mlp", "chance"]
     stat = mlp.metrics["final_accuracy"]
-    assert stat.mean == pytest.approx(0.74)
-    assert stat.half == pytest.approx(4.302653 * 0.04 / np.sqrt(3))
-    assert stat.values == tuple(finals)
-    assert mlp.n == "3"
+    assert (stat.mean, stat.half) == pytest.approx((0.74, 4.302653 * 0.04 / np.sqrt(3)))
+    assert (stat.values, mlp.n) == (tuple(finals), "3")
     assert mlp.footprint == {"parameters": 1_500_000, "fisher": 500_000, "total": 2_000_000}
-    assert mlp.seconds["learn"].mean == 6.0
-    command = "embedbench run toy.h5 --out RUNS --learner mlp --seed {}"
-    assert mlp.commands == [command.format(seed) for seed in (0, 2, 3)]
-    assert ewc.commands == ["embedbench run toy.h5 --out RUNS --learner ewc --seed 0"]
+    assert {kind: of.mean for kind, of in mlp.seconds.items()} == {"learn": 6.0, "evaluate": 1.5}
+    command = "embedbench run toy.h5 --out RUNS --learner {} --seed {}"
+    assert mlp.commands == [command.format("mlp", seed) for seed in (0, 2, 3)]
+    assert ewc.commands == [command.format("ewc", 0)]
 
 
 def test_values_of_a_run_by_name() -> None:
@@ -79,20 +69,21 @@ def test_what_a_table_says_of_its_stream() -> None:
     def said(*runs: RunRecord) -> list[str]:
         return Group("", runs).describe()
 
-    assert said(typed(n_train=[1000] * 3))[2] == "1,000 training samples a session"
-    more = typed(seed=1, n_train=[310, 100, 90], reference=make()["reference"] | IDEAL)
-    assert said(typed(), more)[2] == "300–310 training samples at first, then 90–100 a session"
-    assert said(typed(), more)[-1] == "offline (α_ideal): mlp on all data at once, 85.0 %"
-    ideals = {"ideal": {"class_accuracy": [0.8, 0.9, 0.7]}}
-    each = typed(validation="test", reference=make()["reference"] | ideals)
-    assert "validation from TEST data" in said(each)
-    assert said(each)[-1].endswith("all data of a session at once, 80.0 %, 90.0 %, 70.0 %")
-
-
-def test_kinds_of_bytes_are_means_over_all_runs(tmp_path: Path) -> None:
-    for seed, of in enumerate(({"a": 2, "total": 2}, {"b": 4, "total": 4})):
-        keep(tmp_path, make(seed=seed, footprint=of))
-    assert collect(tmp_path)[0].footprint == {"a": 1, "total": 3, "b": 2}
+    ideals = ({"ideal": {"class_accuracy": level}} for level in (0.8, [0.8, 0.9, 0.7]))
+    one, each = (make()["reference"] | ideal for ideal in ideals)
+    more = typed(seed=1, n_train=[310, 100, 90], reference=one)
+    assert said(typed(), more) == [
+        *("4 classes", "3 sessions"),
+        "300–310 training samples at first, then 90–100 a session",
+        *("validation from training data", "mean-per-class accuracy"),
+        "offline (α_ideal): mlp on all data at once, 85.0 %",
+    ]
+    about: dict[str, Any] = {"n_train": [1000] * 3, "reference": each, "scale": "unit"}
+    assert said(typed(validation="test", **about))[2:] == [
+        "1,000 training samples a session",
+        *("validation from TEST data", "scale unit", "mean-per-class accuracy"),
+        "offline (α_ideal): mlp on all data of a session at once, 80.0 %, 90.0 %, 70.0 %",
+    ]
 
 
 def test_namesakes_are_told_apart_by_what_differs(tmp_path: Path) -> None:
@@ -103,17 +94,13 @@ def test_namesakes_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     assert [r.label for r in collect(tmp_path)] == ["ewc lam=1", "ewc lam=1000", "mlp"]
 
 
-# --- refusals ------------------------------------------------------------------------------------
-
-
 def test_a_table_that_cannot_be_made_is_named_and_the_others_remain(tmp_path: Path) -> None:
     keep(tmp_path / "a", make(seed=0))
     keep(tmp_path / "b", make(seed=0), make("ewc", seed=1), row="mlp")
     said: list[str] = []
     (row,) = collect(tmp_path, notify=said.append)
     assert (row.learner, row.n) == ("mlp", "1")
-    (sentence,) = said
-    assert sentence.startswith("left out, a whole table: cannot average")
+    assert [sentence[:39] for sentence in said] == ["left out, a whole table: cannot average"]
 
 
 def test_runs_from_before_a_setting_was_added_are_of_the_same_row(tmp_path: Path) -> None:
@@ -163,11 +150,11 @@ def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:
     ("seed", "key"),
     [(0, "train"), (0, "eval"), (0, "features"), (1, "recipe"), (1, "features")],
 )
-def test_learners_with_different_data_are_not_paired(tmp_path: Path, seed: int, key: str) -> None:
+def test_learners_with_different_data_are_not_paired(seed: int, key: str) -> None:
     """Of other seeds than the first learner's train and eval may differ."""
-    keep(tmp_path, make("mlp"), make("ewc", seed, digests={key: OTHER}))
-    with pytest.raises(UserError, match=f"side by side in stream-1: expected one {key} digest"):
-        collect(tmp_path)
+    runs = [typed("mlp"), typed("ewc", seed, digests={key: OTHER})]
+    with pytest.raises(UserError, match=f"side by side in here: expected one {key} digest"):
+        check_comparable(runs, "here")
     check_comparable([typed("mlp", 0), typed("ewc", 1, digests={"train": OTHER, "eval": OTHER})])
 
 
@@ -177,25 +164,22 @@ def test_references_are_no_rows_and_nothing_is_an_error(tmp_path: Path) -> None:
     keep(tmp_path, make("offline"), stream="references")
     with pytest.raises(UserError, match="found none"):
         collect(tmp_path)
-    assert [r.label for r in collect(tmp_path, [tmp_path / "references/offline/seed-0"])] == [
-        "offline"
-    ]
+    (row,) = collect(tmp_path, [tmp_path / "references/offline/seed-0"])
+    assert row.label == "offline"
     assert collect(tmp_path, []) == []
-
-
-# --- flags ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("flag", ["nan", "diverged"])
 def test_broken_runs_are_left_out_and_counted(tmp_path: Path, flag: str) -> None:
-    keep(tmp_path, make(seed=0, final=0.6), make(seed=1, final=0.8))
+    """Kinds of bytes are means over all other runs."""
+    for seed, final, of in ((0, 0.6, {"a": 2, "total": 2}), (1, 0.8, {"b": 4, "total": 4})):
+        keep(tmp_path, make(seed=seed, final=final, footprint=of))
     keep(tmp_path, make(seed=2, final=0.1, flags=[flag], footprint={"total": 10**9}))
     (row,) = collect(tmp_path)
     assert row.metrics["final_accuracy"].mean == pytest.approx(0.7)
-    assert row.footprint["total"] == 2_000_000
+    assert row.footprint == {"a": 1, "total": 3, "b": 2}
     assert (row.n, row.flags) == ("2 of 3", {flag: ["2"]})
     text = table_text([row])
-    assert "2 of 3" in text
     assert re.search(rf"{flag}: .*left out of every mean \[mlp 1 of 3: seed 2\]", text)
 
 
@@ -203,9 +187,7 @@ def test_runs_with_other_threads_are_marked(tmp_path: Path) -> None:
     keep(tmp_path, *(make(seed=s, environment={"threads": n}) for s, n in enumerate([1, 4, 1])))
     (row,) = collect(tmp_path)
     assert (row.n, row.flags) == ("3", {"threads": ["1"]})
-    text = table_text([row])
-    assert re.search(r"mlp +3 .* B\b", text)
-    assert re.search(r"threads: .*\[mlp 1 of 3: seed 1\]", text)
+    assert re.search(r"mlp +3 .* B\n(.*\n)*.*threads: .*\[mlp 1 of 3: seed 1\]", table_text([row]))
 
 
 def test_runs_with_another_reference_are_marked(tmp_path: Path) -> None:
@@ -227,7 +209,7 @@ def test_a_learner_with_no_usable_run_has_a_row(tmp_path: Path) -> None:
     rows = collect(tmp_path)
     assert [r.n for r in rows] == ["1", "0 of 1"]
     assert re.search(r"mlp +0 of 1( +–){8} +N", table_text(rows))
-    write_html(collect(tmp_path), tmp_path / "page.html", "runs")
+    assert "0 of 1" in render(rows, "runs")
 
 
 def test_marks_and_their_legend(tmp_path: Path) -> None:
@@ -240,17 +222,12 @@ def test_marks_and_their_legend(tmp_path: Path) -> None:
     keep(tmp_path, *(make("mlp", seed=s, final=f) for s, f in enumerate(finals[:4])), few)
     keep(tmp_path, *(make("chance", seed=s, final=f) for s, f in enumerate(finals)))
     rows = _, mlp, chance = collect(tmp_path)
-    assert mlp.flags == {"few-steps": ["4"]}
-    assert chance.flags == {}
+    assert (mlp.flags, chance.flags) == ({"few-steps": ["4"]}, {})
     assert mlp.metrics["final_accuracy"].mean == pytest.approx(np.mean(finals))  # marked, kept
     text = table_text(rows)
-    assert re.search(r"not-learned: .* \[ewc\]", text)
-    assert next(x for x in text.splitlines() if x.startswith("ewc")).endswith("L T")
+    assert re.search(r"ewc .*L T\n(.*\n)*L  not-learned: .* \[ewc\]", text)
     for shown in (text, render(rows, "runs")):
         assert "[mlp 1 of 5: seed 4 (3)]" in shown
-
-
-OTHER = "1234567890ab" + "0" * 52  # a digest
 
 
 @pytest.mark.parametrize(
@@ -263,15 +240,15 @@ OTHER = "1234567890ab" + "0" * 52  # a digest
         {"reference": {**make()["reference"], "preset": "kemker_eq"}},
     ],
 )
-def test_runs_of_different_streams_or_settings_are_not_averaged(
-    tmp_path: Path, change: dict[str, Any]
-) -> None:
-    keep(tmp_path, make(seed=0), make(seed=1, **change), row="mlp")
-    with pytest.raises(UserError, match=r"cannot average .* in stream-1") as e:
-        collect(tmp_path)
+def test_runs_of_different_streams_or_settings_are_not_averaged(change: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"cannot average .* in here") as e:
+        check_average([typed(), typed(seed=1, **change)], "here")
     if "recipe" in change.get("digests", {}):
-        parts = (f"{HEX['recipe'][:12]} (mlp seed 0)", "1234567890ab (mlp seed 1)", "another --out")
-        assert all(part in str(e.value) for part in parts)
+        assert str(e.value) == (
+            "cannot average the runs of 'mlp' in here: expected one recipe digest, got "
+            f"{'a' * 12} (mlp seed 0) and 1234567890ab (mlp seed 1); keep the runs of each in a "
+            "directory of its own (another --out)"
+        )
 
 
 def test_references_that_are_missing_or_unequal_and_chance_are_noted(tmp_path: Path) -> None:

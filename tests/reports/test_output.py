@@ -2,22 +2,20 @@
 
 import base64
 import json
+import math
 import re
 import subprocess
 import sys
-from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 from plan_runs import plan
 from protocol_files import make_file
-from report_records import keep, make
+from report_records import HEX, keep, make
 
-from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.reports.html_report import page_heading, render, write_html
 from embedbench.reports.learner_colours import styles_in
@@ -26,8 +24,6 @@ from embedbench.reports.tables_from_runs import collect, csv_rows, to_json
 from embedbench.reports.terminal_tables import print_tables, table_text
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores.number_text import amount, format_signed
-
-# --- text ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -52,18 +48,38 @@ def rows(root: Path) -> list[Any]:
     return collect(root)
 
 
-def test_tables_fit_a_terminal(rows: list[Any]) -> None:
+IN_A_TERMINAL = """\
+incremental-class · toy.h5
+4 classes · 3 sessions · 300 training samples at first, then 100 a session ·
+validation from training data · mean-per-class accuracy · offline (α_ideal): mlp
+on all data at once, 90.0 %
+verdict: a-learner-with-a-long-name leads with 50.0 % final accuracy (offline:
+90.0 %, chance: 25.0 %); geppnet-stm and mlp may be level
+learner               n final % behind by Ω_base  Ω_new  Ω_all  AF %  MB learn s
+a-learner-with-a-long 3    50.0       0.0  0.556  0.700  0.500  40.0 2.0     6.0
+-name                     ±99.4           ±1.104 ±0.000 ±0.994 ±99.4
+geppnet-stm           3    50.0       0.0  0.556  0.700  0.500  40.0 2.0     6.0
+                          ±99.4           ±1.104 ±0.000 ±0.994 ±99.4
+mlp                   3    50.0       0.0  0.556  0.700  0.500  40.0 2.0     6.0
+                          ±99.4           ±1.104 ±0.000 ±0.994 ±99.4
+chance                1    80.0         –  0.889  0.700  0.800  10.0 2.0     6.0
+
+behind by: mean paired difference to the best (≥: at least so much; without it a
+row may be level), over 3 seeds alone; a bound per row, with normal residuals
+fewer than 5 seeds: in half of the rows no difference under 0.0 points can be
+seen
+note: the row chance has answers that were drawn; elsewhere chance is what such
+answers score on average
+
+incremental-class · toy.h5
+"""
+
+
+def test_tables_fit_a_terminal(rows: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     text = table_text(rows, width=80)
     assert max(map(len, text.splitlines())) <= 80
-    assert "…" not in text.split("\n\n")[0]  # nothing is cut off
-    for part in ("0.556", "±1.104", "50.0", "±99.4", "2.0", "6.0"):
-        assert part in text
-
-
-def test_piped_tables_are_plain_and_one_line_a_row(
-    rows: list[Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_tables(rows)
+    assert text.startswith(IN_A_TERMINAL)
+    print_tables(rows)  # piped: plain, and one line a row
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert "50.0 ±99.4" in next(x for x in text.splitlines() if x.startswith("geppnet-stm"))
@@ -74,15 +90,11 @@ def test_piped_tables_are_plain_and_one_line_a_row(
     ("loss", "said"),
     [
         ("all", "the stream (protocol.loss=all)"),
-        ("seen", "seen (protocol.loss=seen)"),
         ("mine", None),  # of a protocol of other people
-        (None, None),
     ],
 )
-def test_which_classes_the_loss_uses_is_stated(
-    loss: str | None, said: str | None, tmp_path: Path
-) -> None:
-    keep(tmp_path, make(protocol_params={"loss": loss} if loss else {}))
+def test_which_classes_the_loss_uses_is_stated(loss: str, said: str | None, tmp_path: Path) -> None:
+    keep(tmp_path, make(protocol_params={"loss": loss}))
     text = table_text(collect(tmp_path))
     assert said in text if said else "loss over" not in text
 
@@ -160,8 +172,13 @@ def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> 
     heads = table_text(rows).splitlines()[3]
     for word in ("Ω_base", "Ω_new", "Ω_all", "AIA", "AA", "AF", "passes", "steps", "MB"):
         assert word in heads
-        assert re.search(rf"\b{word}\b", text), word
-    assert "over n seeds" in text
+    assert text == (
+        "± half-width of the 95 % t-interval over n seeds · Ω_base, Ω_all: score on the first "
+        "session, on all so far / offline · Ω_new: score on each new session · AIA: score after "
+        "each session, averaged · AA: mean of sessions at the end · AF: drop from a session's "
+        "best · passes: over the data · steps: optimiser · MB: at the end · formulas: embedbench "
+        "list metrics"
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,16 +194,12 @@ def test_the_footer_says_where_omega_new_is_a_share(
     assert ("Ω_new of permutations" in table_text(collect(tmp_path))) is divided
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1234.5, "1,234"), (12.34, "12.3"), (0.5, "0.50"), (0.004, "0.004"), (1e-5, "<0.001")],
-)
-def test_amounts(value: float, text: str) -> None:
-    assert amount(value) == text
-    assert (format_signed(-0.04, 1), format_signed(-1.25, 1), amount(0)) == ("0.0", "−1.2", "0")
-
-
-# --- JSON ----------------------------------------------------------------------------------------
+def test_amounts() -> None:
+    """The digits change at 100, 1, .095 and .0005."""
+    values = (1234.5, 100, 99.99, 1, 0.999, 0.095, 0.0949, 0.0005, 0.0004, 0, math.nan)
+    texts = ["1,234", "100", "100.0", "1.0", "1.00", "0.10", "0.095", "0.001", "<0.001", "0", "–"]
+    assert list(map(amount, values)) == texts
+    assert (format_signed(-0.04, 1), format_signed(-1.25, 1)) == ("0.0", "−1.2")
 
 
 def test_json_round_trip(tmp_path: Path) -> None:
@@ -195,10 +208,21 @@ def test_json_round_trip(tmp_path: Path) -> None:
     made = to_json(collect(tmp_path))
     printed = json.loads(json.dumps(made, allow_nan=False))
     assert printed == made
-    mlp, ewc = printed["tables"][0]["rows"]
-    assert (mlp["n"], mlp["runs"], mlp["left_out"]) == (2, ["0", "1"], [])
-    assert mlp["metrics"]["final_accuracy"]["values"] == [0.6, 0.8]
+    (table,) = printed["tables"]
+    mlp, ewc = table.pop("rows")
+    about = {"protocol": "incremental-class", "protocol_params": {"base": 2}, "files": ["toy.h5"]}
+    about |= {"place": "stream-1", "title": "incremental-class · toy.h5", "sessions": 3}
+    about |= {"score": "class_accuracy", "validation": "train", "ideal": 0.9, "notes": []}
+    digests = {key: HEX[key] for key in ("recipe", "features")}
+    assert table == about | {"digests": digests, "verdict": table["verdict"]}
+    for name, value in (("final_accuracy", [0.6, 0.8]), ("fwt", [None, None])):
+        assert mlp["metrics"][name]["values"] == value
     assert mlp["metrics"]["fwt"]["mean"] is None
+    row = {"learner": "mlp", "label": "mlp", "params": make()["learner_params"], "n": 2}
+    row |= {"runs": ["0", "1"], "left_out": [], "candidates": None, "flags": {}, "passes": None}
+    row |= {"commands": [make(seed=s)["command"] for s in (0, 1)], "footprint": make()["footprint"]}
+    rest = {name: mlp[name] for name in ("metrics", "seconds", "verdict")}
+    assert mlp == row | rest | {"steps": 301.5}
     assert (ewc["n"], ewc["left_out"], ewc["flags"]) == (0, ["0"], {"nan": ["0"]})
     # as CSV: steps of seeds 0 and 1 are 3 · 100 and 3 · 101
     mlp, ewc = csv_rows(made)
@@ -209,36 +233,19 @@ def test_json_round_trip(tmp_path: Path) -> None:
     assert page_heading([Path("/a/b/runs"), Path("/runs")]) == "b/runs, runs"
 
 
-# --- HTML ----------------------------------------------------------------------------------------
-
-VOID = {"meta", "br", "hr", "img", "input", "link"}
-
-
 class Page(HTMLParser):
-    """Reads a page; notes ids, links and text, and fails where tags do not close in order."""
+    """The text of a page; fails where tags do not close in order."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.text = ""
-        self.feed(text)
+        self.open, self.text = list[str](), ""
+        self.feed(page)
         self.close()
         assert self.open == []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.ids += [v or "" for k, v in attrs if k == "id"]
-        self.links += [v or "" for k, v in attrs if k in ("href", "src", "action", "xlink:href")]
-        if tag not in VOID:
+    def handle_starttag(self, tag: str, _: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "img"):
             self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -248,18 +255,14 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_loads_nothing(whole: str) -> None:
-    read = Page(whole)
-    assert "://" not in whole
-    assert not re.search(r"@import|url\(", whole)
-    assert read.tags["script"] == read.tags["link"] == 0
-    ids = Counter(read.ids)
-    assert max(ids.values()) == 1
-    figures = [link for link in read.links if link.startswith("data:image/svg+xml;base64,")]
-    assert all(link.removeprefix("#") in ids for link in {*read.links} - {*figures})
+    assert not re.search(r"://|@import|url\(|<script|<link", whole)
+    ids, links = (re.findall(rf' {key}="(.*?)"', whole) for key in ("id", "href"))
+    assert (ids, links) == (["stream-1", "stream-2"], ["#stream-1", "#stream-2"])
     # heat maps and three curves a stream, costs where there are several
-    assert len(figures) == read.tags["img"] == 2 + 2 * 3 + 1
-    for link in figures:
-        drawing = ElementTree.fromstring(base64.b64decode(link.partition(",")[2]))
+    figures = re.findall(r'<img .*?src="data:image/svg\+xml;base64,(.*?)"', whole)
+    assert len(figures) == whole.count("src=") == 2 + 2 * 3 + 1
+    for figure in figures:
+        drawing = ElementTree.fromstring(base64.b64decode(figure))
         assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
 
 
@@ -269,7 +272,6 @@ def test_the_page_says_what_the_table_says(whole: str) -> None:
         *("50.0 %", "50.0 ±99.4", "0.556", "parameters MB", "d" * 64),
         "offline (α_ideal): mlp on all data at once, 90.0 %",
         "embedbench run toy.h5 --out RUNS --learner geppnet-stm --seed 2",
-        "300 training samples at first, then 100 a session",
         "AF: drop from a session's best",
     ):
         assert part in text
@@ -294,15 +296,6 @@ def test_the_page_begins_with_the_verdict(rows: list[Any], whole: str) -> None:
     # within and across sessions stand side by side
     values = re.findall(r"<td[^>]*>([\d.]+) ±", whole[whole.index(">within_accuracy<") :])
     assert values[:2] == ["50.0", "75.0"]
-
-
-def test_pages_stay_small(tmp_path: Path) -> None:
-    """Of 500 runs under 6 MB, of ten learners on 101 sessions under 5 MB; from a few of them."""
-    once = len(render([], "runs").encode())
-    long_runs(tmp_path / "many", 10, learners=4, seeds=5)
-    assert 25 * (len(render(collect(tmp_path / "many"), "").encode()) - once) + once < 6_000_000
-    long_runs(tmp_path / "long", 101, learners=1, seeds=2)
-    assert len(render(collect(tmp_path / "long"), "").encode()) < 500_000
 
 
 def test_a_refused_report_leaves_the_old_page(tmp_path: Path) -> None:
@@ -331,9 +324,6 @@ def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True)
 
 
-# --- records as the grid writes them -------------------------------------------------------------
-
-
 def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     file = make_file(tmp_path, (8,) * 4, test=(4,) * 4).path
     items = ["offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=1"]
@@ -349,18 +339,3 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     inner = {k for key in ("seeds", "digests", "reference", "environment") for k in data[key]}
     assert {*data, *inner, *data["sessions"][0]} <= documented
     assert set(to_json([ncm])["tables"][0]["rows"][0]) <= documented
-
-
-def long_runs(root: Path, T: int, learners: int, seeds: int) -> None:
-    """Learners on one stream of T sessions, with random scores."""
-    rng = np.random.default_rng(0)
-    for i in range(learners):
-        for s in range(seeds):
-            R = np.where(np.tri(T) > 0, rng.uniform(size=(T, T)), np.nan)
-            curves = {"raa": plain(rng.uniform(size=T)), "raf": plain(rng.uniform(size=T))}
-            metrics = {name: float(rng.uniform()) for name in [*make()["metrics"], "more", "yet"]}
-            score = {"R": plain(R), "pooled": plain(R[-1]), "metrics": metrics, "curves": curves}
-            long: dict[str, Any] = {**score, "n_train": [5] * T}
-            long["by_score"] = dict.fromkeys(make()["by_score"], score)
-            long["sessions"] = make()["sessions"][:1] * T
-            keep(root, make(f"learner-{i}", seed=s, **long))

@@ -8,13 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import repository
 from command_line import embedbench
-from confident_runs import from_scores, keep_runs
-from image_files import embedding_file
-from plan_runs import plan
+from confident_runs import hinted_run, keep_runs
 from report_records import keep, make, put
 
 from embedbench.config.run_seeds import Seeds
@@ -22,11 +18,9 @@ from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_tables import TableView, allowed_ranks
 from embedbench.reports.load_results import load_runs
-from embedbench.reports.run_rows import read_csv, streams
+from embedbench.reports.run_rows import streams
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import read_selections, select
-from embedbench.reports.trackers import Session
-from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study
@@ -34,7 +28,6 @@ from embedbench.text.table_export import csv_text
 from embedbench.text.terminal_text import render_text
 
 STUDIES = Path(__file__).resolve().parents[2] / "docs" / "studies"
-NAMES = ("which-learner", "backbone", "confidence")
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +48,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shown(folder: Path, text: str) -> list[TableView]:
     (folder / "shown.toml").write_text(text)
     return select(read_selections(folder / "shown.toml"), folder, pytest.fail)
-
-
-# --- what a file selects ---
 
 
 def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) -> None:
@@ -105,17 +95,8 @@ def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
 def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs whose answers are stored: two learners, two seeds, 100 test samples."""
     root = tmp_path_factory.mktemp("answered")
-    truth = [[0] * 20 + [1] * 20 + [2] * 20, [3] * 20, [4] * 20]
-    y = np.concatenate(truth)
-    for learner, hint in (("mlp", 1.0), ("ewc", 3.0)):
-        runs = []
-        for seed in range(2):
-            scores = np.random.default_rng([seed, int(hint)]).normal(size=(3, len(y), 5))
-            for t in range(3):
-                learned = np.flatnonzero(y < 3 + t)
-                scores[t, learned, y[learned]] += hint
-            runs.append(from_scores(scores, truth, [[0, 1, 2], [3], [4]]))
-        keep_runs(root, {learner: runs})
+    hints = {"mlp": 1.0, "ewc": 3.0}
+    keep_runs(root, {name: [hinted_run(s, hint) for s in (0, 1)] for name, hint in hints.items()})
     return root
 
 
@@ -182,76 +163,13 @@ def test_the_command_shows_a_file_in_every_form(root: Path, tmp_path: Path) -> N
     assert "says what to show" in str(report("--compare").exception)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_site_shows_the_tables_of_a_study_in_its_page(name: str) -> None:
-    """A study page is its TOML, what `report` makes of it, and text."""
-
-    def tables_of(text: str) -> list[str]:
-        return [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
-
-    file = STUDIES / f"{name}.toml"
-    made = tables_of(embedbench("report", file, "--markdown").stdout)
-    page = tables_of(
-        repository.fill_tables((STUDIES / f"{name}.md").read_text(encoding="utf-8"), STUDIES)
-    )
-    assert len(made) > 10
-    assert [line for line in made if line not in page] == []
-    if name == "which-learner":
-        assert len(resolve(read_study(file))) == 11 * 2 * 5
-        rows: list[dict[str, Any]] = read_csv(STUDIES / "data" / "which-learner.csv")
-        assert {row["learner"] for row in rows if not row["learns"]} == {"chance"}
-
-
-# --- docs/results_as_data.md and docs/studies.md: their Python and their TOML, on small runs ---
-
-SHORT = ["stop.epochs=1", "stop.rule=epochs", "units=8", "ewc.lam=10", "references=0"]
-SHORT += ["protocol.step=1"]
-
-
-def blocks(page: str, language: str) -> list[str]:
-    text = (STUDIES.parent / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `emoji-runs`, as the README makes them; much smaller."""
-    folder = tmp_path_factory.mktemp("page")
-    file = str(embedding_file(folder).path)
-    cells = plan([file], "incremental-class", ["ncm", "ewc", "mlp"], [0, 1], SHORT)
-    assert not run_grid(cells, folder / "emoji-runs").failed
-    return folder
-
-
-def test_the_python_of_the_page_runs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import image, pyplot
-
-    monkeypatch.chdir(folder)
-    made: dict[str, Any] = {}
-    for block in blocks("results_as_data.md", "python"):
-        exec(compile(block, "results_as_data.md", "exec"), made)
-    pyplot.close("all")
-    lines = capsys.readouterr().out.splitlines()
-    assert all(line.split()[1] == "10.0" for line in lines[:2])  # two seeds of ewc
-    for name in ("accuracy", "memory", "classes"):
-        assert np.asarray(image.imread(f"{name}.png")).std() > 0.01  # something is drawn
-    tracker = made["Printed"]("here")
-    runs = made["load_runs"]("emoji-runs")
-    tracker.add_run(runs[0], [Session({}, {})])
-
-
-def test_the_study_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_study_of_a_page_is_one(tmp_path: Path) -> None:
     """One stream × (ncm, three slda, ewc) × five seeds."""
-    text, shows = blocks("studies.md", "toml")
-    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    page = (STUDIES.parent / "studies.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "study.toml").write_text("".join(blocks), encoding="utf-8")
     made = resolve(read_study(tmp_path / "study.toml"))
     assert len({(run.files, run.protocol) for run in made}) == 1
     assert len(made) == 5 * 5
-    (tmp_path / "study.toml").write_text(text + shows, encoding="utf-8")
-    assert resolve(read_study(tmp_path / "study.toml")) == made
     assert len(read_selections(tmp_path / "study.toml")) == 2
+    assert len(resolve(read_study(STUDIES / "which-learner.toml"))) == 11 * 2 * 5

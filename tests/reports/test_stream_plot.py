@@ -9,7 +9,6 @@ from command_line import embedbench
 from image_files import embedding_file
 from matplotlib.figure import Figure
 from multilabel_streams import hierarchy_stream
-from toy import class_stream
 
 from embedbench.array_types import Ints
 from embedbench.reports.figure_style import legend, write
@@ -44,6 +43,10 @@ def test_cells_are_counts_and_classes_come_in_their_order() -> None:
     legend(figure)
     (entry,) = figure.legends[0].get_texts()
     assert entry.get_text() == "with test samples (41 in all)"
+    # a class of no session comes last; equal counts and no tests are drawn, too
+    figure = drawn(np.array([[0, 7, 0], [0, 0, 7]]), np.zeros((2, 3), dtype=int))
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["b", "c", "a"]
+    assert cells(figure) == ({(0, 0): 7, (1, 1): 7}, set())
 
 
 @pytest.mark.parametrize(
@@ -108,15 +111,6 @@ def test_sessions_have_ticks_and_outlines_that_fit(
     assert outlines.get_rasterized() == (sessions * 16 > 3000)
 
 
-def test_a_class_of_no_session_comes_last() -> None:
-    axes = drawn(np.array([[0, 9, 0], [0, 0, 9]]), np.ones((2, 3), dtype=int)).axes[0]
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["b", "c", "a"]
-
-
-def test_equal_counts_and_no_tests_are_drawn_too() -> None:
-    assert len(cells(drawn(np.full((2, 3), 7), np.zeros((2, 3), dtype=int)))[0]) == 6
-
-
 def test_eval_sets_of_no_session_have_columns_of_their_own() -> None:
     figure = drawn(TRAIN, np.array([[9, 9, 9], [16, 16, 16], [100, 0, 0]]), sets=("x", "y", "z"))
     _, test = cells(figure)
@@ -133,12 +127,6 @@ def test_large_streams_are_images_and_the_bytes_are_the_same_twice(tmp_path: Pat
         write(tmp_path / name, drawn(train, train[:1], sets=("test",)))
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert (tmp_path / "a.svg").stat().st_size < 300_000
-
-
-def test_counts_of_a_stream() -> None:
-    train, test = class_counts(class_stream([(0, 2), (1,)], n_train=20, n_test=10))
-    assert train.tolist() == [[20, 0, 20], [0, 20, 0]]
-    assert test.tolist() == [[10, 0, 10], [0, 10, 0]]
 
 
 def test_a_sample_counts_for_each_of_its_labels() -> None:

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from command_line import embedbench
 from confident_runs import keep_runs
-from pinned_runs import CHANCE, OFFLINE, STREAM, answers, merged, write_references, write_run
+from pinned_runs import REFERENCE, STREAM, answers, merged, write_references, write_run
 from report_records import keep, make, typed
 from scipy import stats
 from toy import keep_samples
 
-from embedbench.array_types import Floats
 from embedbench.errors import UserError
+from embedbench.reports import score_figures
 from embedbench.reports.compare_learners import ComparisonStudy, order_name, studies
 from embedbench.reports.comparison_tables import (
     allowed_ranks,
@@ -27,7 +27,6 @@ from embedbench.reports.comparison_tables import (
 )
 from embedbench.reports.html_report import render
 from embedbench.reports.learner_colours import styles_in
-from embedbench.reports.score_figures import ranks
 from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
@@ -35,8 +34,6 @@ from embedbench.scores.metrics import Reference, omega_all
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.text.terminal_text import render_text
-
-# --- numbers ---
 
 
 def keep_finals(root: Path, *, flags: Sequence[str] = (), **finals: Sequence[float]) -> None:
@@ -65,7 +62,7 @@ def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
     assert text.splitlines()[4].split() == ["si", "2", "45.0", "2", "–", "40.0", "(–)"]
     assert "no verdict (–): that takes two seeds in common" in text
     assert "nothing can be said of the difference" in verdict(rows)
-    (axes,) = ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
+    (axes,) = score_figures.ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
     assert [li.get_marker() for li in axes.lines] == ["o", "s"]  # no bar without a verdict
 
 
@@ -82,11 +79,13 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
     )
     sentence = verdict(rows)
     assert "; si is behind (by at least 2.7 points); mas may be level" in sentence
-    lines = [line.split() for line in table_text(rows).splitlines()]
-    assert next(line for line in lines if line[:1] == ["si"])[4:7] == ["3.1", "(≥", "2.7)"]
-    (axes,) = ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
+    cells = [line.split() for line in table_text(rows).splitlines()]
+    assert next(line for line in cells if line[:1] == ["si"])[4:7] == ["3.1", "(≥", "2.7)"]
+    (axes,) = score_figures.ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() != "None"]
-    bars = [tuple(line.get_xdata()) for line in axes.lines if line.get_marker() == "None"]
+    lines = [line for line in axes.lines if line.get_marker() == "None"]
+    bars = [tuple(line.get_xdata()) for line in lines]
+    assert {line.get_linewidth() for line in lines} == {2.5}
     assert (marks, bars) == ([1, 2, 3], [e.ranks for e in found.verdicts])
     assert [t.get_text() for t in axes.get_yticklabels()] == found.learners
     made = to_json(rows)["tables"][0]
@@ -143,14 +142,9 @@ def test_omega_has_a_share_with_its_reference_fixed(tmp_path: Path) -> None:
     first = np.where(p.y % 2, p.answer, p.seen.argmax(axis=1)[:, None]).astype(np.int32)
     made = {"ncm": p, "mlp": replace(p, answer=first)}
     write_references(tmp_path)
-    reference = {
-        "preset": "kemker_table", "normalise_new": False,
-        "offline_runs": [OFFLINE], "chance_run": CHANCE,
-    }  # fmt: skip
     for learner, of in made.items():
-        write_run(
-            tmp_path, f"{STREAM}/{learner}-1/seed-0", of, reference=reference, learner=learner
-        )
+        how = {"reference": REFERENCE, "learner": learner}
+        write_run(tmp_path, f"{STREAM}/{learner}-1/seed-0", of, **how)
     (of_omega,) = studies(collect(tmp_path), "omega_all")
     for label, on in zip(of_omega.learners, of_omega.verdicts, strict=True):
         of, omegas = made[label], []
@@ -180,9 +174,6 @@ def test_tuned_settings_are_marked(tmp_path: Path) -> None:
     assert "best of 3 on seed 0" in render(rows, "runs")
 
 
-# --- studies ---
-
-
 def study(**learners: list[float]) -> ComparisonStudy:
     """One order; learner → score for each seed."""
     scores = {
@@ -201,9 +192,7 @@ def test_clear_differences_rank_and_others_leave_ranks_open() -> None:
         last=[0.2 - e for e in noise],
     )
     assert [e.rank for e in found.verdicts] == [1, 2, 3, 4]
-    assert [e.ranks for e in found.verdicts] == [(1, 1), (2, 3), (2, 3), (4, 4)]
     assert list(map(allowed_ranks, found.verdicts)) == ["1", "2–3", "2–3", "4"]
-    assert found.units == "seeds"
     second = found.verdicts[1]
     assert (second.against, second.n, second.parts) == (0, 5, ("seeds",))
     assert second.behind_by == pytest.approx(0.2 - 0.001 * 0.2)
@@ -236,9 +225,6 @@ def test_only_shared_seeds_are_paired() -> None:
     assert [(e.rank, e.behind_by) for e in turned.verdicts] == [(1, 0), (2, 0.4)]
 
 
-# --- class orders ---
-
-
 def ordered() -> ComparisonStudy:
     """Three orders, two seeds; `a` and `b` change places on order z."""
     means = {"a": {"x": 0.6, "y": 0.5, "z": 0.3}, "b": {"x": 0.5, "y": 0.4, "z": 0.4}}
@@ -255,9 +241,8 @@ def test_spread_over_orders_by_hand() -> None:
     found = view.data
     a, _, c = found["learners"]
     assert a["by_order"] == pytest.approx({"x": 0.6, "y": 0.5, "z": 0.3})
-    assert a["sd_orders"] == pytest.approx(np.std([0.6, 0.5, 0.3], ddof=1))
-    assert a["sd_seeds"] == pytest.approx(math.sqrt(2) * 0.01)  # of two values .02 apart
-    assert c["sd_orders"] == pytest.approx(0, abs=1e-12)
+    sds = [a["sd_orders"], a["sd_seeds"], c["sd_orders"]]  # of two values .02 apart: √2 · .01
+    assert sds == pytest.approx([np.std([0.6, 0.5, 0.3], ddof=1), math.sqrt(2) * 0.01, 0])
     assert [e["ranks"] for e in found["learners"]] == [
         {"x": 1, "y": 1, "z": 2},
         {"x": 2, "y": 2, "z": 1},
@@ -271,23 +256,28 @@ def test_spread_over_orders_by_hand() -> None:
     assert "60.0 [1]" in text
 
 
+def test_equal_means_share_a_rank() -> None:
+    """Of three pairs two agree, and one is a tie on x: τ_b is 2 / √(2 · 3)."""
+    means = {"a": (0.5, 0.6), "b": (0.5, 0.4), "c": (0.2, 0.2)}
+    scores = {k: {("x", "0"): x, ("y", "0"): y} for k, (x, y) in means.items()}
+    found = spread_over_orders(ComparisonStudy("toy", "final_accuracy", scores)).data
+    ranks = [tuple(entry["ranks"].values()) for entry in found["learners"]]
+    assert ranks == [(1.5, 1), (1.5, 2), (3, 3)]
+    assert found["tau"] == pytest.approx({"x | y": 2 / math.sqrt(6)})
+
+
 def test_names_of_orders() -> None:
     def name(kept: dict[str, Any] | None, **params: str) -> str:
         return order_name(typed(seed=3, order=kept, protocol_params=params))
 
-    assert name({"kind": "natural", "name": None}) == "natural"
-    assert name({"kind": "random", "name": None}) == "random 103"
-    assert name({"kind": "coarse", "name": "coarse.json"}) == "coarse"
-    assert name({"kind": "coarse", "name": "mine.json"}) == "coarse (mine)"
-    assert name({"kind": "file", "name": "list.txt"}) == "list"
-    assert name({"kind": "random", "name": "r7.json"}) == "random (r7)"
+    for kind, file, expected in (
+        *(("natural", None, "natural"), ("random", None, "random 103")),
+        *(("coarse", "coarse.json", "coarse"), ("coarse", "mine.json", "coarse (mine)")),
+        *(("file", "list.txt", "list"), ("random", "r7.json", "random (r7)")),
+    ):
+        assert name({"kind": kind, "name": file}) == expected
     assert name(None) == "drawn 103"  # a protocol that draws something else
-    # records of before orders were kept
-    assert name(None, order="natural") == "natural"
-    assert name(None, order="/some/where/mine.json") == "mine"
-
-
-# --- runs on disk and the command line ---
+    assert name(None, order="/some/where/mine.json") == "mine"  # of before orders were kept
 
 
 def store(root: Path) -> None:
@@ -355,10 +345,8 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     drawn = figure[-1].read_text()
     assert {f">{name}</text>" in drawn for name in ("ewc", "mlp")} == {True}
     (ranked,) = json.loads(report("--compare", "--json").stdout)["studies"]
-    assert [(e["learner"], e["ranks"]) for e in ranked["learners"]] == [
-        ("ewc", [1, 2]),
-        ("mlp", [1, 2]),
-    ]
+    ranks = {entry["learner"]: entry["ranks"] for entry in ranked["learners"]}
+    assert ranks == {"ewc": [1, 2], "mlp": [1, 2]}
     (orders,) = json.loads(report("--by", "order", "--json").stdout)["studies"]
     assert orders["tau_least"] == "coarse (x) | coarse (y)"
     assert "coarse (x)" in report("--by", "order").stdout
@@ -383,42 +371,3 @@ def test_one_order_and_one_learner_are_refused() -> None:
         spread_over_orders(study(a=[0.5], b=[0.4]))
     with pytest.raises(UserError, match="toy has a only"):
         rank_learners(study(a=[0.5]))
-
-
-# --- ranks and Kendall's τ by their definitions, written plainly ---
-
-
-def plain_ranks(scores: Floats) -> Floats:
-    """Of each learner: one more than are better, and half of those that are as good."""
-    above = (scores[:, None, :] > scores[:, :, None]).sum(axis=2)  # (blocks, k)
-    same = (scores[:, None, :] == scores[:, :, None]).sum(axis=2)
-    ranks: Floats = (above + (same + 1) / 2).mean(axis=0)
-    return ranks
-
-
-def plain_tau(a: Floats, b: Floats) -> float:
-    """Concordant less discordant pairs, over the root of the pairs that are no ties."""
-    agree = a_ties = b_ties = pairs = 0
-    for i, j in itertools.combinations(range(len(a)), 2):
-        pairs += 1
-        a_ties += a[i] == a[j]
-        b_ties += b[i] == b[j]
-        agree += int(np.sign(a[i] - a[j]) * np.sign(b[i] - b[j]))
-    size = math.sqrt((pairs - a_ties) * (pairs - b_ties))
-    return agree / size if size else math.nan
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_ranks_and_tau(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(0, 4, (6, 5)).astype(float)  # with ties: (orders, learners)
-    by_learner = {
-        f"l{i}": {(f"o{o}", "0"): float(v) for o, v in enumerate(values)}
-        for i, values in enumerate(scores.T)
-    }
-    found = spread_over_orders(ComparisonStudy("toy", "final_accuracy", by_learner)).data
-    ranks = np.array([list(entry["ranks"].values()) for entry in found["learners"]])
-    np.testing.assert_allclose(ranks.mean(axis=1), plain_ranks(scores), rtol=1e-12)
-    for (a, b), tau in zip(itertools.combinations(scores, 2), found["tau"].values(), strict=True):
-        expected = plain_tau(a, b)
-        assert tau is None if math.isnan(expected) else tau == pytest.approx(expected, rel=1e-12)

@@ -2,11 +2,11 @@
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from pinned_runs import CHANCE, MLP, STREAM, edit, write_references, write_runs
@@ -45,8 +45,6 @@ def never(target: str) -> Notes:
 @pytest.fixture(autouse=True)
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`outside_tracker:Notes` is this file's class, as a module of a user."""
-    import sys
-
     monkeypatch.setattr(Notes, "calls", {})
     monkeypatch.setitem(sys.modules, "outside_tracker", sys.modules[__name__])
     monkeypatch.chdir(tmp_path)
@@ -134,10 +132,9 @@ def test_tensorboards_files_as_it_reads_them(root: Path) -> None:
     assert not [t for t in threading.enumerate() if "AsyncWriter" in type(t).__name__]  # all closed
     made = record_files.load(root / MLP)
     events = EventAccumulator(str(Path("tb") / MLP)).Reload()
-    pooled = events.Scalars("scores/class_accuracy")
+    pooled, seconds = map(events.Scalars, ("scores/class_accuracy", "log/learn_seconds"))
     assert [e.step for e in pooled] == list(range(len(made.n_train)))
     assert [e.value for e in pooled] == pytest.approx(made.pooled)
-    seconds = events.Scalars("log/learn_seconds")
     assert [e.value for e in seconds] == [2.0] * len(made.n_train)
     (final,) = events.Scalars("metrics/final_accuracy")
     assert final.value == pytest.approx(made.metrics["final_accuracy"])
@@ -162,26 +159,9 @@ def test_wandb_gets_runs_steps_and_settings(root: Path, monkeypatch: pytest.Monk
     assert replay(root, "wandb:team/project") == (3, [])
     assert set(made) == {CHANCE, MLP, OTHER}
     given, steps = made[MLP]
-    assert [given[k] for k in ("project", "entity", "group")] == [
-        "project",
-        "team",
-        f"{STREAM}/mlp-1",
-    ]
+    about = given["project"], given["entity"], given["group"]
+    assert about == ("project", "team", f"{STREAM}/mlp-1")
     assert len({run["id"] for run, _ in made.values()}) == 3
-    config = given["config"]
-    assert (config["learner"], config["learner.units"]) == ("mlp", 400)
+    assert (given["config"]["learner"], given["config"]["learner.units"]) == ("mlp", 400)
     pooled = record_files.load(root / MLP).pooled
     assert [s["scores/class_accuracy"] for s in steps] == pytest.approx(pooled)
-
-
-def test_wandb_is_told_of_a_run_that_was_interrupted(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wandb = pytest.importorskip("wandb")
-    monkeypatch.setattr(wandb, "init", lambda **given: started)
-    started = mock.MagicMock()
-    started.__enter__().log.side_effect = KeyboardInterrupt
-    with pytest.raises(KeyboardInterrupt):
-        replay(root, "wandb:project")
-    assert started.__exit__.call_args[0][0] is KeyboardInterrupt
-    assert not (root / ".tracked.json").exists()

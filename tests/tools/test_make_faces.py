@@ -84,8 +84,7 @@ def test_import_reads_images_split_and_hierarchy(
     assert done.exit_code == 0, done.output
     file = EmbeddingFile.open(out)
     samples = file.samples
-    assert file.shape == (200, 32, 32, 1)
-    assert samples.n_leaves == 100
+    assert (file.shape, samples.n_leaves) == ((200, 32, 32, 1), 100)
     assert np.bincount(samples.split).tolist() == [100, 0, 100]
     number = file.classes.index("ß")
     assert file.classes[file.parents[number]] == "accented"
@@ -94,11 +93,3 @@ def test_import_reads_images_split_and_hierarchy(
     expected = make_faces.drawn(folder / "more" / "serif.TTF")[number]
     images = np.concatenate([rows for _, rows in file.blocks("features")])
     assert (images[row, ..., 0] == expected).all()
-
-
-def test_a_folder_without_fonts_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        sys, "argv", ["make_faces.py", str(tmp_path / "a.npz"), "--fonts", str(tmp_path)]
-    )
-    with pytest.raises(SystemExit, match="has all 100 characters; name a folder: --fonts"):
-        make_faces.main()
