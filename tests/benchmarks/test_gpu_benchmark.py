@@ -9,8 +9,7 @@ import gpu
 import pytest
 from gpu_parts.machine import describe
 from gpu_parts.state import State
-from gpu_parts.step import Bench, Figure, Step
-from gpu_parts.table import markdown
+from gpu_parts.step import Bench, Step
 from pretend_card import pretended_card
 
 NOTHING: Any = lambda bench: []  # noqa: E731
@@ -86,23 +85,6 @@ def test_another_kind_of_measurement_is_refused(tmp_path: Path) -> None:
     for device, toy in (("cuda", False), ("cpu", True)):
         with pytest.raises(SystemExit, match="was made with --device cpu; give another --out"):
             State(tmp_path, device, toy)
-
-
-def test_the_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
-    state = State(tmp_path, "cuda", False)
-    call = {**describe("cpu"), "card": "H100"}
-    state.begin(call)
-    figures = [vars(Figure("speed|of", "3 s", "2 s", False, "slow")), vars(Figure("size", "3 MB"))]
-    state.done("answers/a", {"figures": figures, "seconds": 2.0})
-    state.done("answers/b", {"error": "ValueError: no", "seconds": 1.0})
-    state.missing.update({"answers/c": "time is up", "answers/d": "time is up"})
-    names = [f"answers/{x}" for x in "abcd"]
-    page = markdown(state.data, names, {"answers": "Answers"})
-    assert "| answers/a | speed\\|of | 3 s | 2 s | **missed** | slow | 2.0 | 1 |" in page
-    assert "| answers/a | size | 3 MB |  | no aim |  | 2.0 | 1 |" in page
-    assert "| answers/b |  |  |  | **broke** | ValueError: no | 1.0 | 1 |" in page
-    assert "| answers/c, answers/d |  |  |  | not run | time is up |  |  |" in page
-    assert "2 of 4 steps were run: 0 aims hold, 1 are missed, 1 steps broke." in page
 
 
 # Left out: steps that start processes or compile, which a pretended card cannot follow.

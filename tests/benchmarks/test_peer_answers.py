@@ -69,11 +69,3 @@ def test_the_network_is_that_of_our_er(stream: peer_answers.Exported) -> None:
     theirs = peer_answers.mlp_like_ours(stream, 6)
     for i, (a, b) in enumerate(zip(theirs.parameters(), ours.parameters(), strict=True)):
         assert torch.equal(a, b if i < 4 else b[stream.order])  # 4 and 5 are the head's
-
-
-def test_pilot_gets_the_session_and_the_test_samples_so_far(stream: peer_answers.Exported) -> None:
-    manager = peer_answers.Manager(stream)
-    assert [manager.get_task_size(i) for i in range(2)] == [2, 2]
-    train, test = (manager.get_dataset(range(4), source, "test") for source in ("train", "test"))
-    assert sorted(train.labels) == sorted(stream.train[1][1].tolist())
-    assert len(test) == len(stream.test[0][1]) + len(stream.test[1][1])

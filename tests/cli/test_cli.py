@@ -15,6 +15,7 @@ from commands import Call
 from PIL import Image
 
 from embedbench.cli import app
+from embedbench.cli.demo import CLASSES, MOST, unpack
 from embedbench.files.import_features import import_file
 
 USUAL = {"--protocol": "incremental-class", "--out": "runs", "--device": "cpu", "--jobs": "1"}
@@ -301,3 +302,12 @@ def test_interruption_is_exit_code_130_without_a_traceback(
     monkeypatch.setattr("embedbench.files.embedding_file.verify", interrupted)
     sentence = "embedbench: interrupted; a run or an extraction goes on by the same command\n"
     assert call("verify", "toy.h5") == (130, "", sentence)
+
+
+def test_the_images_of_the_demo_are_class_folders(tmp_path: Path) -> None:
+    n = unpack(tmp_path)
+    counts = {folder.name: len(list(folder.iterdir())) for folder in tmp_path.iterdir()}
+    assert sorted(counts) == sorted(CLASSES)
+    assert sum(counts.values()) == n
+    assert max(counts.values()) == counts["country-flag"] == MOST
+    assert min(counts.values()) >= 20

@@ -69,7 +69,7 @@ def test_commands_print_no_control_characters(
     page = (place / "page.html").read_text("utf-8")
     assert not CONTROL.search(page)
     assert "<script" not in page
-    assert SEEN.replace("<", "&lt;").replace(">", "&gt;") in page
+    assert page.count(SEEN.replace("<", "&lt;").replace(">", "&gt;")) > 3
 
 
 def test_progress_takes_no_markup(

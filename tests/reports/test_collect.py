@@ -1,7 +1,7 @@
 """Reports: means and intervals by hand, refusals, flags."""
 
 import re
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,12 @@ import pytest
 from report_records import keep, make, put, typed
 
 from embedbench.config.fields_added_later import EARLIER, later_fields
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.html_report import render
 from embedbench.reports.load_results import align_records
 from embedbench.reports.result_rows import FLAGS, Group, run_value
-from embedbench.reports.tables_from_runs import check_average, check_comparable, collect
+from embedbench.reports.tables_from_runs import check_average, check_comparable, collect, variations
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores.mean_intervals import Stat
@@ -261,3 +262,42 @@ def test_references_that_are_missing_or_unequal_and_chance_are_noted(tmp_path: P
     for note in ("Ω is open", "different offline references", "the row chance has answers that"):
         assert note in text
     assert "chance: 25.0 %" in text  # what guessing scores on average
+
+
+def run(seed: int, final: float = 0.8, **other: int) -> dict[str, Any]:
+    """A record with the four seeds of `seed`, but for `other`."""
+    seeds = asdict(Seeds.of(seed, **other))
+    return make(seed=seed, final=final, seeds=seeds, digests={"train": f"{seeds['order']:064x}"})
+
+
+def keep_each(root: Path, *runs: dict[str, Any]) -> Path:
+    for i, r in enumerate(runs):
+        put(RunRecord.from_json(r), root / "stream-1" / r["learner"] / f"seed-{r['seed']}-{i}")
+    return root
+
+
+def test_variations_of_a_run_are_told_from_runs_of_their_own() -> None:
+    def records(*runs: dict[str, Any]) -> list[RunRecord]:
+        return [RunRecord.from_json(one) for one in runs]
+
+    base = records(run(0), run(1), run(2))
+    varied = records(run(0, order=9), run(0, init=9), run(0, init=8), run(2, memory=9))
+    assert variations([*varied, *base]) == (base, varied)
+    # one order for all seeds: each run has a seed of its own
+    fixed = records(*(run(s, order=9) for s in range(3)))
+    assert variations(fixed) == (fixed, [])
+    # the same and one of its seeds varied: the run that is varied stands for itself
+    more = records(run(0, order=9, init=8))
+    assert variations([*fixed, *more]) == (fixed, more)
+    # by hand, without a run that they vary: as they were asked for
+    orders = records(*(run(0, order=v) for v in (7, 8, 9)))
+    assert variations(orders) == (orders, [])
+
+
+def test_tables_average_independent_runs_only(tmp_path: Path) -> None:
+    runs = [run(0, 0.8), run(1, 0.6), run(0, 0.1, order=9), run(0, 0.2, init=9)]
+    (row,) = collect(keep_each(tmp_path, *runs))
+    assert row.metrics["final_accuracy"].mean == pytest.approx(0.7)
+    assert row.n == "2"
+    assert "single seeds set otherwise, in no mean: 2" in table_text([row])
+    assert "in no mean" not in table_text(collect(keep_each(tmp_path / "alone", *runs[:2])))

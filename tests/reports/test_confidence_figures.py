@@ -18,7 +18,6 @@ from embedbench.reports.terminal_tables import choose_columns, table_text
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
-from embedbench.scores.verified_records import rescore
 
 
 def plain(p: Predictions) -> Predictions:
@@ -91,12 +90,6 @@ def test_the_verdict_knows_what_is_lower(root: Path, name: str, lower: bool) -> 
     assert study.is_lower == lower
     means = {learner: value(root, learner, name) for learner in ("mlp", "ewc")}
     assert study.learners[0] == (min if lower else max)(means, key=means.__getitem__) == "ewc"
-
-
-def test_records_keep_none(root: Path) -> None:
-    place = root / "stream-1" / "mlp" / "seed-0"
-    assert rescore(place, root).agrees
-    assert not set(record_files.load(place).metrics) & set(ANSWER_METRICS)
 
 
 def test_runs_without_confidence_get_a_sentence(tmp_path: Path, root: Path) -> None:

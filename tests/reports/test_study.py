@@ -22,6 +22,7 @@ from embedbench.reports import score_figures
 from embedbench.reports.compare_learners import ComparisonStudy, order_name, studies
 from embedbench.reports.comparison_tables import (
     allowed_ranks,
+    pooled_sd,
     rank_learners,
     spread_over_orders,
 )
@@ -371,3 +372,13 @@ def test_one_order_and_one_learner_are_refused() -> None:
         spread_over_orders(study(a=[0.5], b=[0.4]))
     with pytest.raises(UserError, match="toy has a only"):
         rank_learners(study(a=[0.5]))
+
+
+def test_spread_within_groups_by_hand() -> None:
+    assert pooled_sd([[0.1, 0.2, 0.3]]) == pytest.approx(0.1)
+    # two groups about their own means, one run that tells nothing: (2·.01 + 2·.0025)/3
+    pooled = pooled_sd([[0.1, 0.2, 0.3], [0.9], [0.5, 0.6]])
+    assert pooled == pytest.approx(math.sqrt((0.02 + 0.005) / 3))
+    assert math.isnan(pooled_sd([[0.1], [0.2]]))
+    assert math.isnan(pooled_sd([]))
+    assert pooled_sd([[0.5, 0.5]]) == 0

@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections import Counter
 from pathlib import Path
 
 import make_faces
@@ -45,32 +44,6 @@ def test_different_faces_with_all_characters_are_taken(
     out = capsys.readouterr().out
     assert "broken.otf is left out" in out
     assert SYMBOLS not in out  # a sound font that lacks characters
-
-
-def test_a_face_is_drawn_in_one_size_on_one_baseline(folder: Path) -> None:
-    images = dict(zip(make_faces.CHARACTERS, make_faces.drawn(folder / SANS), strict=True))
-
-    def rows(character: str) -> list[int]:
-        return np.flatnonzero((images[character] > make_faces.INK).any(1)).tolist()
-
-    assert rows("H")[-1] == rows("x")[-1] == rows("A")[-1]  # the baseline
-    assert rows("H")[0] == rows("E")[0] < rows("x")[0]
-    assert rows("g")[-1] > rows("H")[-1]
-    assert rows("|")[-1] - rows("|")[0] < make_faces.SPAN
-    for character in "HIoO8":
-        columns = np.flatnonzero((images[character] > make_faces.INK).any(0))
-        assert abs(columns[0] + columns[-1] - (make_faces.SIDE - 1)) <= 2  # in the middle
-
-
-def test_superclasses_and_the_split_by_family() -> None:
-    of = [make_faces.superclass(c) for c in "Az7~ßø"]
-    assert of == ["upper", "lower", "digit", "mark", "accented", "accented"]
-    counts = Counter(map(make_faces.superclass, make_faces.CHARACTERS))
-    assert [counts[s] for s in of[:5]] == [26, 26, 10, 32, 6]
-    none = np.zeros((0, 32, 32), np.uint8)
-    test = [make_faces.Face("", f"family {k}", none).test for k in range(600)]
-    assert 70 < sum(test) < 130  # a sixth
-    assert not make_faces.Face("", "DejaVu Sans", none).test  # its SHA-256 modulo 6 is 4
 
 
 def test_import_reads_images_split_and_hierarchy(
