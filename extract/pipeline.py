@@ -295,8 +295,8 @@ def ranges(blocks: Sequence[int]) -> list[tuple[int, ...]]:
 
     >>> ranges([0, 1, 5])
     [(0,), (1,), (5,)]
-    >>> len(ranges(range(100))), len(ranges(range(2000)))
-    (50, 125)
+    >>> len(ranges(range(65))), len(ranges(range(2000)))
+    (33, 125)
     """
     size = min(BLOCKS, -(-len(blocks) // TASKS))
     return [tuple(blocks[at : at + size]) for at in range(0, len(blocks), size)]

@@ -32,9 +32,7 @@ def wav24(rate: int, sound: NDArray[np.int32]) -> bytes:
     """Write (n, channels) 24-bit values; scipy's writer cannot."""
     out = io.BytesIO()
     with wave.open(out, "wb") as file:
-        file.setnchannels(sound.shape[1])
-        file.setsampwidth(3)
-        file.setframerate(rate)
+        file.setparams((sound.shape[1], 3, rate, 0, "NONE", ""))
         file.writeframes(sound.astype("<i4").reshape(-1, 1).view(np.uint8)[:, :3].tobytes())
     return out.getvalue()
 
@@ -46,9 +44,6 @@ def noise(n: int, seed: int = 0) -> NDArray[np.float32]:
 def sine(hertz: float, rate: int, seconds: float = 1) -> NDArray[np.float32]:
     t = np.arange(int(seconds * rate)) / rate
     return (0.5 * np.sin(2 * np.pi * hertz * t)).astype(np.float32)
-
-
-# --- the formula
 
 
 def to_mel(hertz: float) -> float:
@@ -85,12 +80,12 @@ def test_one_second_of_noise_worked_plainly() -> None:
     np.testing.assert_allclose(LogMel(1).frames(16000, sound), plainly(sound), atol=2e-4)
 
 
-@pytest.mark.parametrize("rate", [8000, 11025, 44100])
-def test_resampling_keeps_the_frequency(rate: int) -> None:
+def test_resampling_keeps_the_frequency() -> None:
     hertz = centre(60)  # below 4 kHz, which every rate can hold
-    got, expected = (LogMel(1).frames(r, sine(hertz, r)) for r in (rate, 16000))
-    assert got.argmax() == 60
-    assert got[60] == pytest.approx(expected[60], abs=0.02)
+    expected, *others = (LogMel(1).frames(r, sine(hertz, r)) for r in (16000, 8000, 11025, 44100))
+    for got in others:
+        assert got.argmax() == 60
+        assert got[60] == pytest.approx(expected[60], abs=0.02)
 
 
 def test_silence_is_the_floor_and_short_sounds_end_in_it() -> None:
@@ -101,18 +96,13 @@ def test_silence_is_the_floor_and_short_sounds_end_in_it() -> None:
     np.testing.assert_array_equal(frames[3:].ravel(), silent[3 * 128 :])
 
 
-@pytest.mark.parametrize("rate", [16000, 44100])
-def test_long_sounds_are_cut(rate: int) -> None:
-    model, long = LogMel(2), noise(5 * rate)
-    frames = model.frames(rate, long)
-    np.testing.assert_array_equal(frames, model.frames(rate, long[: 3 * rate]))
-    np.testing.assert_array_equal(frames[:128], LogMel(1).frames(rate, long))
-    np.testing.assert_array_equal(frames, model.prepare(wav(rate, long)))
-    if rate == 16000:
-        np.testing.assert_array_equal(frames[128:], LogMel(1).frames(rate, long[rate:]))
-
-
-# --- WAV files
+def test_long_sounds_are_cut() -> None:
+    for rate in (16000, 44100):
+        model, long = LogMel(2), noise(5 * rate)
+        frames = model.frames(rate, long)
+        np.testing.assert_array_equal(frames, model.frames(rate, long[: 3 * rate]))
+        np.testing.assert_array_equal(frames[:128], LogMel(1).frames(rate, long))
+        np.testing.assert_array_equal(frames, model.prepare(wav(rate, long)))
 
 
 def test_every_width_holds_the_same_sound() -> None:
@@ -140,24 +130,21 @@ def test_every_width_holds_the_same_sound() -> None:
 def test_stereo_is_the_mean() -> None:
     left, right = noise(500), noise(500, 1)
     both = np.stack([left, right], axis=1)
-    assert np.array_equal(read_wav(wav(8000, both))[1], (left + right) / 2)
+    content = wav(8000, both)
+    assert np.array_equal(read_wav(content)[1], (left + right) / 2)
     three = (both[:, [0, 1, 1]] * 2**22).astype(np.int32)
     expected = (three / 2**23).mean(axis=1)
     np.testing.assert_allclose(read_wav(wav24(8000, three))[1], expected, atol=1e-7)
-
-
-def test_a_size_that_was_not_known_when_it_was_written() -> None:
-    content = wav(8000, noise(100))
+    # a size that was not known when it was written
     piped = content[:4] + b"\xff\xff\xff\xff" + content[8:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert np.array_equal(read_wav(piped)[1], noise(100))
+        assert np.array_equal(read_wav(piped)[1], (left + right) / 2)
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"<html>no such file</html>", "not a WAV file"),
         (wav(8000, noise(100))[:-1], "cut short: 457 bytes of 458"),
         (wav(8000, noise(0)), "no sound in it"),
         (wav(8000, np.array([0, np.nan], np.float32)), "NaN or infinite"),
@@ -170,35 +157,14 @@ def test_damaged_wavs(content: bytes, sentence: str) -> None:
         read_wav(content)
 
 
-def test_garbled_wavs_are_read_or_refused() -> None:
-    rng = np.random.default_rng(0)
-    whole, refused = wav(8000, noise(50)), 0
-    for _ in range(400):
-        data = bytearray(whole)
-        for at in rng.integers(0, 44, 2):  # in the header
-            data[at] = rng.integers(256)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                read_wav(bytes(data))
-        except ValueError:
-            refused += 1
-    assert 50 < refused < 400
-
-
-# --- the pipeline
-
-
-def sounds(root: Path, n: int, seed: int = 0) -> Path:
+def sounds(root: Path, n: int) -> Path:
     """Write n sounds of several rates and kinds, in three classes."""
-    rng = np.random.default_rng(seed)
     for i in range(n):
         folder = root / f"s{i % 3 // 2}" / f"c{i % 3}"
         folder.mkdir(parents=True, exist_ok=True)
         rate = (8000, 16000, 22050)[i % 3]
-        sound = rng.uniform(-0.5, 0.5, (rate // 20, 1 + i % 2))
-        kind = (np.float32, np.int16)[i % 2]
-        values = (sound * 30000).astype(kind) if kind is np.int16 else sound.astype(kind)
+        sound = noise(rate // 20 * (1 + i % 2), i).reshape(-1, 1 + i % 2)
+        values = (sound * 30000).astype(np.int16) if i % 2 else sound
         (folder / f"{i:04d}.wav").write_bytes(wav(rate, values))
     return root
 
@@ -219,11 +185,10 @@ def test_a_folder_of_sounds(tmp_path: Path) -> None:
     model = LogMel(10)
     for row, name in zip(file.read(), file.sample_ids.tolist(), strict=True):
         np.testing.assert_array_equal(row, model.prepare((source / name).read_bytes()))
-    made = file.provenance
-    assert made["backbone"]["name"] == "log-mel"
-    assert (made["preprocessing"]["rate"], made["preprocessing"]["seconds"]) == (16000, 10)
-    assert made["preprocessing"]["mel"] == "HTK, 125 to 7500 Hz, triangles of height 1"
-    assert made["arithmetic"] == {"dtype": "float32", "device_kind": "cpu"}
+    made = file.provenance["preprocessing"]
+    assert (made["rate"], made["seconds"], made["bands"]) == (16000, 10, 128)
+    assert made["mel"] == "HTK, 125 to 7500 Hz, triangles of height 1"
+    assert file.provenance["arithmetic"] == {"dtype": "float32", "device_kind": "cpu"}
     short = extract(str(source), tmp_path / "b.h5", size=2, **options)
     np.testing.assert_array_equal(short.read(), file.read()[:, :256])
     assert short.digests["recipe"] != file.digests["recipe"]
@@ -252,9 +217,6 @@ def test_sounds_and_images_are_not_mixed(tmp_path: Path) -> None:
         open_source(str(source))
 
 
-# --- FLAC, Ogg and MP3
-
-
 def by_soundfile(values: NDArray[Any], rate: int, form: str) -> bytes:
     soundfile = pytest.importorskip("soundfile")
     target = io.BytesIO()
@@ -268,6 +230,10 @@ def test_flac_gives_the_samples_of_wav() -> None:
     rate, values = read_sound(content, 1)
     assert (rate, len(values)) == (8000, 8000)
     assert np.array_equal(values, read_wav(wav(8000, both), 1)[1])
+    many = by_soundfile(np.ones((800, 33), np.int16), 8000, "OGG")
+    with pytest.raises(ValueError, match="33 channels; at most 32 are possible"):
+        read_sound(many, 1)
+    assert read_sound(by_soundfile(np.ones((800, 32), np.int16), 8000, "OGG"), 1)[0] == 8000
     for damaged in (content[:200], content[: len(content) // 2], b"fLaC" + bytes(100)):
         with pytest.raises(ValueError, match=r"cut short|libsndfile"):
             read_sound(damaged, 10)

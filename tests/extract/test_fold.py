@@ -9,18 +9,14 @@ from torch import nn
 from embedbench.extract.timm_backbone import fold_batchnorm
 
 
-def scrambled(model: nn.Module) -> nn.Module:
-    torch.manual_seed(0)
-    return scramble(model).eval()
-
-
 def norms(model: nn.Module) -> int:
     return sum(isinstance(module, nn.BatchNorm2d) for module in model.modules())
 
 
-@pytest.mark.parametrize("name", ["test_efficientnet", "test_resnet", "mobilenetv3_small_050"])
+@pytest.mark.parametrize("name", ["test_efficientnet", "mobilenetv3_small_050"])
 def test_every_norm_is_folded_and_nothing_else_changes(name: str) -> None:
-    model = scrambled(timm.create_model(name, num_classes=0))
+    torch.manual_seed(0)
+    model = scramble(timm.create_model(name, num_classes=0)).eval()
     x = torch.randn(3, 3, 64, 64)
     lighter = fold_batchnorm(model, x[:2])
     assert norms(model) > 0
@@ -60,7 +56,7 @@ class LooksInside(Net):
 
 @pytest.mark.parametrize("kind", [UsedTwice, CalledTwice, Between, LooksInside])
 def test_what_cannot_be_folded_is_left_alone(kind: type[Net]) -> None:
-    model = scrambled(kind())
+    model = scramble(kind()).eval()
     x = torch.randn(2, 3, 9, 9)
     lighter = fold_batchnorm(model, x)
     assert norms(lighter) == 1

@@ -14,16 +14,12 @@ from scipy.io import wavfile
 from tiny_images import images
 
 from embedbench.errors import UserError
-from embedbench.extract.hf_backbone import TEXT_BYTES, mean_over_tokens, read_text
+from embedbench.extract.hf_backbone import TEXT_BYTES, SoundInputs, mean_over_tokens, read_text
 from embedbench.extract.pipeline import extract
 from embedbench.networks.published_weights import model_folder
 
-SMALL = {
-    "hidden_size": 8,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-}
+SMALL = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2}
+SMALL |= {"intermediate_size": 16}
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *["the", "cat", "dog", "sat", "on", "a", "mat"]]
 TEXTS = ["the cat sat", "a dog", "the dog sat on the mat", "cat"]
 
@@ -40,7 +36,7 @@ def save(folder: Path, model: Any, *processors: Any) -> str:
     return f"hf:{folder}"
 
 
-def tokenizer(transformers: Any, **options: Any) -> Any:
+def tokenizer(transformers: Any) -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     core = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="[UNK]"))
@@ -48,7 +44,7 @@ def tokenizer(transformers: Any, **options: Any) -> Any:
     ends = [("[CLS]", 2), ("[SEP]", 3)]
     core.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
     marks = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, **marks, **options)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, **marks)
 
 
 def bert(transformers: Any, kind: str = "BertModel", **settings: Any) -> Any:
@@ -82,10 +78,11 @@ def test_texts_are_the_mean_over_tokens(texts: str, tmp_path: Path, transformers
             np.testing.assert_allclose(rows[i], states[0].mean(0), atol=1e-5)
     backbone = file.provenance["backbone"]
     assert (backbone["name"], backbone["pooling"]) == ("bert", "mean over tokens")
-    assert len(backbone["weights_sha256"]) == 64
-    assert file.provenance["preprocessing"]["tokens"] == 16
-    assert "tokenizer.json" in file.provenance["preprocessing"]["sha256"]
-    assert file.provenance["preprocessing"]["padded"].endswith("of a batch")
+    weights = (tmp_path / "bert/model.safetensors").read_bytes()
+    assert backbone["weights_sha256"] == hashlib.sha256(weights).hexdigest()
+    made = file.provenance["preprocessing"]
+    assert (made["tokens"], made["padded"]) == (16, "to the longest of a batch")
+    assert "tokenizer.json" in made["sha256"]
     # the first tokens alone, at most those of the model
     rows = extract(texts, tmp_path / "b.h5", backbone=name, size=3).read()
     with torch.inference_mode():
@@ -245,6 +242,13 @@ def test_sounds_one_by_one(tmp_path: Path, transformers: Any) -> None:
     assert usual.provenance["preprocessing"]["seconds"] == 10
 
 
+def test_sounds_longer_than_the_model_takes(tmp_path: Path, transformers: Any) -> None:
+    transformers.ClapFeatureExtractor(truncation="rand_trunc").save_pretrained(tmp_path)
+    assert SoundInputs(tmp_path, None).seconds == SoundInputs(tmp_path, 10).seconds == 10
+    with pytest.raises(UserError, match=r"sounds of at most --size 10\."):
+        SoundInputs(tmp_path, 11)
+
+
 def test_half_of_the_frames_of_a_mask() -> None:
     """Four frames of eight inputs, of which five are of the sample: the first three frames."""
     states = torch.tensor([[[1.0], [2.0], [6.0], [99.0]]])
@@ -272,12 +276,6 @@ def test_names_on_the_hub(
         extract(texts, tmp_path / "a.h5", backbone="hf:org/x")
     with pytest.raises(UserError, match="drop --weights"):
         extract(texts, tmp_path / "a.h5", backbone="hf:org/x", weights=tmp_path / "w")
-
-
-# --- sources of texts
-
-
-def test_texts_are_not_images(texts: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="texts holds texts, and resnet18 takes images"):
         extract(texts, tmp_path / "a.h5", backbone="resnet18")
 

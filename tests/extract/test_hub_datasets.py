@@ -130,22 +130,12 @@ def emotion(root: Path) -> Path:
 
 CARDS = [
     (cifar100, "", "image=img, label=fine_label; left out: column coarse", "train 6, test 3."),
-    (
-        imagenet_r,
-        "",
-        "image=image, label=wnid; left out: column class_name",
-        "no part for training",
-    ),
+    (imagenet_r, "", "image=image, label=wnid; left out: column class", "no part for training"),
     (domainnet, "", "image=image, label=label, domain=domain; left out", "train 7, test 5."),
     (tiny_imagenet, "", "image=image, label=label; 200", "valid is the test part"),
     (emotion, "", "text=text, label=label; 6", "test 3."),
     (imagenet_r, "?label=class_name&domain=wnid", "image=image, label=class_name, dom", "test 5"),
-    (
-        domainnet,
-        "?domain=&split=train",
-        "image=image, label=label",
-        "domain, column image_path, split",
-    ),
+    (domainnet, "?domain=&split=train", "image=image, label=label", "column image_path, split"),
     (tiny_imagenet, "?split=train,valid:val", "image=image", "train 8, test (valid) 4"),
     (emotion, "?config=unsplit", "text=text", "no official split"),
 ]
@@ -153,6 +143,11 @@ CARDS = [
 
 def opened(root: Path, make: Callable[[Path], Path], options: str = "") -> Source:
     return open_source(f"hfds/{make(root / make.__name__)}{options}")
+
+
+def split_of(source: Source) -> list[int]:
+    assert source.split is not None
+    return source.split.tolist()
 
 
 @pytest.mark.parametrize(("make", "options", "begins", "holds"), CARDS)
@@ -168,13 +163,11 @@ def test_rows_are_those_of_the_parts(tmp_path: Path) -> None:
     """Labels, contents and the split, sample by sample; and those of texts."""
     source = opened(tmp_path, cifar100)
     assert source.ids[5:8] == ("train/00005", "test/00000", "test/00001")
-    assert source.split is not None
-    assert source.split.tolist() == [TRAIN] * 6 + [TEST] * 3
+    assert split_of(source) == [TRAIN] * 6 + [TEST] * 3
     assert source.labels.tolist() == [7 * i % 100 for i in range(9)]
     assert [source.read(i) for i in range(9)] == [png(i) for i in range(9)]
     source = opened(tmp_path, emotion)
-    assert source.split is not None
-    assert source.split.tolist() == [TRAIN] * 6 + [VAL] * 2 + [TEST] * 3
+    assert split_of(source) == [TRAIN] * 6 + [VAL] * 2 + [TEST] * 3
     assert (source.holds, source.read(7)) == ("texts", "i feel 7 é".encode())
     assert source.ids[6] == "val/00000"
 
@@ -211,17 +204,13 @@ def written(root: Path, features: dict[str, Any], columns: dict[str, list[Any]])
 
 def test_a_row_reads_no_file_outside_of_the_data_set(tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(png(1))
-    features = {"image": datasets.Image(), "label": Value("int64")}
-    images = [{"bytes": None, "path": str(tmp_path / "secret.png")}]
-    source = open_source(written(tmp_path, features, {"image": images, "label": [4]}))
-    with pytest.raises(UserError, match="names a file outside of itself"):
-        source.read(0)
     features = {"image": datasets.Image(), "label": Value("string")}
-    columns = {"image": [None, image(1)], "label": ["b", "10"]}
-    source = open_source(written(tmp_path / "2", features, columns))
+    images = [{"bytes": None, "path": str(tmp_path / "secret.png")}, None]
+    source = open_source(written(tmp_path, features, {"image": images, "label": ["b", "10"]}))
     assert source.classes == ("b", "10")
-    with pytest.raises(UserError, match="empty"):
-        source.read(0)
+    for i, words in enumerate(("names a file outside of itself", "it is empty")):
+        with pytest.raises(UserError, match=words):
+            source.read(i)
 
 
 def test_samples_without_a_label_are_left_out_aloud(tmp_path: Path) -> None:
@@ -261,51 +250,48 @@ def test_a_table_is_read_as_a_data_set(tmp_path: Path) -> None:
         open_source(str(path))
 
 
-@pytest.mark.parametrize("missing", [None, ""])
-def test_every_sample_has_a_value_in_the_other_columns(tmp_path: Path, missing: str | None) -> None:
+def test_every_sample_has_a_value_in_the_other_columns(tmp_path: Path) -> None:
     features = {"text": Value("string"), "label": Value("int64"), "group": Value("string")}
-    columns = {"text": ["a", "b"], "label": [1, 2], "group": ["a", missing]}
-    with pytest.raises(UserError, match=r"'group' of .* has rows without a value"):
-        open_source(written(tmp_path, features, columns))
+    for missing in (None, ""):
+        columns = {"text": ["a", "b"], "label": [1, 2], "group": ["a", missing]}
+        with pytest.raises(UserError, match=r"'group' of .* has rows without a value"):
+            open_source(written(tmp_path / str(missing), features, columns))
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
+def test_options_that_do_not_fit(tmp_path: Path) -> None:
+    root = cifar100(tmp_path / "set")
+    for options, sentence in (
         ("?lable=x", "unknown option of hfds/.*Did you mean 'label'"),
         ("?label=fine", r"column 'fine' of .* is not there.*fine_label \(label\)"),
         ("?image=fine_label", "column 'fine_label' of .* cannot be the image"),
+        ("?image=img&text=img", "column 'img' of .* cannot be the text"),
         ("?split=dev", "unknown split of .*Known: test, train"),
         ("?split=train:tarin", "unknown part 'tarin'. Did you mean 'train'"),
         ("?label", "expected KEY=VALUE"),
+        ("?label=x&label=x", "expected KEY=VALUE"),
         ("?config=none", "cannot be opened"),
-    ],
-)
-def test_options_that_do_not_fit(tmp_path: Path, options: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence):
-        opened(tmp_path, cifar100, options)
+    ):
+        with pytest.raises(UserError, match=sentence):
+            open_source(f"hfds/{root}{options}")
 
 
-@pytest.mark.parametrize(
-    ("columns", "sentence"),
-    [
-        ({"image": [image(0)], "kind": ["a"]}, r"is the label\?.*image \(image\), kind \(text\)"),
+def test_what_cannot_be_guessed_is_asked(tmp_path: Path) -> None:
+    two: dict[str, list[Any]] = {"one": [image(0)], "two": [image(1)], "label": ["a"]}
+    columns: dict[str, list[Any]]
+    for columns, sentence in (
+        ({"image": [image(0)], "kind": ["a"]}, r"the label\?.*image \(image\), kind \(text\)"),
         ({"label": ["a"]}, "is the image or audio or text"),
-        (
-            {"one": [image(0)], "two": [image(1)], "label": ["a"], "text": ["b"]},
-            "image=COLUMN",
-        ),
-    ],
-)
-def test_what_cannot_be_guessed_is_asked(
-    tmp_path: Path, columns: dict[str, list[Any]], sentence: str
-) -> None:
-    features = {
-        name: datasets.Image() if isinstance(values[0], dict) else Value("string")
-        for name, values in columns.items()
-    }
-    with pytest.raises(UserError, match=sentence):
-        open_source(written(tmp_path, features, columns))
+        ({**two, "text": ["b"]}, r"Say it: 'hfds/.*set\?image=COLUMN'"),
+    ):
+        features = {
+            name: datasets.Image() if isinstance(values[0], dict) else Value("string")
+            for name, values in columns.items()
+        }
+        name = written(tmp_path / str(len(columns)), features, columns)
+        with pytest.raises(UserError, match=sentence):
+            open_source(name)
+    with pytest.raises(UserError, match="names two of image, audio and text"):
+        open_source(f"{name}?image=one&text=text")
 
 
 def test_splits_of_unusual_names_are_named(tmp_path: Path) -> None:
@@ -323,8 +309,7 @@ def test_splits_of_unusual_names_are_named(tmp_path: Path) -> None:
     data["old"].save_to_disk(str(tmp_path / "one"))
     assert "; all 2;" in open_source(f"hfds/{tmp_path / 'one'}").remark
     source = open_source(f"hfds/{tmp_path / 'set'}?split=old:train,new:test")
-    assert source.split is not None
-    assert source.split.tolist() == [TRAIN, TRAIN, TEST, TEST]
+    assert split_of(source) == [TRAIN, TRAIN, TEST, TEST]
 
 
 def test_the_revision_is_the_commit_that_was_read() -> None:

@@ -11,16 +11,10 @@ from PIL import Image
 from torchvision import transforms
 
 from embedbench.errors import UserError
+from embedbench.extract import open_backbone as backbones
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.extract_plugins import is_outside
-from embedbench.extract.open_backbone import (
-    Images,
-    Pixels,
-    centre,
-    check_kind,
-    choose_backbone,
-    open_backbone,
-)
+from embedbench.extract.open_backbone import Images, Pixels, centre, choose_backbone, open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source
 from embedbench.extract.timm_backbone import Layers, parse_layers
@@ -115,50 +109,41 @@ def test_images_say_what_is_done_to_them() -> None:
         assert coloured.preprocessing == {**grey.preprocessing, "channels": "RGB"}
         small = kind(Image.new("L", (9, 7)), 4)
         assert small.preprocessing == {**grey.preprocessing, **resized}
-    assert (Images(Image.new("L", (9, 7)), None).backbone["name"], Images.dtype) == (
-        "none",
-        "uint8",
-    )
+    images = Images(Image.new("L", (9, 7)), None)
+    assert (images.backbone["name"], images.dtype) == ("none", "uint8")
     Images(Image.new("L", (2048, 2048)), None)  # rows of exactly the bound
-    with pytest.raises(UserError, match="rows of"):
+    with pytest.raises(
+        UserError, match="2049x2048 make rows of 4,196,352 bytes, more than 4,194,304"
+    ):
         Images(Image.new("L", (2049, 2048)), None)
+    with pytest.raises(UserError, match="rows of 4,320,000 bytes"):
+        Pixels(Image.new("RGB", (6, 5)), 600)
 
 
-@pytest.mark.parametrize(
-    ("width", "height", "size"), [(50, 41, 8), (41, 50, 9), (9, 9, 9), (30, 17, 17), (17, 30, 17)]
-)
-def test_the_centre_is_torchvisions(width: int, height: int, size: int) -> None:
-    values = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
-    resize = transforms.Resize(size, transforms.InterpolationMode.BICUBIC)
-    expected = transforms.CenterCrop(size)(resize(Image.fromarray(values)))
-    assert np.array_equal(centre(Image.fromarray(values), size), expected)
+def test_the_centre_is_torchvisions() -> None:
+    for width, height, size in (50, 41, 8), (41, 50, 9), (9, 9, 9), (30, 17, 17), (17, 30, 17):
+        values = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+        resize = transforms.Resize(size, transforms.InterpolationMode.BICUBIC)
+        expected = transforms.CenterCrop(size)(resize(Image.fromarray(values)))
+        assert np.array_equal(centre(Image.fromarray(values), size), expected)
 
 
-@pytest.mark.parametrize("size", [10_000, 10_001, 1, 0])
-def test_sizes(size: int) -> None:
-    with nullcontext() if 1 <= size <= 10_000 else pytest.raises(UserError, match="--size"):
-        assert open_backbone("log-mel", lambda: Image.new("L", (1, 1)), size=size).backbone
+def test_sizes() -> None:
+    for size in (10_000, 10_001, 1, 0):
+        with nullcontext() if 1 <= size <= 10_000 else pytest.raises(UserError, match="--size"):
+            assert open_backbone("log-mel", lambda: Image.new("L", (1, 1)), size=size).backbone
 
 
-@pytest.mark.parametrize(
-    ("words", "numbers"),
-    [
+def test_names_of_layers() -> None:
+    for words, numbers in (
         (["all"], [0, 1, 2, 3, 4]),
         (["last5"], [0, 1, 2, 3, 4]),
         (["stage-4", "last1", " 1 ", "0"], [0, 1, 4]),
-        *((["0", word], None) for word in ("last0", "last6", "5", "stage-5", "last", "-1")),
-        (["block-1"], None),
-    ],
-)
-def test_names_of_layers(words: list[str], numbers: list[int] | None) -> None:
-    if numbers is None:
-        with pytest.raises(UserError, match=f"unknown layer '{words[-1]}'.* stage-0 to stage-4"):
-            parse_layers(words, "stage", 5)
-    else:
+    ):
         assert parse_layers(words, "stage", 5) == numbers
-
-
-def test_a_model_without_layers() -> None:
+    for word in ("last0", "last6", "5", "stage-5", "last", "-1", "block-1"):
+        with pytest.raises(UserError, match=f"unknown layer '{word}'.* stage-0 to stage-4"):
+            parse_layers(["0", word], "stage", 5)
     assert Layers(object(), []).described() == {}
     with pytest.raises(UserError, match="no intermediate layers"):
         Layers(object(), ["all"])
@@ -167,9 +152,9 @@ def test_a_model_without_layers() -> None:
 def test_a_source_gets_the_text_after_its_name() -> None:
     sounds = open_source(f"{HERE}:source")
     assert sounds.name == "empty"
-    check_kind(f"{HERE}:Taking", sounds)
+    backbones.check_kind(f"{HERE}:Taking", sounds)
     with pytest.raises(UserError, match="holds sounds, and pixels takes images"):
-        check_kind("pixels", sounds)
+        backbones.check_kind("pixels", sounds)
     made = open_source(f"{HERE}:source@some@where")
     assert (made.name, made.package) == ("some@where", None)
     for text, sentence in (

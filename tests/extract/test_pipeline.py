@@ -1,25 +1,23 @@
 """From images to a file: the same rows as timm's own way, resumed, refused, reported."""
 
-import gzip
 import hashlib
-import os
 import pickle
 import shutil
-import signal
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
+import huggingface_hub
 import numpy as np
 import pytest
 import timm
 import torch
-from commands import CONTEXT
+from hostile_sources import idx
 from numpy.typing import NDArray
 from pickled import Hostile
 from PIL import Image
+from safetensors.torch import save_file
 from timm.data import create_transform, resolve_data_config
 from tiny_images import TINY, images, weights
 from torch import nn
@@ -91,8 +89,16 @@ def test_the_file_says_what_made_it(pictures: str, tiny_weights: Path, tmp_path:
     given: dict[str, Any] = {"weights": tiny_weights, "group": "parent"}
     file = extract(pictures, tmp_path / "a.h5", backbone=TINY, **given)
     content, made = tiny_weights.read_bytes(), file.provenance
-    assert made["backbone"]["weights_sha256"] == hashlib.sha256(content).hexdigest()
-    assert (made["backbone"]["name"], made["backbone"]["pooling"]) == (TINY, "avg")
+    assert made["backbone"] == {
+        "name": TINY,
+        "library": "timm",
+        "library_version": timm.__version__,
+        "weights_id": tiny_weights.name,
+        "weights_sha256": hashlib.sha256(content).hexdigest(),
+        "layer": "final embedding, before the classifier",
+        "pooling": "avg",
+        "layers": {},
+    }
     assert made["preprocessing"]["input_size"] == [3, 160, 160]
     assert made["preprocessing"]["interpolation"] == "bicubic"
     assert made["arithmetic"] == {"dtype": "float32", "device_kind": "cpu"}
@@ -109,17 +115,15 @@ def test_the_file_says_what_made_it(pictures: str, tiny_weights: Path, tmp_path:
     assert again.digests["samples"] != file.digests["samples"]
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision(pictures: str, tiny_weights: Path, tmp_path: Path, dtype: str) -> None:
-    def made(name: str, **more: Any) -> EmbeddingFile:
-        options: dict[str, Any] = {"weights": tiny_weights, "size": SIZE, **more}
-        return extract(pictures, tmp_path / name, backbone=TINY, **options)
-
-    exact, half = made("a.h5"), made("b.h5", dtype=dtype)
-    assert half.provenance["arithmetic"]["dtype"] == dtype
-    assert half.dtype == np.float16
-    assert 0.99 < cosine(half.read(), torch.from_numpy(exact.read())) < 0.9999999
-    assert half.digests["recipe"] != exact.digests["recipe"]
+def test_half_precision(pictures: str, tiny_weights: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"backbone": TINY, "weights": tiny_weights, "size": SIZE}
+    exact = extract(pictures, tmp_path / "a.h5", **options)
+    for dtype in ("bfloat16", "float16"):
+        half = extract(pictures, tmp_path / f"{dtype}.h5", dtype=dtype, **options)
+        assert half.provenance["arithmetic"]["dtype"] == dtype
+        assert half.dtype == np.float16
+        assert 0.99 < cosine(half.read(), torch.from_numpy(exact.read())) < 0.9999999
+        assert half.digests["recipe"] != exact.digests["recipe"]
 
 
 class KilledError(Exception):
@@ -147,38 +151,14 @@ def test_interrupted_work_resumes_to_the_same_content(
         with pytest.raises(KilledError):
             extract(str(source), out, progress=stop, **options)
         assert not out.exists()
+        with pytest.raises(UserError, match="unfinished work of another job"):
+            extract(str(source), out, **{**options, "size": 33})
         seen: list[int] = []
         resumed = extract(str(source), out, progress=lambda d, n: seen.append(d), **options)  # noqa: B023  called at once
         assert seen[0] == moment // 16 * 16  # whole blocks are not computed again
         assert resumed.digests == whole.digests
         assert resumed.provenance["skipped"] == whole.provenance["skipped"]
         assert not list(tmp_path.glob(".*.partial"))
-
-
-def _extract_in_blocks(source: Path, out: Path, **options: Any) -> EmbeddingFile:
-    with mock.patch.object(Partial, "BLOCK", 16):
-        return extract(str(source), out, backbone="pixels", size=8, **options)
-
-
-def test_kill_dash_nine_leaves_work_to_resume(tmp_path: Path) -> None:
-    source, out = images(tmp_path / "in", 40), tmp_path / "a.h5"
-    how = {"progress": _kill}
-    process = CONTEXT.Process(target=_extract_in_blocks, args=(source, out), kwargs=how)
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    assert not out.exists()
-    with pytest.raises(UserError, match="unfinished work of another job"):
-        extract(str(source), out, backbone="pixels", size=9)
-    seen: list[int] = []
-    file = _extract_in_blocks(source, out, progress=lambda done, _: seen.append(done))
-    assert seen[0] == 16
-    assert file.digests == _extract_in_blocks(source, tmp_path / "whole.h5").digests
-
-
-def _kill(done: int, total: int) -> None:
-    if done == 24:
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_corrupt_image_stops_or_is_recorded(pictures: str, tmp_path: Path) -> None:
@@ -201,66 +181,71 @@ def test_a_corrupt_image_stops_or_is_recorded(pictures: str, tmp_path: Path) -> 
 
 
 def test_one_image_in_train_and_test_is_reported(tmp_path: Path) -> None:
-    for path in ("train/a/1.png", "train/b/2.png", "test/a/3.png", "test/b/4.png"):
+    values = {"train/a/1.png": 10, "train/b/2.png": 20, "test/a/3.png": 10, "test/b/4.png": 40}
+    for path, value in values.items():
         (tmp_path / "in" / path).parent.mkdir(parents=True, exist_ok=True)
-        value = {"1": 10, "2": 20, "3": 10, "4": 40}[path[-5]]
         Image.new("L", (4, 4), value).save(tmp_path / "in" / path)
     with pytest.warns(UserWarning, match=r"1 images are in two splits"):
         file = extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="pixels")
-    assert file.provenance["same_content_in_two_splits"] == {
-        "count": 1,
-        "first": [["train/a/1.png", "test/a/3.png"]],
-    }
+    same = {"count": 1, "first": [["train/a/1.png", "test/a/3.png"]]}
+    assert file.provenance["same_content_in_two_splits"] == same
+    with pytest.warns(UserWarning, match="in: its official split is replaced") as told:
+        extract(str(tmp_path / "in"), tmp_path / "b.h5", backbone="pixels", split="0.5")
+    assert told[0].filename == __file__
     assert file.sample_ids[file.split == TEST].tolist() == ["test/a/3.png", "test/b/4.png"]
 
 
 def test_pixels_of_idx_files_equal_import(tiny_weights: Path, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    for stem, n in (("train", 30), ("t10k", 11)):
-        pixels = np.array([0x803, n, 28, 28], ">i4").tobytes() + rng.bytes(n * 28 * 28)
-        labels = np.array([0x801, n], ">i4").tobytes() + rng.integers(0, 3, n, np.uint8).tobytes()
-        (tmp_path / f"{stem}-images-idx3-ubyte.gz").write_bytes(gzip.compress(pixels))
-        (tmp_path / f"{stem}-labels-idx1-ubyte").write_bytes(labels)
-    extracted = extract(str(tmp_path), tmp_path / "a.h5", backbone="pixels", notify=print)
-    assert extracted.digests == import_file(tmp_path, tmp_path / "b.h5").digests
-    small = extract(str(tmp_path), tmp_path / "c.h5", backbone=TINY, weights=tiny_weights, size=32)
+    source = tmp_path / "in"
+    idx(source)
+    extracted = extract(str(source), tmp_path / "a.h5", backbone="pixels", notify=print)
+    assert extracted.digests == import_file(source, tmp_path / "b.h5").digests
+    small = extract(
+        str(source), tmp_path / "c.h5", backbone=TINY, weights=tiny_weights, size=32, notify=print
+    )
     assert small.digests["samples"] == extracted.digests["samples"]
 
 
 def test_pixels_are_values_row_by_row(tmp_path: Path) -> None:
-    (tmp_path / "in/a").mkdir(parents=True)
+    source, out = tmp_path / "in", tmp_path / "a.h5"
+    (source / "a").mkdir(parents=True)
     values = np.arange(18, dtype=np.uint8).reshape(2, 3, 3) * 10
-    Image.fromarray(values).save(tmp_path / "in/a/1.png")
-    Image.fromarray(values + 1).save(tmp_path / "in/a/2.png")
-    file = extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="pixels", split="0.5")
+    Image.fromarray(values).save(source / "a/1.png")
+    Image.fromarray(values + 1).save(source / "a/2.png")
+    file = extract(str(source), out, backbone="pixels", split="0.5")
     np.testing.assert_array_equal(file.read()[0], values.reshape(-1) / np.float32(255))
     with pytest.raises(UserError, match="exists"):
-        extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="pixels")
-    extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="pixels", overwrite=True)
-    Image.new("RGB", (9, 9)).save(tmp_path / "in/a/3.png")
+        extract(str(source), out, backbone="pixels")
+    extract(str(source), out, backbone="pixels", overwrite=True)
+    Image.new("RGB", (9, 9)).save(source / "a/3.png")
     with pytest.raises(UserError, match=r"a/3.png .*expected an image of 3x2 .*--size N"):
-        extract(str(tmp_path / "in"), tmp_path / "b.h5", backbone="pixels")
+        extract(str(source), out, backbone="pixels", overwrite=True)
 
 
 def test_weights_that_do_not_fit(pictures: str, tmp_path: Path) -> None:
     state = timm.create_model(TINY).state_dict()
     pickled = {"state_dict": Hostile(tmp_path / "ran")}
     kept = {key: value for key, value in state.items() if key != "conv_stem.weight"}
+    torch.save(pickled, tmp_path / "torch")
+    (tmp_path / "plain").write_bytes(pickle.dumps(pickled, protocol=2))
+    (tmp_path / "broken.safetensors").write_bytes(b"12345678")
     for name, content, sentence in (
-        ("none", None, "there is no file of weights"),
-        ("broken.safetensors", b"12345678", "cannot be read as weights"),
-        ("torch", pickled, "cannot be read as weights"),
-        ("plain", pickle.dumps(pickled, protocol=2), "cannot be read as weights"),
-        ("missing", {"state_dict": kept}, r"1 of its parameters are missing.*conv_stem.weight"),
-        ("extra", {**state, "more.w": torch.ones(1)}, r"1 unknown.*\(first: more.w\)"),
-        ("wide", {**state, "conv_stem.weight": torch.ones(5, 3, 3, 3)}, "1 of another shape"),
-        ("vit", timm.create_model("test_vit").state_dict(), "does not fit"),
+        ("none", {}, "there is no file of weights"),
+        ("broken.safetensors", {}, "cannot be read as weights"),
+        ("torch", {}, "cannot be read as weights"),
+        ("plain", {}, "cannot be read as weights"),
+        ("a.safetensors", kept, r"1 of its parameters are missing.*conv_stem.weight"),
+        ("a.safetensors", {**state, "more.w": torch.ones(1)}, r"1 unknown.*\(first: more.w\)"),
+        (
+            "a.safetensors",
+            {**state, "conv_stem.weight": torch.ones(5, 3, 3, 3)},
+            "1 of another shape",
+        ),
+        ("a.safetensors", timm.create_model("test_vit").state_dict(), "does not fit"),
     ):
         path = tmp_path / name
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        elif content is not None:
-            torch.save(content, path)
+        if content:
+            save_file(content, path)
         with pytest.raises(UserError, match=sentence):
             extract(pictures, tmp_path / "a.h5", backbone=TINY, weights=path)
         assert not list(tmp_path.glob(".*.partial"))
@@ -273,8 +258,6 @@ def test_weights_that_do_not_fit(pictures: str, tmp_path: Path) -> None:
 def test_weights_that_cannot_be_fetched(
     pictures: str, tiny_weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import huggingface_hub
-
     def offline(*_: Any, **__: Any) -> str:
         raise ConnectionError("no route to host")
 
@@ -289,27 +272,20 @@ def test_weights_that_cannot_be_fetched(
     assert made["weights_sha256"] == hashlib.sha256(tiny_weights.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
+def test_options_that_cannot_be(pictures: str, tiny_weights: Path, tmp_path: Path) -> None:
+    options: dict[str, Any]
+    for options, sentence in (
         ({"backbone": None}, "--backbone is missing"),
         ({"backbone": "resnet5O"}, "unknown backbone 'resnet5O'. Did you mean 'resnet50"),
-        ({"backbone": "pixels", "layers": ["1"]}, "no --weights, --layers or --dtype"),
-        ({"backbone": "pixels", "dtype": "int8"}, "--dtype must be one of float32, bfloat16"),
-        ({"backbone": "pixels", "size": 0}, "--size must be 1 to 10,000"),
-        ({"backbone": "pixels", "device": "cuda:77"}, "device 'cuda:77' cannot be used here"),
-        ({"backbone": "pixels", "batch_size": 100}, "must divide 1024"),
-        ({"backbone": "pixels", "split": "1.5"}, "must lie between 0 and 1"),
-        ({"backbone": TINY, "layers": ["block-1"]}, "unknown layer 'block-1'.*stage-0 to stage-4"),
-        ({"backbone": TINY, "layers": ["last9"]}, "unknown layer 'last9'"),
-    ],
-)
-def test_options_that_cannot_be(
-    pictures: str, tiny_weights: Path, tmp_path: Path, options: dict[str, Any], sentence: str
-) -> None:
-    given = {"weights": tiny_weights} if options["backbone"] == TINY else {}
-    with pytest.raises(UserError, match=sentence):
-        extract(pictures, tmp_path / "a.h5", **options, **given)
+        ({"layers": ["1"]}, "no --weights, --layers or --dtype"),
+        ({"dtype": "int8"}, "--dtype must be one of float32, bfloat16"),
+        ({"device": "cuda:77"}, "device 'cuda:77' cannot be used here"),
+        ({"batch_size": 100}, "must divide 1024"),
+        ({"split": "1.5"}, "must lie between 0 and 1"),
+        ({"backbone": TINY, "weights": tiny_weights, "layers": ["block-1"]}, "stage-0 to stage-4"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            extract(pictures, tmp_path / "a.h5", **{"backbone": "pixels", **options})
 
 
 def test_shipped_weights_are_real(tmp_path: Path) -> None:

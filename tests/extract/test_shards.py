@@ -160,23 +160,13 @@ def test_a_task_that_fails_ends_the_command(
     assert file.digests == whole.digests
 
 
-def test_a_worker_that_dies_every_time(source: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"failed \(LostTaskError: .* are kept"):
-        extract(source, tmp_path / "a.h5", engine=TwoWorkers(_dies), **PIXELS)
-
-
 def _dies(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
     if 1 in blocks:
         os.kill(os.getpid(), signal.SIGKILL)
     fill()
 
 
-def test_two_kinds_of_device(source: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"differs in device .*cpu OLD.*take machines of one kind"):
-        extract(source, tmp_path / "a.h5", engine=TwoWorkers(_elsewhere), **PIXELS)
-
-
-def _elsewhere(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
+def _older(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
     """Block 1 is computed by an older processor."""
     if 1 not in blocks:
         return fill()
@@ -184,14 +174,25 @@ def _elsewhere(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -
         return fill()
 
 
-def test_a_machine_that_does_not_share_the_directory(source: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"elsewhere/\.a\.h5\.partial.* a directory that all of"):
-        extract(source, tmp_path / "a.h5", engine=TwoWorkers(_without), **PIXELS)
-
-
-def _without(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
+def _elsewhere(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
+    """The machine does not share the directory."""
     (path.parent / "elsewhere").mkdir(exist_ok=True)
     fill(path.parent / "elsewhere" / path.name)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (_dies, r"failed \(LostTaskError: .* are kept"),
+        (_older, r"differs in device .*cpu OLD.*take machines of one kind"),
+        (_elsewhere, r"elsewhere/\.a\.h5\.partial.* a directory that all of"),
+    ],
+)
+def test_workers_that_cannot_do_it(
+    change: Callable[..., Any], sentence: str, source: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=sentence):
+        extract(source, tmp_path / "a.h5", engine=TwoWorkers(change), **PIXELS)
 
 
 ALONE = Job("in", "pixels", size=8, device="cpu")
@@ -205,7 +206,7 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(source: str) -> None:
 
     one, three = facts(threads=1, cpus=1), facts(threads=1, cpus=3)
     assert (one[0], three[0]) == (1, 3)
-    assert one[2] == three[2]
+    assert (one[2], one[2]["batch size"]) == (three[2], 4)
     assert facts(threads=2)[2] == {**one[2], "threads": 2}
     # lanes of a process share its cores; an engine's workers have one thread an operation
     assert facts(cpus=8, threads=2)[:2] == (4, 2)
@@ -216,6 +217,8 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(source: str) -> None:
     assert facts(cpus=1, threads=2)[:2] == (1, 2)
     assert one[2]["device"] == f"cpu {torch.backends.cpu.get_cpu_capability()}"
     with pretended_card():
+        with mock.patch.object(Partial, "BLOCK", 1024):
+            assert facts(device="cuda", cpus=1)[2]["batch size"] == 128
         assert facts(device="cuda", cpus=40, batch_size=16)[:2] == (16, 2)
         assert facts(device="cuda", cpus=40, threads=3, batch_size=16)[:2] == (16, 3)
     for size in (-4, 3):
@@ -238,21 +241,16 @@ def test_arithmetic_is_repeatable() -> None:
         assert torch.get_num_threads() == 1
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (UnidentifiedImageError("x"), "not an image"),
-        (Image.DecompressionBombError("x"), "too many pixels; at most 52,428,800"),
-        (MemoryError("x"), "it does not fit"),
+def test_what_is_wrong_with_a_sample() -> None:
+    for error, reason in (
+        (UnidentifiedImageError("x"), "not an image that Pillow knows"),
+        (Image.DecompressionBombError("x"), "too many pixels; at most 52,428,800 are possible"),
+        (MemoryError("x"), "it does not fit into memory"),
         (ValueError(" a\n b "), "a b"),
         (ValueError("a" * 201), "a" * 200),
         (KeyError(), "KeyError"),
-    ],
-)
-def test_what_is_wrong_with_a_sample(error: Exception, reason: str) -> None:
-    said = extraction_work._reason(error)
-    assert said.startswith(reason)
-    assert len(said) <= 200
+    ):
+        assert extraction_work._reason(error) == reason
 
 
 def test_readers_are_quiet() -> None:
@@ -266,9 +264,9 @@ def test_readers_are_quiet() -> None:
 
 
 def test_an_image_that_cannot_be_decoded_is_not_the_first(tmp_path: Path) -> None:
-    for i, mode in enumerate(("L", "RGB")):
+    for i in range(2):
         (tmp_path / "a").mkdir(exist_ok=True)
-        Image.new(mode, (30 + i, 30)).save(tmp_path / f"a/{i}.png")
+        Image.new("L", (30 + i, 30)).save(tmp_path / f"a/{i}.png")
     bad = tmp_path / "a/0.png"
     bad.write_bytes(bad.read_bytes()[:-30])
     assert extraction_work.first_image(open_source(str(tmp_path))).size == (31, 30)

@@ -45,6 +45,11 @@ def mutate(path: Path, draw: np.random.Generator) -> bool:
     return signed
 
 
+def replace(file: h5py.File, table: str, values: object) -> None:
+    del file[table]
+    file[table] = values
+
+
 @change
 def deleted(file: h5py.File, table: str, _: np.random.Generator) -> None:
     del file[table]
@@ -52,44 +57,33 @@ def deleted(file: h5py.File, table: str, _: np.random.Generator) -> None:
 
 @change
 def scalar(file: h5py.File, table: str, _: np.random.Generator) -> None:
-    del file[table]
-    file[table] = np.int64(3)
+    replace(file, table, np.int64(3))
 
 
 @change
 def another_type(file: h5py.File, table: str, draw: np.random.Generator) -> None:
-    shape = file[table].shape
-    del file[table]
     kinds = ["f8", "c16", "i1", "u8", "S1", "b1", [("a", "i4"), ("b", "f4")], "V7"]
-    file[table] = np.zeros(shape, np.dtype(kinds[draw.integers(len(kinds))]))
+    dtype = np.dtype(kinds[draw.integers(len(kinds))])
+    replace(file, table, np.zeros(file[table].shape, dtype))
 
 
 @change
-def variable_texts(file: h5py.File, table: str, _: np.random.Generator) -> None:
+def texts_or_references(file: h5py.File, table: str, draw: np.random.Generator) -> None:
     n = file[table].shape[:1] or (1,)
     del file[table]
-    file.create_dataset(table, n, h5py.string_dtype())
-
-
-@change
-def references(file: h5py.File, table: str, _: np.random.Generator) -> None:
-    n = file[table].shape[:1] or (1,)
-    del file[table]
-    file.create_dataset(table, n, h5py.ref_dtype)
+    file.create_dataset(table, n, h5py.string_dtype() if draw.integers(2) else h5py.ref_dtype)
 
 
 @change
 def another_rank(file: h5py.File, table: str, draw: np.random.Generator) -> None:
-    values = file[table][()]
-    del file[table]
-    file[table] = values[..., None] if draw.integers(2) else np.asarray(values).reshape(-1)
+    values = np.asarray(file[table][()])
+    replace(file, table, values[..., None] if draw.integers(2) else values.reshape(-1))
 
 
 @change
 def fewer_rows(file: h5py.File, table: str, draw: np.random.Generator) -> None:
     values = file[table][()]
-    del file[table]
-    file[table] = values[: int(draw.integers(0, max(1, len(values))))]
+    replace(file, table, values[: int(draw.integers(0, max(1, len(values))))])
 
 
 @change
@@ -116,10 +110,9 @@ def huge_and_late(file: h5py.File, table: str, draw: np.random.Generator) -> Non
 
 @change
 def zeros_compressed(file: h5py.File, table: str, _: np.random.Generator) -> None:
-    dtype = file[table].dtype
+    values = np.zeros(1 << 22, file[table].dtype)
     del file[table]
-    values = file.create_dataset(table, (1 << 22,), dtype, chunks=(1 << 22,), compression="gzip")
-    values[:] = np.zeros(1 << 22, dtype)
+    file.create_dataset(table, data=values, chunks=values.shape, compression="gzip")
 
 
 @change
@@ -130,16 +123,10 @@ def external_bytes(file: h5py.File, table: str, _: np.random.Generator) -> None:
 
 
 @change
-def external_link(file: h5py.File, table: str, _: np.random.Generator) -> None:
-    del file[table]
-    file[table] = h5py.ExternalLink("other.h5", "/features")
-
-
-@change
-def soft_link(file: h5py.File, table: str, draw: np.random.Generator) -> None:
-    del file[table]
-    targets = [f"/{table}", "/labels", "/nowhere", "/"]
-    file[table] = h5py.SoftLink(targets[draw.integers(len(targets))])
+def link(file: h5py.File, table: str, draw: np.random.Generator) -> None:
+    targets = [h5py.SoftLink(place) for place in (f"/{table}", "/labels", "/nowhere", "/")]
+    targets.append(h5py.ExternalLink("other.h5", "/features"))
+    replace(file, table, targets[draw.integers(len(targets))])
 
 
 @change

@@ -284,3 +284,17 @@ WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
         "give a text file in UTF-8",
     ),
 }
+
+BAD = {name: reason for name, (_, reason) in (BYTES | PLACES | MEMBERS).items()}
+
+
+def spoil(name: str, root: Path) -> None:
+    """Make a source of three good samples and a bad one, or one of `WHOLE`."""
+    if name in MEMBERS | WHOLE:
+        (MEMBERS | WHOLE)[name][0](root)
+    elif name in PLACES:
+        PLACES[name][0](good(root) / "cat/bad.png")
+    else:
+        suffix = Path(name).suffix
+        good(root, ".wav" if suffix == ".wav" else ".png")
+        (root / f"cat/bad{suffix}").write_bytes(BYTES[name][0]())

@@ -12,48 +12,13 @@ from victim import Outcome
 from embedbench.files.write_file import write_file
 
 WORDS = (
-    "",
-    "-",
-    "--",
-    ".",
-    "/proc",
-    "..",
-    "nothing",
-    "\x1b[31mred",
-    "9" * 40,
-    "-1",
-    "nan",
-    "inf",
-    "1e400",
-    "a" * 5000,
-    "é\u202e",
-    "0-99999999999",
-    "ewc.lam=1e300",
-    "mlp.layers=100000",
-    "x=y=z",
-    "=",
-    "lam=",
-    "ewc.lambda=3",
-    "protocol.base=0",
-    "protocol.base=1e9",
-    "seeds.order=-3",
-    "cuda:99",
-    "banana",
-    "pkg.mod:Name",
-    "os:system",
-    "/dev/null",
-    "/dev/zero",
-    "/proc/self/mem",
-    "%s%n",
-    "$(id)",
-    "`id`",
-    "mlp,mlp",
-    ",",
-    "mlp.lr=nan",
-    "mlp.stop.epochs=0",
-    "references=10000000",
-    "omega=x",
-)
+    "", "-", "--", ".", "/proc", "..", "nothing", "\x1b[31mred", "9" * 40, "-1", "nan", "inf",
+    "1e400", "a" * 5000, "é\u202e", "0-99999999999", "ewc.lam=1e300", "mlp.layers=100000", "x=y=z",
+    "=", "lam=", "ewc.lambda=3", "protocol.base=0", "protocol.base=1e9", "seeds.order=-3",
+    "cuda:99", "banana", "pkg.mod:Name", "os:system", "/dev/null", "/dev/zero", "/proc/self/mem",
+    "%s%n", "$(id)", "`id`", "mlp,mlp", ",", "mlp.lr=nan", "mlp.stop.epochs=0",
+    "references=10000000", "omega=x",
+)  # fmt: skip
 COMMANDS = (
     "run FILE --protocol incremental-class --learner ncm --out OUT --set protocol.base=2",
     "run FILE --protocol permutation --learner mlp --out OUT --set sessions=2 --set units=8",
@@ -82,13 +47,8 @@ def test_command_lines(numbers: list[int], tmp_path: Path) -> None:
 
     def trial(number: int) -> Iterable[Outcome]:
         draw = drawn("command", number)
-        places = {
-            "FILE": tmp_path / "a.h5",
-            "OUT": tmp_path / f"out-{number}",
-            "NEW": tmp_path / f"new-{number}.h5",
-            "RUNS": tmp_path,
-            "SRC": tmp_path / "src",
-        }
+        places = {"FILE": tmp_path / "a.h5", "RUNS": tmp_path, "SRC": tmp_path / "src"}
+        places |= {"OUT": tmp_path / f"out-{number}", "NEW": tmp_path / f"new-{number}.h5"}
         words = [str(places.get(w, w)) for w in COMMANDS[number % len(COMMANDS)].split()]
         for _ in range(int(draw.integers(1, 3))):
             at = int(draw.integers(1, len(words) + 1))

@@ -6,20 +6,13 @@ What each must be answered is in `tests/extract/test_hostile_sources.py`.
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-import hostile_sources
 import numpy as np
 import pytest
 import victim
 from hostile import cases, drawn, judge
+from hostile_sources import BAD, WHOLE, archive, good, image, spoil
 from victim import Outcome
-
-
-def _one_of(table: dict[str, Any], draw: np.random.Generator) -> tuple[str, Any]:
-    """The name and the maker of one of the entries."""
-    name = list(table)[draw.integers(len(table))]
-    return name, table[name][0]
 
 
 def _flip(path: Path, draw: np.random.Generator) -> None:
@@ -29,43 +22,29 @@ def _flip(path: Path, draw: np.random.Generator) -> None:
     path.write_bytes(data)
 
 
-def _bytes(root: Path, draw: np.random.Generator) -> None:
-    name, make = _one_of(hostile_sources.BYTES, draw)
-    suffix = ".wav" if name.endswith(".wav") else ".png"
-    (hostile_sources.good(root, suffix) / f"cat/bad{Path(name).suffix}").write_bytes(make())
-
-
-def _place(root: Path, draw: np.random.Generator) -> None:
-    _one_of(hostile_sources.PLACES, draw)[1](hostile_sources.good(root) / "cat/bad.png")
-
-
-def _member(root: Path, draw: np.random.Generator) -> None:
-    _one_of(hostile_sources.MEMBERS, draw)[1](root)
-
-
-def _whole(root: Path, draw: np.random.Generator) -> None:
-    _one_of(hostile_sources.WHOLE, draw)[1](root)
+def _listed(root: Path, draw: np.random.Generator) -> None:
+    spoil([*BAD, *WHOLE][draw.integers(len(BAD) + len(WHOLE))], root)
 
 
 def _flipped(root: Path, draw: np.random.Generator) -> None:
-    for path in hostile_sources.good(root, (".png", ".wav")[draw.integers(2)]).rglob("*.*"):
+    for path in good(root, (".png", ".wav")[draw.integers(2)]).rglob("*.*"):
         _flip(path, draw)
 
 
 def _flipped_archive(root: Path, draw: np.random.Generator) -> None:
-    hostile_sources.archive(root)
+    archive(root)
     _flip(root, draw)
 
 
 def _circles_and_names(root: Path, draw: np.random.Generator) -> None:
-    hostile_sources.good(root)
+    good(root)
     for name in ("one", "two"):
         (root / "cat" / name).symlink_to(root)
     for name in ("\x1b[31mred.png", "new\nline.png", "\udcff\udcfe.png", "e\u0301.png", "-x.png"):
-        (root / "dog" / name).write_bytes(hostile_sources.image())
+        (root / "dog" / name).write_bytes(image())
 
 
-SPOILS = (_bytes, _place, _member, _whole, _flipped, _flipped_archive, _circles_and_names)
+SPOILS = (_listed, _listed, _listed, _listed, _flipped, _flipped_archive, _circles_and_names)
 
 
 @pytest.mark.parametrize("numbers", cases(80, 7, batch=20))

@@ -69,33 +69,16 @@ def clib(
     return [sorted(task) for task in own]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("n", "m"), [(50, 10), (50, 30), (0, 10), (25, 50), (50, 100)])
-def test_i_blurry_is_the_authors_rule(seed: int, n: int, m: int) -> None:
+@pytest.mark.parametrize(("n", "m"), [(50, 29), (0, 10), (25, 50), (50, 100)])
+def test_i_blurry_is_the_authors_rule(n: int, m: int) -> None:
     """Twenty classes of 25 samples in 5 sessions: all numbers divide, as in their data sets."""
-    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(20), 25))
-    order = np.random.default_rng(100 + seed).permutation(20)
-    expected = clib(labels.tolist(), order.tolist(), 5, n, m, np.random.default_rng(seed))
-    parts = mixture.i_blurry(
-        np.arange(500), labels, order, 5, (n / 100, m / 100), np.random.default_rng(seed)
-    )
-    assert [p.tolist() for p in parts] == expected
-
-
-def test_i_blurry_has_the_counts_of_the_published_splits() -> None:
-    """CIFAR-10 50-10 in 5 tasks has 10,000 samples a task: 5,000 disjoint, 4,500 and 500 blurry.
-
-    Of the blurry class of a task, 4,500 stay and about 100 of 500 come back (4,583 to 4,616 in the
-    published files); about 100 of every blurry class are in each of the other tasks.
-    """
-    labels = np.repeat(np.arange(10), 5000)
-    parts = deal(mixture.i_blurry, labels, 5, (0.5, 0.1))
-    counts = table(parts, labels, 10)
-    assert counts.sum(axis=1).tolist() == [10_000] * 5
-    assert (counts[:, :5] == 5000 * np.eye(5)).all()
-    blurry = counts[:, 5:]
-    assert (np.diagonal(blurry) >= 4500).all()
-    assert (np.abs(blurry - 4500 * np.eye(5) - 100) < 45).all()
+    for seed in SEEDS:
+        labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(20), 25))
+        order = np.random.default_rng(100 + seed).permutation(20)
+        expected = clib(labels.tolist(), order.tolist(), 5, n, m, np.random.default_rng(seed))
+        rng, shares = np.random.default_rng(seed), (n / 100, m / 100)
+        parts = mixture.i_blurry(np.arange(500), labels, order, 5, shares, rng)
+        assert [p.tolist() for p in parts] == expected
 
 
 def test_i_blurry_where_nothing_divides() -> None:
@@ -132,24 +115,21 @@ def test_si_blurry_that_cannot_fill_its_sessions() -> None:
         deal(mixture.si_blurry, np.arange(4), 9, (1.0, 0.0))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_repetition_fills_slots(seed: int) -> None:
+def test_repetition_fills_slots() -> None:
     """Six classes, 4 sessions of 3 slots: 12 slots, two a class, with 5 of its 10 samples each."""
     labels = np.repeat(np.arange(6), 10)
-    parts = deal(mixture.repetition, labels, 4, 3, seed=seed)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(60))
-    counts = table(parts, labels, 6)
-    assert counts.sum(axis=1).tolist() == [15] * 4
-    assert {*counts.ravel().tolist()} <= {0, 5, 10}  # 10: both slots in one session
-    assert (counts[-1] <= 5).all()  # filled first, with different classes
-    five = deal(mixture.repetition, labels, 5, 4, seed=seed)  # 20 slots
-    by_class = [len({k for k in range(5) if c in labels[five[k]]}) for c in range(6)]
-    assert all(n <= 4 for n in by_class)  # three slots, four for two classes
-    assert table(five, labels, 6).sum(axis=0).tolist() == [10] * 6
-
-
-def test_repetition_with_all_or_one_slot() -> None:
-    """K = C is a stream of mixed sessions; T K = C is class-incremental."""
+    for seed in SEEDS:
+        parts = deal(mixture.repetition, labels, 4, 3, seed=seed)
+        assert sorted(np.concatenate(parts).tolist()) == list(range(60))
+        counts = table(parts, labels, 6)
+        assert counts.sum(axis=1).tolist() == [15] * 4
+        assert {*counts.ravel().tolist()} <= {0, 5, 10}  # 10: both slots in one session
+        assert (counts[-1] <= 5).all()  # filled first, with different classes
+        five = deal(mixture.repetition, labels, 5, 4, seed=seed)  # 20 slots
+        by_class = [len({k for k in range(5) if c in labels[five[k]]}) for c in range(6)]
+        assert all(n <= 4 for n in by_class)  # three slots, four for two classes
+        assert table(five, labels, 6).sum(axis=0).tolist() == [10] * 6
+    # K = C is a stream of mixed sessions; T K = C is class-incremental
     labels = np.repeat(np.arange(4), 6)
     mixed, single = (deal(mixture.repetition, labels, t, k) for t, k in ((3, 4), (4, 1)))
     assert table(mixed, labels, 4).tolist() == [[2] * 4] * 3
@@ -177,9 +157,6 @@ def test_a_long_tail_takes_what_is_there() -> None:
     assert [len(p) for p in even] == [8, 3, 2]
 
 
-# --- the streams ---
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> EmbeddingFile:
     return make_file(tmp_path, [10] * 6, [0] * 6, [2] * 6)
@@ -190,21 +167,17 @@ def build(file: EmbeddingFile, seed: int = 0, **settings: Any) -> Stream:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_eval_sets_have_the_classes_that_their_session_introduces(
-    setting: str, file: EmbeddingFile
-) -> None:
+def test_an_eval_set_has_what_its_session_introduces(setting: str, file: EmbeddingFile) -> None:
     for seed in SEEDS:
         stream = build(file, seed, setting=setting, sessions=4)
         seen: set[int] = set()
         for session, test in zip(stream.sessions, stream.eval_sets, strict=True):
             new = {*session.y.tolist()} - seen
-            assert session.classes.tolist() == sorted(new)
-            assert np.flatnonzero(test.classes).tolist() == sorted(new)
+            assert session.classes.tolist() == np.flatnonzero(test.classes).tolist() == sorted(new)
             assert test.y.tolist() == [c for c in sorted(new) for _ in range(2)]
             assert {*session.val_y.tolist()} <= {*session.y.tolist()}
             seen |= new
         assert seen == set(range(6))
-        assert stream.digests == build(file, seed, setting=setting, sessions=4).digests
 
 
 def test_a_session_may_introduce_nothing(file: EmbeddingFile) -> None:
@@ -219,9 +192,9 @@ def test_validation_follows_training_in_proportion(tmp_path: Path) -> None:
     file = make_file(tmp_path, [20, 20], [10, 10], [1, 1])
     stream = build(file, setting="repetition", sessions=5, slots=2)  # five slots of four samples
     assert [Counter(s.y.tolist()) for s in stream.sessions] == [{0: 4, 1: 4}] * 5
-    assert [Counter(s.val_y.tolist()) for s in stream.sessions] == [{0: 2, 1: 2}] * 5
     held = [r for s in stream.sessions for r in rows_of(s.val_x).tolist()]
     assert sorted(held) == np.flatnonzero(file.split == 1).tolist()
+    assert [Counter(s.val_y.tolist()) for s in stream.sessions] == [{0: 2, 1: 2}] * 5
     tailed = build(file, setting="long-tailed", sessions=2, imbalance=0.25, order="natural")
     assert [len(s.x) for s in tailed.sessions] == [20, 5]
     assert [len(s.val_x) for s in tailed.sessions] == [10, 2]

@@ -8,41 +8,36 @@ import pytest
 from protocol_files import WIDTH, make_file
 
 from embedbench.errors import UserError
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
 from embedbench.streams.view import rows_of
 
-# --- incremental-class ---
+
+@pytest.fixture
+def eight(tmp_path: Path) -> EmbeddingFile:
+    return make_file(tmp_path, [3] * 8, [0] * 8, [1] * 8)
 
 
-@pytest.mark.parametrize(
-    ("settings", "sizes"),
-    [
+def test_classes_of_the_sessions(eight: EmbeddingFile) -> None:
+    settings: dict[str, Any]
+    for settings, sizes in (
         ({}, [4, 1, 1, 1, 1]),  # base half, then one at a time
         ({"base": 7}, [7, 1]),
         ({"base": 1, "step": 3}, [1, 3, 3, 1]),  # the last takes what remains
         ({"base": 4, "step": 5}, [4, 4]),
-        ({"sessions": 4}, [2, 2, 2, 2]),
         ({"sessions": 3}, [3, 3, 2]),
         ({"sessions": 3, "base": 4}, [4, 2, 2]),
         ({"sessions": 4, "base": 1}, [1, 3, 2, 2]),
-        ({"sessions": 7}, [2] + [1] * 6),
         ({"sessions": 8}, [1] * 8),
-    ],
-)
-def test_classes_of_the_sessions(
-    settings: dict[str, Any], sizes: list[int], tmp_path: Path
-) -> None:
-    file = make_file(tmp_path, [3] * 8, [0] * 8, [1] * 8)
-    stream = IncrementalClass(**settings).build([file], seed=0)
-    expected = [part.tolist() for part in np.split(np.arange(8), np.cumsum(sizes)[:-1])]
-    assert [s.classes.tolist() for s in stream.sessions] == expected
-    assert [np.flatnonzero(e.classes).tolist() for e in stream.eval_sets] == expected
-    assert [sorted(set(s.y.tolist())) for s in stream.sessions] == expected
-    assert {s.session_id for s in stream.sessions} == {None}
-    assert stream.spec.input_shape == (WIDTH,)
-    assert not stream.normalise_new
-    assert not stream.can_reveal
+    ):
+        stream = IncrementalClass(**settings).build([eight], seed=0)
+        expected = [part.tolist() for part in np.split(np.arange(8), np.cumsum(sizes)[:-1])]
+        assert [s.classes.tolist() for s in stream.sessions] == expected
+        assert [np.flatnonzero(e.classes).tolist() for e in stream.eval_sets] == expected
+        assert [sorted(set(s.y.tolist())) for s in stream.sessions] == expected
+        assert stream.spec.input_shape == (WIDTH,)
+        assert (stream.normalise_new, stream.can_reveal) == (False, False)
 
 
 def test_rows_of_the_sessions(tmp_path: Path) -> None:
@@ -70,40 +65,29 @@ def test_rows_of_the_sessions(tmp_path: Path) -> None:
         ({"sessions": 4, "step": 2}, "not both; got 2 and 4"),
     ],
 )
-def test_parameters_out_of_range(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
-    file = make_file(tmp_path, [3] * 8, [0] * 8, [1] * 8)
+def test_parameters_out_of_range(settings: dict[str, Any], words: str, eight: Any) -> None:
     with pytest.raises(UserError, match=words):
-        IncrementalClass(**settings).build([file], seed=0)
+        IncrementalClass(**settings).build([eight], seed=0)
 
 
-def test_a_random_order_is_the_seeds(tmp_path: Path) -> None:
-    file = make_file(tmp_path, train=[3] * 8, val=[0] * 8, test=[1] * 8)
-
-    def order(seed: int) -> tuple[int, ...]:
-        sessions = IncrementalClass(order="random").build([file], seed=seed).sessions
-        return tuple(np.concatenate([s.classes for s in sessions]).tolist())
-
-    orders = [order(seed) for seed in range(8)]
-    assert order(7) == orders[7]
-    assert {tuple(sorted(o)) for o in orders} == {tuple(range(8))}
-    assert len(set(orders)) == 8
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
+def test_an_order_file(tmp_path: Path) -> None:
+    """It counts by its content, not by its name."""
+    file, recipes = make_file(tmp_path), []
+    for name, text in (
         ("names.json", '["d", "b", "a", "c"]'),
         ("numbers.json", "[3, 1, 0, 2]"),
         ("object.json", '{"order": ["d", "b", "a", "c"]}'),
         ("names.txt", "d\nb\n\na\nc\n"),
+        ("again.txt", "d\nb\n\na\nc\n"),
         ("numbers.txt", "3\n1\n0\n2\n"),
-    ],
-)
-def test_an_order_file(name: str, text: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    protocol = IncrementalClass(order=str(tmp_path / name))
-    stream = protocol.build([make_file(tmp_path)], seed=0)
-    assert [s.classes.tolist() for s in stream.sessions] == [[3, 1], [0], [2]]
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        protocol = IncrementalClass(order=str(tmp_path / name))
+        stream = protocol.build([file], seed=0)
+        assert [s.classes.tolist() for s in stream.sessions] == [[3, 1], [0], [2]]
+        recipes.append(protocol.recipe())
+    assert recipes[3] == recipes[4] != recipes[5]
+    assert str(tmp_path) not in recipes[0]
 
 
 @pytest.mark.parametrize(
@@ -111,9 +95,7 @@ def test_an_order_file(name: str, text: str, tmp_path: Path) -> None:
     [
         ('["d", "b", "a"]', "4 classes once; it holds 3"),
         ('["d", "b", "a", "a"]', "it holds 3 of them in 4"),
-        ('["d", "b", "a", "x"]', "it holds 3 of them in 4"),
         ("[3, 1, 0, 4]", "it holds 3 of them in 4"),
-        ("", "it holds 0"),
         ('"dbac"', "JSON list"),
         ("²\n--5\na\nb", "it holds 2 of them in 4"),
         ('{"order": 3}', "order must be a list"),
@@ -132,37 +114,27 @@ def test_a_bad_order_file(text: str, words: str, tmp_path: Path) -> None:
 
 
 def test_an_order_file_that_is_no_text(tmp_path: Path) -> None:
-    file = make_file(tmp_path)
-    protocol = IncrementalClass(order=str(file.path))
-    for use in (protocol.recipe, lambda: protocol.build([file], seed=0)):
-        with pytest.raises(UserError, match="give a text file in UTF-8"):
-            use()
-
-
-def test_an_order_file_counts_by_its_content(tmp_path: Path) -> None:
-    recipes = []
-    for name, text in (("one", "d\nb\na\nc\n"), ("two", "d\nb\na\nc\n"), ("other", "a\nb\nd\nc\n")):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        recipes.append(IncrementalClass(order=str(tmp_path / name)).recipe())
-    assert recipes[0] == recipes[1] != recipes[2]
-    assert str(tmp_path) not in recipes[0]
+    with pytest.raises(UserError, match="give a text file in UTF-8"):
+        IncrementalClass(order=str(make_file(tmp_path).path)).recipe()
 
 
 def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
     file = make_file(tmp_path, test=(1, 2, 0, 2))
     stream = IncrementalClass().build([file], seed=0)
     assert [s.classes.tolist() for s in stream.sessions] == [[2, 0], [1], [3]]
-    assert stream.notes[0].endswith("without test samples, in the base session: c")
+    assert stream.notes == ("classes without test samples, in the base session: c",)
     assert IncrementalClass().build([make_file(tmp_path, name="all.h5")], seed=0).notes == ()
+    two = make_file(tmp_path, test=(1, 0, 0, 2), name="two.h5")
+    with pytest.raises(UserError, match="base must be 3 to 3 of the 4 classes, of which 2"):
+        IncrementalClass(base=2).build([two], seed=0)
+    sizes = [len(e.x) for e in IncrementalClass(base=3).build([two], seed=0).eval_sets]
+    assert sizes == [1, 2]
 
 
 def test_a_class_without_training_samples_cannot_be_a_session(tmp_path: Path) -> None:
     file = make_file(tmp_path, train=(4, 4, 0, 4))
     with pytest.raises(UserError, match="no training samples for the session of c"):
         IncrementalClass().build([file], seed=0)
-
-
-# --- permutation ---
 
 
 def test_session_0_is_unpermuted_and_the_others_differ(tmp_path: Path) -> None:
@@ -179,47 +151,27 @@ def test_session_0_is_unpermuted_and_the_others_differ(tmp_path: Path) -> None:
             assert view.columns is columns
         np.testing.assert_array_equal(session.x.numpy(), values[rows_of(session.x)][:, columns])
     assert len(orders) == 4
+    fewer = Permutation(sessions=3, scale="none").build([file], seed=1)
+    for session, other in zip(fewer.sessions[1:], stream.sessions[1:], strict=False):
+        np.testing.assert_array_equal(session.x.columns, other.x.columns)
 
 
 def test_every_session_shows_everything(tmp_path: Path) -> None:
     stream = Permutation(sessions=3).build([make_file(tmp_path)], seed=0)
-    assert len(stream.sessions) == len(stream.eval_sets) == 3
     for session, test in zip(stream.sessions, stream.eval_sets, strict=True):
         np.testing.assert_array_equal(rows_of(session.x), rows_of(stream.sessions[0].x))
         np.testing.assert_array_equal(rows_of(test.x), rows_of(stream.eval_sets[0].x))
         assert test.classes.all()
     assert [s.classes.tolist() for s in stream.sessions] == [[0, 1, 2, 3], [], []]
-    assert stream.normalise_new
-    assert [s.session_id for s in stream.sessions] == [None] * 3
-    assert stream.can_reveal  # to a learner that cannot answer without
+    assert (stream.normalise_new, stream.can_reveal) == (True, True)
     with pytest.raises(UserError, match="sessions must be at least 2"):
         Permutation(sessions=1)
 
 
-def test_permutations_are_the_seeds_and_do_not_depend_on_their_number(tmp_path: Path) -> None:
-    file = make_file(tmp_path)
-
-    def columns(seed: int, sessions: int) -> list[list[int]]:
-        stream = Permutation(sessions=sessions).build([file], seed=seed)
-        return [np.asarray(s.x.columns).tolist() for s in stream.sessions[1:]]
-
-    assert columns(3, 6)[:3] == columns(3, 4)
-    assert len({str(columns(seed, 4)) for seed in range(6)}) == 6
-
-
-def test_more_untested_classes_than_the_base_holds_are_refused(tmp_path: Path) -> None:
-    file = make_file(tmp_path, test=(1, 0, 0, 2))
-    with pytest.raises(UserError, match="of the 4 classes, of which 2"):
-        IncrementalClass(base=2).build([file], seed=0)
-    sizes = [len(e.x) for e in IncrementalClass(base=3).build([file], seed=0).eval_sets]
-    assert sizes == [1, 2]
-
-
-@pytest.mark.parametrize("name", ["observe_batch", "evaluate_every"])
-def test_online_settings_reach_the_stream(name: str, tmp_path: Path) -> None:
-    file = make_file(tmp_path)
-    for protocol in (IncrementalClass, Permutation):
-        stream = protocol(**{name: 7}).build([file], seed=0)
-        assert getattr(stream, name) == getattr(stream.merged(), name) == 7
+def test_online_settings_reach_the_stream(tmp_path: Path) -> None:
+    stream = Permutation(observe_batch=7, evaluate_every=5).build([make_file(tmp_path)], seed=0)
+    for each in (stream, stream.merged()):
+        assert (each.observe_batch, each.evaluate_every) == (7, 5)
+    for name in ("observe_batch", "evaluate_every"):
         with pytest.raises(UserError, match=f"{name} must be at least"):
-            protocol(**{name: -1})
+            Permutation(**{name: -1})

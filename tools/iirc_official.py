@@ -2,8 +2,8 @@
 
 Run where the PyPI package `iirc` 1.0.1 and NumPy are installed, and nothing of this project:
 
-    python tests/iirc_official.py fixtures tests/iirc_official.json
-    python tests/iirc_official.py lists embedbench/assets/iirc
+    python tools/iirc_official.py fixtures tests/protocols/iirc_official.json
+    python tools/iirc_official.py lists embedbench/assets/iirc
 
 The fixtures of ImageNet take some minutes. The package's own data set code divides synthetic label
 lists; images are stubs that carry the number of their row. A fixture is a hash for every session of
