@@ -26,9 +26,6 @@ def started(width: int, n_classes: int, **settings: Any) -> ALICE:
     return learner
 
 
-# --- the loss ---
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_the_angular_penalty_by_a_naive_loop(training: bool) -> None:
     """Without mixtures; and on validation data, which is not mixed, over their classes too."""
@@ -54,9 +51,6 @@ def test_the_margin_the_scale_and_the_mixtures_are_trained_with() -> None:
         learn(learner, stream.sessions[0])
         found.add(tuple(learner.net.state_dict()["0.weight"].flatten().tolist()))
     assert len(found) == 4
-
-
-# --- mixtures ---
 
 
 def test_mixtures_lie_between_two_classes_and_each_pair_has_a_class() -> None:
@@ -89,9 +83,6 @@ def test_a_base_session_of_one_class_has_no_mixtures() -> None:
     learner = started(4, 2)
     learn(learner, session(blobs([1] * 6, 4, 0), [1] * 6))
     assert learner.scores(torch.zeros(1, 4) + 1).argmax(1).tolist() == [1]
-
-
-# --- means ---
 
 
 @pytest.mark.parametrize("shots", [1, 3, 50])

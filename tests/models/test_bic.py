@@ -23,9 +23,6 @@ def taught(stream: Stream, sessions: int, **settings: Any) -> BiC:
     return learner
 
 
-# --- the two numbers ---
-
-
 def penalised(bias: Any, logits: Any, y: Any, new: list[int]) -> float:
     """Class-balanced cross-entropy and penalty, a sample at a time."""
     losses: dict[int, list[float]] = {}
@@ -47,13 +44,6 @@ def test_the_pair_is_the_optimum_of_a_balanced_loss(seed: int) -> None:
     np.testing.assert_allclose(found.numpy(), known.x, atol=2e-3)
 
 
-def test_a_hold_out_that_can_be_separated_has_an_optimum() -> None:
-    logits = torch.tensor([[9.0, -9.0], [-9.0, 9.0]])
-    alpha, beta = fitted_bias(logits, torch.tensor([0, 1]), [1]).tolist()
-    assert alpha == pytest.approx(1, abs=0.01)
-    assert beta == pytest.approx(0, abs=0.01)
-
-
 def test_one_pair_a_session_of_which_only_the_newest_is_fitted() -> None:
     before = torch.zeros(0, 2)
     for sessions in (1, 2, 3):
@@ -73,9 +63,6 @@ def test_answers_are_corrected_class_by_class() -> None:
     z = learner.net(x).detach()
     expected = torch.stack([z[:, 0], z[:, 1], 2 * z[:, 2] - 1, 2 * z[:, 3] - 1, z[:, 4] / 2 + 3], 1)
     torch.testing.assert_close(learner.scores(x), expected)
-
-
-# --- the two stages ---
 
 
 def test_targets_of_distillation_are_the_corrected_old_answers() -> None:
@@ -111,9 +98,6 @@ def test_the_hold_out_is_balanced_and_not_trained_on(share: float, size: int) ->
     assert order.tolist() == joined.y[where.numpy()].tolist()
     log = learn(learner, STREAM.sessions[1])
     assert log["held_out"] == 4 * size
-
-
-# --- a hold-out that is set aside for good ---
 
 
 def test_a_kept_hold_out_is_never_trained_on_and_shrinks_with_the_quota(

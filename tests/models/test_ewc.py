@@ -32,9 +32,6 @@ def taught(sessions: int | None = None, stream: Stream = STREAM, **settings: Any
     return learner
 
 
-# --- the Fisher information ---
-
-
 def brute_force(net: torch.nn.Module, x: Tensor, labels: Tensor | None) -> list[Tensor]:
     """Fisher diagonal a sample at a time; None: the expectation over the model's own answer."""
     total = [torch.zeros_like(p) for p in net.parameters()]
@@ -117,9 +114,6 @@ def test_a_masked_fisher_is_that_of_a_net_without_the_masked_classes(kind: str) 
     assert all((f[[0, 4]] == 0).all() for f in found[-2:])
 
 
-# --- the whole algorithm, written plainly ---
-
-
 def penalty(
     theta: Sequence[Tensor], merge: str, gamma: float, fishers: list[Any], optima: list[Any]
 ) -> Tensor:
@@ -178,9 +172,6 @@ def test_lambda_zero_is_the_mlp_bit_for_bit(merge: str, optimiser: str) -> None:
     mlp, plain = teach(MLP(**shared), STREAM, 3)
     assert logs == [{**log, "lam": 0.0} for log in plain]
     assert_same_weights(learner, mlp, rtol=0, atol=0)
-
-
-# --- the search for λ ---
 
 
 def searched(
@@ -259,9 +250,6 @@ def test_a_fixed_lambda_may_see_test_data_stop_it_but_never_asks() -> None:
 
     logs = [learn_session(learner, s, context(never, validation="test")) for s in STREAM.sessions]
     assert [log["lam"] for log in logs] == [0.0, 3.0, 3.0, 3.0]
-
-
-# --- with the validation data of past sessions ---
 
 
 def accuracies(learner: EWC, sessions: Sequence[Session]) -> float:

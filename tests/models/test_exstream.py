@@ -20,7 +20,7 @@ from embedbench.errors import UserError
 from embedbench.learning import Seeds, StreamSpec
 from embedbench.learning.exemplars import Capacity
 from embedbench.learning.network import mlp_net
-from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
+from embedbench.models.exstream import KINDS, Clusters, ExStream
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.studies.exemplars_in_equal_bytes import fit_budget
@@ -41,9 +41,6 @@ def filled(kind: str, x: Tensor, y: Tensor, size: int, cuts: int = 1000, seed: i
     for xs, ys in zip(x.split(cuts), y.split(cuts), strict=True):
         made.add(xs, ys)
     return made
-
-
-# --- the algorithms, sample by sample ---
 
 
 def nearest_pair(buffer: list[list[Any]]) -> tuple[int, int]:
@@ -93,28 +90,6 @@ def test_clusters_are_those_of_the_algorithm_one_sample_at_a_time(kind: str, siz
             torch.testing.assert_close(ours.x[c, :held], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_the_nearest_pair_merges_by_hand() -> None:
-    """0, 1 and 4 are held; 10 comes: 0 and 1 become .5. Then 11 comes: .5 and 4 become 5/3."""
-    made = Clusters("exstream", 1, 3, 1, [0])
-    places = made.add(
-        torch.tensor([[0.0], [1.0], [4.0], [10.0]]), torch.zeros(4, dtype=torch.int64)
-    )
-    assert made.x.flatten().tolist() == [10, 0.5, 4]
-    assert made.counts.tolist() == [[1, 2, 1]]
-    assert places.tolist() == [0, 1, 2, 0]
-    made.add(torch.tensor([[11.0]]), torch.tensor([0]))
-    torch.testing.assert_close(made.x.flatten(), torch.tensor([10, 11, 5 / 3]))
-    assert made.counts.tolist() == [[1, 1, 3]]
-
-
-def test_samples_that_repeat_merge_with_each_other_first() -> None:
-    """0, 5, 5 are held; 5, 9 and 5 come: the 5s merge twice, and then 5 (of 3) with 9."""
-    x = torch.tensor([[0.0], [5.0], [5.0], [5.0], [9.0], [5.0]])
-    made = filled("exstream", x, torch.zeros(6, dtype=torch.int64), 3)
-    held = sorted(zip(made.x.flatten().tolist(), made.counts.flatten().tolist(), strict=True))
-    assert held == [(0, 1), (5, 1), (6, 4)]
-
-
 @pytest.mark.parametrize("kind", ["exstream", "kmeans"])
 def test_of_equally_near_ones_the_first_are_taken(kind: str) -> None:
     for places in itertools.product(range(3), repeat=5):
@@ -123,9 +98,6 @@ def test_of_equally_near_ones_the_first_are_taken(kind: str) -> None:
         prototypes, counts = zip(*plainly(kind, x, y, 3)[0], strict=True)
         assert made.counts[0].tolist() == list(counts), places
         np.testing.assert_allclose(made.x[0], np.stack(prototypes), rtol=1e-6)
-
-
-# --- what holds for each buffer ---
 
 
 def test_a_reservoir_keeps_each_sample_of_a_class_with_equal_chance() -> None:
@@ -168,9 +140,6 @@ def test_places_hold_what_was_put_there(kind: str) -> None:
             assert torch.equal(made.rows[place], xs[0])
 
 
-# --- the learner ---
-
-
 def trained(settings: dict[str, Any], x: Tensor, y: Tensor, cuts: int = 1) -> ExStream:
     learner: ExStream = make(ExStream, {"units": 8, "layers": 1, **settings}, name="exstream")
     start(learner, StreamSpec((x.shape[1],), 3))
@@ -199,12 +168,6 @@ def test_each_batch_is_followed_by_one_pass_over_all_prototypes(cuts: int) -> No
     assert_same_weights(learner, net, rtol=1e-3, atol=1e-5)
 
 
-def test_the_last_batch_of_a_pass_is_filled_up() -> None:
-    parts = [rows.tolist() for rows in pass_batches(torch.arange(7), 3)]
-    assert parts == [[0, 1, 2], [3, 4, 5], [4, 5, 6]]
-    assert [rows.tolist() for rows in pass_batches(torch.arange(2), 3)] == [[0, 1]]
-
-
 def test_while_no_buffer_is_full_all_four_are_full_rehearsal() -> None:
     x, y = samples(5, n=20)
     all_, *others = (trained({"buffer": k, "memory.per_class": 20}, x, y) for k in KINDS)
@@ -228,9 +191,6 @@ def test_replays_bounds_a_pass_and_keeps_what_changed() -> None:
     assert drawn == set(full.tolist())
     whole = learner._replayed(torch.zeros(6, dtype=torch.int64), np.random.default_rng(0))
     assert sorted(whole.tolist()) == full.tolist()
-
-
-# --- settings, memory, the contract ---
 
 
 def test_a_memory_without_a_place_for_each_class_is_refused() -> None:

@@ -35,15 +35,6 @@ def right(learner: FearNet, stream: Stream, sets: slice) -> float:
     return float(np.mean(marks))
 
 
-def test_hc_by_hand_on_three_points() -> None:
-    """x is .5 from class 1 and 1.5 from class 3; with ε = .5 β is 1 and 1/2."""
-    held = torch.tensor([[0.0, 0.0], [0.0, 2.0], [3.0, 4.0]])
-    logs, classes = recall(torch.tensor([[0.0, 0.5]]), held, torch.tensor([1, 3, 1]), 0.5)
-    assert classes.tolist() == [1, 3]
-    np.testing.assert_allclose(logs.exp(), [[2 / 3, 1 / 3]], rtol=1e-6)
-    assert recall(torch.zeros(0, 2), held, torch.tensor([1, 3, 1]), 0.5)[0].shape == (0, 2)
-
-
 def test_hc_is_the_plain_loop() -> None:
     draw = np.random.default_rng(0)
     x, held = draw.normal(size=(7, 4)), draw.normal(size=(9, 4)) + 50  # far from 0
@@ -52,6 +43,8 @@ def test_hc_is_the_plain_loop() -> None:
     for row, got in zip(x, logs, strict=True):
         beta = [1 / (0.1 + min(math.dist(row, u) for u in held[y == c])) for c in classes.tolist()]
         np.testing.assert_allclose(got.exp(), np.array(beta) / sum(beta), rtol=1e-9)
+    assert classes.tolist() == sorted({*y.tolist()})
+    assert recall(*(torch.tensor(v) for v in (x[:0], held, y)), 0.1)[0].shape == (0, len(classes))
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])

@@ -97,25 +97,6 @@ def test_one_sample_and_samples_that_are_all_alike_leave_distances_by_gamma1() -
         torch.testing.assert_close(-learner.scores(test)[:, 0], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_class_of_one_sample_is_not_nearer_than_the_others() -> None:
-    """Many more dimensions than samples: a test sample differs where no class was seen to vary."""
-    y = np.repeat([0, 1, 2], [20, 20, 1])
-    x, test = (blobs(y, 400, s, spread=1.5) for s in (0, 10))
-    learner = taught((x, y), gamma2=0.0)
-    assert learner.scores(torch.tensor(test[:40])).argmax(1).tolist() == y[:40].tolist()
-
-
-def test_what_varies_together_is_forgiven() -> None:
-    """What class means cannot tell: two classes with one mean, one of correlated features."""
-    rng = np.random.default_rng(0)
-    noise = rng.normal(0, 0.1, (200, 4))
-    together = noise + rng.normal(0, 0.5, (200, 1)) * [1, -1, 0, 0]
-    x = np.concatenate([together, noise]).astype(np.float32) + 2
-    learner = taught((x, np.repeat([0, 1], 200)), gamma1=0.1, gamma2=0.0)
-    test = torch.tensor([[2.5, 1.5, 2, 2], [2.5, 2.5, 2, 2]])
-    assert learner.scores(test)[:, :2].argmax(1).tolist() == [0, 1]
-
-
 def test_bytes_are_those_of_the_rows() -> None:
     learner, _ = teach(FeCAM(), class_stream([[0, 1], [2]], width=50, n_train=9))
     assert learner.footprint() == {"means": 3 * (50 * 4 + 8), "covariances": 3 * 8 * 50 * 4}
@@ -130,9 +111,6 @@ def test_gamma2_is_the_papers_for_the_sign_of_the_features(lowest: float, gamma2
     test = torch.from_numpy(np.abs(draw.normal(size=(9, 5))).astype(np.float32))
     found = [taught((x, y), gamma2=given).scores(test) for given in (None, gamma2)]
     assert torch.equal(*found)
-
-
-# --- few shots ---
 
 
 def test_classes_of_few_shots_take_the_mean_covariance_of_the_base_classes() -> None:

@@ -20,9 +20,6 @@ def started(inputs: int = 6, classes: int = 3, **settings: Any) -> FEL:
     return learner
 
 
-# --- the fixed layer ---
-
-
 @pytest.mark.parametrize(
     ("units", "given", "fan_in"), [(400, 0, 200), (8, 4, 4), (9, 5, 5), (5, 0, 2)]
 )
@@ -56,9 +53,6 @@ def test_training_moves_all_but_the_fixed_layer() -> None:
     assert (before["bias"] == 0).all()
 
 
-# --- winners ---
-
-
 def plain(learner: FEL, row: np.ndarray) -> np.ndarray:
     """Logits of one sample in NumPy, a unit at a time, float64."""
     w = {k: v.double().numpy() for k, v in learner.net.state_dict().items()}
@@ -87,29 +81,6 @@ def test_scores_are_the_definition(k_pos: int, k_neg: int, value: str) -> None:
         np.testing.assert_allclose(scores, plain(learner, row), rtol=1e-4, atol=1e-5)
 
 
-def test_a_sample_by_hand() -> None:
-    """Two first-layer units, six sums ±h, one winner of each kind."""
-    learner = started(inputs=2, classes=2, units=2, fel_units=6, k_pos=1, k_neg=1)
-    net = learner.net
-    fixed = torch.tensor([[1.0, -1, 2, 0, 0.5, 0], [0, 0, 0, 1, 1, -2]])
-    head = torch.arange(12.0).view(2, 6)
-    with torch.no_grad():
-        net.hidden.weight.copy_(torch.eye(2))
-        net.hidden.bias.zero_()
-        net.expand.copy_(fixed)
-        net.head.weight.copy_(head)
-        net.head.bias.copy_(torch.tensor([0.5, -0.5]))
-    x = torch.tensor([[3.0, 1.0], [1.0, -4.0]])
-    # h = (3, 1): sums 3 -3 6 1 2.5 -2: the largest is unit 2, 6; the smallest unit 1, -3
-    # h = (1, 0): sums 1 -1 2 0 .5 0: unit 2, 2; unit 1, -1
-    largest = [[6 * 2 - 3 * 1, 6 * 8 - 3 * 7], [2 * 2 - 1, 2 * 8 - 7]]
-    signs = [[2 - 1, 8 - 7], [2 - 1, 8 - 7]]
-    for value, scores in (("raw", largest), ("saturate", largest), ("sign", signs)):
-        net.value = value
-        bias = torch.tensor([0.5, -0.5])
-        torch.testing.assert_close(learner.scores(x), torch.tensor(scores).float() + bias)
-
-
 @pytest.mark.parametrize("value", ["raw", "saturate", "sign"])
 def test_the_gradient_goes_through_winners_only_and_straight(value: str) -> None:
     net = started(value=value).net
@@ -124,9 +95,6 @@ def test_the_gradient_goes_through_winners_only_and_straight(value: str) -> None
         wins.scatter_(1, order[:, -3:], 1).scatter_(1, order[:, :2], 1)
         back = (out @ net.head.weight) * wins @ net.expand.T * (h > 0)
     torch.testing.assert_close(net.hidden.weight.grad, back.T @ x, rtol=1e-4, atol=1e-5)
-
-
-# --- sessions ---
 
 
 def weights(learner: FEL) -> Tensor:
@@ -148,9 +116,6 @@ def test_later_sessions_have_their_own_rate(state: str) -> None:
     assert torch.equal(moved[None][1], moved[0.1][1])
     assert moved[0.1][1].abs().max() > 1e-3
     torch.testing.assert_close(moved[0.02][1], 0.2 * moved[0.1][1], rtol=1e-3, atol=1e-7)
-
-
-# --- sizes and refusals ---
 
 
 @pytest.mark.parametrize(

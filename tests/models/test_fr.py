@@ -1,6 +1,5 @@
 """FR: sizes, losses against plain loops, Gaussians and their donors, and what is trained."""
 
-import copy
 import math
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,6 @@ import torch
 from few_shot import few_shot_stream
 from teaching import learn, normal, start, teach
 
-from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.models.fr import (
     FR,
@@ -24,7 +22,6 @@ from embedbench.models.fr import (
     novel_entropy,
 )
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.studies.presets import preset
 
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK: dict[str, Any] = {"epochs": 10, "epoch_samples": 50}
@@ -37,9 +34,6 @@ def started(spec: StreamSpec, **settings: Any) -> FR:
 
 def taught(stream: Stream, sessions: int | None = None, **settings: Any) -> tuple[FR, list[Any]]:
     return teach(FR(**{**QUICK, **settings}), stream, sessions)
-
-
-# --- the losses ---
 
 
 def test_losses_of_nothing_are_0_and_gradients_are_finite() -> None:
@@ -63,27 +57,6 @@ def test_linear_maps_begin_as_pytorchs() -> None:
             assert 0.8 * bound < values.abs().max() <= bound
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        (None, (0.1, 0.1, 0.5, 1.0, 1.0)),
-        ("fr-mini-imagenet", (0.1, 0.1, 0.1, 0.5, 0.5)),
-        ("fr-code", (0.1, 2.0, 0.5, 1.0, 1.0)),
-        ("fr-code-mini-imagenet", (0.1, 0.5, 0.1, 1.0, 1.0)),
-        ("fr-code-cub200", (0.1, 0.5, 1.0, 1.0, 1.0)),
-    ],
-)
-def test_weights_of_paper_and_code(name: str | None, expected: tuple[float, ...]) -> None:
-    settings = {key.name: value for key, value in preset(name).items()}
-    learner = make(FR, settings, name="fr")
-    weights = (learner.w_cos, learner.w_novel, learner.w_class, learner.w_same, learner.w_different)
-    assert weights == expected
-    code = name is not None and "code" in name
-    assert (learner.hidden, learner.ensemble) == ((512, "cosine") if code else (None, "softmax"))
-    assert learner.epsilon == (1e-5 if name == "fr-code-cub200" else 1e-6)
-    assert (learner.scale, learner.donors, learner.epochs, learner.lr) == (16.0, 2, 100, 0.1)
-
-
 def test_the_loss_is_the_weighted_sum_over_terms() -> None:
     stream = few_shot_stream(GROUPS, layers=2)
     weights = (0.3, 0.7, 0.5, 2.0, 3.0)
@@ -93,18 +66,6 @@ def test_the_loss_is_the_weighted_sum_over_terms() -> None:
     assert learner._weights().tolist() == pytest.approx(weights)
     weighted = zip(weights, log["losses"].values(), strict=True)
     assert log["train_loss"] == pytest.approx(sum(w * v for w, v in weighted), rel=1e-5)
-
-
-def test_only_the_modules_are_trained() -> None:
-    stream = few_shot_stream(GROUPS, layers=2)
-    learner, _ = taught(stream, 1)
-    before = copy.deepcopy(learner.state_dict())
-    learn(learner, stream.sessions[1])
-    after = learner.state_dict()
-    assert not torch.equal(before["net"]["mix.leave.weight"], after["net"]["mix.leave.weight"])
-    assert torch.equal(before["prototypes"]["rows"][:4], after["prototypes"]["rows"][:4])
-    assert torch.equal(before["factors"], after["factors"])
-    assert not any(t.requires_grad for t in (learner.prototypes.rows, learner.factors))
 
 
 def test_a_class_that_comes_again_moves_its_mean_and_a_base_class_keeps_its_covariance() -> None:
@@ -128,9 +89,6 @@ def test_a_class_that_comes_again_moves_its_mean_and_a_base_class_keeps_its_cova
         assert (learner.donors_[0, :, t] == 0).all()
         alike = torch.cosine_similarity(means[:3, columns], means[3, columns], dim=1)
         assert learner.donors_[3, :, t].tolist() == alike.topk(2).indices.tolist()
-
-
-# --- Gaussians ---
 
 
 def test_draws_have_the_means_and_the_mean_covariance_of_the_donors() -> None:
@@ -198,9 +156,6 @@ def test_fewer_base_classes_than_donors() -> None:
     assert most_alike(normal(1, 2, 4), normal(1, 2, 4), 2).shape == (1, 1, 2)
 
 
-# --- batches and schedule ---
-
-
 def test_batches_of_the_base_session() -> None:
     stream = few_shot_stream([[0, 1, 2, 3, 4], [5]], layers=1, n_base=6)
     learner = started(stream.spec, epochs=1, batch_classes=3, batch_samples=4)
@@ -265,9 +220,6 @@ def test_steps_and_learning_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rates[30:80] == pytest.approx(np.repeat(schedule, 5))
 
 
-# --- answers ---
-
-
 @pytest.mark.parametrize("ensemble", ["softmax", "cosine"])
 def test_the_ensemble_averages_over_layers(ensemble: str) -> None:
     stream = few_shot_stream(GROUPS, layers=2)
@@ -282,9 +234,6 @@ def test_the_ensemble_averages_over_layers(ensemble: str) -> None:
     found = learner.scores(x)
     torch.testing.assert_close(found[:, :6], (each[0] + each[1]) / 2, atol=1e-5, rtol=1e-4)
     assert (found[:, 6] == -1e30).all()
-
-
-# --- refusals ---
 
 
 def test_streams_that_fr_cannot_learn_are_refused() -> None:

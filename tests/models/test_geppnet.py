@@ -40,9 +40,6 @@ def samples_until(stream: Stream, number: int) -> tuple[Array, Array]:
     return np.concatenate([s.x.numpy() for s in parts]), np.concatenate([s.y for s in parts])
 
 
-# --- the whole algorithms, written plainly ---
-
-
 @pytest.mark.parametrize("permuted", [False, True])
 @pytest.mark.parametrize("seed", range(2))
 def test_geppnet_is_the_plain_algorithm(seed: int, permuted: bool) -> None:
@@ -104,9 +101,6 @@ def test_geppnet_stm_is_the_plain_algorithm(memory: int, period: int, iterations
         assert len(sleeps) == iterations // period
 
 
-# --- the short-term memory ---
-
-
 def test_the_memory_is_emptied_when_the_session_ends() -> None:
     learner, logs = teach(GeppNetSTM(**BRIEF, period=40, sleep=40), stream_of(0, False))
     assert logs[-1]["novelty"] > 0  # it was in use
@@ -131,9 +125,6 @@ def test_answers_from_memory() -> None:
     assert learner.scores(x).argmax(1).tolist() == [1] * 6
 
 
-# --- what later sessions draw ---
-
-
 @pytest.mark.parametrize("draws", ["balanced", "iid"])
 def test_new_samples_first_and_then_all(draws: str) -> None:
     rng = np.random.default_rng(0)
@@ -149,9 +140,6 @@ def test_new_samples_first_and_then_all(draws: str) -> None:
         count = (replay == i).sum()
         spread = np.sqrt(30_000 * expected)
         assert abs(count - 30_000 * expected) < 5 * spread
-
-
-# --- storage ---
 
 
 def test_samples_are_kept_as_they_were_shown() -> None:
@@ -191,8 +179,6 @@ def test_the_state_holds_no_other_rows_of_the_table() -> None:
     tables = samples.state_dict()["tables"]
     assert [t["values"].tolist() for t in tables] == [[[6, 7, 8], [21, 22, 23]]]
 
-
-# --- sizes and refusals ---
 
 PUBLISHED = [  # inputs, classes, training samples, Table 2: MB of GeppNet and of GeppNet+STM
     (784, 10, 60_000, 190.08, 191.02),

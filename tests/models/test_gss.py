@@ -1,6 +1,5 @@
 """gss: cosines of gradients against autograd, and the memory against Algorithm 2 as a loop."""
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -88,16 +87,6 @@ def test_the_memory_is_that_of_algorithm_2(seed: int) -> None:
     assert places == expected[0]
     assert scores.tolist() == expected[1]
     assert any(place < 4 for place in places)
-
-
-def test_replacement_probabilities_by_hand() -> None:
-    """C = .5 and 1.5, c = .5: 1/4 · 1/2 for the first, 3/4 · 3/4 for the second."""
-    draw = np.random.default_rng(0)
-    new, old = np.array([0.5], np.float32), np.array([0.5, 1.5], np.float32)
-    n = 20_000
-    counts = Counter(tuple(select(new, old, 2, draw)[0]) for _ in range(n))
-    for place, p in (((0,), 0.125), ((1,), 0.5625), ((), 0.3125)):
-        assert abs(counts[place] / n - p) < 4 * (p * (1 - p) / n) ** 0.5
 
 
 def test_a_full_memory_takes_no_sample_that_is_like_it() -> None:

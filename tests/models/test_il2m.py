@@ -121,9 +121,3 @@ def test_without_exemplars_it_is_the_mlp() -> None:
     assert_same_weights(learner, mlp, rtol=0, atol=0)
     x = torch.cat([e.x.tensor() for e in stream.eval_sets])
     assert torch.equal(learner.scores(x).argmax(1), mlp.scores(x).argmax(1))
-
-
-def test_a_class_of_one_sample_has_its_score_as_its_mean() -> None:
-    scores = torch.tensor([[0.7, 0.1, 0.2], [0.3, 0.4, 0.3], [0.1, 0.8, 0.1]])
-    means = class_means(scores, torch.tensor([0, 1, 1]), torch.tensor([9.0, 9.0, 9.0]))
-    torch.testing.assert_close(means, torch.tensor([0.7, 0.6, 9.0]))

@@ -10,12 +10,9 @@ from teaching import SGD, assert_same_weights, descend, minibatches, teach
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
-from embedbench.cli import list_entries
 from embedbench.learning import Seeds, Stop, generator
 from embedbench.learning.network import mlp_net
 from embedbench.models.joint import Joint
-from embedbench.models.mlp import MLP
-from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.streams.stream import Stream
 
 STREAM = class_stream([[0, 1], [2], [3]])
@@ -77,11 +74,3 @@ def test_the_loss_sees_the_classes_of_all_sessions() -> None:
     unseen = mlp_net(6, 6, 1, 4, Seeds.of(0).init)[-1].weight[3]
     assert torch.equal(learner.net[-1].weight[3], unseen)  # no gradient reached it
     assert taught(STREAM).loss_classes is None
-
-
-def test_other_names_are_the_same_learners() -> None:
-    same = {"incremental-joint": Joint, "incremental_joint": Joint, "finetune": MLP}
-    assert {name: learner_class(name) for name in same} == same
-    said = {e["name"]: e["summary"] for e in list_entries.entries("learners")}
-    assert said["finetune"] == "another name of mlp"
-    assert said["incremental-joint"] == "another name of joint"

@@ -36,14 +36,6 @@ def test_votes_and_ties_on_a_line() -> None:
         np.testing.assert_allclose((scores - scores.floor()).numpy(), rest, atol=1e-5)
 
 
-def test_cosine_ignores_lengths() -> None:
-    x, y = np.array([[10, 1], [0, 0.1], [1, 1]], dtype=np.float32), np.array([0, 1, 2])
-    asked = torch.tensor([[1.0, 0.0], [0.0, 50.0], [0.3, 0.28]])
-    assert show(KNN(k=1), x, y).scores(asked).argmax(1).tolist() == [0, 1, 2]
-    euclidean = show(KNN(k=1, metric="euclidean"), x, y)
-    assert euclidean.scores(asked).argmax(1).tolist() == [2, 2, 1]
-
-
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("k", [1, 5, 12])
 def test_votes_are_scikit_learns(k: int, metric: str) -> None:
@@ -58,16 +50,6 @@ def test_votes_are_scikit_learns(k: int, metric: str) -> None:
     assert clear.sum() > 15
     np.testing.assert_array_equal(scores.argmax(1)[clear], known.predict(asked)[clear])
     assert not scores[:, 3].any()
-
-
-def test_classes_without_votes_are_in_the_order_of_their_nearest_samples() -> None:
-    """So that an answer among some classes alone is the nearest neighbour's, too."""
-    y = np.arange(60) % 4
-    x, asked = blobs(y, 5, 0, spread=2.0), blobs(y[:20], 5, 9, spread=2.0)
-    scores = show(KNN(k=1, metric="euclidean"), x, y).scores(torch.tensor(asked)).numpy()
-    near = np.square(asked[:, None] - x[None]).sum(2)
-    nearest = np.stack([near[:, y == c].min(1) for c in range(4)], 1)
-    np.testing.assert_array_equal(np.argsort(-scores, 1), np.argsort(nearest, 1))
 
 
 @pytest.mark.parametrize(("select", "stored"), [("all", 90), ("reservoir", 20), ("balanced", 20)])

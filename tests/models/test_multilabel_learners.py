@@ -45,9 +45,6 @@ def entropy(logits: Any, targets: Any, classes: list[int]) -> float:
     return float(np.mean(values))
 
 
-# --- er ---
-
-
 def test_er_learns_a_session_with_all_its_exemplars_each_epoch() -> None:
     learner = start(ER(memory=RANDOM, **FEW), STREAM.spec)
     net = mlp_net(10, 8, 2, N_CLASSES, Seeds.of(0).init)
@@ -63,9 +60,6 @@ def test_er_learns_a_session_with_all_its_exemplars_each_epoch() -> None:
             descend(optimiser, -(true * p.log() + (1 - true) * (1 - p).log()).mean())
         assert_same_weights(learner, net, rtol=1e-3, atol=1e-5)
     assert len(learner.exemplars) == 10 * N_CLASSES
-
-
-# --- agem ---
 
 
 def gradient_of(learner: Any) -> Tensor:
@@ -106,9 +100,6 @@ def test_agems_gradient_never_raises_the_loss_on_old_classes(
     assert len(dots) == 25
     assert min(raw) < 0  # there was something to project
     assert min(dots) > -1e-6
-
-
-# --- icarl ---
 
 
 @pytest.mark.parametrize("head", ["linear", "cosine"])
@@ -180,9 +171,6 @@ def test_logits_answer_where_a_sample_has_one_label_too() -> None:
     assert not torch.equal(means.scores(x), learner.scores(x))
 
 
-# --- lucir ---
-
-
 def test_lucirs_loss_a_sample_at_a_time() -> None:
     """Binary cross-entropy of η cos, λ (1 - cos) of features, margins of samples of old labels."""
     learner = LUCIR(units=8, stop=Stop(rule="epochs", epochs=2))
@@ -234,9 +222,6 @@ def test_lucirs_lambda_frozen_vectors_and_imprinting() -> None:
     torch.testing.assert_close(theta[2], length * mean / mean.norm())
 
 
-# --- bic ---
-
-
 def test_bics_two_numbers_minimise_the_binary_cross_entropy() -> None:
     """Against a grid around them, on logits that were moved by 2."""
     draw = torch.Generator().manual_seed(0)
@@ -284,8 +269,6 @@ def test_bics_targets_hold_out_and_pairs() -> None:
     assert torch.equal(learner.biases[1], first)  # an older pair stays
     assert learner.biases[2].tolist() != [1, 0]
 
-
-# --- learning ---
 
 LONG: dict[str, Any] = {
     "units": 32,

@@ -5,18 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from teaching import ONLINE as SMALL
-from teaching import assert_same_weights, descend, start
-from torch.nn.functional import cross_entropy
 from toy import class_stream
 
 from embedbench.config.fields_added_later import identity
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
-from embedbench.learning import Memory, OnlineLearner, Seeds, StreamSpec
-from embedbench.learning.network import mlp_net
-from embedbench.models.er import ER
+from embedbench.learning import OnlineLearner, Seeds
 from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
 from embedbench.runs.stream_runner import run_stream
 
@@ -48,28 +42,6 @@ def test_a_batch_gets_its_steps_and_is_stored_once(name: str) -> None:
     assert "updates" in identity(made(name, updates=2))
     if name != "gss":  # one step has the place of runs from before the setting
         assert "updates" not in identity(made(name, updates=1))
-
-
-def test_every_step_draws_anew_from_what_came_before_the_batch() -> None:
-    seeds, rng = Seeds.of(0), np.random.default_rng(0)
-    x = torch.from_numpy(rng.normal(size=(20, 6)).astype(np.float32))
-    y = torch.from_numpy(rng.integers(4, size=20))
-    memory = Memory(total=100, select="reservoir")
-    twice = {**SMALL, "batch_size": 3, "updates": 2, "memory": memory}
-    learner = start(ER(**twice), StreamSpec((6,), 4))
-    net = mlp_net(6, 8, 2, 4, seeds.init)
-    sgd = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
-    for batch, rows in enumerate(torch.split(torch.arange(20), 5)):
-        learner.observe(x[rows], y[rows])
-        for step in (2 * batch, 2 * batch + 1):
-            draw, n = np.random.default_rng([seeds.batches, step]), 5 * batch
-            chosen = draw.choice(n, min(3, n), replace=False, shuffle=False)
-            both = torch.cat([rows, torch.from_numpy(chosen)])
-            descend(sgd, cross_entropy(net(x[both]), y[both]))
-    assert_same_weights(learner, net)
-
-
-# --- passes: samples presented for each new one ---
 
 
 @pytest.mark.parametrize("passes", [1.0, 6.0])

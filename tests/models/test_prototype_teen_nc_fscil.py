@@ -30,9 +30,6 @@ def started(learner: Learner, width: int, n_classes: int) -> Any:
     return start(learner, StreamSpec((width,), n_classes))
 
 
-# --- prototype ---
-
-
 def test_prototype_answers_by_cosine_to_class_means() -> None:
     seed, first, second = 0, np.repeat([0, 2], [7, 4]), np.repeat([1], 3)
     x, shots = blobs(first, 5, seed, 1.0), blobs(second, 5, seed + 1, 1.0)
@@ -81,9 +78,6 @@ def test_a_trained_classifier_separates_what_means_do_not() -> None:
     assert right["trained"] > 0.98 > right["means"] + 0.05
 
 
-# --- TEEN ---
-
-
 def test_teen_by_hand_on_three_classes() -> None:
     """p_0 = (1, 0), p_1 = (0, 1) of the base session, p_2 = (.6, .8) novel; τ = 5, α = .25.
 
@@ -113,9 +107,6 @@ def test_teen_is_the_prototype_learner_at_alpha_0_and_the_base_classes_mix_at_1(
     torch.testing.assert_close(whole._calibrated()[:4], plain.prototypes.rows[:4])
 
 
-# --- NC-FSCIL ---
-
-
 @pytest.mark.parametrize(("width", "n"), [(16, 5), (8, 8), (7, 8), (1, 2)])
 def test_the_frame_is_a_simplex(width: int, n: int) -> None:
     frame = simplex(width, n, torch.Generator().manual_seed(0)).double()
@@ -123,17 +114,6 @@ def test_the_frame_is_a_simplex(width: int, n: int) -> None:
     expected = torch.full((n, n), -1 / (n - 1), dtype=torch.float64)
     expected.fill_diagonal_(1.0)
     torch.testing.assert_close(gram, expected, atol=1e-6, rtol=0)
-
-
-def test_the_frame_is_the_papers_formula_for_some_orthonormal_u() -> None:
-    """E = √(K/(K-1)) U (I - 11ᵀ/K) has a solution U with UᵀU = I, given d ≥ K."""
-    n = 5
-    frame = simplex(9, n, torch.Generator().manual_seed(0)).double()
-    sides, _, turned = torch.linalg.svd(frame, full_matrices=False)
-    u = sides @ turned  # the polar factor
-    torch.testing.assert_close(u.T @ u, torch.eye(n, dtype=torch.float64))
-    centred = torch.eye(n, dtype=torch.float64) - 1 / n
-    torch.testing.assert_close((n / (n - 1)) ** 0.5 * u @ centred, frame, atol=1e-6, rtol=0)
 
 
 def test_too_few_outputs_are_refused() -> None:
@@ -167,9 +147,6 @@ def test_later_sessions_train_on_their_samples_and_one_mean_of_each_class_before
     for c in range(4):
         expected = base.x.tensor()[torch.from_numpy(base.y) == c].mean(0)
         torch.testing.assert_close(x[6 + c], expected)
-
-
-# --- all of them ---
 
 
 FR_SHORT: dict[str, Any] = {

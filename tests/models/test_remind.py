@@ -42,9 +42,6 @@ def taught(n: int | None = None, **settings: Any) -> REMIND:
     return learner
 
 
-# --- the quantiser ---
-
-
 def test_codes_are_those_of_a_naive_loop_over_centroids() -> None:
     quantiser, x = trained(300, 10, 4, 0)  # parts of 3, 3, 3 and 1
     assert quantiser.parts == 4
@@ -89,9 +86,6 @@ def test_a_sample_has_a_byte_for_each_part(width: int, asked: int, parts: int, l
     assert codes.dtype == torch.uint8
     assert quantiser.unpack(codes).shape == (7, width)
     assert quantiser.books.nbytes == 4 * 256 * parts * length
-
-
-# --- the learner ---
 
 
 def test_a_code_is_a_byte_a_part_and_base_samples_are_whole() -> None:

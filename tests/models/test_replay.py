@@ -57,9 +57,6 @@ def moved(a: Any, b: Any) -> float:
     return max(float((p - q).abs().max()) for p, q in pairs)
 
 
-# --- er ---
-
-
 def test_er_trains_on_the_batch_and_a_draw_of_all_before_it() -> None:
     def gradients(net: Any, new: Any, old: Any, draw: Any) -> None:
         chosen = draw(6)
@@ -67,22 +64,6 @@ def test_er_trains_on_the_batch_and_a_draw_of_all_before_it() -> None:
         cross_entropy(net(x), y).backward()
 
     check_online_steps(ER(memory=NEVER_FULL, **SMALL), batches_of(stream_of(), 5), gradients)
-
-
-# --- agem ---
-
-
-def test_a_projected_gradient_is_the_nearest_without_a_negative_dot_product() -> None:
-    draw = torch.Generator().manual_seed(0)
-    g, r = torch.randn(2, 50, generator=draw)
-    r = -r if float(g @ r) > 0 else r
-    assert torch.equal(project(g, -r), g)
-    out = project(g, r)
-    assert abs(float(out @ r)) <= 1e-6 * float(out.norm() * r.norm())  # on the border
-    for _ in range(20):
-        other = out + 0.1 * torch.randn(50, generator=draw)
-        if float(other @ r) >= 0:
-            assert float((other - g).norm()) >= float((out - g).norm())
 
 
 def test_projection_by_hand() -> None:
@@ -112,9 +93,6 @@ def test_agem_steps_along_the_projected_gradient() -> None:
 
     check_online_steps(AGEM(memory=NEVER_FULL, **SMALL), batches_of(stream_of(), 5), gradients)
     assert {*signs} == {True, False}
-
-
-# --- derpp ---
 
 
 @pytest.mark.parametrize("seen_alone", [False, True])
@@ -154,9 +132,6 @@ def test_stored_logits_are_counted() -> None:
     memory = Memory(total=10, select="reservoir")
     er, der = (taught(cls(memory=memory, **SMALL), stream_of(), 5) for cls in (ER, DERpp))
     assert der.footprint().total - er.footprint().total == 10 * 4 * 4  # 4 classes, 4 bytes
-
-
-# --- gdumb ---
 
 
 def test_gdumb_learns_from_the_memory_alone_and_from_scratch() -> None:
@@ -213,9 +188,6 @@ def test_gdumb_is_presented_what_came_since_it_answered(monkeypatch: pytest.Monk
         learner.observe(torch.zeros(n, 6), torch.zeros(n, dtype=torch.int64))
         learner.prepare()
     assert limits == [45, 15]
-
-
-# --- bytes and settings ---
 
 
 def test_one_setting_of_the_memory_leaves_the_others() -> None:

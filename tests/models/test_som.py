@@ -66,17 +66,6 @@ def test_the_map_learns_as_the_plain_algorithm_one_sample_after_another(
         assert 0 < rates[-1] <= 1
 
 
-def test_every_decision_is_the_plain_one() -> None:
-    fast, plain, teach, samples = both((6, 12, 10, 150), 0, theta=0.2)
-    fast.learn_base(*teach, 0, np.random.default_rng(0))
-    plain.learn_base(*samples, 0, np.random.default_rng(0))
-    drawn = np.random.default_rng(0).integers(20, size=900)
-    decisions = fast._learn(*teach, drawn, np.full(900, 0.05), np.full(900, 0.7), _som.GATED)
-    expected = [plain.step(samples[0][i], samples[1][i], 0.05, 0.7, "gated") for i in drawn]
-    assert decisions.tolist() == expected
-    assert 0.05 < decisions.mean() < 0.95
-
-
 def test_units_that_move_far_end_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a rate of .6 a unit forgets where it stood in 30 steps, and coefficients would overflow
     in 100."""

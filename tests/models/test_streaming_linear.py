@@ -31,9 +31,6 @@ def data(seed: int, n: int = 200) -> tuple[Array, Array, Array]:
     return blobs(y, 5, seed, spread=1.5), y, blobs(y[:60], 5, seed + 9, spread=1.5)
 
 
-# naive Bayes
-
-
 @pytest.mark.parametrize("cuts", CUTS)
 def test_naive_bayes_is_scikit_learns(cuts: list[int]) -> None:
     x, y, asked = data(0)
@@ -68,9 +65,6 @@ def test_naive_bayes_by_hand() -> None:
     np.testing.assert_allclose(scores_of(learner, np.float32([[4]]))[0, :2], [first, second])
 
 
-# perceptron
-
-
 def plain_perceptron(x: Array, y: Array) -> Array:
     """One sample after another, float64."""
     rows, seen = np.zeros((4, x.shape[1])), np.zeros(4, dtype=bool)
@@ -97,20 +91,10 @@ def test_the_perceptron_is_the_plain_loop(
     expected = plain_perceptron(x, y)
     assert np.abs(expected).max() > 3  # there were errors
     np.testing.assert_allclose(learner.rows.numpy(), expected, atol=1e-9)
+    assert learner.counts.tolist() == [*np.bincount(y), 0]
     scores = scores_of(learner, asked)
     np.testing.assert_array_equal(scores.argmax(1), (asked @ expected[:3].T).argmax(1))
     assert (scores[:, 3] == UNSEEN).all()
-
-
-def test_the_perceptron_by_hand() -> None:
-    x = np.array([[1, 0], [0, 1], [2, 1], [1, 2]], dtype=np.float32)
-    learner = show(Perceptron(), x, np.array([0, 1, 1, 1]), [2])
-    # rows (1, 0) and (0, 1); (2, 1) is answered 0: rows (-1, -1) and (2, 2); (1, 2) is right
-    assert learner.rows[:2].tolist() == [[-1, -1], [2, 2]]
-    assert learner.counts.tolist() == [1, 3, 0, 0]
-
-
-# one-versus-rest
 
 
 @pytest.mark.parametrize("cuts", CUTS)
@@ -134,9 +118,6 @@ def test_one_vs_rest_divides_by_nothing() -> None:
     x = np.array([[1, 0], [-1, 0]], dtype=np.float32)
     learner = show(OneVsRest(score="ratio"), x, np.array([0, 1]), [])
     assert scores_of(learner, np.float32([[0, 3], [2, 1]]))[:, :2].tolist() == [[0, 0], [0, 0]]
-
-
-# names from the literature
 
 
 def test_simplecil_averages_samples_as_they_are() -> None:
