@@ -2,15 +2,12 @@
 
 import itertools
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from plan_runs import plan
-from protocol_files import make_file
 from teaching import STORAGE_CHECKS, assert_same_weights, descend, start
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -21,9 +18,6 @@ from embedbench.learning import Seeds, StreamSpec
 from embedbench.learning.exemplars import Capacity
 from embedbench.learning.network import mlp_net
 from embedbench.models.exstream import KINDS, Clusters, ExStream
-from embedbench.runs.stream_cache import StreamCache
-from embedbench.runs.stream_runner import run_stream
-from embedbench.studies.exemplars_in_equal_bytes import fit_budget
 
 SEEDS = Seeds.of(0)
 Array = NDArray[Any]
@@ -198,23 +192,6 @@ def test_a_memory_without_a_place_for_each_class_is_refused() -> None:
         start(ExStream(memory=Capacity(total=3)), StreamSpec((5,), 4))
     learner = start(ExStream(memory=Capacity(total=11)), StreamSpec((5,), 4))
     assert learner.clusters.size == 2
-
-
-@pytest.mark.parametrize("kind", ["exstream", "queue"])
-def test_a_byte_budget_gives_it_its_prototypes(kind: str, tmp_path: Path) -> None:
-    path = make_file(tmp_path, (40,) * 6, [0] * 6, [2] * 6, width=10).path
-    items = ["exstream.units=8", f"exstream.buffer={kind}", "protocol.sessions=3"]
-
-    def cell() -> Any:
-        (made,) = plan([str(path)], "incremental-class", ["exstream"], [0], items)
-        return made
-
-    megabytes = 0.006
-    (chosen,) = fit_budget([cell()], megabytes)
-    _, logs = run_stream(StreamCache().stream(chosen), chosen.learner.fresh(), chosen.seeds)
-    held = sum(logs[-1].footprint.values())
-    each = 10 * 4 + 4 + (8 if kind == "exstream" else 0)
-    assert megabytes * 1e6 - 7 * each < held <= megabytes * 1e6
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

@@ -114,4 +114,8 @@ def test_nearest_mean_of_exemplars_by_hand() -> None:
 
 def test_answers_by_logits_need_no_exemplars() -> None:
     made = make(ICaRL, {"memory.per_class": "0", "answer": "logits"}, name="icarl")
-    assert len(teach(made, class_stream([[0], [1]]))[0].exemplars) == 0
+    stream = class_stream([[0], [1]])
+    learner, _ = teach(made, stream)
+    assert len(learner.exemplars) == 0
+    x = stream.eval_sets[0].x.tensor()
+    assert torch.equal(learner.scores(x), learner.net(x))

@@ -51,18 +51,6 @@ def test_validation_data_of_all_sessions_are_kept_and_every_sample_is_counted_on
     assert held["index"] == 4 * 24 * 8
 
 
-def test_permuted_sessions_are_read_through_their_permutations() -> None:
-    one = class_stream([[0, 1]]).sessions[0]
-    columns = np.array([3, 1, 0, 5, 4, 2])
-    again = replace(one, x=replace(one.x, columns=columns))
-    learner = taught(replace(class_stream([[0, 1]]), sessions=(one, again)))
-    x, n = one.x.tensor(), len(one.x)
-    index = torch.tensor([n + 3, 2, n, 7])
-    expected = torch.stack([x[3, columns], x[2], x[0, columns], x[7]])
-    assert torch.equal(learner.samples.batch(index), expected)
-    assert torch.equal(learner.samples.tensor()[index], expected)
-
-
 def test_the_loss_sees_the_classes_of_all_sessions() -> None:
     masks = [np.array(m, dtype=np.bool_) for m in ([1, 1, 0, 0], [0, 0, 1, 0])]
     sessions = tuple(

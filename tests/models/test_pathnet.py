@@ -15,13 +15,7 @@ from toy import blobs, class_stream, context, session
 
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.models import pathnet
-from embedbench.models.pathnet import (
-    PathNet,
-    gather_layers,
-    path_masks,
-    train_paths,
-    with_ones,
-)
+from embedbench.models.pathnet import PathNet, gather_layers, path_masks, train_paths, with_ones
 from embedbench.streams.stream import Session, Stream, StreamSpec
 
 SMALL: dict[str, Any] = {
@@ -223,33 +217,6 @@ def test_the_algorithm_is_the_plain_one(layers: int, val_samples: int, contestan
         for i in frozen:
             torch.testing.assert_close(bank[i], layer[i], rtol=1e-3, atol=1e-4)
     assert logs[0]["frozen"] != logs[-1]["frozen"]
-
-
-def test_what_was_learned_never_changes_and_the_rest_is_drawn_anew() -> None:
-    stream = permuted(3)
-    learner, _ = taught(stream, 0, modules=10)
-    x = stream.eval_sets[0].x.tensor()
-    answers: list[Tensor] = []
-    for t, s in enumerate(stream.sessions):
-        before = [b.clone() for b in learner.banks]
-        frozen = torch.stack(learner.paths).any(0) if t else torch.zeros(2, 10, dtype=torch.bool)
-        learner.learn(s, context())
-        for bank, old, kept in zip(learner.banks, before, frozen, strict=True):
-            assert torch.equal(bank[kept], old[kept])
-            assert (bank[~kept] != old[~kept]).flatten(1).any(1).all()
-        for k, answer in enumerate(answers):
-            assert torch.equal(learner.scores(x, session_id=torch.full((len(x),), k)), answer)
-        answers.append(learner.scores(x, session_id=torch.full((len(x),), t)))
-    assert not torch.equal(answers[0], answers[2])
-
-
-def test_a_full_net_learns_heads_only() -> None:
-    stream = permuted(4, spread=0.3)
-    learner, logs = taught(stream, 3, modules=2, units=20, cap=40, batches=20)
-    assert logs[-1]["frozen"] == [2, 2]
-    banks = [b.clone() for b in learner.banks]
-    assert learner.learn(stream.sessions[3], context())["best"] > 0.6  # of three classes
-    assert all(torch.equal(a, b) for a, b in zip(learner.banks, banks, strict=True))
 
 
 def test_a_session_is_answered_by_its_own_path_and_head() -> None:

@@ -46,16 +46,6 @@ def test_prototype_answers_by_cosine_to_class_means() -> None:
     assert (found[:, 3] == UNSEEN).all()
 
 
-def test_a_class_that_comes_again_moves_its_mean() -> None:
-    y = np.zeros(12, dtype=np.int64)
-    x = blobs(y, 5, 0, 1.0)
-    once, again = started(Prototype(), 5, 2), started(Prototype(), 5, 2)
-    learn(once, session(x, y))
-    for part in (slice(0, 3), slice(3, 12)):
-        learn(again, session(x[part], y[part]))
-    torch.testing.assert_close(again.prototypes.rows, once.prototypes.rows)
-
-
 def test_a_trained_classifier_separates_what_means_do_not() -> None:
     """One feature of large, useless variance: means are blurred, trained weights ignore it."""
     rng = np.random.default_rng(0)

@@ -12,7 +12,6 @@ from toy import Array, blobs
 from embedbench.errors import UserError
 from embedbench.learning import UNSEEN, Seeds, StreamSpec
 from embedbench.models.randumb import RanDumb
-from embedbench.runs import learner_and_protocol_names
 
 
 def started(seed: int = 0, **settings: Any) -> RanDumb:
@@ -133,11 +132,6 @@ def test_where_nothing_varies_the_nearest_mean_answers() -> None:
     x = np.array([[0, 0, 0, 0, 0], [3, 0, 0, 0, 0]], dtype=np.float32)
     learner = taught(x, np.array([0, 1]), [1], features=200)
     assert learner.scores(torch.tensor(x)).argmax(1).tolist() == [0, 1]
-
-
-def test_the_alias_klda() -> None:
-    assert learner_and_protocol_names.learner_class("klda") is RanDumb
-    assert learner_and_protocol_names.alias_settings("klda")["features"] == 5000
 
 
 def test_too_many_features_are_refused_before_memory_is_taken() -> None:

@@ -1,9 +1,10 @@
-"""er, agem, derpp, gdumb: each against the plain algorithm, a step or an epoch at a time."""
+"""er, agem, derpp, er-ace, gdumb: each against the plain algorithm, a step or epoch at a time."""
 
 import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from teaching import (
@@ -19,13 +20,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
 from toy import class_stream
 
-from embedbench.config.make_from_settings import make
-from embedbench.learning import Memory, Seeds, Stop
+from embedbench.learning import Memory, Seeds, Stop, StreamSpec
 from embedbench.learning.network import mlp_net
 from embedbench.models import gdumb
 from embedbench.models.agem import AGEM, project
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
+from embedbench.models.er_ace import ERACE
 from embedbench.models.gdumb import GDumb
 from embedbench.streams.stream import Stream
 
@@ -128,10 +129,44 @@ def test_derpp_is_its_equation_and_der_at_beta_zero(
     torch.testing.assert_close(kept, torch.cat(stored), rtol=1e-4, atol=1e-5)
 
 
-def test_stored_logits_are_counted() -> None:
-    memory = Memory(total=10, select="reservoir")
-    er, der = (taught(cls(memory=memory, **SMALL), stream_of(), 5) for cls in (ER, DERpp))
-    assert der.footprint().total - er.footprint().total == 10 * 4 * 4  # 4 classes, 4 bytes
+def loss_over(net: Any, x: Tensor, y: Tensor, classes: Tensor) -> Tensor:
+    """Mean cross-entropy over some classes, sample by sample."""
+    losses = []
+    for one, label in zip(x, y.tolist(), strict=True):
+        e = net(one[None])[0].exp()
+        losses.append(-torch.log(e[label] / sum(e[c] for c in classes)))
+    return torch.stack(losses).mean()
+
+
+def test_gradient_of_new_samples_by_hand() -> None:
+    """Logits 0 over the classes 0 and 2 of the batch: probabilities 1/2, and none for 1 and 3."""
+    learner = start(ERACE(trunk="linear"), StreamSpec((2,), 4))
+    torch.nn.init.zeros_(learner.net.head.weight)
+    torch.nn.init.zeros_(learner.net.head.bias)
+    learner.exemplars.add(torch.ones(3, 2), torch.tensor([1, 3, 0]))  # seen, and not in the batch
+    loss = learner.loss(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([2, 0]), None)
+    loss.backward()
+    assert loss.item() == pytest.approx(np.log(2))
+    expected = [[0.25, -0.5], [0.0, 0.0], [-0.25, 0.5], [0.0, 0.0]]
+    assert learner.net.head.weight.grad.tolist() == expected
+    assert learner.net.head.bias.grad.tolist() == [0.0] * 4
+
+
+def test_er_ace_is_its_equation() -> None:
+    """Class 3 is seen by neither loss before it comes, class 0 by the draw alone once it is old."""
+    x = torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
+    y = torch.tensor([0, 1] * 4 + [1, 2] * 4 + [2, 3] * 4)
+
+    def gradients(net: Any, new: Any, old: Any, draw: Any) -> None:
+        loss = loss_over(net, *new, new[1].unique())
+        if len(old[1]):
+            chosen = draw(6)
+            seen = torch.cat([old[1], new[1]]).unique()
+            loss = loss + loss_over(net, old[0][chosen], old[1][chosen], seen)
+        loss.backward()
+
+    learner = ERACE(memory=NEVER_FULL, **SMALL)
+    check_online_steps(learner, zip(x.split(4), y.split(4), strict=True), gradients)
 
 
 def test_gdumb_learns_from_the_memory_alone_and_from_scratch() -> None:
@@ -188,9 +223,3 @@ def test_gdumb_is_presented_what_came_since_it_answered(monkeypatch: pytest.Monk
         learner.observe(torch.zeros(n, 6), torch.zeros(n, dtype=torch.int64))
         learner.prepare()
     assert limits == [45, 15]
-
-
-def test_one_setting_of_the_memory_leaves_the_others() -> None:
-    made = make(GDumb, {"memory.total": "44", "stop.epochs": "7"}, name="gdumb")
-    assert made.memory == Memory(total=44, select="balanced")
-    assert made.stop == Stop(rule="epochs", epochs=7)

@@ -15,7 +15,6 @@ from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.learning.net_learner import NetLearner
-from embedbench.models.er import ER
 from embedbench.models.si import SI
 from embedbench.runs.learner_and_protocol_names import (
     ALIASES,
@@ -170,13 +169,6 @@ def test_every_setting_is_documented(name: str) -> None:
     cls = learner_class(name)
     known = set().union(*map(documented, cls.__mro__))
     assert {f.name for f in dataclasses.fields(cls)} <= known
-
-
-def test_settings_shared_by_all_can_be_set() -> None:
-    made: Any = make(ER, {"lr": "0.3", "stop.epochs": "7"}, name="er")
-    assert (made.lr, made.stop.epochs, made.batch_size, made.units) == (0.3, 7, 64, 400)
-    with pytest.raises(UserError, match=r"^er\.lr must be above 0, got 0\.0$"):
-        make(ER, {"lr": "0"}, name="er")
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -10,7 +10,6 @@ from toy import Array, blobs
 
 from embedbench.learning import UNSEEN, Learner
 from embedbench.models import perceptron
-from embedbench.models.ewc import EWC
 from embedbench.models.naive_bayes import NaiveBayes
 from embedbench.models.ncm import NCM
 from embedbench.models.one_vs_rest import OneVsRest
@@ -131,10 +130,3 @@ def test_simplecil_averages_samples_as_they_are() -> None:
     np.testing.assert_allclose(scores_of(made, asked)[0, :2], expected, rtol=1e-6)
     unit = show(NCM(metric="cosine"), x, y, [1])  # (1, 1)/2, as class 1: a tie
     assert scores_of(unit, asked)[0, 0] == pytest.approx(scores_of(unit, asked)[0, 1])
-
-
-def test_online_ewc_is_a_running_fisher_that_fades() -> None:
-    assert learner_class("online-ewc") is EWC
-    settings = alias_settings("online-ewc")
-    assert settings["merge"] == "online"
-    assert 0 < settings["gamma"] < 1
