@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from fr_reference import Batch, Block, Module, five
+from fr_reference import Batch, Block, Module, five, gacc
 from teaching import normal, start
 from torch import Tensor
 
 from embedbench.learning import Seeds, StreamSpec
 from embedbench.models.fr import FR, TERMS, Rectifier
+from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
 
 LAYERS, WIDTH, HIDDEN, N_BASE, CLASSES, N = 3, 12, 20, 5, 8, 30
 WEIGHTS = (0.1, 2.0, 0.5, 1.0, 1.0)  # the authors' script for CIFAR-100
@@ -107,3 +109,13 @@ def check_gradients(net: Rectifier, module: Module, k: int) -> None:
         assert theirs.grad is not None
         grad = ours.grad[k].T if turned else ours.grad[k].flatten()
         torch.testing.assert_close(grad.double(), theirs.grad, rtol=1e-5, atol=1e-5 * largest)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("sizes", [[60, *[5] * 8], [100, *[10] * 10]])
+def test_gacc_is_theirs(seed: int, sizes: list[int]) -> None:
+    """Accuracies of three decimals, to which their code rounds before."""
+    n = len(sizes)
+    R = np.random.default_rng(seed).uniform(size=(n, n)).round(3)
+    expected = gacc([R[i, : i + 1].tolist() for i in range(n)], sizes[0] // sizes[1])
+    assert summary(curves_from_accuracies(R, sizes))["gacc"] == pytest.approx(expected, abs=1e-12)

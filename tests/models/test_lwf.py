@@ -1,6 +1,7 @@
-"""LwF: the whole algorithm by autograd, with and without exemplars."""
+"""LwF: distillation by hand, and the whole algorithm by autograd, with and without exemplars."""
 
 import copy
+import math
 from typing import Any
 
 import pytest
@@ -9,9 +10,17 @@ from teaching import SGD, assert_same_weights, descend, minibatches, teach
 from toy import class_stream
 
 from embedbench.learning import Memory, Seeds, generator
+from embedbench.learning.loss import distillation
 from embedbench.learning.network import mlp_net
 from embedbench.models.lwf import LwF
 from embedbench.streams.stream import Stream
+
+
+def test_distillation_by_hand() -> None:
+    # T = 2: softmax([0, 2 ln 3]/2) = (1/4, 3/4); softmax([2 ln 2, 0]/2) = (2/3, 1/3)
+    new, old = torch.tensor([[2 * math.log(2), 0.0]]), torch.tensor([[0.0, 2 * math.log(3)]])
+    expected = -(1 / 4 * math.log(2 / 3) + 3 / 4 * math.log(1 / 3))
+    assert float(distillation(new, old, 2.0)) == pytest.approx(expected)
 
 
 def plain(stream: Stream, lam: float, t: float, stored: bool) -> Any:
