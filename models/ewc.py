@@ -222,6 +222,7 @@ def _value(net: nn.Module, monitor: str, x: Tensor, y: Tensor, mask: Tensor | No
 
 
 FISHER_BATCH = 1024  # samples; larger batches do not fit a processor's caches
+MOST_CLASSES = 50  # of an exact expectation
 
 
 @torch.no_grad()
@@ -232,7 +233,6 @@ def fisher_diagonal(
     kind: str,
     draw: torch.Generator,
     *,
-    most_classes: int = 50,
     mask: Tensor | None = None,
     device: str = "cpu",
 ) -> list[Tensor]:
@@ -240,14 +240,14 @@ def fisher_diagonal(
     trained parameter, on `device`.
 
     F_i = 1/n Σ_x E_c[(∂ log p(c|x) / ∂θ_i)²]. The expectation over c is over all classes ("exact",
-    up to `most_classes`), over one draw from p ("sampled"), or the true class alone ("empirical").
+    up to `MOST_CLASSES`), over one draw from p ("sampled"), or the true class alone ("empirical").
     `mask`, (C,), is added to the logits, as the loss does in a session that restricts it. In a
     layer a → a Wᵀ + b of a ReLU MLP, the gradient of one sample is the outer product of δ and a. So
     Σ_x E_c[δ²] a² is one matrix product, and per-sample gradients are never formed. For other
     networks they are formed, block by block. So samples are read block by block, too.
     """
     linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
-    if kind == "exact" and linears[-1].out_features > most_classes:
+    if kind == "exact" and linears[-1].out_features > MOST_CLASSES:
         kind = "sampled"
     u = torch.rand(len(x), 1, generator=draw).to(device)
     if not per_sample.is_mlp(net):

@@ -66,9 +66,7 @@ def test_it_is_the_loss_of_training() -> None:
 @pytest.mark.parametrize(
     ("memory", "counts"), [(Memory(per_class=7), [7, 7]), (Memory(total=20), [5, 4])]
 )
-def test_the_balanced_set_has_equally_many_of_every_class(
-    memory: Memory, counts: list[int]
-) -> None:
+def test_the_balanced_set_is_balanced(memory: Memory, counts: list[int]) -> None:
     learner, logs = taught(STREAM, 1, memory=memory)
     assert "balanced" not in logs[0]  # nothing old to balance with
     for part, each, n_seen in zip(STREAM.sessions[1:], counts, (4, 5), strict=True):

@@ -199,9 +199,7 @@ def test_rows_of_classes_that_have_not_come_stay_as_they_began() -> None:
     ("classes", "covariance", "megabytes"),
     [(100, "full", 10.7), (100, "diagonal", 3.8), (1000, "full", 74.4)],
 )
-def test_bytes_are_near_those_that_are_quoted(
-    classes: int, covariance: str, megabytes: float
-) -> None:
+def test_bytes_are_near_those_quoted(classes: int, covariance: str, megabytes: float) -> None:
     """Of CIFAR-100 with ResNet-50's 2,048 features; `hidden` and `code` were inferred from them."""
     learner = start(FearNet(covariance=covariance), StreamSpec((2048,), classes))
     learner.codes.renew(torch.zeros(classes, learner.code), torch.arange(classes))

@@ -58,16 +58,6 @@ def test_distances_are_those_of_the_dense_matrices(n: int, gammas: tuple[float, 
     assert (found[:, 2] == UNSEEN).all()
 
 
-def test_negatively_correlated_features_are_shrunk_too() -> None:
-    """V₂ < 0: the shrunk matrix is still positive definite."""
-    y = np.zeros(30, dtype=np.int64)
-    one = np.random.default_rng(0).uniform(0.1, 0.9, 30)
-    x = np.stack([one, 1 - one], 1).astype(np.float32)
-    found = taught((x, y)).scores(torch.tensor(x)).numpy()[:, 0]
-    np.testing.assert_allclose(-found, plain(x, x, 0.5, 1.0, 1.0), rtol=2e-3, atol=1e-6)
-    assert (found <= 1e-6).all()
-
-
 def test_a_class_that_comes_again_adds_to_its_covariance() -> None:
     y = np.zeros(30, dtype=np.int64)
     x, test = np.abs(blobs(y, 8, 0)), torch.tensor(np.abs(blobs(y, 8, 1)))

@@ -23,9 +23,7 @@ def started(inputs: int = 6, classes: int = 3, **settings: Any) -> FEL:
 @pytest.mark.parametrize(
     ("units", "given", "fan_in"), [(400, 0, 200), (8, 4, 4), (9, 5, 5), (5, 0, 2)]
 )
-def test_half_of_the_connections_excite_and_half_inhibit(
-    units: int, given: int, fan_in: int
-) -> None:
+def test_half_of_the_connections_excite(units: int, given: int, fan_in: int) -> None:
     torch.manual_seed(0)
     weights = expansion(units, 50, given)
     assert weights.shape == (units, 50)
@@ -34,14 +32,6 @@ def test_half_of_the_connections_excite_and_half_inhibit(
     size = weights.abs()[weights != 0]
     torch.testing.assert_close(size, torch.full_like(size, fan_in**-0.5))
     assert len(torch.unique(weights.T, dim=0)) > min(40, 2 * units)  # units differ
-
-
-def test_connections_and_signs_are_drawn_evenly() -> None:
-    torch.manual_seed(0)
-    weights = expansion(20, 20_000, 10)
-    for kind in (weights > 0, weights < 0):
-        share = kind.float().mean(1)  # of 20,000 units, a quarter: s.d. .003
-        assert (share - 0.25).abs().max() < 4.5 * (0.25 * 0.75 / 20_000) ** 0.5
 
 
 def test_training_moves_all_but_the_fixed_layer() -> None:

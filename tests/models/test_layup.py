@@ -21,9 +21,7 @@ def naive_ridge(h: Array, y: Array, lam: float) -> Array:
 @pytest.mark.parametrize(
     ("layers", "columns", "lam"), [("all", [0, 1, 2], 0.01), ("block-2", [0, 2], 10.0)]
 )
-def test_it_is_a_ridge_on_the_concatenated_layers(
-    layers: str, columns: list[int], lam: float
-) -> None:
+def test_it_is_a_ridge_on_the_layers(layers: str, columns: list[int], lam: float) -> None:
     stream = few_shot_stream(GROUPS, width=WIDTH, layers=2, spread=1.0)
     learner, logs = teach(LayUP(lam=lam, layers=layers), stream)
     assert logs == [{"lam": lam}] * 3

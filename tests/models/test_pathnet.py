@@ -15,7 +15,7 @@ from toy import blobs, class_stream, context, session
 
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.models import pathnet
-from embedbench.models.pathnet import PathNet, gather_layers, path_masks, train_paths, with_ones
+from embedbench.models.pathnet import PathNet, gather_layers, train_paths, with_ones
 from embedbench.streams.stream import Session, Stream, StreamSpec
 
 SMALL: dict[str, Any] = {
@@ -93,11 +93,6 @@ def test_gradients_are_those_of_each_path(n_paths: int, n_layers: int, frozen_sh
             assert (p.grad is not None) == taught
             if taught:
                 torch.testing.assert_close(p.grad, g)
-
-
-def test_a_gene_that_comes_twice_counts_once() -> None:
-    masks = path_masks(torch.tensor([[[1, 1, 3], [0, 2, 1]]]), 4)
-    assert masks.tolist() == [[[False, True, False, True], [True, True, True, False]]]
 
 
 class Plain:

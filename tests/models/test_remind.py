@@ -57,13 +57,7 @@ def test_codes_are_those_of_a_naive_loop_over_centroids() -> None:
             np.testing.assert_array_equal(back[i, 3 * j : 3 * j + 3].numpy(), kept)
 
 
-def test_centroids_are_the_means_of_their_samples_and_the_error_falls_with_the_parts() -> None:
-    errors = []
-    for parts in (1, 2, 4, 8):
-        quantiser, x = trained(2000, 8, parts, 0)
-        errors.append(float((quantiser.unpack(quantiser.pack(x)) - x).square().mean()))
-    assert errors == sorted(errors, reverse=True)
-    assert errors[-1] < 0.001 < 0.1 < errors[0]
+def test_centroids_are_the_means_of_their_samples() -> None:
     few = torch.cat([torch.full((9, 1), float(c)) for c in range(300)])  # 300 values, 256 centroids
     single = ProductQuantiser(1, 1, "cpu")
     single.fit(few, 0)

@@ -98,9 +98,7 @@ def test_agem_steps_along_the_projected_gradient() -> None:
 
 @pytest.mark.parametrize("seen_alone", [False, True])
 @pytest.mark.parametrize(("alpha", "beta"), [(0.4, 0.0), (0.4, 0.7), (0.0, 0.7)])
-def test_derpp_is_its_equation_and_der_at_beta_zero(
-    alpha: float, beta: float, seen_alone: bool
-) -> None:
+def test_derpp_is_its_equation(alpha: float, beta: float, seen_alone: bool) -> None:
     """At β = 0 it is DER: one draw, no stored label.
 
     Over the classes seen, the stored logits of a class count once it has come.

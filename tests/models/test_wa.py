@@ -58,7 +58,7 @@ def test_a_class_that_comes_again_is_aligned_with_its_session() -> None:
 
 
 @pytest.mark.parametrize("positive", [True, False])
-def test_clipped_weights_are_not_negative_and_twenty_samples_of_a_class_are_kept(
+def test_clipped_weights_are_not_negative(
     positive: bool,
 ) -> None:
     learner, _ = teach(WA(**SMALL, positive=positive), STREAM)

@@ -111,9 +111,7 @@ def test_the_list_of_heads_is_whole() -> None:
         *((*way, "fscil") for way in (("mlp", 0), ("er", 5), ("ewc", 0))),
     ],
 )
-def test_rows_of_classes_that_have_not_come_stay_as_they_began(
-    name: str, protocol: str, batch: int, tmp_path: Path
-) -> None:
+def test_rows_of_unseen_classes_stay(name: str, protocol: str, batch: int, tmp_path: Path) -> None:
     learner, found = heads(name, stream_of(tmp_path, protocol, "seen", batch), 2)
     for seen, after in zip((2, 4), found[1:], strict=True):
         assert torch.equal(after[seen:], found[0][seen:])  # gradients exactly 0
