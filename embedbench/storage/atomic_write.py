@@ -51,8 +51,8 @@ def writing(path: Path, *, within: Path | None = None, sync: bool = True) -> Ite
         lost = isinstance(error, FileNotFoundError | NotADirectoryError)
         raise _unwritable(path, error, f"make {path.parent} first" if lost else "") from error
     finally:
-        with suppress(OSError):  # the directory may be a file
-            temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # it has its name, or the directory is a file
+            temporary.unlink()
 
 
 @contextmanager

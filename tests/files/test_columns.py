@@ -1,8 +1,4 @@
-"""Format 1.1: optional columns, and what people say of a file.
-
-The golden file v1.1.h5 was made once, by `write_file`, and is never made again; its test says what
-is in it.
-"""
+"""Format 1.1: optional columns, and what people say of a file. The golden file is never remade."""
 
 import json
 from pathlib import Path
@@ -11,7 +7,6 @@ import numpy as np
 import pytest
 from file_helpers import contents, damage, hashed, make_columns, make_features, refusal, written
 
-from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.diff import diff
 from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.export_features import export_file
@@ -60,9 +55,11 @@ def test_the_golden_file_loads_for_ever_and_is_written_again_alike(tmp_path: Pat
     assert file.version == "1.1"
     assert file.sample_ids.tolist() == [f"été/{i:02d}" for i in n]
     assert (file.labels.tolist(), file.parents.tolist()) == ((n % 3).tolist(), [3, 3, -1, -1])
-    assert file.column("domain").tolist() == ["photo"] * 12 + ["skizze ß"] * 18
-    assert file.column("group").tolist() == [f"v{i // 4}" for i in n]
-    np.testing.assert_array_equal(file.column("time"), n % 4 / 2)
+    assert {name: values.tolist() for name, values in file.columns.items()} == {
+        "domain": ["photo"] * 12 + ["skizze ß"] * 18,
+        "group": [f"v{i // 4}" for i in n],
+        "time": (n % 4 / 2).tolist(),
+    }
     np.testing.assert_array_equal(file.read(), np.stack([n, n / 2, -n], axis=1))
     assert file.provenance["weights"]["pretrained_on"] == ["imagenet-1k"]
     assert file.provenance["source"]["citation"] == "Ä (2026)"
@@ -75,7 +72,6 @@ def test_the_golden_file_loads_for_ever_and_is_written_again_alike(tmp_path: Pat
     assert verify(file.path) == []
     args = file.samples, file.read(), file.provenance
     copy = write_file(tmp_path / "a.h5", *args, columns=file.columns)
-    assert copy.digests == file.digests
     assert contents(copy.path) == contents(file.path)
 
 
@@ -91,32 +87,26 @@ def test_numbers_of_groups_are_texts_and_there_is_one_zero(tmp_path: Path) -> No
 def test_damage_of_a_column_is_named(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / "a.h5", 1500, columns=make_columns(1500)).path
     damage(path, f"columns/{name}", 1100)
-    with pytest.raises(DamagedFileError, match=rf"rows 1024-1499 of columns/{name}"):
-        EmbeddingFile.open(path)
-    assert verify(path)[-1] == (
-        f"rows 1024 to 1499 of columns/{name} do not match their checksums."
-    )
-
-
-# --- lists, export and import ---
+    said = refusal(EmbeddingFile.open, path)
+    assert f"rows 1024-1499 of columns/{name}" in said
+    lines = f"rows 1024 to 1499 of columns/{name} do not match their checksums."
+    assert verify(path) == [said, lines]
 
 
 def test_a_list_may_be_in_any_order(tmp_path: Path) -> None:
     path = tmp_path / "meta.csv"
     path.write_text('sample_id,time,domain\nb,2.5,"a, b"\na,-1e3,ü\n')
-    columns = read_list(path, ["a", "b"])
-    assert {k: v.tolist() for k, v in columns.items()} == {
-        "time": [-1000.0, 2.5],
-        "domain": ["ü", "a, b"],
-    }
+    columns = {k: v.tolist() for k, v in read_list(path, ["a", "b"]).items()}
+    assert columns == {"time": [-1000.0, 2.5], "domain": ["ü", "a, b"]}
     path.write_text("sample_id\tgroup\na\t7\nb\t7\n")
     assert read_list(path, ["a", "b"])["group"].tolist() == ["7", "7"]
+    assert "no.csv cannot be read" in refusal(read_list, tmp_path / "no.csv", ["a"])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"begins with ''; expected a first line such as sample_id,domain,group,time"),
+        ("", "begins with ''; expected a first line such as sample_id,domain,group,time"),
         ("a,1\nb,2\n", "begins with 'a,1'; expected a first line"),
         ("sample_id\na\nb\n", "begins with 'sample_id'; expected"),
         ("sample_id,domian\na,1\n", "expected a first line such as"),
@@ -125,7 +115,6 @@ def test_a_list_may_be_in_any_order(tmp_path: Path) -> None:
         ("sample_id,time\na,1\nb,2\nz,3\n", "line 4: sample 'z' is not in the source"),
         ("sample_id,time\na,1\na,2\nb,2\n", "line 3: sample 'a' is listed twice"),
         ("sample_id,time\na,1\nb,noon\n", "has a time that is no number"),
-        ("sample_id,time\na,inf\nb,1\n", "column 'time' has NaN or an infinite value in row 0"),
         ("sample_id,time,group\na,1\nb,1,1\n", "line 2: expected sample_id,time,group, not"),
         ("sample_id,time\na,\nb,1\n", "line 2: expected sample_id,time, not"),
     ],
@@ -133,9 +122,7 @@ def test_a_list_may_be_in_any_order(tmp_path: Path) -> None:
 def test_lists_that_do_not_fit_are_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "meta.csv"
     path.write_text(text)
-    with pytest.raises(UserError, match=message):
-        read_list(path, ["a", "b"])
-    assert "no.csv cannot be read" in refusal(read_list, tmp_path / "no.csv", ["a"])
+    assert message in refusal(read_list, path, ["a", "b"])
 
 
 def test_a_list_replaces_columns_of_the_source(tmp_path: Path) -> None:
@@ -152,27 +139,21 @@ def test_a_list_replaces_columns_of_the_source(tmp_path: Path) -> None:
 def test_keys_of_an_npz_are_columns(tmp_path: Path) -> None:
     speaker, family = np.array([3, 3, 1, 1]), np.array(["serif", "mono"] * 2)
     arrays = {"features": make_features(4), "labels": np.array([0, 1, 0, 1]), "domain": family}
-    src, out = tmp_path / "a.npz", tmp_path / "a.h5"
-    np.savez(src, **arrays, speaker=speaker, group=speaker, time=np.arange(4) / 2)
-    file = import_file(src, out, group="speaker")
-    assert file.column("group").tolist() == ["3", "3", "1", "1"]
-    assert file.column("time").tolist() == [0, 0.5, 1, 1.5]
-    assert file.column("domain").tolist() == family.tolist()
-    assert "'speakr'. Did you mean 'speaker'" in refusal(
-        import_file, src, out, group="speakr", overwrite=True
-    )
-
-
-# --- what people say ---
+    np.savez(tmp_path / "a.npz", **arrays, speaker=speaker, group=speaker, time=np.arange(4) / 2)
+    file = import_file(tmp_path / "a.npz", tmp_path / "a.h5", group="speaker")
+    assert {name: values.tolist() for name, values in file.columns.items()} == {
+        "domain": family.tolist(),
+        "group": ["3", "3", "1", "1"],
+        "time": [0, 0.5, 1, 1.5],
+    }
 
 
 def test_what_people_say_enters_no_digest(tmp_path: Path) -> None:
     src, labels = tmp_path / "a.npz", np.array(["goldfish", "crane", "sofa"] * 2)
     np.savez(src, features=make_features(6), labels=labels)
     plain = import_file(src, tmp_path / "a.h5")
-    assert plain.version == "1.0"
     licence = import_file(src, tmp_path / "b.h5", stated=UserMetadata(licence="CC0"))
-    assert (licence.version, licence.provenance["source"]["licence"]) == ("1.0", "CC0")
+    assert plain.version == licence.version == "1.0"
     said = UserMetadata(
         citation="A (2026)",
         url="https://example.org",
@@ -181,8 +162,9 @@ def test_what_people_say_enters_no_digest(tmp_path: Path) -> None:
         pretrained_on=("imagenet-1k", "laion-2b"),
     )
     file = import_file(src, tmp_path / "c.h5", stated=said)
-    assert file.version == "1.1"
-    assert file.digests == plain.digests
+    assert (file.version, file.digests) == ("1.1", plain.digests)
+    source = {"citation": "A (2026)", "url": "https://example.org"}
+    assert file.provenance["source"] == plain.provenance["source"] | source
     assert file.provenance["weights"] == {
         "backbone": "ours",
         "licence": "mit",
@@ -196,6 +178,7 @@ def test_what_people_say_enters_no_digest(tmp_path: Path) -> None:
     export_file(file.path, tmp_path / "c.npz")
     again = import_file(tmp_path / "c.npz", tmp_path / "d.h5", stated=UserMetadata(licence="CC0"))
     assert again.provenance["weights"] == file.provenance["weights"]
+    assert again.provenance["source"]["licence"] == "CC0"
 
 
 def test_classes_are_compared_by_name() -> None:
@@ -213,19 +196,18 @@ def test_classes_are_compared_by_name() -> None:
 def test_inspect_and_diff_say_what_columns_there_are(tmp_path: Path) -> None:
     file, plain = written(tmp_path / "a.h5", N, columns=COLUMNS), written(tmp_path / "p.h5", N)
     result = card(file)
-    assert list_some("abc") == "a, b, c"
     assert result.columns == {
         "domain": "2 values of 15 to 15 samples: art, photo",
         "group": "5 values of 2 to 7 samples: größe 0, größe 1, größe 2, …",
         "time": "0 to 7.25, 30 values",
     }
+    assert list_some("abc") == "a, b, c"
     assert Card.from_json(json.loads(json.dumps(result.to_json()))) == result
     assert "columns" not in card(plain).to_json()
     domain = COLUMNS["domain"].copy()
     domain[:4] = "sketch"
     less = {"domain": domain, "time": COLUMNS["time"]}
-    other = written(tmp_path / "b.h5", N, columns=less)
-    changes = diff(file.path, other.path)
+    changes = diff(file.path, written(tmp_path / "b.h5", N, columns=less).path)
     assert changes.digests == {"samples": True, "recipe": True, "content": True, "columns": False}
     assert changes.reasons == (
         "columns: 4 shared samples have another domain.",

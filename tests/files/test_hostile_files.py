@@ -3,7 +3,6 @@
 import hashlib
 import json
 import struct
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,6 @@ from file_helpers import (
     JOB,
     JOB_SHA256,
     begin,
-    contents,
     done,
     flip,
     make_columns,
@@ -31,7 +29,6 @@ from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.export_features import export_file
 from embedbench.files.import_features import import_file
 from embedbench.files.inspect import card, card_text
-from embedbench.files.sample_metadata import Samples
 from embedbench.storage import safe_hdf5
 
 N = 30
@@ -59,9 +56,7 @@ def said(text: bytes) -> Callable[[h5py.File], None]:
     return replaced("provenance", text)
 
 
-def from_nothing(name: str) -> Callable[[h5py.File], None]:
-    """Nine million bytes of zeros."""
-    return replaced(name, np.zeros(N, "S300000"), chunks=(1,), compression="gzip")
+NINE_MILLION = replaced("columns/domain", np.zeros(N, "S300000"), chunks=(1,), compression="gzip")
 
 
 def layers_of_images(f: h5py.File) -> None:
@@ -71,18 +66,13 @@ def layers_of_images(f: h5py.File) -> None:
 
 
 TEXTS = np.full(N, b"a")
-WRONG_PARTS = {"backbone": "x", "source": [1], "skipped": 3, "date_utc": {}, "weights": "x"}
+WRONG_PARTS = {"backbone": "x", "source": [1], "skipped": 3, "date_utc": {}}
 CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "scalar labels": (replaced("labels", np.int32(1)), r"labels is int32 of shape \(\); expected"),
-    "scalar ids": (replaced("sample_ids", b"a"), r"sample_ids is .S1 of shape \(\)"),
     "ids in 3-d": (replaced("sample_ids", np.full((N, 1, 1), b"a")), "sample_ids is .S1 of shape"),
-    "scalar features": (replaced("features", np.float32(1)), "features is float32 of shape"),
     "large labels": (replaced("labels", np.zeros(N, "<i8")), r"expected <i4 of shape \(30,\)"),
-    "big-endian features": (replaced("features", np.zeros((N, 5), ">f4")), "features is >f4"),
     "ids that are numbers": (replaced("sample_ids", np.arange(N)), "expected S of shape"),
-    "few splits": (replaced("split", np.zeros(N - 1, "u1")), "split is uint8 of shape"),
     "few rows": (replaced("features", make_features(N - 1)), r"expected \(30, D\) of float32"),
-    "few rows of a layer": (replaced("layers/b", make_features(N - 1)), "layers/b is float32"),
     "images as a layer": (replaced("layers/b", np.zeros((N, 2, 2, 3), "u1")), "layers/b is uint8"),
     "images and layers": (layers_of_images, "images, and layers beside them"),
     "a layer in a layer": (replaced("layers/c/d", make_features(N)), "no table 'layers/c'"),
@@ -90,44 +80,28 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "few parents": (replaced("parents", np.zeros(2, "<i4")), r"parents is int32 of shape \(2,\)"),
     "many checksums": (replaced("checksums/labels", np.zeros((9, 32), "u1")), r"shape \(1, 32\)"),
     "no checksums": (removed("checksums/features"), "no table 'checksums/features'"),
-    "no classes": (removed("classes"), "no table 'classes'"),
     "no digests": (removed("digests"), "no group 'digests'"),
     "a table more": (replaced("other", np.zeros(3)), "a table 'other', which is none of the"),
     "a table for a group": (replaced("digests", 1), "no group 'digests'"),
-    "ids from nothing": (from_nothing("sample_ids"), "9,000,000 bytes; expected at most 8,388,608"),
-    "a long provenance": (
-        said(b" " * (hdf5_layout.PROVENANCE + 1)),
-        "has 33,554,433 bytes; expect",
-    ),
+    "texts from nothing": (NINE_MILLION, "has 9,000,000 bytes; expected at most 8,388,608"),
+    "a long provenance": (said(b" " * (hdf5_layout.PROVENANCE + 1)), "has 33,554,433 bytes; exp"),
     "kind is a number": (lambda f: f.attrs.create("kind", 1), "'kind' is not a text"),
     "a provenance that is a list": (said(b"[]"), "must be a JSON object"),
     "no JSON": (said(b"{"), "provenance is not JSON"),
-    "not UTF-8": (said(b'{"a": "\xff"}'), "provenance is not JSON"),
-    "deep JSON": (said(b'{"a":' + b"[" * 10**5), "not JSON"),
-    "deep and whole": (said(b'{"a":' + b"[" * 200 + b"]" * 200 + b"}"), "deeper than 100 levels"),
     **{
         f"{key} is {value}": (said(json.dumps({key: value}).encode()), f"{key} must be")
         for key, value in WRONG_PARTS.items()
     },
     "a number for names": (said(b'{"weights": {"pretrained_on": 3}}'), "pretrained_on must be a"),
     "a long column": (replaced("columns/domain", np.full(N + 1, b"a")), "columns/domain is .S1 of"),
-    "a number for a text": (replaced("columns/domain", np.zeros(N)), "columns/domain is float64"),
-    "a text for a number": (replaced("columns/time", TEXTS), "columns/time is .S1 .*expected <f8"),
     "half precision": (replaced("columns/time", np.zeros(N, "<f4")), "columns/time is float32"),
-    "two axes": (replaced("columns/time", np.zeros((N, 1))), "columns/time is float64 of shape"),
     "an unknown name": (replaced("columns/times", np.zeros(N)), "Did you mean 'time'"),
-    "a group in it": (lambda f: f.pop("columns/time") and f.create_group("columns/time"), "no tab"),
     "a table for columns": (replaced("columns", np.zeros(3)), "no table in 'columns'"),
     "no columns": (lambda f: f.pop("columns") and f.create_group("columns"), "no table in 'colu"),
     "no checksums of a column": (removed("checksums/columns/time"), "no table 'checksums/columns/"),
     "checksums of none": (removed("columns/time"), "'checksums/columns/time', which is none"),
     "no digest": (lambda f: f["digests"].attrs.pop("columns"), "damaged"),
-    "version 1.0": (
-        lambda f: f.attrs.modify("format_version", b"1.0"),
-        "1.0, which has no columns",
-    ),
-    "texts from nothing": (from_nothing("columns/domain"), "columns/domain has 9,000,000 bytes"),
-    "NaN": (replaced("columns/time", np.full(N, np.nan)), "'time' has NaN or an infinite value in"),
+    "version 1.0": (lambda f: f.attrs.modify("format_version", b"1.0"), "1.0, which has no column"),
     "no text": (replaced("columns/domain", np.full(N, b"")), "'domain' has no text in row 0"),
     "other values": (replaced("columns/domain", TEXTS), "columns do not match their digest"),
     "another digest": (lambda f: f["digests"].attrs.modify("samples", b"0" * 64), "samples do not"),
@@ -165,15 +139,15 @@ def test_empty_parts_of_a_provenance_count_as_left_out(path: Path) -> None:
     remade(path, said(json.dumps(made).encode()))
     file = EmbeddingFile.open(path)
     assert file.provenance == {"other": 1}
-    assert "skipped" in card_text(card(file))
+    lines = [line.split() for line in card_text(card(file)).splitlines()]
+    assert ["skipped", "0", "samples"] in lines
+    assert ["made", "at", "an", "unknown", "date", "by", "unknown"] in lines
 
 
 def test_attributes_that_the_format_allows(path: Path) -> None:
-    before = contents(path)
     attributes = {"flag": True, "text": ["a", "b"]}
     remade(path, lambda f: f.attrs.update({**attributes, "reference": f["labels"].ref}))
     EmbeddingFile.open(path).read(["b"])
-    assert before.items() <= {**contents(path), **before}.items()
 
 
 def test_damage_of_compressed_rows_is_named(tmp_path: Path) -> None:
@@ -213,51 +187,26 @@ def test_a_file_just_written_needs_no_process(
     written(tmp_path / "a.h5", N).read()
 
 
-@pytest.mark.parametrize("shape", ["chain", "circle", "comb"])
-def test_hierarchies_of_any_depth_take_no_time(shape: str) -> None:
-    n = 60_000
-    parents = np.arange(1, n + 1)
-    parents[-1] = n // 2 if shape == "circle" else -1
-    if shape == "comb":  # every second class is a leaf below an inner node
-        parents = np.concatenate([np.arange(n // 2, n), np.arange(n // 2 + 1, n + 1)])
-        parents[-1] = -1
-    classes = tuple(f"c{i}" for i in range(n))
-    samples = Samples(np.array(["a"]), np.zeros(1, int), np.zeros(1, np.uint8), classes, parents)
-    begun = time.process_time()
-    if shape == "circle":
-        assert "class 'c30000' is its own ancestor" in refusal(samples.check)
-    else:
-        samples.check()
-    assert time.process_time() - begun < 1
-
-
 @pytest.mark.parametrize(
     ("head", "tables"),
     [
         (b"[]", b"{}"),
         (b'{"note": null}', b"{"),
         (b'{"note": null}', b"[]"),
-        (b'{"note": null}', b'{"features": {"dtype": "F32", "shape": [1], "data_offsets": [0]}}'),
         (b'{"note": null}', b'{"x": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}'),
-        (b'{"note": null}', b'{"x": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}'),
         (b'{"note": null}', b'{"x": {"dtype": "F32", "shape": [9], "data_offsets": [0, 36]}}'),
     ],
 )
 def test_a_block_of_another_form_is_made_again(path: Path, head: bytes, tables: bytes) -> None:
     """Its checksum is right: who wrote it could compute that."""
     partial = begin(path.with_name("b.h5"), JOB)
-    partial.write(0, {"features": make_features(3)})
-    partial.write(1, {"features": make_features(3)})
-    (first, _) = sorted(partial.directory.glob("block-*"))
-    job = JOB_SHA256.encode()
-    body = head.replace(b"null", b'null, "job": "%s"' % job) + b"\n"
+    for block in (0, 1):
+        partial.write(block, {"features": make_features(3)})
+    body = head.replace(b"null", b'null, "job": "%s"' % JOB_SHA256.encode()) + b"\n"
     body += len(tables).to_bytes(8, "little") + tables + bytes(4)
+    first = partial.directory / "block-000000.bin"
     first.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-    partial = begin(path.with_name("b.h5"), JOB)
-    assert done(partial) == {1}
-
-
-# --- what is imported ---
+    assert done(begin(path.with_name("b.h5"), JOB)) == {1}
 
 
 def npy_header(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
@@ -278,13 +227,11 @@ def npz(path: Path, members: dict[str, bytes], declared: int | None = None) -> P
     ("header", "sentence"),
     [
         (npy_header((10**6, 10**6)), "cannot be read"),
-        (npy_header((-1, -4)), "cannot be read"),
         (npy_header((3, 2), "|O"), "save plain numeric and text arrays"),
         (npy_header(()) + bytes(4), r"features is float32 of shape \(\); expected"),
         (npy_header((3,), "<M8[s]") + bytes(24), "features is datetime64"),
         (npy_header((1, 1), "<U1") + b"\x00\xd8\x00\x00", "cannot be read"),
         (b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535, "cannot be read"),
-        (b"\x93NUMPY\x09\x00", "cannot be read"),
         (b"", "cannot be read"),
     ],
 )
@@ -292,9 +239,8 @@ def npz(path: Path, members: dict[str, bytes], declared: int | None = None) -> P
 def test_headers_of_numpy_files_are_not_believed(
     tmp_path: Path, header: bytes, sentence: str, kind: str
 ) -> None:
-    labels = tmp_path / "labels.npy"
+    src, labels = tmp_path, tmp_path / "labels.npy"
     np.save(labels, np.arange(3))
-    src = tmp_path
     if kind == "npz":
         src = npz(tmp_path / "a.npz", {"features": header, "labels": labels.read_bytes()})
     else:

@@ -12,7 +12,6 @@ from file_helpers import make_features, refusal
 
 from embedbench.files.formats.mnist_idx import read_idx
 from embedbench.files.import_features import import_file
-from embedbench.files.raw_pixels import pixels
 from embedbench.files.sample_metadata import TEST
 
 
@@ -46,7 +45,7 @@ def test_npz_with_the_least_it_needs(tmp_path: Path) -> None:
     assert file.sample_ids[[0, 29]].tolist() == ["00000", "00029"]
     assert file.classes == ("0", "1", "2")
     assert (file.split == TEST).sum() == 9  # 0.3 of 30
-    assert file.provenance["split"]["group"] == "sample"
+    assert file.provenance["split"] == {"rule": "hash", "test_fraction": 0.3, "group": "sample"}
     np.testing.assert_array_equal(file.read(), make_features(30))
     # an unknown backbone is known by its features
     b = import_file(save(tmp_path / "b.npz"), tmp_path / "b.h5", split="0.5")
@@ -61,8 +60,7 @@ def test_npz_grouped_by_a_key_of_its_own(tmp_path: Path) -> None:
     names = np.array(["yes", "no", "bäh"])
     src = save(tmp_path / "a.npz", features=features, class_names=names, speaker=speaker)
     file = import_file(src, tmp_path / "a.h5", group="speaker", split="0.35")
-    assert file.dtype == np.float16
-    assert file.classes == ("yes", "no", "bäh")
+    assert (file.dtype, file.classes) == (np.float16, ("yes", "no", "bäh"))
     test = set(speaker[file.split == TEST])
     assert len(test) == 4  # 0.35 of 10 voices, rounded half up
     assert not test & set(speaker[file.split != TEST])
@@ -71,7 +69,6 @@ def test_npz_grouped_by_a_key_of_its_own(tmp_path: Path) -> None:
     again = import_file(save(tmp_path / "b.npz", groups=speaker), tmp_path / "b.h5", split="0.35")
     np.testing.assert_array_equal(again.split, file.split)
     assert again.provenance["split"] == {**rule, "group": "groups"}
-    assert "exists" in refusal(import_file, src, again.path)
     said = refusal(import_file, src, tmp_path / "c.h5", group="speeker")
     assert "'speeker'. Did you mean 'speaker'" in said
 
@@ -81,12 +78,10 @@ def test_npz_with_splits_names_and_ids(tmp_path: Path) -> None:
     parts = np.array(["train"] * 20 + ["val"] * 4 + ["test"] * 6)
     src = save(tmp_path / "a.npz", labels=labels, split=parts)
     file = import_file(src, tmp_path / "a.h5")
-    assert file.classes == ("cat", "dog")
-    assert file.labels[:2].tolist() == [1, 0]
+    assert (file.classes, file.labels.tolist()) == (("cat", "dog"), [1, 0] * 15)
     assert np.bincount(file.split).tolist() == [20, 4, 6]
-    assert file.sample_ids[[0, 20, 24, 29]].tolist() == [
-        "train/00000", "val/00000", "test/00000", "test/00005",
-    ]  # fmt: skip
+    ids = file.sample_ids[[0, 20, 24, 29]].tolist()
+    assert ids == ["train/00000", "val/00000", "test/00000", "test/00005"]
     said: list[str] = []
     other = import_file(src, tmp_path / "b.h5", group="labels", notify=said.append)
     assert "lopsided" in said[0]
@@ -94,23 +89,18 @@ def test_npz_with_splits_names_and_ids(tmp_path: Path) -> None:
     assert set(other.labels[other.split == TEST].tolist()) in ({0}, {1})
     numbers = save(tmp_path / "c.npz", split=np.arange(30) % 3, ids=np.arange(30) + 100)
     third = import_file(numbers, tmp_path / "c.h5")
-    assert third.split[:4].tolist() == [0, 1, 2, 0]
-    assert third.sample_ids[0] == "100"
+    assert (third.split[:4].tolist(), third.sample_ids[0]) == ([0, 1, 2, 0], "100")
 
 
-@pytest.mark.parametrize(
-    ("labels", "names", "classes", "first"),
-    [
-        (np.arange(30) % 3 * 10, None, ("0", "10", "20"), [0, 1, 2]),
-        (np.array(["b", "a", "c"] * 10), ["c", "b", "a"], ("c", "b", "a"), [1, 2, 0]),
-    ],
-    ids=["gaps", "texts"],
-)
-def test_labels_and_the_names_of_classes(
-    tmp_path: Path, labels: Any, names: Any, classes: Any, first: list[int]
-) -> None:
-    file = import_file(save(tmp_path / "a.npz", labels=labels, names=names), tmp_path / "a.h5")
-    assert (file.classes, file.labels[:3].tolist()) == (classes, first)
+def test_labels_and_the_names_of_classes(tmp_path: Path) -> None:
+    labels, names = np.array(["b", "a", "c"] * 10), ["c", "b", "a"]
+    for arrays, classes, first in (
+        ({"labels": np.arange(30) % 3 * 10}, ("0", "10", "20"), [0, 1, 2]),
+        ({"labels": labels, "names": names}, ("c", "b", "a"), [1, 2, 0]),
+    ):
+        src = save(tmp_path / "a.npz", **arrays)
+        file = import_file(src, tmp_path / "a.h5", overwrite=True)
+        assert (file.classes, file.labels[:3].tolist()) == (classes, first)
 
 
 def test_a_folder_of_npy_files(tmp_path: Path) -> None:
@@ -129,38 +119,25 @@ def test_a_folder_of_npy_files(tmp_path: Path) -> None:
     assert "30 rows of features and 29 labels" in refusal(import_file, tmp_path, out)
 
 
-@pytest.mark.parametrize(("packed", "dots"), [(True, False), (False, False), (False, True)])
+@pytest.mark.parametrize(("packed", "dots"), [(True, False), (False, True)])
 def test_idx(tmp_path: Path, packed: bool, dots: bool) -> None:
     held = write_idx(tmp_path / "mnist", packed=packed, dots=dots)
     samples, images = read_idx(tmp_path / "mnist")
-    np.testing.assert_array_equal(images[:20], held["train"][0])
-    np.testing.assert_array_equal(images[20:], held["t10k"][0])
+    np.testing.assert_array_equal(images, np.concatenate([held["train"][0], held["t10k"][0]]))
     file = import_file(tmp_path / "mnist", tmp_path / "m.h5")
     assert file.digests["samples"] == samples.digest()
-    assert file.sample_ids[[0, 19, 20, 26]].tolist() == [
-        "train/00000", "train/00019", "test/00000", "test/00006",
-    ]  # fmt: skip
+    ids = file.sample_ids[[0, 19, 20, 26]].tolist()
+    assert ids == ["train/00000", "train/00019", "test/00000", "test/00006"]
     assert np.bincount(file.split).tolist() == [20, 0, 7]
     assert file.labels.tolist() == [*range(10), *range(10), *range(7)]
     assert file.classes == tuple("0123456789")
-    x = file.read()
-    assert x.shape == (27, 20)
-    for row, column in ((0, 0), (3, 19), (26, 7)):
-        value = images[row, column // 5, column % 5]
-        assert x[row, column] == np.float32(value) / np.float32(255)
-    np.testing.assert_array_equal(x, pixels(images))
+    expected = images.reshape(27, 20).astype(np.float32) / np.float32(255)
+    np.testing.assert_array_equal(file.read(), expected)
     assert file.provenance["backbone"]["name"] == "pixels"
     assert file.provenance["split"] == {"rule": "official"}
 
 
-def two_labels(path: Path) -> None:
-    labels = bytes([0, 0, 8, 1, 0, 0, 0, 2, 1, 1])
-    path.with_name("t10k-labels-idx1-ubyte").write_bytes(labels)
-
-
-def other_size(path: Path) -> None:
-    data = path.read_bytes()
-    path.write_bytes(data[:8] + struct.pack(">2I", 5, 4) + data[16:])
+TWO, SIZE = bytes([0, 0, 8, 1, 0, 0, 0, 2, 1, 1]), struct.pack(">2I", 5, 4)  # labels, other images
 
 
 @pytest.mark.parametrize(
@@ -171,8 +148,11 @@ def other_size(path: Path) -> None:
         (lambda p: p.write_bytes(p.read_bytes()[:9]), "cannot be read"),
         (lambda p: p.write_bytes(b"\0\0\x0d" + p.read_bytes()[3:]), "does not hold bytes"),
         (lambda p: p.rename(f"{p}.gz"), "cannot be read"),
-        (two_labels, "do not belong together"),
-        (other_size, "do not belong together"),
+        (lambda p: p.with_name("t10k-labels-idx1-ubyte").write_bytes(TWO), "not belong together"),
+        (
+            lambda p: p.write_bytes(p.read_bytes()[:8] + SIZE + p.read_bytes()[16:]),
+            "not belong tog",
+        ),
     ],
 )
 def test_broken_idx_files_are_named(tmp_path: Path, change: Any, message: str) -> None:
@@ -185,32 +165,25 @@ def test_broken_idx_files_are_named(tmp_path: Path, change: Any, message: str) -
     ("arrays", "message"),
     [
         ({"features": None}, "must hold 'features' and 'labels', and it holds labels"),
-        ({"labels": None}, "must hold"),
         ({"labels": np.zeros(30)}, "labels must be one integer or text per sample, not float64"),
         ({"labels": np.zeros((30, 2), int)}, "of shape (30, 2)"),
         ({"labels": np.arange(30) - 1}, "label -1 is negative"),
-        ({"labels": np.arange(29)}, "29"),
         ({"labels": np.arange(30), "names": np.array(["a", "b"])}, "label 29 of sample"),
         ({"labels": np.array(["a", "x"] * 15), "names": np.array(["a", "b"])}, "unknown label 'x'"),
         ({"split": np.array(["train", "dev"] * 15)}, "unknown split 'dev'"),
-        ({"split": np.arange(30)}, "split must hold 0"),
-        ({"split": np.arange(30) / 1.0}, "split must hold 0"),
+        ({"split": np.zeros(30)}, "split must hold 0"),
         ({"split": np.arange(30) % 3 - 1}, "split must hold 0"),
         ({"ids": np.arange(30) // 2}, "is in train (row 0) and in train (row 1)"),
         ({"features": np.arange(30)[:, None]}, "not int64"),
         ({"features": np.full((30, 2), np.nan)}, "row 0 of features"),
         ({"names": np.array([object()])}, "save plain numeric and text arrays"),
         ({"provenance": np.array("{")}, "provenance is not JSON"),
-        ({"provenance": np.array('{"backbone": "x"}')}, "backbone must be"),
         ({"provenance": np.array('{"x": "\\ud800"}')}, "must be plain JSON"),
         ({"labels": np.array(1)}, "labels is int64 of shape"),
-        ({"classes": np.array("a")}, "classes is <U1 of shape"),
         ({"ids": np.full((30, 1), "a")}, "ids is <U1 of shape"),
         ({"ids": np.array([b"a", b"\xff", b"c"])}, "'utf-8' codec"),
-        ({"parents": np.array(-1)}, "parents is int64"),
         ({"layer/b": np.array(1.0)}, "layer/b is float64"),
         ({"time": np.zeros((30, 2))}, "time is float64 of shape (30, 2); expected one value"),
-        ({"time": np.zeros(31)}, "column 'time' is float64 of shape"),
     ],
 )
 def test_bad_npz_is_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
@@ -223,20 +196,9 @@ def test_other_sources_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,2")
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "fifo.npz")
-    cases = {
-        "a.npz": "cannot be read",
-        "a.csv": "nothing that import reads, or not there; give",
-        "empty": "nothing that import reads",
-        "none.npz": "or not there",
-        "fifo.npz": "or not there",
-    }
-    for name, message in cases.items():
+    cases = dict.fromkeys(("a.csv", "empty", "none.npz", "fifo.npz"), "nothing that import reads")
+    for name, message in {**cases, "a.npz": "cannot be read"}.items():
         assert message in refusal(import_file, tmp_path / name, tmp_path / "a.h5")
-
-
-# --- the same rows, however they came
-
-N = 2500
 
 
 def stored(path: Path, x: Any, how: str) -> Path:
@@ -251,22 +213,22 @@ def stored(path: Path, x: Any, how: str) -> Path:
     return Path(f"{path}.npz")
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.parametrize("how", ["npy", "npz", "packed"])
 def test_rows_and_digests_do_not_depend_on_how_they_came(
     tmp_path: Path, how: str, dtype: str
 ) -> None:
-    x = make_features(N).astype(dtype)
+    x = make_features(2500).astype(dtype)
     made = import_file(stored(tmp_path / "a", x, how), tmp_path / "a.h5")
     by_columns = np.asfortranarray(x)
-    whole = import_file(stored(tmp_path / "b", by_columns, how), tmp_path / "b.h5")
-    assert made.digests == whole.digests
+    other = import_file(stored(tmp_path / "b", by_columns, how), tmp_path / "b.h5")
+    assert made.digests == other.digests
     np.testing.assert_array_equal(made.read(), x.astype(np.float32))
-    assert made.dtype == np.float16 if dtype == "float16" else np.float32
+    assert made.dtype == (np.float16 if dtype == "float16" else np.float32)
 
 
 def test_a_damaged_member_is_one_sentence(tmp_path: Path) -> None:
-    path = stored(tmp_path / "a", make_features(N), "npz")
+    path = stored(tmp_path / "a", make_features(2500), "npz")
     data = bytearray(path.read_bytes())
     data[data.index(b"features.npy") + 30_000] ^= 1
     path.write_bytes(data)

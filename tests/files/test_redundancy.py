@@ -1,8 +1,9 @@
-"""Feature redundancy: symmetric uncertainty and MDLP by hand, plain loops for all of it."""
+"""Feature redundancy: plain loops for all of it."""
 
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from embedbench.files.feature_redundancy import (
     class_su,
     fcbf,
     mdlp_cuts,
-    su_between,
     su_matrix,
 )
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
@@ -38,30 +38,6 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(feature_redundancy, name, value)
 
 
-# --- symmetric uncertainty ---
-
-
-@pytest.mark.parametrize(
-    ("joint", "expected"),
-    [
-        ([[2, 0], [0, 2]], 1.0),
-        ([[0, 3], [5, 0]], 1.0),
-        ([[1, 1], [1, 1]], 0.0),
-        ([[2, 4], [1, 2]], 0.0),  # rows in proportion: independent
-        # 3/8 3/8 1/8 1/8: H(X, Y) = 2·.375·1.41504 + 2·.125·3 = 1.81128; H(X) = H(Y) = 1
-        ([[3, 1], [1, 3]], 2 * (2 - 1.8112781) / 2),
-        # H(X) = 1; H(Y) of 1/4, 3/4 = .81128; H(X, Y) of 1/4 1/4 1/2 = 1.5
-        ([[2, 2], [0, 4]], 2 * (1 + 0.8112781 - 1.5) / 1.8112781),
-        ([[4, 4]], 0.0),  # X does not vary
-        ([[8]], 0.0),  # nothing does
-    ],
-)
-def test_symmetric_uncertainty_by_hand(joint: list[list[int]], expected: float) -> None:
-    x, y = (np.repeat(i.ravel(), np.ravel(joint)) for i in np.indices(np.shape(joint)))
-    assert su_between(coded([x]), coded([y])).item() == pytest.approx(expected, abs=1e-7)
-    assert class_su(coded([x]), y).item() == pytest.approx(expected, abs=1e-7)
-
-
 def su_by_loops(x: list[int], y: list[int]) -> float:
     """Eq. 5 to 8 as they stand."""
     n = len(x)
@@ -76,11 +52,9 @@ def su_by_loops(x: list[int], y: list[int]) -> float:
     return 2 * (entropy(x) - conditional) / total if total else 0.0
 
 
-def correlated(
-    seed: int, n_features: int = 9, n: int = 60
-) -> tuple[DiscretisedFeatures, np.ndarray[Any, Any]]:
+def correlated(seed: int, n_features: int = 9) -> tuple[DiscretisedFeatures, Any]:
     """Features of 1 to 5 intervals that say more or less of a class of three, and of each other."""
-    rng = np.random.default_rng(seed)
+    rng, n = np.random.default_rng(seed), 60
     y = rng.integers(0, 3, n)
     rows: list[Any] = []
     for f in range(n_features):
@@ -92,22 +66,18 @@ def correlated(
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_matrices_by_plain_loops(seed: int) -> None:
     codes, y = correlated(seed)
     rows = codes.values.tolist()
-    expected = [[su_by_loops(a, b) for b in rows] for a in rows]
     said: list[Any] = []
     found = su_matrix(codes, lambda *n: said.append(n))
     assert said == [(first, 9) for first in range(0, 9, feature_redundancy.BATCH)]
+    expected = [[su_by_loops(a, b) for b in rows] for a in rows]
     np.testing.assert_allclose(found, expected, atol=1e-12)
     np.testing.assert_array_equal(found, found.T)
-    np.testing.assert_allclose(np.diagonal(found), codes.bins > 1, atol=1e-12)
     of_class = [su_by_loops(a, y.tolist()) for a in rows]
     np.testing.assert_allclose(class_su(codes, y), of_class, atol=1e-12)
-
-
-# --- the filter ---
 
 
 def fcbf_by_loops(codes: DiscretisedFeatures, y: Any) -> list[int]:
@@ -124,48 +94,12 @@ def fcbf_by_loops(codes: DiscretisedFeatures, y: Any) -> list[int]:
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("seed", [0, 1, 13, 24, 25, 27])  # from 13 on, a removed one would remove
+@pytest.mark.parametrize("seed", [0, 1, 13, 24])  # from 13 on, a removed one would remove
 def test_fcbf_by_plain_loops(seed: int) -> None:
     codes, y = correlated(seed, n_features=14)
     kept = fcbf(codes, class_su(codes, y)).tolist()
     assert kept == fcbf_by_loops(codes, y)
     assert 0 < len(kept) < 14  # something goes, something stays
-
-
-def test_what_says_nothing_goes() -> None:
-    y, independent = np.arange(40) % 4, np.arange(40) // 4 % 2
-    nothing = coded([np.zeros(40, int), independent])
-    assert fcbf(nothing, class_su(nothing, y)).tolist() == []
-
-
-# --- intervals ---
-
-
-@pytest.mark.parametrize(
-    ("values", "labels", "cuts"),
-    [
-        # gain 1 bit; price (log2 7 + log2 7 - 2) / 8 = .452
-        ([1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 0, 0, 1, 1, 1, 1], [4]),
-        # price (log2 3 + log2 7 - 2) / 4 = .598, below 1
-        ([1, 2, 3, 4], [0, 0, 1, 1], [2]),
-        # after 2: gain 1 - 4/6·.811 = .459; price (log2 5 + log2 7 - 2 + 2·.811) / 6 = .792
-        ([1, 2, 3, 4, 5, 6], [0, 0, 1, 0, 1, 1], []),
-        # three classes of five. After 5: gain log2 3 - 10/15 = .918;
-        # price (log2 14 + log2 25 - 3 log2 3 + 2) / 15 = .380. Then the rest as above
-        (list(range(15)), [0] * 5 + [1] * 5 + [2] * 5, [4, 9]),
-        # the order of the samples does not matter
-        ([8, 1, 7, 2, 6, 3, 5, 4], [1, 0, 1, 0, 1, 0, 1, 0], [4]),
-        # equal values stay together: a cut between the two 5 would be pure. After both: gain
-        # .980 - 6/12·.650 = .655; price (log2 11 + log2 7 - 2·.980 + 2·.650) / 12 = .467
-        ([1, 2, 3, 4, 5, 5, 7, 8, 9, 10, 11, 12], [0] * 5 + [1] * 7, [5]),
-        ([5, 5, 5, 5], [0, 0, 1, 1], []),
-        ([1, 2, 3, 4], [0, 0, 0, 0], []),
-        ([1], [0], []),
-    ],
-)
-def test_mdlp_by_hand(values: list[int], labels: list[int], cuts: list[int]) -> None:
-    found = mdlp_cuts(np.array(values, dtype=np.float32), np.array(labels))
-    assert found.tolist() == cuts
 
 
 def mdlp_by_loops(pairs: list[tuple[float, int]]) -> list[float]:
@@ -195,18 +129,18 @@ def mdlp_by_loops(pairs: list[tuple[float, int]]) -> list[float]:
 
 
 @pytest.mark.parametrize("levels", [12, 1000])  # many ties, few ties
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_mdlp_by_plain_loops(seed: int, levels: int) -> None:
     rng = np.random.default_rng(seed)
     n, k = 150, int(rng.integers(2, 6))
     y = rng.integers(0, k, n)
     x = np.round((y * rng.uniform(1, 4) + rng.normal(size=n)) * levels / 10).astype(np.float32)
-    found = mdlp_cuts(x, y).tolist()
-    assert found == mdlp_by_loops(list(zip(x.tolist(), y.tolist(), strict=True)))
-    assert found
-
-
-# --- files and the command line ---
+    for rows in (n, 40, 12, 4, 1):
+        found = mdlp_cuts(x[:rows], y[:rows]).tolist()
+        pairs = zip(x[:rows].tolist(), y[:rows].tolist(), strict=True)
+        assert found == mdlp_by_loops(list(pairs))
+        assert found or rows < n
+    assert mdlp_cuts(np.full(4, 5, np.float32), y[:4]).tolist() == []
 
 
 @pytest.fixture(scope="module")
@@ -230,22 +164,13 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
     return write_file(path, samples, x.astype(np.float32), {})
 
 
-def test_a_file_by_hand(file: EmbeddingFile) -> None:
+def test_a_file_by_hand(file: EmbeddingFile, tmp_path: Path) -> None:
     said: list[Any] = []
     result, _ = feature_redundancy.redundancy(file, progress=lambda *n: said.append(n))
     assert said == [*((f, 5, "intervals") for f in range(5)), (0, 3, "filter")]
-    assert result.to_json() == {
-        "features": 5,
-        "kept": 2,
-        "share": 0.4,
-        "relevant": 3,
-        "features_kept": [0, 2],
-    }
-
-
-def test_a_file_of_test_samples_is_refused(file: EmbeddingFile, tmp_path: Path) -> None:
-    s = file.samples
-    samples = Samples(s.ids, s.labels, np.full_like(s.split, TEST), s.classes, s.parents)
+    kept = {"features": 5, "kept": 2, "share": 0.4, "relevant": 3, "features_kept": [0, 2]}
+    assert result.to_json() == kept
+    samples = replace(file.samples, split=np.full_like(file.split, TEST))
     only = write_file(tmp_path / "only.h5", samples, file.read(), {})
     assert "only.h5 has no samples but test" in refusal(feature_redundancy.redundancy, only)
 
@@ -264,18 +189,9 @@ def test_the_command_line(file: EmbeddingFile, tmp_path: Path, call: Any) -> Non
     found = json.loads(inspect(*words, "--overwrite")[1])
     assert found.pop("redundancy")["kept"] == 2
     assert found == plain
-    assert png.read_bytes()[:4] == b"\x89PNG"
-
-
-def test_the_heat_map_shows_which_features_agree(tmp_path: Path) -> None:
-    from embedbench.reports.figure_style import write
-    from embedbench.reports.score_figures import draw_maps
-
-    matrix = np.kron(np.eye(2), np.ones((20, 20)))  # two blocks of twenty features
-    write(tmp_path / "blocks.png", draw_maps({"": matrix}, 5, "SU"))
-    with Image.open(tmp_path / "blocks.png") as image:
+    with Image.open(png) as image:
         pixels = np.asarray(image.convert("RGB")).astype(int)
     yellow = (abs(pixels - [253, 231, 37]).sum(axis=2) < 12).sum()  # viridis at 1
     purple = (abs(pixels - [68, 1, 84]).sum(axis=2) < 12).sum()  # and at 0
     assert yellow > 10_000
-    assert yellow == pytest.approx(purple, rel=0.05)
+    assert purple > yellow  # of 25 pairs 0 with itself and 1, and 2 with itself are 1

@@ -18,26 +18,15 @@ TOKEN = "hf_verySecret123"
 
 @dataclass
 class Served:
-    """What a server has, and what it was asked.
+    """What a server has, by path, and what it was asked: (path, Range, Authorization) each.
 
-    Parameters
-    ----------
-    files : dict
-        Path → bytes.
-    faults : dict
-        Path → what goes wrong there: a status; `cut N`, N bytes an answer; `redirect URL`;
-        `no-ranges`; `no-length`; `less`, a byte less than it says; `says N` or `no-ranges says N`,
-        N bytes in all; `chunk N`, the length of a chunk;
-        `reset`, no byte of it comes. `lfs` and `size` → what the hub says instead of the
-        SHA-256 and the size of a large file.
-    address : str
-        Of the server, without a path.
-    asked : list of tuple
-        (path, Range, Authorization) of each request.
-    commit : str
-        What the branch `main` of every repository is.
-    elsewhere : Served or None
-        Where the hub sends for large files; None: it gives them itself.
+    A fault of a path is a status; `cut N`, N bytes an answer; `redirect URL`; `no-ranges`;
+    `no-length`; `less`, a byte less than it says; `late`, from the next byte on; `says N` or
+    `no-ranges says N`, N bytes in all; `chunk N`, the length of a chunk; or `reset`, no byte of it
+    comes. The faults `lfs` and `size`
+    are what the hub says instead of the SHA-256 and the size of a large file. `commit` is what the
+    branch `main` of every repository is; `elsewhere` is where the hub sends for large files, which
+    it gives itself if that is None.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -125,7 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
         assert match is not None
         start, end = int(match[1]), min(int(match[2] or len(data)) + 1, len(data))
         total = says or len(data) + (fault == "less")
-        span = {"Content-Range": f"bytes {start}-{end - 1}/{total}", "ETag": tag}
+        says_start = start + (fault == "late")
+        span = {"Content-Range": f"bytes {says_start}-{end - 1}/{total}", "ETag": tag}
         part = data[start:end]
         if fault.startswith("cut "):
             part = part[: int(fault.split()[1])]

@@ -1,4 +1,4 @@
-"""The board: honest packs beside others, and pages that hold nothing but text of packs."""
+"""The board and its commands: honest packs beside others, pages with nothing but text of packs."""
 
 import json
 from dataclasses import asdict
@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from packs import Forgery, edited, edited_record, forged, runs_of
+from typer.testing import CliRunner
 
+from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record_files
@@ -87,13 +89,12 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
         assert first.sessions == len(records[0].n_train)
         assert first.classes == sum(map(len, records[0].classes))
     assert [e.learns for e in first.entries] == [True, True, False]
-    ranked = [e for e in first.entries if e.learns]
+    ranked = first.entries[:2]
     finals = [e.metrics["final_accuracy"].mean for e in ranked]
     assert finals == sorted(finals, reverse=True)
     verdicts = [e.verdict for e in ranked if e.verdict]
-    assert len(verdicts) == len(ranked)
-    assert all(v.parts == ("seeds", "test sample") and v.groups > 1 for v in verdicts)
-    assert all(v.ranks[0] <= v.rank <= v.ranks[1] for v in verdicts)
+    assert [v.parts for v in verdicts] == [("seeds", "test sample")] * 2
+    assert all(v.ranks[0] <= v.rank <= v.ranks[1] and v.groups > 1 for v in verdicts)
     assert not verdicts[0].behind
 
 
@@ -191,24 +192,16 @@ def test_a_bad_pack_costs_that_pack_alone(team: Path, lean: Path, tmp_path: Path
         board([tmp_path / "none.zip"])
 
 
-KNOWN = (".html", "board.json", "#unranked")
-
-
 class Tags(HTMLParser):
-    """The tags of a page, and what it would load."""
+    """The tags of a page, with their attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.scripts, self.loaded, self.bold = 0, list[str](), 0
+        self.all = list[tuple[str, dict[str, str | None]]]()
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.scripts += tag == "script"
-        self.bold += tag == "marquee"
-        for name, value in attrs:
-            assert not name.startswith("on"), (tag, name)
-            if name in ("src", "href") and not str(value).endswith(KNOWN):
-                self.loaded.append(str(value))
+        self.all.append((tag, dict(attrs)))
 
 
 EVIL = '<marquee onclick=x></marquee><script>alert("x")</script>\x1b[31m{{ 7*7 }}'
@@ -227,19 +220,24 @@ def test_pages_hold_texts_of_packs_as_text(team: Path, lean: Path, tmp_path: Pat
     path = edited_record(lean, tmp_path / "<b>.zip", NCM, evil)
     info = {"schema": "embedbench-pack/1.0", "by": EVIL}
     path = edited(path, tmp_path / "<i>.zip", "pack.json", lambda _: json.dumps(info).encode())
-    made = board([path, lean], [team / "e.h5"])
-    pages = write_board(made, tmp_path / "site")
+    pages = write_board(board([path, lean], [team / "e.h5"]), tmp_path / "site")
     assert {p.parent for p in pages} == {tmp_path / "site"}
-    for page in pages:
-        text = page.read_text()
+    texts = {page.name: page.read_text() for page in pages}
+    assert "&lt;marquee" in texts["index.html"]
+    for name, text in texts.items():
         assert "\x1b" not in text
-        if page.suffix == ".html":
-            tags = Tags(text)
-            assert (tags.scripts, tags.bold) == (int(page.name.startswith("stream-")), 0)
-            assert tags.loaded == []
-            assert "7*7" in text or "49" not in text
-            assert "http" not in text
-    assert any("&lt;marquee" in page.read_text() for page in pages)
+        if name == "board.json":
+            continue
+        assert "7*7" in text or "49" not in text
+        assert "http" not in text
+        tags = Tags(text).all
+        names = [tag for tag, _ in tags]
+        assert names.count("script") == int(name.startswith("stream-"))
+        assert "marquee" not in names
+        for _, values in tags:
+            loaded = {values.get("src"), values.get("href")} - {None}
+            assert all(x.endswith((".html", "board.json", "#unranked")) for x in map(str, loaded))
+            assert not any(key.startswith("on") for key in values)
 
 
 def test_the_json_beside_has_all_numbers(made: Board, tmp_path: Path) -> None:
@@ -267,3 +265,42 @@ def test_a_site_is_replaced_only_if_it_is_one(made: Board, tmp_path: Path) -> No
     write_board(made, site, overwrite=True)
     assert not (site / "stream-old.html").exists()
     assert (site / "CNAME").exists()
+
+
+def command(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(map(str, words)))
+    if isinstance(result.exception, UserError):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+def test_from_runs_to_a_board(team: Path, lean: Path, tmp_path: Path) -> None:
+    zipped, site, runs = tmp_path / "b.zip", tmp_path / "site", tmp_path / "runs"
+    code, text = command("runs", "merge", lean, "--out", runs, "--json")
+    assert (code, json.loads(text)["left_out"]) == (0, [])
+    assert command("score", runs)[0] == 0
+    words = ["runs", "pack", runs, "--out", zipped, "--by", "Team B"]
+    code, text = command(*words)
+    assert (code, "SHA-256" in text) == (0, True)
+    with pytest.raises(UserError, match="is there already"):
+        command(*words)
+    report = ["--site", site, "--data", team / "e.h5"]
+    code, text = command("report", zipped, *report)
+    assert (code, f"wrote {site / 'index.html'}" in text) == (0, True)
+    made = json.loads((site / "board.json").read_text())
+    assert [(s["ranked"], s["unranked"]) for s in made["submissions"]] == [(3, [])]
+    code, text = command("report", lean, zipped, *report, "--overwrite")
+    assert (code, "a duplicate: a.zip has this run" in text) == (1, True)
+
+
+def test_options_that_do_not_go_together(team: Path, tmp_path: Path) -> None:
+    site = ["--site", tmp_path / "site"]
+    for words, why in (
+        ([team / "runs", *site], "--site takes packs"),
+        ([team / "a.zip", "--data", team / "e.h5"], "add --site DIR"),
+        ([team / "a.zip", *site, "--compare"], "--site makes pages of its own"),
+        ([team / "a.zip", *site, "--data", tmp_path / "no.h5"], r"no\.h5"),
+    ):
+        with pytest.raises(UserError, match=why):
+            command("report", *words)
+    assert not list(tmp_path.iterdir())

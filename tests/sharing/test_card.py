@@ -22,7 +22,6 @@ from embedbench.files.write_file import write_file
 from embedbench.reports.picture_of_file import components
 from embedbench.sharing.dataset_card import card_page, hub_licence
 from embedbench.sharing.push_file import picture
-from embedbench.storage import user_cache
 from embedbench.text.markdown import code, escape_markdown
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -36,12 +35,6 @@ def front(page: str) -> dict[str, object]:
     _, text, _ = re.split(r"^---\n", page, maxsplit=2, flags=re.MULTILINE)
     data: dict[str, object] = yaml.safe_load(text)
     return data
-
-
-def test_the_page_of_the_golden_file() -> None:
-    path = GOLDEN / "v1.1.h5"
-    page = card_page(card(EmbeddingFile.open(path)), sha256=user_cache.sha256(path))
-    assert page == (GOLDEN / "v1.1-card.md").read_text(encoding="utf-8")
 
 
 def test_inspect_prints_it_and_says_nothing_of_this_machine(tmp_path: Path) -> None:
@@ -69,41 +62,33 @@ def test_text_of_other_people_is_no_markup(tmp_path: Path) -> None:
     assert html.count("<h2>") == 7
 
 
-@pytest.mark.parametrize("text", ["a`b", "``", "`x", "x`", "a|b", "plain", ""])
+@pytest.mark.parametrize("text", ["a`b", "``", "`x", "x`", "a|b", ""])
 def test_code_is_shown_as_it_is(text: str) -> None:
     html = MarkdownIt().render(code(text))
     assert f"<code>{text.replace('|', '¦') or ' '}</code>" in html
-
-
-def test_marks_are_shown_as_they_are() -> None:
     shown = MarkdownIt().renderInline(escape_markdown("*a* _b_ <c> ![d](e)"))
     assert shown == "*a* _b_ &lt;c&gt; ![d](e)"
 
 
-def test_licences_by_the_names_of_the_hub() -> None:
+def test_sizes_and_licences_in_the_words_of_the_hub(tmp_path: Path) -> None:
+    made = card(embedding_file(tmp_path))
+    sizes = {999: "n<1K", 1000: "1K<n<10K", 10_000: "10K<n<100K", 10**9: "100M<n<1B"}
+    for n, size in sizes.items():
+        page = card_page(replace(made, shape=(n, 1), bytes=100_000))
+        assert front(page)["size_categories"] == [size]
+        assert "0.1 MB" in page
+    assert "100.0 kB" in card_page(replace(made, bytes=99_999))
     assert hub_licence("Apache-2.0") == {"license": "apache-2.0"}
     assert hub_licence("CC0") == {"license": "cc0-1.0"}
-    assert hub_licence("CC BY-NC 4.0 or so")["license"] == "other"
     for n in (60, 61):
         assert hub_licence("x" * n) == {"license": "other", "license_name": "x" * 60}
 
 
-@pytest.mark.parametrize(
-    ("n", "size"), [(999, "n<1K"), (1000, "1K<n<10K"), (10_000, "10K<n<100K"), (10**9, "100M<n<1B")]
-)
-def test_sizes_in_the_words_of_the_hub(tmp_path: Path, n: int, size: str) -> None:
-    made = replace(card(embedding_file(tmp_path)), shape=(n, 1), bytes=100_000)
-    assert front(card_page(made))["size_categories"] == [size]
-    assert "0.1 MB" in card_page(made)
-    assert "100.0 kB" in card_page(replace(made, bytes=99_999))
-
-
 def with_classes(file: EmbeddingFile, n: int, inner: int = 0) -> str:
     """The page of a file with a picture, as if it had so many classes."""
-    made = card(file)
     counts = {f"class {i}": dict.fromkeys(("train", "val", "test"), 1) for i in range(n)}
-    classes = {"leaves": n, "inner": inner}
-    return card_page(replace(made, classes=classes, class_counts=counts), picture="a.png")
+    made = replace(card(file), classes={"leaves": n, "inner": inner}, class_counts=counts)
+    return card_page(made, picture="a.png")
 
 
 def test_a_page_lists_twenty_classes_and_names_those_of_its_picture(tmp_path: Path) -> None:
@@ -127,11 +112,7 @@ def test_the_licence_of_the_file_counts_before_that_of_the_push(tmp_path: Path) 
     assert "- **data:** not stated\n" in card_page(without)
     for unknown in ("pooling", "layer", "preprocessing"):
         assert f"**{unknown}:**" not in page
-
-
-def test_a_pixel_file_says_that_it_holds_images(tmp_path: Path) -> None:
-    file = pixel_file(tmp_path)
-    page = card_page(card(file))
+    page = card_page(card(pixel_file(tmp_path)))
     assert front(page)["task_categories"] == ["image-classification"]
     assert "file.images()" in page
 

@@ -12,28 +12,56 @@ from embedbench.storage import atomic_write
 from embedbench.storage.atomic_write import create, temporary_name, write_safely, writing
 
 
-def test_text_and_bytes(tmp_path: Path) -> None:
-    write_safely(tmp_path / "a", "Ω\n")
-    assert (tmp_path / "a").read_bytes() == "Ω\n".encode()
-    write_safely(tmp_path / "a", b"\0")
-    assert (tmp_path / "a").read_bytes() == b"\0"
-    assert [p.name for p in tmp_path.iterdir()] == ["a"]
-
-
 def test_a_name_that_is_taken_keeps_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = tmp_path / "taken"
-    assert create(taken, b"first")
-    assert not create(taken, b"second")
-    assert "taken/below" in refusal(create, taken / "below", b"")
+    """And one that was free stays so where the disk is full."""
+    taken, free = tmp_path / "taken", tmp_path / "free"
 
     def no_handle_is_left(*_: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
+    def full(path: Path, _: str) -> object:
+        path.touch()
+        return open("/dev/full", "wb", buffering=0)
+
+    assert create(taken, b"first")
+    assert not create(taken, b"second")
+    assert "taken/below" in refusal(create, taken / "below", b"")
     monkeypatch.setattr(atomic_write, "open", no_handle_is_left, raising=False)
     assert "Too many open files" in refusal(create, taken, b"second")
-    assert taken.read_bytes() == b"first"
+    monkeypatch.setattr(atomic_write, "open", full, raising=False)
+    assert "No space left" in refusal(create, free, b"x")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("taken", b"first")]
+
+
+def test_text_and_bytes_and_an_error_in_the_middle(tmp_path: Path) -> None:
+    path, work = tmp_path / "a", tmp_path / "work"
+    work.mkdir()
+    for data, stored in (("Ω\n", "Ω\n".encode()), (b"\0", b"\0")):
+        write_safely(path, data)
+        assert path.read_bytes() == stored
+
+    def crash() -> None:
+        with writing(path, within=work) as temporary:
+            temporary.write_text("half of the new")
+            assert (temporary.parent, path.read_bytes()) == (work, b"\0")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        crash()
+    assert path.read_bytes() == b"\0"
+    assert sorted(tmp_path.rglob("*")) == [path, work]
+
+
+def test_a_temporary_name_is_of_one_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process; on two hosts with one process id; and never a name that a pattern finds."""
+    path = Path("block-1.bin")
+    assert len({temporary_name(path) for _ in range(100)}) == 100
+    monkeypatch.setattr(atomic_write.secrets, "token_hex", lambda _: "0")
+    monkeypatch.setattr(atomic_write.os, "getpid", lambda: 1)
+    monkeypatch.setattr(atomic_write.platform, "node", lambda: f"n.{'x' * 40}")
+    assert temporary_name(path) == Path(f".block-1.bin.n-{'x' * 30}-1-0.tmp")
 
 
 def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
@@ -42,22 +70,6 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
         assert "is a directory or a device; name a file" in refusal(write_safely, path, "x")
     assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
     assert f"make {tmp_path}/no first" in refusal(write_safely, tmp_path / "no" / "a", "text")
-
-
-def test_an_error_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
-    path, half = tmp_path / "a", []
-
-    def crash() -> None:
-        with writing(path) as temporary:
-            temporary.write_text("half of the new")
-            half.append(path.read_text())
-            raise ZeroDivisionError
-
-    path.write_text("old")
-    with pytest.raises(ZeroDivisionError):
-        crash()
-    assert [*half, path.read_text()] == ["old", "old"]
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_what_a_disk_refuses_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +81,7 @@ def test_what_a_disk_refuses_is_called_so(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(atomic_write.os, "fsync", refuse)
     said = refusal(write_safely, path, "new")
     assert said.startswith(f"cannot write {path} (No space left on device); free some space")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "old")]
 
 
 def test_file_and_directory_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,44 +97,6 @@ def test_file_and_directory_are_synced(tmp_path: Path, monkeypatch: pytest.Monke
         temporary.write_text("other")
     assert len(names) == 4
 
-
-def test_what_is_not_whole_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, _: str) -> object:
-        path.touch()
-        return open("/dev/full", "wb", buffering=0)
-
-    monkeypatch.setattr(atomic_write, "open", full, raising=False)
-    assert "No space left" in refusal(create, tmp_path / "a", b"x")
-    assert not list(tmp_path.iterdir())
-
-
-def test_two_writers_have_two_temporary_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In one process; on two hosts with one process id; and never a name that a pattern finds."""
-    path = tmp_path / "block-1.bin"
-    names = {temporary_name(path) for _ in range(100)}
-    assert len(names) == 100
-    assert not any(name.match("block-*") for name in names)
-    monkeypatch.setattr(atomic_write.secrets, "token_hex", lambda _: "0")
-    monkeypatch.setattr(atomic_write.os, "getpid", lambda: 1)
-    both = []
-    for host in ("north", "south"):
-        monkeypatch.setattr(atomic_write.platform, "node", lambda host=host: host)
-        both.append(temporary_name(path))
-    assert both[0] != both[1]
-
-
-def test_work_can_lie_in_another_directory(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    with writing(tmp_path / "a", within=tmp_path / "work") as temporary:
-        assert temporary.parent == tmp_path / "work"
-        temporary.write_text("text")
-    assert (tmp_path / "a").read_text() == "text"
-    assert not list((tmp_path / "work").iterdir())
-
-
-# --- all writing goes through this module
 
 WRITES = re.compile(
     r"\.(write_text|write_bytes|touch|tofile|copyfile|symlink_to|hardlink_to|savefig|dump)\("

@@ -11,19 +11,20 @@ from file_helpers import refusal
 from embedbench.storage import user_cache
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "a" / "cache"))
-    return tmp_path / "a" / "cache"
-
-
-def test_nobody_else_reads_or_writes_facts(place: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no user numbers here")
+def test_nobody_else_reads_or_writes_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those of another user are not believed."""
+    place = tmp_path / "a" / "cache"
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(place))
     user_cache.save("kind", "key", {"a": 1})
     assert user_cache.load("kind", "key") == {"a": 1}
     assert user_cache.load("kind", "another") is None
     (fact,) = place.rglob("*.json")
+    assert fact.parents[2] == place
     for folder in (place, fact.parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    monkeypatch.setattr(os, "getuid", lambda: place.stat().st_uid + 1)
+    assert user_cache.load("kind", "key") is None
 
 
 def test_where_it_lies_and_what_fits_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,15 +34,25 @@ def test_where_it_lies_and_what_fits_there(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setenv("XDG_CACHE_HOME", str(home))
         assert user_cache.directory() == tmp_path / expected
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=10))
-    user_cache.check_room(tmp_path, 10, "it")
-    assert "it needs" in refusal(user_cache.check_room, tmp_path, 11, "it")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=3 * 10**9))
+    user_cache.check_room(tmp_path, 3 * 10**9, "it")
+    assert refusal(user_cache.check_room, tmp_path, 4 * 10**9, "it").startswith(
+        f"it needs 4.0 GB in {tmp_path}, and 3.0 GB are free; "
+    )
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no user numbers here")
-def test_facts_of_another_user_are_not_believed(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    user_cache.save("kind", "key", 1)
-    monkeypatch.setattr(os, "getuid", lambda: place.stat().st_uid + 1)
-    assert user_cache.load("kind", "key") is None
+def test_a_fact_is_of_a_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that changed meanwhile, or is so young that its times may not tell, has none."""
+    path = tmp_path / "a"
+    path.write_text("1")
+    before = user_cache.identity(path)
+    user_cache.remember("kind", path, "young", before)
+    assert user_cache.recall("kind", path) is None
+    changed = path.stat().st_ctime
+    for age, kept in ((user_cache.FRESH - 0.1, None), (user_cache.FRESH + 0.1, "old")):
+        monkeypatch.setattr(user_cache.time, "time", lambda age=age: changed + age)
+        user_cache.remember("kind", path, "old", before, "v2")
+        assert user_cache.recall("kind", path, "v2") == kept
+    assert user_cache.recall("kind", path) is None  # of another version of the code
+    user_cache.remember("kind", path, "other", f"{before}0")
+    assert user_cache.recall("kind", path) is None

@@ -30,43 +30,31 @@ def test_a_branch_is_fixed_to_its_commit(hub: Served, small: bytes) -> None:
     found = fetch(NAME.format("open"))
     assert (found.commit, found.sha256) == (COMMIT, hashlib.sha256(small).hexdigest())
     hub.asked.clear()
-    assert local(FIXED.format("open")).read_bytes() == small  # of a commit nothing is asked
+    path = local(FIXED.format("open"))
+    assert path.read_bytes() == small  # of a commit nothing is asked
     assert hub.asked == []
-
-
-def test_a_new_commit_with_the_same_file(hub: Served) -> None:
-    path = local(NAME.format("open"))
-    hub.commit = "f" * 40
+    hub.commit = "f" * 40  # with the same file
     store_of(hub).asked.clear()
     assert pin_name(NAME.format("open")) == NAME.format("open@" + "f" * 40)
     assert local(NAME.format("open@" + "f" * 40)) == path
     assert store_of(hub).asked_for("/lfs/small.h5") == ["bytes=0-0"]
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        (NAME.format("gated"), "ask for access to org/gated on its page, and log in"),
-        (NAME.format("private"), "small.h5 is not there, or not for everybody"),
-        (NAME.format("open@v9"), "there is no hf://datasets/org/open@v9/small.h5"),
-        ("hf://datasets/org/open/none.h5", "there is no hf://datasets/org/open/none.h5"),
-    ],
-)
-def test_what_the_hub_refuses(hub: Served, name: str, sentence: str) -> None:
-    assert sentence in refusal(local, name)
-
-
-def test_no_hub(hub: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    assert "small.h5 could not be reached (" in refusal(local, NAME.format("open"))
-
-
-def test_other_bytes_than_the_hub_says(hub: Served, small: bytes) -> None:
+def test_what_the_hub_refuses(hub: Served, small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, sentence in {
+        NAME.format("gated"): "ask for access to org/gated on its page, and log in",
+        NAME.format("private"): "small.h5 is not there, or not for everybody",
+        NAME.format("open@v9"): "there is no hf://datasets/org/open@v9/small.h5",
+        "hf://datasets/org/open/none.h5": "there is no hf://datasets/org/open/none.h5",
+    }.items():
+        assert sentence in refusal(local, name)
     hub.faults["lfs"] = "0" * 64
     assert "expected 0000" in refusal(local, NAME.format("open"))
     hub.faults["size"] = "7"
     said = refusal(local, NAME.format("open"))
     assert said == f"{FIXED.format('open')} has {len(small):,} bytes, and the hub says 7"
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert "small.h5 could not be reached (" in refusal(local, NAME.format("open"))
 
 
 def test_a_token_appears_nowhere(
@@ -94,8 +82,6 @@ def test_a_token_appears_nowhere(
     for secret in (TOKEN, "Signature"):
         assert not any(secret.encode() in text for text in (*texts, said.encode()))
 
-
-# --- commands that take names: their records work on another machine
 
 OPEN = NAME.format("open")
 HERE = ("--device", "cpu", "--jobs", "1", "-q", "--out")
@@ -130,6 +116,9 @@ def test_a_run_of_a_name(
         assert file == same | {"url": where, "commit": COMMIT, "sha256": sha256}
         assert record["metrics"] == plain[learner]["metrics"]
         assert record["command"].split()[:3] == ["embedbench", "run", where]
+    shipped, fetched = json.loads(call("list", "files", "--json")[1])
+    assert (shipped["name"], fetched["name"]) == ("known:emoji-vit", where)
+    assert fetched["size"] == str(len(small))
     # on another machine: an empty cache, and another place for runs
     monkeypatch.setenv("EMBEDBENCH_CACHE", "other")
     words = shlex.split(named["chance"]["command"].replace("--out named", "--out again"))[1:]
@@ -143,7 +132,6 @@ def test_a_run_of_a_name(
 
 def test_every_command_that_takes_a_file(here: Served, small: bytes, call: Any) -> None:
     for words in (
-        ["inspect", OPEN],
         ["inspect", OPEN, "--redundancy"],
         ["verify", OPEN],
         ["diff", OPEN, f"{here.address}/small.h5"],
@@ -156,11 +144,3 @@ def test_every_command_that_takes_a_file(here: Served, small: bytes, call: Any) 
     assert here.asked_for("/small.h5") == ["bytes=0-0", whole]
     named, plain = (build_stream(x, "incremental-class", base=2) for x in (OPEN, "small.h5"))
     assert named.digests == plain.digests
-
-
-@pytest.mark.usefixtures("here")
-def test_list(small: bytes, call: Any) -> None:
-    assert call("verify", OPEN)[0] == 0
-    shipped, fetched = json.loads(call("list", "files", "--json")[1])
-    assert (shipped["name"], fetched["name"]) == ("known:emoji-vit", FIXED.format("open"))
-    assert fetched["size"] == str(len(small))
