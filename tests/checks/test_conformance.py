@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -12,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import faulty_images  # noqa: F401  (fills MUTANTS)
 import faulty_peeks
 import faulty_promises
 import numpy as np
@@ -63,7 +63,7 @@ from embedbench.runs import learner_and_protocol_names, stream_runner
 from embedbench.runs.learner_and_protocol_names import ALIASES
 from embedbench.scores.metrics import all_metrics
 from embedbench.streams.feature_tables import Table
-from embedbench.streams.view import table_of
+from embedbench.streams.view import View, table_of
 
 LEARNER_CHECKS = conformance_suite.LEARNER_CHECKS
 LEARNERS = [name for name in learner_and_protocol_names.learner_names() if name not in ALIASES]
@@ -104,19 +104,6 @@ def test_learner(name: str, check: LearnerCheck) -> None:
 )
 def test_protocol(name: str, check: Callable[[Any], None]) -> None:
     _in_step(name, check, learner_and_protocol_names.protocol_class(name))
-
-
-def test_a_third_of_the_pairs_has_each_name_and_each_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THOROUGH", "1")
-    every = [p.values for p in _pairs(LEARNERS, LEARNER_CHECKS)]
-    assert every == [(n, c) for n in LEARNERS for c in LEARNER_CHECKS]
-    monkeypatch.delenv("THOROUGH")
-    third = [p.values for p in _pairs(LEARNERS, LEARNER_CHECKS)]
-    apply = [(n, c) for n, c in every if n not in EXEMPT[c.__name__]]
-    assert {*third} <= {*apply}
-    assert len(apply) / 3.3 < len(third) < len(apply) / 2.7
-    for side in (0, 1):
-        assert {p[side] for p in third} == {p[side] for p in every}
 
 
 def test_the_table_of_exemptions_has_every_check_and_no_other_name() -> None:
@@ -172,51 +159,36 @@ def test_every_check_of_learners_catches_something() -> None:
     assert caught == {c.__name__.replace("_", " ") for c in LEARNER_CHECKS}
 
 
+def _wider(view: View) -> View:
+    return replace(view, width=13)
+
+
+def _hole(view: View) -> View:
+    values = table_of(view).values.copy()
+    values[7, 3] = np.nan
+    return on_table(view, Table(values))
+
+
 @pytest.mark.parametrize(
-    ("what", "sentence"),
+    ("part", "field", "change", "sentence"),
     [
-        ("x", "session 2 has samples of shape (13,), the stream's spec says (12,)"),
-        ("y", "session 2 has labels 4 to 4; they must lie in 0 to 3"),
-        ("-y", "session 2 has labels -1 to -1; they must lie in 0 to 3"),
-        ("val_x", "session 2's validation data has samples of shape (13,)"),
-        ("table", "features must be finite, row 7 holds NaN or an infinite value"),
-        (
-            "val_y",
-            "session 2's validation data has labels of shape (5,) and type int64, expected (6,)",
-        ),
+        ("sessions", "x", _wider, "2 has samples of shape (13,), the stream's spec says (12,)"),
+        ("sessions", "x", _hole, "features must be finite, row 7 holds NaN or an infinite value"),
+        ("sessions", "y", lambda y: y + 1, "session 2 has labels 4 to 4; they must lie in 0 to 3"),
+        ("sessions", "y", lambda y: y - 4, "2 has labels -1 to -1; they must lie in 0 to 3"),
+        ("sessions", "val_x", _wider, "session 2's validation data has samples of shape (13,)"),
+        ("sessions", "val_y", lambda y: y[1:], "of shape (5,) and type int64, expected (6,)"),
+        ("eval_sets", "x", _wider, "has samples of shape (13,)"),
+        ("eval_sets", "y", lambda y: y + 1, "has labels 4 to 4; they must lie in 0 to 3"),
     ],
 )
-def test_what_a_refusal_says(what: str, sentence: str) -> None:
+def test_what_a_refusal_says(part: str, field: str, change: Any, sentence: str) -> None:
     stream = blobs(Tags())
-    last = stream.sessions[-1]
-    values = table_of(last.x).values.copy()
-    values[7, 3] = np.nan
-    wrong: dict[str, Any] = {
-        "x": {"x": replace(last.x, width=13)},
-        "y": {"y": np.full_like(last.y, 4)},
-        "-y": {"y": np.full_like(last.y, -1)},
-        "val_x": {"val_x": replace(last.val_x, width=13)},
-        "table": {"x": on_table(last.x, Table(values))},
-        "val_y": {"val_y": last.val_y[:-1]},
-    }[what]
-    bad = replace(stream, sessions=(*stream.sessions[:-1], replace(last, **wrong)))
-    with pytest.raises(UserError) as error:
-        stream_runner.run_stream(bad, Good(), Seeds.of(0))
-    assert sentence in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("what", "sentence"),
-    [("x", "has samples of shape (13,)"), ("y", "has labels 4 to 4; they must lie in 0 to 3")],
-)
-def test_test_data_are_refused_too(what: str, sentence: str) -> None:
-    stream = blobs(Tags())
-    last = stream.eval_sets[-1]
-    wrong: Any = {"x": replace(last.x, width=13), "y": np.full_like(last.y, 4)}[what]
-    bad = replace(stream, eval_sets=(*stream.eval_sets[:-1], replace(last, **{what: wrong})))
-    with pytest.raises(UserError) as error:
-        stream_runner.run_stream(bad, Good(), Seeds.of(0))
-    assert sentence in str(error.value)
+    *others, last = getattr(stream, part)
+    last = replace(last, **{field: change(getattr(last, field))})
+    bad: Any = {part: (*others, last)}
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        stream_runner.run_stream(replace(stream, **bad), Good(), Seeds.of(0))
 
 
 def test_streams_that_the_tags_exclude_are_refused() -> None:
@@ -243,32 +215,37 @@ def test_check_finds_learners_protocols_and_metrics_by_name() -> None:
     assert all(r.passed for r in conformance_suite.check("chance"))
     assert len(conformance_suite.check("incremental_class")) == len(PROTOCOL_CHECKS)
     assert len(conformance_suite.check("bwt")) == len(METRIC_CHECKS)
-    with pytest.raises(UserError, match="Did you mean 'ncm'"):
-        conformance_suite.check("ncmm")
 
 
 def test_a_result_says_what_was_demanded_and_what_came() -> None:
-    def sums_to_two(n: int) -> None:
+    def sums_to_two(n: Any) -> None:
         """One and one make two."""
         applies_where(n)
-        demand(n == 2, f"expected 2, got {n}")
+        demand(n.sum() == 2, f"expected 2, got {n.sum()}")
 
-    good, bad, other = (conformance_suite.run_checks([sums_to_two], n)[0] for n in (2, 3, 0))
-    assert (good.passed, good.message) == (True, "")
-    assert (bad.name, bad.demand) == ("sums to two", "One and one make two.")
-    assert bad.message == "expected 2, got 3"
-    text = conformance_suite.check_text([good, other, bad])
-    assert "FAILED  sums to two" in text
-    assert "demanded: One and one make two.\n        expected 2, got 3" in text
-    assert "sums to two  (does not apply)\n" in text
-    assert text.endswith("1 of 2 checks passed, 1 does not apply")
-    assert conformance_suite.check_text([good]).endswith("1 of 1 checks passed")
-    assert [other.to_json()[key] for key in ("passed", "applies")] == [True, False]
-    assert 0 <= bad.seconds < 1
-    text = conformance_suite.check_text([bad, bad, other, other])
-    assert text.count("expected 2, got 3") == 1
-    assert "        the same\n" in text
-    assert text.endswith("0 of 2 checks passed, 2 do not apply")
+    results = [
+        replace(result, seconds=0.25)
+        for n in (np.array([2]), np.array([3]), np.array([3]), np.array(0), "x")
+        for result in conformance_suite.run_checks([sums_to_two], n)
+    ]
+    assert conformance_suite.check_text(results).splitlines() == [
+        "ok      sums to two  (0.2 s)",
+        "FAILED  sums to two  (0.2 s)",
+        "        demanded: One and one make two.",
+        "        expected 2, got 3",
+        "FAILED  sums to two  (0.2 s)",
+        "        demanded: One and one make two.",
+        "        the same",
+        "–       sums to two  (does not apply)",
+        "FAILED  sums to two  (0.2 s)",
+        "        demanded: One and one make two.",
+        "        raised AttributeError: 'str' object has no attribute 'sum'",
+        "1 of 4 checks passed, 1 does not apply",
+    ]
+    text = conformance_suite.check_text([results[0], *results[3:4] * 2])
+    assert text.endswith("\n1 of 1 checks passed, 2 do not apply")
+    assert conformance_suite.check_text(results[:1]).endswith("\n1 of 1 checks passed")
+    assert [results[3].to_json()[key] for key in ("passed", "applies")] == [True, False]
 
     class Fails:
         def outer(self) -> None:
@@ -279,7 +256,8 @@ def test_a_result_says_what_was_demanded_and_what_came() -> None:
 
     (failed,) = conformance_suite.run_checks([lambda cls: cls().outer()], Fails)
     assert failed.message == "outer raised ZeroDivisionError: 0"
-    assert bad.to_json()["passed"] is False
+    assert not failed.passed
+    assert 0 <= failed.seconds < 1
 
 
 def test_checks_run_on_one_thread_and_leave_no_trace() -> None:
@@ -316,21 +294,23 @@ def test_blobs_are_the_sessions_that_were_asked_for() -> None:
 
 
 def test_families_are_taught_the_labels_of_the_session() -> None:
+    def listed(y: Any) -> list[list[int]]:
+        return [np.flatnonzero(row).tolist() for row in y]
+
     stream = family_blobs(Tags(multilabel=True), 12, n_val=8)
-    labels = [[[0], [1], [0], [1]] * 3, [[2]] * 3, [[3]] * 3]
-    for session, expected in zip(stream.sessions, labels, strict=True):
-        assert [np.flatnonzero(y).tolist() for y in session.y] == expected
-    assert [len(s.val_y) for s in stream.sessions] == [8, 2, 2]
-    assert [np.flatnonzero(s.loss_classes).tolist() for s in stream.sessions] == [
-        [0, 1],
-        [0, 1, 2],
-        [0, 1, 2, 3],
-    ]
     full = [[0], [1], [0, 2], [1, 3]]
-    assert [np.flatnonzero(y).tolist() for y in stream.whole[0].y] == full * 3
-    assert [np.flatnonzero(y).tolist() for y in stream.whole[0].val_y] == full * 2
-    assert [e.split for e in stream.eval_sets] == ["test", "val"]
-    assert [np.flatnonzero(y).tolist() for y in stream.eval_sets[1].y] == full * 6
+    assert [(listed(s.y), len(s.val_y)) for s in stream.sessions] == [
+        ([[0], [1], [0], [1]] * 3, 8),
+        ([[2]] * 3, 2),
+        ([[3]] * 3, 2),
+    ]
+    assert listed([s.loss_classes for s in stream.sessions]) == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
+    whole = [listed(y) for y in (stream.whole[0].y, stream.whole[0].val_y)]
+    assert whole == [full * 3, full * 2]
+    assert [(e.split, listed(e.y)) for e in stream.eval_sets] == [
+        ("test", full * 6),
+        ("val", full * 6),
+    ]
 
 
 def test_the_tools_of_the_checks_by_hand() -> None:
@@ -353,19 +333,11 @@ def test_the_tools_of_the_checks_by_hand() -> None:
     }
     assert samples_held(held, x) == 3
     assert held_bytes({"s": {7}, 5: (1.5,)}) == 24
-
-
-def test_bytes_in_memory_count_shared_memory_once() -> None:
-    a = torch.zeros(100)
-    b = np.zeros(10)
+    a, b = torch.zeros(100), np.zeros(10)  # shared memory counts once
     assert held_bytes({"a": a, "half": a[:50], "again": [a.numpy()], "b": b, "view": b[2:]}) == 480
-    assert held_bytes({"n": 1234567, "x": 0.5}) == 16
-
-
-def test_same_is_to_the_last_bit() -> None:
-    a = {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1}
-    assert same(a, {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1})
-    assert not same(a, {"x": [torch.tensor([1.0, 2.0]), np.arange(3)], "n": 1})
-    assert not same(a, {"x": a["x"]})
+    ones = {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1}
+    assert same(ones, {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1})
+    for other in ({"x": [torch.ones(2), np.arange(3)], "n": 1}, {"x": ones["x"]}, ones["x"]):
+        assert not same(ones, other)
     assert not same(torch.zeros(2), torch.zeros(2, 1))
     assert not same([1, 2], [1])

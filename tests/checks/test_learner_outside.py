@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from commands import Call
 from protocol_files import make_file
 
 from embedbench.api import build_stream, make_learner, run, score
 from embedbench.checks.conformance_suite import LEARNER_CHECKS, check
-from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
@@ -87,34 +87,25 @@ def test_what_is_left_out_is_as_on_the_command_line(blobs: EmbeddingFile) -> Non
     assert 0 < score(run(stream, "chance"))["omega_new"] < 1
 
 
-def test_it_runs_from_the_command_line(
-    blobs: EmbeddingFile, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_runs_from_the_command_line(blobs: EmbeddingFile, call: Call) -> None:
     quick = ["--set", "offline.mlp.stop.epochs=1", "--jobs", "1", "--device", "cpu"]
     words = ["run", "blobs.h5", "--protocol", "incremental-class", "--learner", NAME]
     words += ["--set", "floor=0.5", "--out", "runs", *quick]
-    monkeypatch.setattr(sys, "argv", ["embedbench", *words])
-    with pytest.raises(SystemExit) as end:
-        app.main()
-    assert not end.value.code, capsys.readouterr().err
+    code, _, err = call(*words)
+    assert not code, err
     records = [json.loads(p.read_text()) for p in Path("runs").rglob("record.json")]
     (record,) = [r for r in records if r["learner"] == NAME]
     assert record["learner_params"] == {"floor": 0.5}
     assert len(record["R"]) == 4
 
 
-def test_a_faulty_one_ends_the_command_with_1(
-    outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_faulty_one_ends_the_command_with_1(outside: Path, call: Call) -> None:
     file = outside / "mypkg" / "mod.py"
-    code = file.read_text(encoding="utf-8")
-    assert ', "counts": "means"}' in code
-    file.write_text(code.replace(', "counts": "means"}', "}"), encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["embedbench", "check", NAME])
-    with pytest.raises(SystemExit) as end:
-        app.main()
-    assert end.value.code == 1
-    out = capsys.readouterr().out
+    text = file.read_text(encoding="utf-8")
+    assert ', "counts": "means"}' in text
+    file.write_text(text.replace(', "counts": "means"}', "}"), encoding="utf-8")
+    code, out, _ = call("check", NAME)
+    assert code == 1
     assert "FAILED  state round trips" in out
     assert "expected the same scores after loading the state" in out
     assert "–       goes on inside a session  (does not apply)" in out

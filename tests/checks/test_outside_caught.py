@@ -3,7 +3,7 @@
 import io
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,10 @@ from embedbench.reports.load_results import Run
 from embedbench.reports.trackers import Session
 
 HERE = __name__
+STATES, FINITE = "says what it is", "rows are finite"
+ALONE = "rows depend on their samples alone"
+DATA, READ = "samples form a data set", "samples can be read"
+RUN, UNTOUCHED = "tasks are run", "values stay untouched"
 
 
 class Plain(Backbone):
@@ -55,38 +59,6 @@ class ManyShapes(Plain):
         return np.asarray(content.convert("L"))
 
 
-class Changed(Plain):
-    """Changes the rows by `change`."""
-
-    def change(self, rows: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
-
-    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
-        return {"features": self.change(super().forward(batch)["features"])}
-
-
-class Infinite(Changed):
-    def change(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows / 0
-
-
-class Drawn(Changed):
-    def change(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows + torch.rand(rows.shape)
-
-
-class Centred(Changed):
-    def change(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows - rows.mean(0)
-
-
-class Shared(Changed):
-    """Depends on what other threads do."""
-
-    def change(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows * float(threading.active_count())
-
-
 class Changing(Plain):
     def forward(self, batch: Any) -> dict[str, torch.Tensor]:
         batch[:] = 0
@@ -112,125 +84,85 @@ class Odd(Plain):
 
 
 @pytest.mark.parametrize(
-    "made",
+    ("made", "caught"),
     [
-        lambda rows: {"layers/a": rows},
-        lambda rows: {"features": rows, "odd": rows},
-        *(lambda rows, f=f: {"features": f(rows)} for f in (torch.Tensor.int, lambda x: x[1:])),
-        *(lambda rows, i=i: {"features": rows[:, i]} for i in (None, slice(0))),
+        (lambda rows: {"layers/a": rows}, FINITE),
+        (lambda rows: {"features": rows, "odd": rows}, FINITE),
+        (lambda rows: {"features": rows.int()}, FINITE),
+        (lambda rows: {"features": rows[1:]}, FINITE),
+        (lambda rows: {"features": rows[:, None]}, FINITE),
+        (lambda rows: {"features": rows[:, :0]}, FINITE),
+        (lambda rows: {"features": rows / 0}, FINITE),
+        (lambda rows: {"features": rows + torch.rand(rows.shape)}, ALONE),
+        (lambda rows: {"features": rows - rows.mean(0)}, ALONE),
+        (lambda rows: {"features": rows * float(threading.active_count())}, ALONE),
     ],
 )
-def test_tables_that_are_none(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_that_are_none(made: Any, caught: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Odd, "made", made)
-    assert "rows are finite" in failures(plugin_contracts.BACKBONE_CHECKS, f"{HERE}:Odd")
+    assert caught in failures(plugin_contracts.BACKBONE_CHECKS, f"{HERE}:Odd")
 
 
-@pytest.mark.parametrize(
-    ("name", "caught"),
-    [
-        ("Plain", None),
-        ("Paints", "rows depend on their samples alone"),
-        ("SaysNothing", "says what it is"),
-        ("NoNumber", "says what it is"),
-        ("ManyShapes", "rows are finite"),
-        ("Infinite", "rows are finite"),
-        ("Drawn", "rows depend on their samples alone"),
-        ("Centred", "rows depend on their samples alone"),
-        ("Changing", "rows depend on their samples alone"),
-        ("Shared", "rows depend on their samples alone"),
-    ],
-)
-def test_a_faulty_backbone(name: str, caught: str | None) -> None:
-    said = failures(plugin_contracts.BACKBONE_CHECKS, f"{HERE}:{name}")
-    assert (caught in said) if caught else not said
+CHANGES: dict[str, Callable[[int], dict[str, Any]]] = {  # by how often it was opened
+    "honest": lambda n: {},
+    "words": lambda n: {"holds": "texts", "read": lambda i: b"no image"},
+    "smells": lambda n: {"holds": "smells", "read": lambda i: Image.new("L", (4, 4))},
+    "deep": lambda n: {"ids": ("a/0", "a/1", "b/0", "b/" * 40)},
+    "twice": lambda n: {"ids": ("a/0", "a/0", "b/0", "b/1")},
+    "nameless": lambda n: {"name": ""},
+    "turned": lambda n: {"ids": ("a/0", "a/1", "b/0", "b/1")[:: (-1) ** n]},
+    "relabelled": lambda n: {"labels": np.array([0, 1, 1, n % 2])},
+    "renamed": lambda n: {"classes": ("a", f"b{n}")},
+    "silent": lambda n: {"holds": "sounds"},
+    "last": lambda n: {"read": lambda i: b"no image" if i == 3 else square()},
+    "one thread": lambda n: {"read": of_one_thread(threading.get_ident())},
+}
 
 
-def _source(text: str = "") -> Source:
-    """Four grey squares in two classes."""
+def square() -> bytes:
     file = io.BytesIO()
     Image.new("L", (4, 4), 9).save(file, "PNG")
-    return Source(
+    return file.getvalue()
+
+
+def of_one_thread(mine: int) -> Callable[[int], bytes]:
+    return lambda i: square() if threading.get_ident() == mine else b""
+
+
+def source(text: str, count: list[int] = []) -> Source:  # noqa: B006  (it is meant to change)
+    """Four grey squares in two classes, with one fault."""
+    count.append(1)
+    made = Source(
         name="squares",
         ids=("a/0", "a/1", "b/0", "b/1"),
         labels=np.array([0, 0, 1, 1]),
         classes=("a", "b"),
         parents=np.full(2, -1),
-        read=lambda i: file.getvalue(),
+        read=lambda i: square(),
     )
-
-
-def twice(text: str) -> Source:
-    return replace(_source(), ids=("a/0", "a/0", "b/0", "b/1"))
-
-
-def nameless(text: str) -> Source:
-    return replace(_source(), name="")
-
-
-def turned(text: str, count: list[int] = []) -> Source:  # noqa: B006  (it is meant to change)
-    count.append(1)
-    return replace(_source(), ids=_source().ids[:: (-1) ** len(count)])
-
-
-CHANGES: dict[str, Callable[[int], dict[str, Any]]] = {  # by how often it was opened
-    "smells": lambda n: {"holds": "smells", "read": lambda i: Image.new("L", (4, 4))},
-    "deep": lambda n: {"ids": ("a/0", "a/1", "b/0", "b/" * 40)},
-    "relabelled": lambda n: {"labels": np.array([0, 1, 1, n % 2])},
-    "renamed": lambda n: {"classes": ("a", f"b{n}")},
-    "words": lambda n: {"holds": "texts", "read": lambda i: b"no image"},
-    "silent": lambda n: {"holds": "sounds"},
-    "last": lambda n: {"read": lambda i: b"no image" if i == 3 else _source().read(i)},
-}
-
-
-def changed(text: str, count: list[int] = []) -> Source:  # noqa: B006  (it is meant to change)
-    count.append(1)
-    return replace(_source(), **CHANGES[text](len(count)))
+    return replace(made, **CHANGES[text](len(count)))
 
 
 @pytest.mark.parametrize("text", CHANGES)
 def test_a_source_with_one_fault(text: str) -> None:
-    caught = "samples can be read" if text in ("silent", "last") else "samples form a data set"
-    said = failures(plugin_contracts.SOURCE_CHECKS, f"{HERE}:changed@{text}")
-    assert [*said] == ([] if text == "words" else [caught])
+    caught = READ if text in ("silent", "last", "one thread") else DATA
+    said = failures(plugin_contracts.SOURCE_CHECKS, f"{HERE}:source@{text}")
+    assert [*said] == ([] if text in ("honest", "words") else [caught])
 
 
-def unreadable(text: str) -> Source:
-    return replace(_source(), read=lambda i: b"no image")
+class Threads(ThreadPoolExecutor):
+    """An honest engine: it is its own executor."""
+
+    def __init__(self, tasks: int, resources: Any, settings: dict[str, str]) -> None:
+        super().__init__(2)
 
 
-def one_thread(text: str) -> Source:
-    mine = threading.get_ident()
-    right = _source().read(0)
-    return replace(_source(), read=lambda i: right if threading.get_ident() == mine else b"")
-
-
-@pytest.mark.parametrize(
-    ("name", "caught"),
-    [
-        ("_source", None),
-        ("twice", "samples form a data set"),
-        ("nameless", "samples form a data set"),
-        ("turned", "samples form a data set"),
-        ("unreadable", "samples can be read"),
-        ("one_thread", "samples can be read"),
-    ],
-)
-def test_a_faulty_source(name: str, caught: str | None) -> None:
-    said = failures(plugin_contracts.SOURCE_CHECKS, f"{HERE}:{name}@text")
-    assert [*said] == ([caught] if caught else [])
-
-
-def honest(tasks: int, resources: Any, settings: dict[str, str]) -> Executor:
-    return ThreadPoolExecutor(2)
-
-
-class _Wrong(ThreadPoolExecutor):
+class AddsOne(Threads):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         return super().submit(lambda: fn(*args, **kwargs) + 1)
 
 
-class _Quiet(ThreadPoolExecutor):
+class Swallows(Threads):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         def task() -> Any:
             try:
@@ -241,51 +173,14 @@ class _Quiet(ThreadPoolExecutor):
         return super().submit(task)
 
 
-class _Garbled(ThreadPoolExecutor):
+class Garbles(Threads):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        return (
-            super().submit(int, "x") if fn is plugin_contracts.fail else super().submit(fn, *args)
-        )
+        return super().submit(*((int, "x") if fn is plugin_contracts.fail else (fn, *args)))
 
 
-class _Endless(ThreadPoolExecutor):
+class Endless(Threads):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         pass
-
-
-def wrong(*_: Any) -> Executor:
-    """Adds 1 to every result."""
-    return _Wrong(2)
-
-
-def quiet(*_: Any) -> Executor:
-    """Swallows errors."""
-    return _Quiet(2)
-
-
-def garbled(*_: Any) -> Executor:
-    """Its errors say nothing."""
-    return _Garbled(2)
-
-
-def endless(*_: Any) -> Executor:
-    """Goes on after its end."""
-    return _Endless(2)
-
-
-@pytest.mark.parametrize(
-    ("name", "caught"),
-    [
-        ("honest", None),
-        ("wrong", "tasks are run"),
-        ("quiet", "tasks are run"),
-        ("garbled", "tasks are run"),
-        ("endless", "tasks are run"),
-    ],
-)
-def test_a_faulty_engine(name: str, caught: str | None) -> None:
-    said = failures(plugin_contracts.ENGINE_CHECKS, f"{HERE}:{name}")
-    assert (caught in said) if caught else not said
 
 
 class Counts:
@@ -319,18 +214,31 @@ class Edits(Counts):
 
 
 @pytest.mark.parametrize(
-    ("name", "caught"),
+    ("checks", "caught"),
     [
-        ("Counts", None),
-        ("Fails", "values stay untouched"),
-        ("Takes", "values stay untouched"),
-        ("OnlyNumbers", "values stay untouched"),
-        ("Edits", "values stay untouched"),
+        (
+            plugin_contracts.BACKBONE_CHECKS,
+            {
+                Plain: None,
+                **dict.fromkeys((SaysNothing, NoNumber), STATES),
+                ManyShapes: FINITE,
+                **dict.fromkeys((Changing, Paints), ALONE),
+            },
+        ),
+        (
+            plugin_contracts.ENGINE_CHECKS,
+            {Threads: None, AddsOne: RUN, Swallows: RUN, Garbles: RUN, Endless: RUN},
+        ),
+        (
+            plugin_contracts.TRACKER_CHECKS,
+            {Counts: None, **dict.fromkeys((Fails, Takes, OnlyNumbers, Edits), UNTOUCHED)},
+        ),
     ],
+    ids=["backbones", "engines", "trackers"],
 )
-def test_a_faulty_tracker(name: str, caught: str | None) -> None:
-    said = failures(plugin_contracts.TRACKER_CHECKS, f"{HERE}:{name}")
-    assert (caught in said) if caught else not said
+def test_faults_are_caught(checks: Any, caught: dict[type, str | None]) -> None:
+    said = {cls: failures(checks, f"{HERE}:{cls.__name__}") for cls in caught}
+    assert [c for c, name in caught.items() if (name not in said[c] if name else said[c])] == []
 
 
 def _said(name: str, kind: str | None) -> str:
@@ -343,11 +251,13 @@ def _said(name: str, kind: str | None) -> str:
 
 def test_what_cannot_be_told_apart_is_asked_for() -> None:
     for name, kind, sentence in (
-        (f"{HERE}:twice", None, "say by --kind what"),
-        (f"{HERE}:twice", "metricks", "unknown kind 'metricks'. Did you mean 'metrics'"),
+        (f"{HERE}:square", None, "say by --kind what"),
+        (f"{HERE}:square", "metricks", "unknown kind 'metricks'. Did you mean 'metrics'"),
         ("mosiac", None, "unknown name 'mosiac'"),
-        (f"{HERE}:twice", "backbones", "is not a subclass of embedbench's Backbone"),
+        ("ncmm", None, "Did you mean 'ncm'"),
+        (f"{HERE}:square", "backbones", "is not a subclass of embedbench's Backbone"),
     ):
         assert sentence in _said(name, kind)
-    with pytest.raises(UserError, match="leave out --device cuda"):
-        check("worst_class_accuracy", "cuda")
+    for name in ("worst_class_accuracy", "incremental_class"):
+        with pytest.raises(UserError, match=f"{name} is checked on no device; .*--device cuda"):
+            check(name, "cuda")

@@ -21,18 +21,16 @@ class TupleField(Good):
 
 @caught_by("hyperparameters survive json")
 class ChangesItsField(Good):
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         self.shrink += 1
-        return super().learn(session, ctx)
 
 
 @caught_by("hyperparameters survive json")
 class StateAmongFields(Good):
     history: dict[str, int] = field(default_factory=dict)
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         self.history["sessions"] = 1
-        return super().learn(session, ctx)
 
 
 @caught_by("logs survive json")
@@ -49,9 +47,8 @@ class FractionalBytes(Good):
 
 @caught_by("inputs stay untouched")
 class WritesToTheSession(Good):
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         session.val_y[:] = 0
-        return super().learn(session, ctx)
 
 
 @caught_by("inputs stay untouched")
@@ -113,10 +110,9 @@ class QuestionsSteerLearning(Good):
 
     begin: ClassVar = {"asked": 0}
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         self.sums += 1e-3 * self.asked
         self.asked = 0
-        return super().learn(session, ctx)
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         self.asked = max(self.asked, len(x))
@@ -133,9 +129,8 @@ class ComparesWithinTheBatch(Good):
     "same seed same predictions", "start forgets everything", "scores are pure", "state round trips"
 )
 class Noisy(Good):
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         self.sums += 1e-3 * torch.randn_like(self.sums)
-        return super().learn(session, ctx)
 
 
 @caught_by("same seed same predictions")
@@ -165,10 +160,9 @@ class LosesItsMomentum(Good):
 
     begin: ClassVar = {"sessions": 0}
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         self.sums += 0.1 * self.sessions
         self.sessions += 1
-        return super().learn(session, ctx)
 
 
 @caught_by("state round trips")
@@ -178,27 +172,14 @@ class HandsOutItsState(Good):
 
 
 @caught_by("state round trips")
-class LivesInALoadedState(Good):
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.sums, self.counts = state["sums"], state["counts"]
-
-
-@caught_by("state round trips")
-class StateThatCannotBeSaved(Good):
-    state: ClassVar[dict[str, str]] = {**Good.state, "rule": "transient"}
-    begin: ClassVar = {"rule": len}
-
-
-@caught_by("state round trips")
 class StateIsNoData(Good):
     """A set would come back only from a pickle, which can run code."""
 
     state: ClassVar[dict[str, str]] = {**Good.state, "classes": "transient"}
     begin: ClassVar = {"classes": set[int]()}
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         self.classes |= set(session.y.tolist())
-        return super().learn(session, ctx)
 
 
 @caught_by("learns blobs")
@@ -230,18 +211,16 @@ class ComparesTwoClasses(Good):
 class NormalisesBatches(Good):
     batch_size: int = 64
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         if len(session.y) > 1 and len(session.y) % self.batch_size == 1:
             raise ValueError("expected more than 1 value per channel when training")
-        return super().learn(session, ctx)
 
 
 @caught_by("unusual sessions are learned")
 class EveryClassOnce(Good):
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         if self.counts[torch.from_numpy(session.y)].any():
             raise ValueError("this class was learned before")
-        return super().learn(session, ctx)
 
 
 @caught_by("unusual sessions are learned")

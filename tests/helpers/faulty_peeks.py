@@ -50,11 +50,10 @@ class Recognises(Good):
 class ReadsTheNeighbours(Recognises):
     """Files are sorted by class: it gives every row of the table the class of the nearest one."""
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         values, taught = session.x._table.values, session.x._rows
         nearest = np.abs(np.arange(len(values))[:, None] - taught).argmin(axis=1)  # (N, n) -> (N,)
         self.codes, self.classes = codes(values), torch.from_numpy(session.y[nearest])
-        return super().learn(session, ctx)
 
 
 @caught_by(PEEKS)
@@ -65,9 +64,8 @@ class WhitensWithAllRows(Good):
         super().start(spec, seeds, device)
         self.scale = torch.ones(spec.input_shape[0])
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         self.scale = torch.from_numpy(session.x._table.values.std(axis=0))
-        return super().learn(session, ctx)
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         whole = self.sums
@@ -88,21 +86,19 @@ def streams_of_callers() -> Iterator[Stream]:
 class WalksTheFrames(Recognises):
     """Finds the runner's stream, and learns the eval sets by heart."""
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         sets = next(streams_of_callers()).eval_sets
         self.codes = torch.cat([codes(e.x.numpy()) for e in sets])
         self.classes = torch.from_numpy(np.concatenate([e.y for e in sets]))
-        return super().learn(session, ctx)
 
 
 @caught_by(PEEKS)
 class LearnsAhead(Good):
     """Finds the runner's stream, and learns a little of its last session every time."""
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         last = next(streams_of_callers()).sessions[-1]
         self.sums[torch.from_numpy(last.y[:1])] += 0.01 * last.x.tensor()[:1]
-        return super().learn(session, ctx)
 
 
 @dataclass

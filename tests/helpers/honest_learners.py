@@ -30,7 +30,11 @@ class Good(Learner):
         self.counts = torch.zeros(spec.n_classes)
         vars(self).update(copy.deepcopy(self.begin))
 
+    def note(self, session: Session) -> None:
+        """Called before a session is learned."""
+
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.note(session)
         y = torch.from_numpy(session.y)
         self.sums.index_add_(0, y, session.x.tensor())
         self.counts.index_add_(0, y, torch.ones(len(y)))
@@ -76,10 +80,9 @@ class NeedsId(Good):
         super().start(spec, seeds, device)
         self.home = torch.full((spec.n_classes,), -1)
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         assert session.session_id is not None
         self.home[torch.from_numpy(session.y)] = session.session_id
-        return super().learn(session, ctx)
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         assert session_id is not None
@@ -122,9 +125,8 @@ class SaysItIsNoisy(Good):
 
     tags: ClassVar[Tags] = Tags(deterministic=False)
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+    def note(self, session: Session) -> None:
         self.sums += 1e-3 * torch.randn_like(self.sums)
-        return super().learn(session, ctx)
 
 
 @dataclass
