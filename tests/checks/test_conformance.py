@@ -272,11 +272,14 @@ def test_checks_run_on_one_thread_and_leave_no_trace() -> None:
 
 def test_blobs_are_the_sessions_that_were_asked_for() -> None:
     stream = blobs(Tags(), ((0, 1), (2, 0), (1,)), (5, 4, 3), n_val=2)
-    assert [s.y.tolist() for s in stream.sessions] == [[0, 1, 0, 1, 0], [2, 0, 2, 0], [1, 1, 1]]
-    assert [s.val_y.tolist() for s in stream.sessions] == [[0, 1], [2, 0], [1, 1]]
-    assert [s.classes.tolist() for s in stream.sessions] == [[0, 1], [2], []]
-    assert [np.flatnonzero(e.classes).tolist() for e in stream.eval_sets] == [[0, 1], [0, 2], [1]]
-    assert [e.y.tolist() for e in stream.eval_sets] == [[0, 1] * 6, [2, 0] * 6, [1] * 6]
+    parts = [(s.y, s.val_y, s.classes) for s in stream.sessions]
+    assert [[part.tolist() for part in each] for each in parts] == [
+        [[0, 1, 0, 1, 0], [0, 1], [0, 1]],
+        [[2, 0, 2, 0], [2, 0], [2]],
+        [[1, 1, 1], [1, 1], []],
+    ]
+    tested = [(np.flatnonzero(e.classes).tolist(), e.y.tolist()) for e in stream.eval_sets]
+    assert tested == [([0, 1], [0, 1] * 6), ([0, 2], [2, 0] * 6), ([1], [1] * 6)]
     assert [s.session_id for s in stream.sessions] == [None] * 3
     assert [s.session_id for s in blobs(Tags(), reveal=True).sessions] == [0, 1, 2]
     views = [(v, y) for s in stream.sessions for v, y in ((s.x, s.y), (s.val_x, s.val_y))]

@@ -1,6 +1,5 @@
 """Learners with one fault each, and the checks that must catch it: those, and no others."""
 
-from dataclasses import field
 from typing import Any, ClassVar
 
 import torch
@@ -23,14 +22,6 @@ class TupleField(Good):
 class ChangesItsField(Good):
     def note(self, session: Session) -> None:
         self.shrink += 1
-
-
-@caught_by("hyperparameters survive json")
-class StateAmongFields(Good):
-    history: dict[str, int] = field(default_factory=dict)
-
-    def note(self, session: Session) -> None:
-        self.history["sessions"] = 1
 
 
 @caught_by("logs survive json")

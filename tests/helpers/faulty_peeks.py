@@ -3,7 +3,6 @@
 import gc
 import sys
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -75,30 +74,17 @@ class WhitensWithAllRows(Good):
         return out
 
 
-def streams_of_callers() -> Iterator[Stream]:
-    """Streams in the local variables of the functions that lead here."""
-    frame = sys._getframe()
-    while frame := frame.f_back:
-        yield from (v for v in frame.f_locals.values() if isinstance(v, Stream))
-
-
 @caught_by(PEEKS, "scores are pure")
 class WalksTheFrames(Recognises):
     """Finds the runner's stream, and learns the eval sets by heart."""
 
     def note(self, session: Session) -> None:
-        sets = next(streams_of_callers()).eval_sets
+        frame, streams = sys._getframe(), list[Stream]()
+        while frame := frame.f_back:
+            streams += [v for v in frame.f_locals.values() if isinstance(v, Stream)]
+        sets = streams[0].eval_sets
         self.codes = torch.cat([codes(e.x.numpy()) for e in sets])
         self.classes = torch.from_numpy(np.concatenate([e.y for e in sets]))
-
-
-@caught_by(PEEKS)
-class LearnsAhead(Good):
-    """Finds the runner's stream, and learns a little of its last session every time."""
-
-    def note(self, session: Session) -> None:
-        last = next(streams_of_callers()).sessions[-1]
-        self.sums[torch.from_numpy(last.y[:1])] += 0.01 * last.x.tensor()[:1]
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """Learners with a trunk on small images."""
 
 import torch
-from commands import run as run
 from torch import Tensor, nn
 
 

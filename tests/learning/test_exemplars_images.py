@@ -14,16 +14,12 @@ from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory
-from embedbench.learning.sample_containers import JoinedView, Packing, Rows
+from embedbench.learning.sample_containers import JoinedView, Packing
 from embedbench.models.er import ER
-from embedbench.protocols.fscil import FSCIL
-from embedbench.protocols.iirc import IIRC
-from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.feature_tables import PixelTable, standardise_images
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.streams.view import View, table_of
+from embedbench.streams.view import View
 from embedbench.studies.exemplars_in_equal_bytes import exemplars_within
 
 SHAPE = (3, 4, 5)
@@ -43,7 +39,7 @@ def whole(table: PixelTable) -> View:
     return View(table, np.arange(len(table.values)), table.width)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(5))
 def test_every_byte_comes_back_for_every_scaling_that_a_file_can_have(seed: int) -> None:
     """Means within [0, 1], deviations between a level of grey and half of the range."""
     draw = np.random.default_rng(seed)
@@ -57,7 +53,6 @@ def test_every_byte_comes_back_for_every_scaling_that_a_file_can_have(seed: int)
     assert held.dtype == torch.uint8
     assert torch.equal(held, table.tensor("cpu").permute(0, 3, 1, 2))
     assert torch.equal(packing.unpack(held), x)  # bit by bit: no value is NaN or -0
-    assert torch.equal(Rows(held, packing).batch(torch.tensor([7, 3]), "cpu"), x[[7, 3]])
 
 
 def test_the_default_scaling_and_a_constant_channel_come_back_too() -> None:
@@ -98,17 +93,13 @@ def test_bytes_and_floats_keep_and_show_the_same(select: str) -> None:
     n = len(as_bytes)
     assert torch.equal(as_bytes.x, as_floats.x)
     assert torch.equal(as_bytes.lists, as_floats.lists)
-    rng = np.random.default_rng
-    a, b = (held.sample(5, rng(0))[0] for held in (as_bytes, as_floats))
+    a, b = (held.sample(5, np.random.default_rng(0))[0] for held in (as_bytes, as_floats))
     assert torch.equal(a, b)
     session = stream.sessions[0]
     one, other = (held.join(session).x for held in (as_bytes, as_floats))
     assert isinstance(one, JoinedView)
-    whole_one, whole_other = (v.batch(torch.arange(len(v))) for v in (one, other))
-    assert torch.equal(whole_one, whole_other)
-    index = torch.tensor([len(session.x) + n - 1, 0, len(session.x)])
+    index = torch.tensor([len(session.x) + n - 1, 0, *range(len(one))])
     assert torch.equal(one.batch(index), other.batch(index))
-    assert torch.equal(one.batch(index), whole_one[index])
     assert as_bytes.footprint().total == n * (60 + 8)
     assert as_floats.footprint().total == n * (240 + 8)
 
@@ -122,20 +113,6 @@ def shown_as(table: PixelTable, y: Any) -> Stream:
         view = View(table, rows, table.width)
         sessions.append(replace(s, x=view, y=y[rows], ids=rows, classes=np.array(classes)))
     return replace(stream, spec=spec_of(table), sessions=tuple(sessions))
-
-
-@pytest.mark.parametrize("scale", ["standard", "none"])
-def test_streams_of_pixel_files_say_their_scaling(tmp_path: Path, scale: str) -> None:
-    for protocol in (
-        IncrementalClass(scale=scale),
-        Permutation(sessions=2, scale=scale),
-        FSCIL(base=3, way=1, shot=2, scale=scale),
-        IIRC(step=2, scale=scale),
-    ):
-        stream = protocol.build([pixel_file(tmp_path)], seed=0)
-        table = table_of(stream.sessions[-1].x)
-        assert isinstance(table, PixelTable)
-        assert stream.spec.scaling == table.scaling
 
 
 def test_a_byte_budget_counts_bytes(tmp_path: Path) -> None:

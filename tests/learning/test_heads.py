@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
 
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.learning.image_training import ImageTraining
+from embedbench.learning.network import CosineNet
 from embedbench.learning.pretraining import (
-    AnyNet,
     Pretraining,
     deep_objective,
     get_trunk,
-    head_logits,
     new_net,
     pretrain,
     taught_digest,
@@ -43,46 +42,12 @@ def how(trunk: str = "test_vit", **more: Any) -> Pretraining:
     return Pretraining(trunk, **given)
 
 
-def by_hand(net: AnyNet, x: Tensor, blocks: list[int]) -> list[Tensor]:
-    """Class tokens of some blocks of a ViT and of its last, after the final norm."""
-    body: Any = get_trunk(net).body
-    h = body.norm_pre(body.patch_drop(body._pos_embed(body.patch_embed(x))))
-    tokens = []
-    for i, block in enumerate(body.blocks):
-        h = block(h)
-        if i in [*blocks, len(body.blocks) - 1]:
-            tokens.append(body.norm(h)[:, 0])
-    return tokens
-
-
-# --- the loss ---
-
-
 @pytest.mark.parametrize("head", ["linear", "cosine"])
-def test_each_block_is_classified_by_the_one_norm_and_head(head: str) -> None:
-    net = new_net("test_vit", head, (3, SIZE, SIZE), 3, 0)
-    draw = torch.Generator().manual_seed(0)
-    x, y = torch.randn(5, 3, SIZE, SIZE, generator=draw), torch.tensor([0, 1, 2, 0, 1])
-    objective = deep_objective(net, "1,3")
-    expected = torch.zeros((), dtype=torch.float64)
-    for phi in by_hand(net, x, [1, 3]):  # three: blocks 1, 3 and 5, the last
-        for row, c in zip(phi.double(), y, strict=True):
-            if head == "cosine":
-                weights = net.theta.double()
-                lengths = row.norm() * weights.norm(dim=1)
-                logits = 12 * (weights @ row) / lengths
-            else:
-                logits = net.head.weight.double() @ row + net.head.bias.double()
-            expected += (logits.exp().sum().log() - logits[c]) / len(y)
-    torch.testing.assert_close(objective(x, y).double(), expected, rtol=1e-5, atol=0)
-
-
-def test_blocks_are_numbered_as_extract_numbers_layers(
-    folder: Path, pixels: EmbeddingFile, tmp_path: Path
+def test_the_one_head_classifies_each_block_as_extract_numbers_layers(
+    head: str, folder: Path, pixels: EmbeddingFile, tmp_path: Path
 ) -> None:
-    """The layers of the extracted file are what the loss classified."""
     torch.manual_seed(1)
-    net = new_net("test_vit", "cosine", (3, SIZE, SIZE), 3, 0)
+    net = new_net("test_vit", head, (3, SIZE, SIZE), 3, 0)
     weights = tmp_path / "w.safetensors"
     shown = {"input_size": [3, SIZE, SIZE], "mean": [0.0] * 3, "std": [1.0] * 3}
     shown |= {"crop_pct": 1.0, "crop_mode": "center", "interpolation": "bicubic"}
@@ -93,7 +58,11 @@ def test_blocks_are_numbered_as_extract_numbers_layers(
     layered, seen = (protocol.build([f], seed=0).sessions[0] for f in (made, pixels))
     x, y = layered.x.tensor(), torch.from_numpy(layered.y)  # final, block-1, block-3
     tables = torch.split(x, x.shape[1] // 3, dim=1)
-    losses = [torch.nn.functional.cross_entropy(head_logits(net, t), y) for t in tables]
+    if isinstance(net, CosineNet):
+        angles = [normalize(t) @ normalize(net.theta).T for t in tables]
+        losses = [cross_entropy(12 * cosines, y) for cosines in angles]
+    else:
+        losses = [cross_entropy(t @ net.head.weight.T + net.head.bias, y) for t in tables]
     objective = deep_objective(net, "block-1, 3")
     get_trunk(net).eval()
     found = objective(seen.x.tensor(), y)
@@ -114,9 +83,6 @@ def test_blocks_that_are_not_there_are_refused(
     given = how(trunk, deep_supervision=blocks)
     with pytest.raises(UserError, match=words):
         pretrain(given, stream, device="cpu", checkpoint=tmp_path / "c")
-
-
-# --- what is kept ---
 
 
 def kept(pixels: EmbeddingFile, stream: Stream, place: Path, **more: Any) -> Path:

@@ -2,13 +2,10 @@
 
 import copy
 import functools
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from image_files import pixel_file
-from image_streams import STREAMS
 from small_training import equal
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, conv2d, cross_entropy
@@ -40,9 +37,6 @@ from embedbench.streams.stream import StreamSpec
 
 SPEC = StreamSpec((3, 8, 8), 4)
 BRIEF: dict[str, Any] = {"trunk": "resnet8", "stop": Stop(rule="epochs", epochs=1)}
-
-
-# --- the networks ---
 
 
 @pytest.mark.parametrize(("blocks", "layers"), [(1, 8), (3, 20), (5, 32)])
@@ -199,9 +193,6 @@ def test_trunks_that_do_not_fit_are_refused(
         trunk_and_head(MLP(trunk=trunk), StreamSpec(shape, 4), 0)
 
 
-# --- gradients of single samples ---
-
-
 def test_gradients_of_single_samples() -> None:
     """∂ logits[label]/∂θ of each sample, as by the ordinary way; nothing else changes."""
     net = lively(trunk_and_head(MLP(trunk="resnet8"), SPEC, 0))
@@ -235,20 +226,9 @@ def test_both_ways_to_the_fisher_information_agree(kind: str, mask: int | None) 
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-7)
 
 
-# --- learners ---
-
-
 def test_joint_keeps_images_as_bytes() -> None:
     learner = learner_class("joint")(**BRIEF)
     stream = as_images(blobs(Tags(), ((0, 1), (2,)), 8, n_val=2))
     run_stream(stream, learner, Seeds.of(0))
     kept = 2 * (8 + 2)  # training and validation samples of two sessions
     assert learner.footprint()["samples"] == kept * (192 + 4)
-
-
-@pytest.mark.parametrize("name", ["fscil", "iirc"])
-def test_other_protocols_run_with_an_image_trunk(tmp_path: Path, name: str) -> None:
-    stream = STREAMS[name]().build([pixel_file(tmp_path)], seed=0)
-    answers, logs = run_stream(stream, learner_class("mlp")(**BRIEF), Seeds.of(0))
-    assert len(logs) == len(stream.sessions)
-    assert answers.answer.shape[0] == len(stream.sessions)

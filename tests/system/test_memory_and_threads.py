@@ -38,6 +38,7 @@ def _counted(kept: bool) -> int:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="elsewhere it does nothing")
 def test_blocks_that_are_freed_and_taken_again_are_not_had_from_the_kernel_again() -> None:
     # by default every page faults each time; of kept ones none does, once there are enough

@@ -7,23 +7,15 @@ import re
 import struct
 import sys
 import termios
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bridge_records import shown
 from report_records import keep, make
 
 from embedbench.cli.command_output import show_tables
 from embedbench.files.inspect import provenance_lines
-from embedbench.papers.paper_table import PaperTable, Value
-from embedbench.papers.paper_table import table_parts as paper_parts
-from embedbench.reports.compare_learners import ComparisonStudy, studies
-from embedbench.reports.comparison_tables import rank_learners, spread_over_orders
-from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import table_text
-from embedbench.scores.mean_intervals import Stat
 from embedbench.text import terminal_text
 from embedbench.text.printable_text import printable
 from embedbench.text.terminal_text import (
@@ -35,72 +27,43 @@ from embedbench.text.terminal_text import (
 )
 
 NAME = "a-learner-with-a-long-name"
-LEFT_OUT = re.compile(r"\d+ columns? left out; widen the terminal or use --json")
-NUMBER = re.compile(r"[\d.,±−]*\d")
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two learners over three orders, one on images as well, one with single seeds varied."""
-    place = tmp_path_factory.mktemp("runs")
-    for name in (NAME, "mlp"):
-        for s in range(3):
-            keep(place, make(name, seed=s, final=0.1 + 0.4 * s))
-            keep(place, shown(name, seed=s, final=0.1 + 0.3 * s), stream="images")
-    return place
+def test_columns_are_left_out_whole_and_a_name_is_folded() -> None:
+    def rendered(width: int | None) -> list[str]:
+        table = new_table(["learner", "n", "mean", "Δ"])
+        for row in (("mlp", "12,345", "0.5", "−1.25"), (NAME, "6", "10.5 ±0.1", "2")):
+            table.add_row(*map(line, row))
+        return render_text([table], width=width).splitlines()
 
-
-def _paper(_: Path) -> str:
-    values = {c: Value(0.512, Stat.of([0.1, 0.2])) for c in ("MNIST", "CUB-200", "AudioSet")}
-    table = PaperTable("2", "Ω", ("data", "learner"), tuple(values))
-    table.add(("first data", NAME), values)
-    table.add(("other data", "mlp"), values)
-    return render_text(paper_parts(table))
-
-
-def _study(runs: Path) -> ComparisonStudy:
-    return studies(collect(runs), "final_accuracy")[0]
-
-
-TEXTS: dict[str, Callable[[Path], str]] = {
-    "report": lambda runs: table_text(collect(runs), width=terminal_text.terminal_width()),
-    "compare": lambda runs: render_text(rank_learners(_study(runs)).parts),
-    "by order": lambda runs: render_text(spread_over_orders(_study(runs)).parts),
-    "bridge": lambda runs: render_text(bridge_parts(bridge(collect(runs)))),
-    "paper": _paper,
-}
-
-
-@pytest.mark.parametrize("width", [100, 60, 30])
-@pytest.mark.parametrize("kind", TEXTS)
-def test_columns_are_left_out_whole(
-    kind: str, width: int, runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wide = TEXTS[kind](runs)
-    assert not LEFT_OUT.search(wide)  # no terminal: all is there, one line a row
-    assert NAME in wide
-    monkeypatch.setattr(terminal_text, "terminal_width", lambda: width)
-    narrow = TEXTS[kind](runs)
-    assert "…" not in narrow
-    assert "mlp" in narrow
-    assert max(map(len, narrow.splitlines())) <= width
-    rest = LEFT_OUT.sub("", " ".join(narrow.split()))
-    fits = width > 60 or (kind, width) == ("compare", 60)
-    assert len(rest) < len(" ".join(narrow.split())) or fits
-    assert set(NUMBER.findall(rest)) <= set(NUMBER.findall(wide))
-
-
-def test_a_name_is_folded_and_the_first_number_stays() -> None:
-    made = new_table(["learner", "n", "mean"])
-    made.add_row(*map(line, (NAME, "12,345", "0.5")))
-    assert render_text([made], width=16).splitlines()[:3] == [
-        "learner        n",
-        "a-learne  12,345",
-        "r-with-a",
+    whole = [
+        "learner                          n       mean      Δ",
+        "mlp                         12,345        0.5  −1.25",
+        "a-learner-with-a-long-name       6  10.5 ±0.1      2",
     ]
-    made = new_table(["learner", "n"])
-    made.add_row(line("mlp"), line("1,234,567,890"))
-    assert render_text([made], width=10).splitlines()[1] == "mlp      1,234,567,890"
+    assert rendered(None) == rendered(52) == whole
+    assert rendered(34) == [
+        "learner        n       mean      Δ",
+        "mlp       12,345        0.5  −1.25",
+        "a-learne       6  10.5 ±0.1      2",
+        "r-with-a",
+        "-long-na",
+        "me",
+    ]
+    assert rendered(33) == [
+        "learner              n       mean",
+        "mlp             12,345        0.5",
+        "a-learner-with       6  10.5 ±0.1",
+        "-a-long-name",
+        "1 column left out; widen the",
+        "terminal or use --json",
+    ]
+    assert [rendered(width)[1] for width in (27, 26, 3)] == [
+        "mlp       12,345        0.5",
+        "mlp                 12,345",
+        "mlp       12,345",
+    ]
+    assert rendered(26)[-2:] == ["2 columns left out; widen", "the terminal or use --json"]
 
 
 def test_pairs_are_folded_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

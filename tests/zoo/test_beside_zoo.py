@@ -1,7 +1,6 @@
 """From a stand-in of CIFAR-100 to published rows beside; run by its name in a second clone."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,9 +159,9 @@ def test_plausible_by_the_prediction_interval() -> None:
     assert beside_zoo.judge(row, level) == "0.00 points"  # runs that do not differ
     unknown = beside_zoo.judge(replace(row, seeds="unknown"), Stat.of([0.81, 0.82, 0.83]))
     assert unknown == "−1.40 points"
-    assert math.isclose(4.3027 * math.sqrt(4 / 3), 4.97, abs_tol=0.01)
 
 
+@pytest.mark.thorough
 def test_pushed_and_run_by_its_name_in_a_second_clone(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +179,6 @@ def test_pushed_and_run_by_its_name_in_a_second_clone(
         json.loads(next(root.glob("*/ncm-*/seed-*/record.json")).read_text())
         for root in (runs, tmp_path / "runs")
     )
-    assert first["files"][0]["digests"] == second["files"][0]["digests"]
-    assert first["digests"] == second["digests"]
-    assert first["metrics"] == second["metrics"]
+    first["files"], second["files"] = ([r["files"][0]["digests"]] for r in (first, second))
+    assert all(first[key] == second[key] for key in ("files", "digests", "metrics"))
     assert len(beside(tmp_path / "runs")) == len(beside(runs))  # the fetched file stands for it
