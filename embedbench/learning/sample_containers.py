@@ -58,7 +58,7 @@ def blocks(x: Any, device: str) -> Iterator[torch.Tensor]:
     multiple of 1024 samples, as the parts of `in_parts`.
     """
     index = torch.arange(len(x), device=device)
-    each = max(1, x.batch(index[:1], device)[0].numel()) if len(x) else 1
+    each = x.batch(index[:1], device).numel()
     if len(x) * each <= VALUES:
         yield x.tensor(device)
     else:

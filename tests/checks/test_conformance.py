@@ -26,6 +26,7 @@ from embedbench.checks import conformance_suite
 from embedbench.checks.blob_streams import (
     as_images,
     blobs,
+    each_kind,
     family_blobs,
     on_table,
     permuted_blobs,
@@ -37,6 +38,7 @@ from embedbench.checks.check_building_blocks import (
     demand,
 )
 from embedbench.checks.learner_check_tools import (
+    SMALL,
     LearnerCheck,
     demand_right,
     held_bytes,
@@ -286,6 +288,8 @@ def test_blobs_are_the_sessions_that_were_asked_for() -> None:
     views += [(e.x, e.y) for e in stream.eval_sets]
     x, y = np.concatenate([v.numpy() for v, _ in views]), np.concatenate([y for _, y in views])
     assert all(x[y == c].std(axis=0).max() < 0.4 for c in range(3))
+    images = each_kind(Tags(images=True))["images"].sessions[0]
+    assert len(images.x) % SMALL["batch_size"] == 1  # a last batch of one
     first, again = permuted_blobs(Tags()).sessions
     assert (again.session_id, again.classes.size) == (1, 0)
     assert np.array_equal(again.x.numpy(), first.x.numpy()[:, again.x.columns])

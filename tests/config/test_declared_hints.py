@@ -4,16 +4,19 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 
 from embedbench.api import require
 from embedbench.config.fields_added_later import later
 from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import (
     FieldHint,
     above,
     at_least,
     check_settings,
+    check_size,
     field_hints,
     within,
 )
@@ -176,3 +179,11 @@ def test_hints_are_read_once_a_class() -> None:
     assert field_hints(Stop) is field_hints(Stop)
     assert field_hints(EWC)["fisher"].choices == ("exact", "sampled", "empirical")
     assert field_hints(EWC)["batch_size"].ranges == (at_least(1),)
+
+
+def test_numbers_that_are_too_many_and_generators_of_seeds() -> None:
+    check_size("the net", 10**9)
+    with pytest.raises(UserError, match=r"^with these settings the net holds 1e\+09 numbers, and"):
+        check_size("the net", 10**9 + 1)
+    (state,) = np.random.SeedSequence([7, 1, 2]).generate_state(1, np.uint64)
+    assert generator(7, 1, 2).initial_seed() == state // 2

@@ -44,11 +44,16 @@ DATA: dict[str, Any] = {
 }
 
 
+def nested(levels: int) -> list[Any]:
+    """Lists within lists."""
+    return [nested(levels - 1)] if levels > 1 else []
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {}, {"level": 0.25}, {"level": None}, {"later": None}, {"later": 1.0}, {"kind": "k"},
-        {"count": 2**63 - 1}, {"count": -(2**63)},
+        {"count": 2**63 - 1}, {"count": -(2**63)}, {"open": {"any": nested(101)}},
     ],
 )  # fmt: skip
 def test_what_is_read_is_written_again(change: dict[str, Any]) -> None:
@@ -89,6 +94,10 @@ def test_null_is_nan_and_a_missing_key_is_none() -> None:
         ({"later": "soon"}, "later must be a number, got 'soon'"),
         ({"name": [1]}, "name must be a text, got a list"),
         ({"name": None}, "name must be a text, got null"),
+        ({"open": {"any": nested(102)}}, "open.any must be at most 100 levels deep, got a list"),
+        ({"open": {"any": [2**63]}}, f"open.any must be an integer of 64 bits, got {2**63}"),
+        ({"open": {"any": {1}}}, "open.any must be a value of JSON, got {1}"),
+        ({"open": {"\ud800": 1}}, "open must be a text of whole characters, got \"'\\\\ud800'\""),
         ({"count": "\x1b" + 70 * "n"}, "count must be an integer, got '\\x1b" + 54 * "n" + "…"),
     ],
 )

@@ -16,6 +16,7 @@ from embedbench.learning.image_augmentation import (
     ERASED_AREA,
     ERASED_RATIO,
     PAD,
+    TRIES,
     AugmentName,
     Views,
     centre_box,
@@ -133,7 +134,7 @@ def test_flips_and_offsets_have_the_right_frequencies() -> None:
 
 def test_a_quarter_of_the_images_is_erased() -> None:
     assert (ERASED, ERASED_AREA, ERASED_RATIO) == (0.25, (0.02, 1 / 3), (0.3, 1 / 0.3))  # timm's
-    assert (CROP_AREA, CROP_RATIO) == ((0.08, 1.0), (3 / 4, 4 / 3))
+    assert (CROP_AREA, CROP_RATIO, TRIES) == ((0.08, 1.0), (3 / 4, 4 / 3), 10)
     x = torch.ones(4000, 1, 12, 12)
     holes = (augment("timm", x, seeded(4)) == 0).flatten(1)
     assert abs(float(holes.any(1).float().mean()) - ERASED) < 0.03

@@ -27,6 +27,7 @@ def test_the_updates_are_pytorchs_where_a_parameter_has_a_gradient(weight_decay:
             draw = torch.Generator().manual_seed(number)
             for p in params:
                 p.grad = torch.randn(p.shape, generator=draw).to(p.dtype)
+                p.grad *= 1e-8 if p.ndim == 1 else 1  # as small as ε
             params[number % 4 % 3].grad = None
             optimiser.step()
             optimiser.param_groups[0]["lr"] *= 0.99  # as on a plateau

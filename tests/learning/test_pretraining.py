@@ -157,6 +157,8 @@ def test_it_learns(stream: Stream, tmp_path: Path) -> None:
     assert told["train_loss"] < 0.7 < math.log(3)
     assert told["validation_accuracy"] > 0.6
     assert not (tmp_path / "c").exists()  # it took less than a minute
+    with pytest.raises(UserError, match=r"training diverged in epoch 1; lower --lr 1e\+15"):
+        pretrain(replace(how, lr=1e15, warmup=0), stream, device="cpu", checkpoint=tmp_path / "c")
     first, last = {"train_loss": 2.0, "accuracy": 0.5}, {"train_loss": 1.0, "accuracy": math.nan}
     for history, loss, accuracy in (([first, last], 1.0, None), ([last, first], 2.0, 0.5)):
         told = _pretrain._metadata({}, stream, stream.sessions[0], history)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from embedbench.text import markdown
 from embedbench.text.table_export import (
     csv_text,
     export_tables,
@@ -124,3 +125,12 @@ def test_a_table_of_rows_has_texts_first() -> None:
         "| true | x | 1 |",
         "|  |  | −0.1235 |",
     ]
+
+
+def test_texts_as_markdown() -> None:
+    codes = [markdown.code(text) for text in ("a", "a`", "``a`b", "", "a|b")]
+    assert codes == ["`a`", "`` a` ``", "``` ``a`b ```", "` `", "`a¦b`"]
+    links = [markdown.link(text) for text in ("https://a.org/x?y=1#z", "ftp://a", "https://a_b c")]
+    assert links == ["<https://a.org/x?y=1#z>", "ftp://a", r"https://a\_b c"]
+    assert markdown.block("sh", ["a```b", "c\x1b"]) == "```sh\na'''b\nc\n```"
+    assert markdown.table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
