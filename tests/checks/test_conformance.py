@@ -194,6 +194,8 @@ def test_what_a_refusal_says(part: str, field: str, change: Any, sentence: str) 
 
 
 def test_streams_that_the_tags_exclude_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"Good has no observe\(\): give it one, or untag online"):
+        Good().observe(torch.zeros(1, 12), torch.zeros(1))
     with pytest.raises(UserError, match="one label a sample"):
         stream_runner.run_stream(family_blobs(Tags()), Good(), Seeds.of(0))
     with pytest.raises(UserError, match="images"):

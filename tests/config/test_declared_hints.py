@@ -181,6 +181,12 @@ def test_hints_are_read_once_a_class() -> None:
     assert field_hints(EWC)["batch_size"].ranges == (at_least(1),)
 
 
+def test_what_cannot_be_made() -> None:
+    for cls, words in ((object, "must be a dataclass"), (FieldHint, r"cannot be made: .*'kind'")):
+        with pytest.raises(UserError, match=f"^mine {words}"):
+            make(cls, {}, name="mine")
+
+
 def test_numbers_that_are_too_many_and_generators_of_seeds() -> None:
     check_size("the net", 10**9)
     with pytest.raises(UserError, match=r"^with these settings the net holds 1e\+09 numbers, and"):

@@ -13,6 +13,7 @@ from toy import class_stream, session
 
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory
+from embedbench.models.icarl import ICaRL
 from embedbench.streams.stream import Session, StreamSpec
 
 SPEC = StreamSpec((3,), 5)
@@ -232,10 +233,26 @@ def test_a_draw_is_without_repetition_and_uniform() -> None:
     assert len(held.sample(99, np.random.default_rng(0))[1]) == 20
 
 
-@pytest.mark.parametrize("total", [1, 4])
-def test_a_memory_smaller_than_the_classes_is_refused(total: int) -> None:
-    with pytest.raises(UserError, match=r"memory\.total must be at least 5"):
-        exemplars(total=total)
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: exemplars(total=1), "memory.total must be at least 5"),
+        (lambda: exemplars(total=4), "memory.total must be at least 5"),
+        (lambda: Memory(select="reservoir"), 'memory.select "reservoir" has a fixed size'),
+        (
+            lambda: ICaRL(memory=Memory(total=9, select="balanced")),
+            "icarl.memory.select 'balanced'",
+        ),
+        (
+            lambda: exemplars().add(torch.zeros(1, 3), torch.zeros(1)),
+            '"herding" chooses when a ses',
+        ),
+        (lambda: ICaRL(memory=Memory(total=0)), "icarl.memory.total and icarl.memory.per_class"),
+    ],
+)
+def test_memories_that_are_refused(made: Any, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        made()
 
 
 def test_trimming_changes_no_bytes_counted_and_no_later_choice() -> None:

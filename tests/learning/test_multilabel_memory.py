@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from multilabel_streams import N_CLASSES, WIDTH, hierarchy_stream
+from multilabel_streams import N_CLASSES, hierarchy_stream
 from torch import Tensor
 
-from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory
 from embedbench.streams.stream import Session, Stream
 from embedbench.streams.view import rows_of, table_of
@@ -73,15 +72,6 @@ def test_a_sample_with_two_labels_of_a_session_is_an_exemplar_of_both() -> None:
     assert [given[r] for r in places_of(held.x)] == held.y.tolist()
 
 
-def test_a_fixed_memory_shares_its_places_among_the_classes() -> None:
-    held = exemplars(total=24, select="random")
-    for session, quota in zip(STREAM.sessions, (12, 4, 3, 3), strict=True):
-        before = {c: held.x[held.lists == c] for c in held.classes}
-        held.choose(session, identity)
-        assert set(torch.bincount(held.lists).tolist()) <= {0, quota}
-        assert all(torch.equal(held.x[held.lists == c], x[:quota]) for c, x in before.items())
-
-
 @pytest.mark.parametrize("select", ["all", "reservoir", "balanced"])
 def test_sessions_taken_sample_by_sample(select: str) -> None:
     held = exemplars(total=40, select=select)
@@ -111,9 +101,3 @@ def test_exemplars_join_a_session_with_their_labels() -> None:
     assert joined.y[n:].argmax(1).tolist() == [0, 0, 0, 1, 1, 1]
     assert torch.equal(joined.x.batch(torch.arange(n, n + 6)), held.x)
     assert np.flatnonzero(joined.loss_classes).tolist() == [0, 1, 2, 5, 7]
-
-
-def test_a_random_memory_is_refused_for_samples_one_by_one() -> None:
-    held = exemplars(select="random")
-    with pytest.raises(UserError, match=r'memory\.select "random"'):
-        held.add(torch.zeros(1, WIDTH), torch.ones(1, N_CLASSES, dtype=torch.bool))

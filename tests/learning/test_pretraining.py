@@ -21,6 +21,7 @@ from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
 from embedbench.learning import pretraining as _pretrain
+from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.image_training import ImageTraining
 from embedbench.learning.pretraining import Pretraining, base_session, new_net, pretrain
 from embedbench.learning.trunk import image_trunk
@@ -246,6 +247,9 @@ def test_interrupted_work_goes_on_to_the_same_bytes(
     held = (tmp_path / "c").read_bytes()
     assert saved(stream, tmp_path, progress=lambda done, _: epochs.append(done)) == whole
     assert epochs == [2, 3]  # it did not begin anew
+    (tmp_path / "c").write_bytes(pack_state({**unpack_state(held, "cpu"), "net": {}}))
+    with pytest.raises(UserError, match=r"is damaged \(RuntimeError\); delete it"):
+        saved(stream, tmp_path)
     (tmp_path / "c").write_bytes(held[:-100])
     with pytest.raises(UserError, match=r"damaged, .* --overwrite"):
         saved(stream, tmp_path)

@@ -49,8 +49,14 @@ def test_two_epochs_worked_by_hand() -> None:
     assert ends == ENDS
     last = (0.125**2 + 0.25**2) / 2  # the losses before the third and the fourth step
     assert log == {
-        "epochs": 2, "steps": 4, "stopped": "epochs", "train_loss": last,
-        "kept_epoch": 1, "kept_steps": 2, "monitor": "loss", "best": 1.0,
+        "epochs": 2,
+        "steps": 4,
+        "stopped": "epochs",
+        "train_loss": last,
+        "kept_epoch": 1,
+        "kept_steps": 2,
+        "monitor": "loss",
+        "best": 1.0,
     }
     assert net.weight.item() == 0.75  # the first epoch was the best
     assert not net.training

@@ -1,5 +1,6 @@
 """Arithmetic on a card: settings that repeat bits, set and put back; nothing on a CPU."""
 
+import os
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,17 +21,19 @@ from embedbench.system.gpu_determinism import repeatable
 def settings() -> tuple[Any, ...]:
     cudnn, mode = torch.backends.cudnn, torch.get_deterministic_debug_mode()
     fill = torch.utils.deterministic.fill_uninitialized_memory
-    return mode, cudnn.deterministic, cudnn.allow_tf32, cudnn.benchmark, fill
+    return mode, cudnn.enabled, cudnn.deterministic, cudnn.allow_tf32, cudnn.benchmark, fill
 
 
-def test_a_card_repeats_its_bits_and_all_is_put_back() -> None:
+def test_a_card_repeats_its_bits_and_all_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     before = settings()
     with repeatable("cpu"):
         assert settings() == before
     with suppress(ZeroDivisionError), repeatable("cuda:1"):
-        assert settings() == (1, True, False, False, False)
+        assert settings() == (1, True, True, False, False, False)
         raise ZeroDivisionError
     assert settings() == before
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
 
 
 def test_a_run_is_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,3 +80,7 @@ def test_cores_are_those_of_the_process_at_most_as_many_as_omp_says(
     if limit is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", limit)
     assert cores() == (1 if limit == "1" else 3)
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS and Windows
+    for count, found in ((5, 5), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert cores() == (1 if limit == "1" else found)

@@ -77,7 +77,10 @@ def test_a_stand_in_gets_rows_and_no_verdict(runs: Path) -> None:
     assert float(ours[0]) > 0
     text = command("report", runs, "--beside", "zoo")
     assert "Published rows beside" in text
-    assert "RanPAC/RanPAC@012927f paper_tables/Table_data_main_cifar224.csv" in text
+    places = dict.fromkeys(row["where"] for row in rows.values())
+    assert [f"[{n}] {where}" for n, where in enumerate(places, 1)] == text.splitlines()[
+        -len(places) :
+    ]
 
 
 def test_a_verdict_where_all_agrees_and_the_reason_where_not(

@@ -17,6 +17,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import NOTHING, UserMetadata, classes_seen
 from embedbench.runs.learner_and_protocol_names import learner_names, protocol_class
 from embedbench.zoo import zoo_entries
+from embedbench.zoo.beside_zoo import match_data
 from embedbench.zoo.zoo_entries import UNKNOWN, class_list_digest, read_zoo, zoo_rows
 
 ASSETS = resources.files("embedbench") / "assets"
@@ -86,6 +87,8 @@ def test_backbones_are_those_of_timm() -> None:
 
 def test_every_stream_builds(tmp_path: Path) -> None:
     file = small_file(tmp_path)
+    with pytest.raises(UserError, match=f"class list of {file.path.name} is of no data set of the"):
+        match_data(file)
     for name, stream in read_zoo().streams.items():
         protocol = make(protocol_class(stream.protocol), stream.set, name="protocol")
         built = protocol.build([file], seed=0)
@@ -101,10 +104,15 @@ def test_what_extract_reads_and_refuses() -> None:
     assert zoo_entries.find_source("zoo:emoji@e")[1] == {"split": "0.3", "group": "stem"}
     assert zoo_entries.find_source("zoo:cifar100")[0] == "torch/cifar100"
     assert zoo_entries.find_source("zoo:cifar100@/data")[0] == "torch/cifar100@/data"
-    with pytest.raises(UserError, match="zoo:cub200 is a folder of yours; fetch it from https"):
-        zoo_entries.find_source("zoo:cub200")
-    with pytest.raises(UserError, match="features already, not images; make the file by"):
-        zoo_entries.find_source("zoo:spoken100")
+    for name, words in (
+        ("cub200", "zoo:cub200 is a folder of yours; fetch it from https"),
+        ("spoken100", "features already, not images; make the file by"),
+        ("cifer100", "unknown data set of the zoo 'cifer100'. Did you mean 'cifar100'"),
+    ):
+        with pytest.raises(UserError, match=words):
+            zoo_entries.find_source(f"zoo:{name}")
+    with pytest.raises(UserError, match="unknown backbone of the zoo 'resnet'"):
+        zoo_entries.describe_backbone("zoo:resnet", NOTHING)
     with pytest.raises(UserError, match="is no network: ten log-mel frames"):
         zoo_entries.describe_backbone("zoo:frames", NOTHING)
     name, weights, said = zoo_entries.describe_backbone("zoo:efficientnet-lite0", stated)
