@@ -18,7 +18,6 @@ from embedbench.api import build_stream, make_learner, run, score
 from embedbench.checks.conformance_suite import LEARNER_CHECKS, check
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.runs import learner_and_protocol_names
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "add_a_learner.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -97,20 +96,6 @@ def test_a_faulty_one_ends_the_command_with_1(outside: Path, call: Call) -> None
     assert "–       goes on inside a session  (does not apply)" in out
     asked = len(LEARNER_CHECKS) - 1
     assert f"{asked - 1} of {asked} checks passed, 1 does not apply" in out
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("mypkg.mod:Yours", "module 'mypkg.mod' has no 'Yours'"),
-        ("mypkg.dom:Mine", "cannot import 'mypkg.dom'"),
-        ("mypkg.mod:Tags", "is not a subclass of embedbench's Learner"),
-    ],
-)
-def test_a_wrong_name_is_told_what_is_wrong(name: str, sentence: str, outside: Path) -> None:
-    with pytest.raises(UserError) as error:
-        learner_and_protocol_names.learner_class(name)
-    assert sentence in str(error.value)
 
 
 def test_every_check_says_in_one_line_what_it_demands() -> None:
