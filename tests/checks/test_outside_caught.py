@@ -14,7 +14,7 @@ from faults import failures
 from PIL import Image
 
 from embedbench.checks import plugin_contracts
-from embedbench.checks.conformance_suite import check
+from embedbench.checks.conformance_suite import check, kind_of
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.source import Source
@@ -258,6 +258,10 @@ def test_what_cannot_be_told_apart_is_asked_for() -> None:
         (f"{HERE}:square", "backbones", "is not a subclass of embedbench's Backbone"),
     ):
         assert sentence in _said(name, kind)
+    kinds = {"ncm": "learners", "incremental_class": "protocols", "bwt": "metrics"}
+    kinds |= {"pixels": "backbones", "demo@8": "sources", "local:2": "engines"}
+    kinds |= {f"{HERE}:Plain": "backbones", f"{HERE}:Counts": "trackers"}
+    assert {name: kind_of(name, None) for name in kinds} == kinds
     for name in ("worst_class_accuracy", "incremental_class"):
         with pytest.raises(UserError, match=f"{name} is checked on no device; .*--device cuda"):
             check(name, "cuda")

@@ -74,15 +74,29 @@ class WhitensWithAllRows(Good):
         return out
 
 
+def stream_of_callers() -> Stream:
+    """The stream in the local variables of the functions that lead here."""
+    frame, streams = sys._getframe(), list[Stream]()
+    while frame := frame.f_back:
+        streams += [v for v in frame.f_locals.values() if isinstance(v, Stream)]
+    return streams[0]
+
+
+@caught_by(PEEKS)
+class LearnsAhead(Good):
+    """Learns a little of the runner's last session every time."""
+
+    def note(self, session: Session) -> None:
+        last = stream_of_callers().sessions[-1]
+        self.sums[torch.from_numpy(last.y[:1])] += 0.01 * last.x.tensor()[:1]
+
+
 @caught_by(PEEKS, "scores are pure")
 class WalksTheFrames(Recognises):
     """Finds the runner's stream, and learns the eval sets by heart."""
 
     def note(self, session: Session) -> None:
-        frame, streams = sys._getframe(), list[Stream]()
-        while frame := frame.f_back:
-            streams += [v for v in frame.f_locals.values() if isinstance(v, Stream)]
-        sets = streams[0].eval_sets
+        sets = stream_of_callers().eval_sets
         self.codes = torch.cat([codes(e.x.numpy()) for e in sets])
         self.classes = torch.from_numpy(np.concatenate([e.y for e in sets]))
 

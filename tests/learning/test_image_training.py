@@ -331,25 +331,21 @@ def test_the_layout_in_memory_decides_nothing() -> None:
     torch.testing.assert_close(scores(plain), scores(other), rtol=1e-2, atol=1e-2)
 
 
-@pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """torch.compile with a backend that is quick and counts its calls: no C++ compiler needed."""
-    calls: list[int] = []
+def test_a_compiled_trunk_is_the_same_and_compiled_in_training_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a backend that is quick and counts its calls: no C++ compiler needed."""
+    backend: list[int] = []
 
     def counting(graph: Any, _inputs: Any) -> Callable[..., Any]:
         def called(*given: Any) -> Any:
-            calls.append(1)
+            backend.append(1)
             return graph.forward(*given)
 
         return called
 
     compiled = functools.partialmethod(nn.Module.compile, backend=counting)
     monkeypatch.setattr(nn.Module, "compile", compiled)
-    yield calls
-    torch.compiler.reset()
-
-
-def test_a_compiled_trunk_is_the_same_and_compiled_in_training_alone(backend: list[int]) -> None:
     plain, quick = (
         trunk_and_head(MLP(trunk="resnet8", images=ImageTraining(compile=c)), SPEC, 0)
         for c in (False, True)
@@ -365,6 +361,7 @@ def test_a_compiled_trunk_is_the_same_and_compiled_in_training_alone(backend: li
     teacher = copy.deepcopy(quick).eval()
     torch.testing.assert_close(teacher(x), plain.eval()(x))
     assert len(backend) == n
+    torch.compiler.reset()
 
 
 def test_what_cannot_be_compiled_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from trunk_runs import lively, x_of
 from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
+from embedbench.learning.image_training import ImageTraining
 from embedbench.learning.learner import Tags
 from embedbench.learning.network import (
     PART,
@@ -28,7 +29,7 @@ from embedbench.learning.network import (
 from embedbench.learning.per_sample_gradients import gradients, is_mlp
 from embedbench.learning.sample_containers import Rows
 from embedbench.learning.stopping import Stop, validation_value
-from embedbench.learning.trunk import STAGES, ResNet, Trunk
+from embedbench.learning.trunk import STAGES, ResNet, Trunk, image_trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mlp import MLP
 from embedbench.runs.learner_and_protocol_names import learner_class
@@ -39,23 +40,17 @@ SPEC = StreamSpec((3, 8, 8), 4)
 BRIEF: dict[str, Any] = {"trunk": "resnet8", "stop": Stop(rule="epochs", epochs=1)}
 
 
-@pytest.mark.parametrize(("blocks", "layers"), [(1, 8), (3, 20), (5, 32)])
-def test_weights_of_residual_networks(blocks: int, layers: int) -> None:
-    """6n + 2 layers: 9 weights an input and output of a convolution, two numbers a channel."""
+def test_weights_of_residual_networks() -> None:
     torch.manual_seed(0)
-    net = ResNet(3, blocks)
-    convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
-    for m in convolutions:  # by the number of outputs
-        assert m.weight.std().item() == pytest.approx((2 / (9 * m.out_channels)) ** 0.5, rel=0.15)
-    assert len(convolutions) + 1 == layers  # and the head
-    expected, inputs = 9 * 3 * 16 + 2 * 16, 16
-    for width in (16, 32, 64):
-        for _ in range(blocks):
-            expected += 9 * inputs * width + 9 * width * width + 4 * width
-            inputs = width
-    assert sum(p.numel() for p in net.parameters()) == expected
-    if layers == 32:  # the paper's .46 million, head included
-        assert expected + 65 * 10 == 464_154
+    for name, layers in (("resnet8", 8), ("resnet20", 20), ("resnet32", 32)):
+        net, width = image_trunk(name, (3, 8, 8), ImageTraining())
+        convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
+        assert (len(convolutions) + 1, width) == (layers, 64)  # and the head
+        for m in convolutions:  # by the number of outputs
+            std = (2 / (9 * m.out_channels)) ** 0.5
+            assert m.weight.std().item() == pytest.approx(std, rel=0.15)
+    # the paper's .46 million, head included
+    assert sum(p.numel() for p in net.parameters()) + 65 * 10 == 464_154
 
 
 def plainly(net: ResNet, x: Tensor, relu: bool) -> Tensor:
