@@ -1,5 +1,6 @@
 """Small multi-label streams for tests: one label at a time, of samples that have one or two."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Learner, learn_session
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.view import View, rows_of
+from embedbench.streams.view import View
 
 # Two superclasses over three and two subclasses, and a class without a superclass.
 PARENTS = np.array([-1, -1, 0, 0, 0, 1, 1, -1])
@@ -32,60 +33,42 @@ def hierarchy_stream(
     place = np.tile(np.arange(n_train + n_val + n_test), len(LEAVES))
     draw = np.random.default_rng(seed)
     centres = np.random.default_rng(7).normal(size=(N_CLASSES, WIDTH))
-    values = centres[leaf] + (PARENTS[leaf] >= 0)[:, None] * centres[PARENTS[leaf]]
+    below = PARENTS[leaf] >= 0
+    values = centres[leaf] + below[:, None] * centres[PARENTS[leaf]]
     table = Table((values + draw.normal(scale=spread, size=values.shape)).astype(np.float32))
     complete = np.zeros((len(leaf), N_CLASSES), dtype=np.bool_)
     complete[np.arange(len(leaf)), leaf] = True
-    below = PARENTS[leaf] >= 0
-    complete[below, PARENTS[leaf][below]] = True
-    parts = (place < n_train, (place >= n_train) & (place < n_train + n_val))
-    starts, sizes = (0, n_train), (n_train, n_val)
+    complete[below, PARENTS[leaf[below]]] = True
+    starts, sizes = (0, n_train, n_train + n_val), (n_train, n_val, n_test)
+    part = np.digitize(place, starts[1:])
 
-    def shown(c: int, part: int) -> Bools:
+    def shown(c: int, k: int) -> Bools:
         """Rows of the training (0) or validation (1) part that are shown with the label c."""
-        share = (place - starts[part]) / sizes[part]
-        mine = leaf == c if c in LEAVES else PARENTS[leaf] == c
-        here: Bools = parts[part] & mine
+        share = (place - starts[k]) / sizes[k]
+        here: Bools = complete[:, c] & (part == k)
         if c not in LEAVES:
             return here & (share < 0.4)
         return here & (share >= 0.2) if PARENTS[c] >= 0 else here
 
-    sessions = []
-    seen = np.zeros(N_CLASSES, dtype=np.bool_)
-    for group in GROUPS:
-        seen = seen.copy()
-        seen[list(group)] = True
-        views, labels = [], []
-        for part in (0, 1):
-            masks = np.stack([shown(c, part) for c in group], axis=1)  # (N, k)
-            rows = np.flatnonzero(masks.any(axis=1))
-            y = np.zeros((len(rows), N_CLASSES), dtype=np.bool_)
-            y[:, list(group)] = masks[rows]
-            views.append(View(table, rows, WIDTH))
-            labels.append(y)
-        sessions.append(
-            Session(
-                x=views[0],
-                y=labels[0],
-                val_x=views[1],
-                val_y=labels[1],
-                ids=rows_of(views[0]),
-                classes=np.array(group),
-                loss_classes=seen,
-            )
+    def session(classes: Sequence[int], labels: Sequence[Bools], seen: Bools) -> Session:
+        """A session of the samples with a label, (N, C) of training and of validation."""
+        rows = [np.flatnonzero(of_part.any(axis=1)) for of_part in labels]
+        (x, val_x), (y, val_y) = (
+            [View(table, r, WIDTH) for r in rows],
+            [of_part[r] for of_part, r in zip(labels, rows, strict=True)],
         )
-    test = np.flatnonzero(place >= n_train + n_val)
+        return Session(x, y, val_x, val_y, rows[0], np.array(classes), loss_classes=seen)
+
+    sessions, seen = [], np.zeros(N_CLASSES, dtype=np.bool_)
+    for group in GROUPS:
+        seen = seen | np.isin(np.arange(N_CLASSES), group)
+        labels = [np.zeros_like(complete) for _ in range(2)]
+        for c, k in itertools.product(group, range(2)):
+            labels[k][:, c] = shown(c, k)
+        sessions.append(session(group, labels, seen))
     every = np.ones(N_CLASSES, dtype=np.bool_)
-    rows = np.flatnonzero(parts[0])
-    whole = Session(
-        x=View(table, rows, WIDTH),
-        y=complete[rows],
-        val_x=View(table, np.flatnonzero(parts[1]), WIDTH),
-        val_y=complete[parts[1]],
-        ids=rows,
-        classes=np.arange(N_CLASSES),
-        loss_classes=every,
-    )
+    parts = [complete & (part == k)[:, None] for k in range(2)]
+    test = np.flatnonzero(part == 2)
     return Stream(
         spec=StreamSpec((WIDTH,), N_CLASSES, multilabel=True),
         sessions=tuple(sessions),
@@ -94,7 +77,7 @@ def hierarchy_stream(
         features=f"hierarchy {seed}",
         samples=("hierarchy",),
         observe_batch=0,
-        whole=(whole,),
+        whole=(session(range(N_CLASSES), parts, every),),
         parents=PARENTS,
     )
 

@@ -1,4 +1,4 @@
-"""A small embedding file of blobs, for the reproductions."""
+"""What tests of the reproductions need: a small file of blobs, and a table's rows by labels."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +9,7 @@ from toy import blobs
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
+from embedbench.papers.paper_table import PaperTable, Value
 
 
 def blob_file(
@@ -31,3 +32,10 @@ def blob_file(
     final, *others = (blobs(labels, 6, seed, spread=0.8) for seed in range(1 + len(layers)))
     named = dict(zip(layers, others, strict=True))
     return write_file(path, samples, final, {}, layers=named)
+
+
+def by_labels(table: PaperTable) -> dict[tuple[str, ...], dict[str, Value]]:
+    """Values by column, by labels; every row has labels of its own."""
+    rows = {row.labels: row.values for row in table.rows}
+    assert len(rows) == len(table.rows)
+    return rows

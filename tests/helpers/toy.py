@@ -34,16 +34,10 @@ def session(
 ) -> Session:
     """A session over its own table; the last `n_val` samples are its validation data."""
     table, y = Table(np.ascontiguousarray(x, dtype=np.float32)), np.asarray(y, dtype=np.int64)
-    rows = np.arange(len(y))
-    cut = len(y) - n_val
+    rows, val_rows = np.split(np.arange(len(y)), [len(y) - n_val])
+    views = [View(table, part, x.shape[1]) for part in (rows, val_rows)]
     return Session(
-        x=View(table, rows[:cut], x.shape[1]),
-        y=y[:cut],
-        val_x=View(table, rows[cut:], x.shape[1]),
-        val_y=y[cut:],
-        ids=rows[:cut],
-        classes=np.unique(y),
-        loss_classes=loss_classes,
+        views[0], y[rows], views[1], y[val_rows], rows, np.unique(y), loss_classes=loss_classes
     )
 
 
@@ -62,26 +56,15 @@ def class_stream(
     per_class = n_train + n_val + n_test
     labels = np.repeat(np.arange(n_classes), per_class)
     table = Table(blobs(labels, width, seed, spread))
-    place = np.tile(np.arange(per_class), n_classes)
-    train, val = place < n_train, (place >= n_train) & (place < n_train + n_val)
-    test = place >= n_train + n_val
+    part = np.digitize(np.tile(np.arange(per_class), n_classes), [n_train, n_train + n_val])
     sessions, sets = [], []
     for group in groups:
-        here = np.isin(labels, group)
-        rows, val_rows, test_rows = (np.flatnonzero(here & s) for s in (train, val, test))
-        mask = np.zeros(n_classes, dtype=np.bool_)
-        mask[list(group)] = True
-        sessions.append(
-            Session(
-                x=View(table, rows, width),
-                y=labels[rows],
-                val_x=View(table, val_rows, width),
-                val_y=labels[val_rows],
-                ids=rows,
-                classes=np.array(group),
-            )
-        )
-        sets.append(EvalSet(View(table, test_rows, width), labels[test_rows], test_rows, mask))
+        rows = [np.flatnonzero(np.isin(labels, group) & (part == k)) for k in range(3)]
+        x, val_x, test_x = (View(table, of_part, width) for of_part in rows)
+        y, val_y, test_y = (labels[of_part] for of_part in rows)
+        sessions.append(Session(x, y, val_x, val_y, rows[0], np.array(group)))
+        mask = np.isin(np.arange(n_classes), group)
+        sets.append(EvalSet(test_x, test_y, rows[2], mask))
     return Stream(
         spec=StreamSpec((width,), n_classes),
         sessions=tuple(sessions),

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from paper_tables import rows_of
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
@@ -18,8 +17,8 @@ from embedbench.papers.paper import (
     find_files,
     select_names,
 )
-from embedbench.papers.paper_folders import facts, names, paper
-from embedbench.papers.paper_table import PaperTable, Value, table_parts
+from embedbench.papers.paper_folders import names, paper
+from embedbench.papers.paper_table import PaperTable, TableRow, Value, table_parts
 from embedbench.scores.mean_intervals import Stat
 from embedbench.studies.study import parse_settings
 from embedbench.text.terminal_text import render_text
@@ -33,21 +32,14 @@ ALIASES = {
 }
 
 
-@pytest.mark.parametrize("name", ALIASES)
-def test_every_paper_is_found_by_name_and_alias(name: str) -> None:
-    chosen = paper(name)
-    assert chosen.name == name
-    assert all(paper(alias) is chosen for alias in ALIASES[name])
-    assert facts(chosen.stem)["printed"]["tables"]
-    assert [*chosen.exact, *chosen.tables, *chosen.costly]
-    # it is named for its first author and year
-    parts = re.fullmatch(r"(\w+) et al\. \((\d{4})\): .+", chosen.facts["citation"])
-    assert parts is not None
-    assert name == "".join(parts.groups()).lower()
-
-
-def test_a_paper_is_named_for_its_first_author_and_year() -> None:
+def test_a_paper_is_found_by_its_first_author_and_year_and_by_aliases() -> None:
     assert {of_folder[0]: of_folder[1:] for of_folder in names().values()} == ALIASES
+    for name, aliases in ALIASES.items():
+        chosen = paper(name)
+        assert all(paper(alias) is chosen for alias in aliases)
+        parts = re.fullmatch(r"(\w+) et al\. \((\d{4})\): .+", chosen.facts["citation"])
+        assert parts is not None
+        assert name == chosen.name == "".join(parts.groups()).lower()
     every = ", ".join(sorted([*ALIASES, *(a for aliases in ALIASES.values() for a in aliases)]))
     with pytest.raises(UserError, match=f"Did you mean 'new-metrics'.* Known: {every}"):
         paper("new-metric")
@@ -61,7 +53,7 @@ def test_a_table_has_only_the_parts_that_some_value_has() -> None:
         ("v",): Value(None, ours),
     }
     for heads, value in cases.items():
-        rows = rows_of((("x",), {"v": value}), (("y",), {}))
+        rows = (TableRow(("x",), {"v": value}), TableRow(("y",), {}))
         table = PaperTable("1", "t", ("a",), ("v",), rows)
         lines = render_text(table_parts(table)).splitlines()
         assert tuple(lines[1].split()) == ("a", *heads)
