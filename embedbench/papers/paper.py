@@ -162,9 +162,9 @@ class PaperRuns:
     notify: Notify = lambda _: None
     progress: StageProgress = lambda *_: None
     failed: list[str] = field(default_factory=list)
-    streams: StreamCache = field(default_factory=StreamCache, repr=False)
-    planned: dict[Any, RunSpec] | None = field(default=None, init=False, repr=False)
-    _records: dict[RunSpec, RunRecord] = field(default_factory=dict, init=False, repr=False)
+    streams: StreamCache = field(default_factory=StreamCache)
+    planned: dict[Any, RunSpec] | None = field(default=None, init=False)
+    _records: dict[RunSpec, RunRecord] = field(default_factory=dict, init=False)
 
     every: ClassVar[Mapping[str, Variant]] = {}  # the paper's learners
     official: ClassVar[Mapping[str, str]] = {}  # its names of its data sets, by ours

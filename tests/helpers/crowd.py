@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
-from commands import CONTEXT, command
+from commands import CONTEXT, command, stored
 
 
 class Member:
@@ -90,13 +89,10 @@ def cut_power(root: Path, log: Path) -> int:
 
 def answers(root: Path) -> dict[str, dict[str, bytes]]:
     """All arrays of all predictions under a directory, by place and name."""
-    result = {}
-    for path in sorted(root.rglob("predictions.h5")):
-        with h5py.File(path) as file:
-            result[str(path.parent.relative_to(root))] = {
-                k: v[()].tobytes() for k, v in file.items()
-            }
-    return result
+    return {
+        str(p.parent.relative_to(root)): {k: v.tobytes() for k, v in stored(p.parent).items()}
+        for p in sorted(root.rglob("predictions.h5"))
+    }
 
 
 def metrics(root: Path) -> dict[str, Any]:

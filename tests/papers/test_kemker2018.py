@@ -54,26 +54,20 @@ def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_readi
     assert off == [("geppnet", "cub"), ("geppnet-stm", "cub")]
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ("cub=birds.h5", "6 features and 4 classes, the paper's has 2048 and 200"),
-        ("birds.h5", "NAME=FILE or NAME-stand-in=FILE"),
-        ("audiosett=birds.h5", "names are mnist, cub, audioset"),
-        ("cub-stand-in=birds.h5", ""),
-    ],
-)
 def test_a_file_is_held_to_the_data_set_that_it_is_called(
-    given: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blob_file(Path("birds.h5"), 4, 4)
     runs = KemkerRuns(tmp_path, [0])
-    if says:
+    for given, says in {
+        "cub=birds.h5": "6 features and 4 classes, the paper's has 2048 and 200",
+        "birds.h5": "NAME=FILE or NAME-stand-in=FILE",
+        "audiosett=birds.h5": "names are mnist, cub, audioset",
+    }.items():
         with pytest.raises(UserError, match=says):
             runs.find_data([given])
-        return
-    runs.data = runs.find_data([given])
+    runs.data = runs.find_data(["cub-stand-in=birds.h5"])
     assert list(runs.data) == ["cub"]
     assert (runs.label("cub"), runs.size("cub")) == ("birds for CUB-200", Size(6, 4, 8))
     assert runs.label("audioset", "cub") == "AudioSet / birds for CUB-200"
@@ -200,6 +194,9 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     rows = {row.labels: row.values["Ω_all"].ours for row in table.rows if row.labels[3]}
     assert list(rows) == [("permutation", *chosen), ("incremental-class", *chosen)]
     assert [len(stat.values) for stat in rows.values() if stat] == [1, 1]
+    size = megabytes("mlp", Size(6, 4, 80), units=int(log["chosen"]["units"]))
+    sizes = [row.values["MB as the paper counts"].ours for row in table.rows if row.labels[3]]
+    assert sizes == [Stat.of([size])] * 2
     assert len(table.rows) == 22
 
 

@@ -103,7 +103,7 @@ def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Pa
     runs = Runs(tmp_path, [3, 4], items=items)
     given: dict[str, Any] = {"er": {"lr": 0.1, "batch_size": 7}}
     cells = runs.plan(er, "incremental-class", data, given)
-    assert [c.seed for c in cells] == [3, 4]
+    assert [(c.seed, c.device) for c in cells] == [(3, "cpu"), (4, "cpu")]
     params = asdict(cells[0].learner.settings)
     assert (params["lr"], params["batch_size"], params["memory"]["total"]) == (0.5, 7, 0)
     (other, _) = runs.plan(gdumb, "incremental-class", data)

@@ -43,7 +43,9 @@ def test_results_are_read_back(tmp_path: Path) -> None:
     digests = [(f.name, f.digests["content"]) for f in made.files]
     assert digests == [("birds.h5", file.digests["content"])]
     made.write(tmp_path / "a.json")
-    assert str(tmp_path) not in (tmp_path / "a.json").read_text("utf-8")
+    text = json.dumps(made.to_json(), indent=1, ensure_ascii=False)
+    assert (tmp_path / "a.json").read_text("utf-8") == f"{text}\n"
+    assert [*made.versions] == ["embedbench", "python", "numpy", "torch"]
     assert str(read_results([tmp_path], "some2027")) == str({"a": made})
     assert read_results([tmp_path / "a.json"], "other2027") == {}
     assert results().seeds == ()
