@@ -225,17 +225,19 @@ def ours(table: PaperTable, label: str, head: str) -> Stat:
 def test_losses_are_added_under_both_weights_and_for_both_ensembles() -> None:
     runs = make_runs(
         prototype=[flat(0.8, 0.2), flat(0.9, 0.2)],
+        fr_paper_cos=[flat(0.7, 0.3)],
         fr_paper_cr=[flat(0.781, 0.3), flat(0.9, 0.3)],
+        fr_paper_softmax=[flat(0.7, 0.3)],
         fr_paper_cosine=[flat(0.8, 0.3), flat(0.875, 0.3)],
         fr_code_cr=[flat(0.78, 0.4), flat(0.88, 0.4)],
     )
     (added,) = losses(runs)
-    printed = ["68.74 / 57.87", "68.60 / 61.38", "68.80 / 62.20", "68.60 / 61.38"]
-    assert [row.labels[1] for row in added.rows] == printed  # no row without runs
+    none, cos, cr, every = "68.74 / 57.87", "66.84 / 60.89", "68.60 / 61.38", "68.80 / 62.20"
+    assert [row.labels[1] for row in added.rows] == [none, cos, cr, every, every, cr]
     labels = [row.labels[0] for row in added.rows]
-    whose = ["paper", "paper", "code"]
+    whose = [*["paper"] * 4, "code"]
     assert all(f"the {w}'s weights" in label for w, label in zip(whose, labels[1:], strict=True))
-    cosine = labels[2]
+    cosine = labels[4]
     assert "mean of cosines" in cosine
     assert ours(added, cosine, "base, first").values == pytest.approx((80, 87.5))
     assert added.parts == [1]  # nothing is published, so there is no column of dashes
@@ -266,7 +268,8 @@ def test_rows_of_learners_stand_beside_the_tables_that_have_them() -> None:
 
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    runs = FSCILRuns(out, [0, 1], learners=["prototype", "ncm"])
+    said = list[str]()
+    runs = FSCILRuns(out, [0, 1], learners=["prototype", "ncm"], notify=said.append)
     tables = PAPER.reproduce(runs, ["A1", "A2"], ["none.h5"])  # needs no data
     assert ([t.name for t in tables], list(out.iterdir())) == (["A1", "A2"], [])
     file = blob_file(tmp_path / "toy.h5", 24, 24)
@@ -276,6 +279,14 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
         stat = ours(table, label, "gAcc")
         assert len(stat.values) == 2
         assert 0 < stat.mean < 100
+    assert said == ["4 runs; those that are finished are kept"]
+    # what cannot be trusted is left out, with a sentence
+    again = FSCILRuns(out, [0, 1], runs.data)
+    (spec, _) = again.specs("toy", "ncm")
+    (again.streams.run_dir(spec, again.runs_dir) / "predictions.h5").write_bytes(b"")
+    assert [len(again.of("toy", "ncm")) for _ in range(2)] == [1, 1]
+    assert len(again.failed) == 1
+    assert again.failed[0].startswith("left out: ")
 
 
 def test_learners_stand_in_the_order_of_gacc() -> None:
@@ -451,8 +462,9 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
     assert all(set(row.values) == set(FACTS["tables"]["tsne"]["columns"]) for row in picture.rows)
     svg = (tmp_path / "tsne-vit.svg").read_text(encoding="utf-8")
     assert "the picture is tsne-vit.svg" in picture.notes
-    for text in ("block-8, rectified", "final, raw", "c0", "c7"):
+    for text in ("block-8, rectified", "final, raw"):
         assert f">{text}<" in svg
+    assert [c for c in range(10) if f">c{c}<" in svg] == [0, 1, 2, 3, 6, 7, 8, 9]  # six are base
     # no mean takes two embeddings: each is a table of its own, and says so
     groups = {row.group.place: row.group for row in collect(tmp_path / "runs")}
     notes = [n for g in groups.values() for n in g.notes if "in the place" in n]

@@ -157,7 +157,13 @@ def test_a_table_of_the_papers_data_has_differences_and_of_a_stand_in_none() -> 
     tables = [table for make in PAPER.tables.values() for table in make(runs)]
     names = ["5 · toy", "Measures · toy", "Figures A.27, A.28 · toy"]
     assert [table.name for table in tables] == names
-    assert "ER 100" in [row.labels[0] for row in tables[-1].rows]
+    for i, of_buffer in enumerate(tables[-1].rows, len(LEARNERS)):
+        end = 0.05 * i + 0.015
+        expected = [end, (0.7 + 0.5 + end) / 3]
+        assert [v.ours.mean for v in of_buffer.values.values() if v.ours] == pytest.approx(expected)
+    assert [row.labels[0] for row in tables[-1].rows] == [v.label for v in BUFFERS.values()]
+    note = "over 2 of them, of each the mean over its seeds (0, 1)"
+    assert tables[0].notes[-1].endswith(note)
     assert "toy for IIRC-CIFAR" in tables[0].heading
     values = [v for row in tables[0].rows for v in row.values.values()]
     assert any(v.ours for v in values)

@@ -80,7 +80,10 @@ def test_files_go_by_their_stem(tmp_path: Path) -> None:
 
 def test_the_shipped_emoji_stand_in_where_no_file_is_given(tmp_path: Path) -> None:
     for name in ALIASES:
-        ((key, data),) = paper(name).runs(tmp_path, [0]).find_data([]).items()
+        said = list[str]()
+        runs = paper(name).runs(tmp_path, [0], notify=said.append)
+        ((key, data),) = runs.find_data([]).items()
+        assert "emoji-vit.h5 is taken, 600 emoji" in said[0]
         assert (key, data.file.name) == (
             "cub" if name == "kemker2018" else "emoji-vit",
             "emoji-vit.h5",
