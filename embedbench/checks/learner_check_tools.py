@@ -107,11 +107,9 @@ def device() -> str:
     return _DEVICE.get()
 
 
-def run(
-    stream: Stream, learner: Learner, seeds: Seeds = SEEDS, **more: Any
-) -> tuple[AnyPredictions, list[SessionCosts]]:
+def run(stream: Stream, learner: Learner, **more: Any) -> tuple[AnyPredictions, list[SessionCosts]]:
     """`run_stream` on the device of the checks."""
-    return run_stream(stream, learner, seeds, device(), **more)
+    return run_stream(stream, learner, SEEDS, device(), **more)
 
 
 def small(cls: type[Learner], **more: Any) -> Learner:
@@ -134,9 +132,9 @@ def _small_settings(cls: type, small: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def teach(learner: Learner, stream: Stream, seeds: Seeds = SEEDS) -> Predictions:
+def teach(learner: Learner, stream: Stream) -> Predictions:
     """Run the learner through the stream; its answers must not be NaN."""
-    predictions, _ = run(stream, learner, seeds)
+    predictions, _ = run(stream, learner)
     assert isinstance(predictions, Predictions)
     missing = int((predictions.answer < 0).sum())
     demand(not missing, f"expected an answer to every sample, got NaN scores for {missing}")
