@@ -1,14 +1,11 @@
 """Exemplars of images: held as bytes, shown again bit by bit, and counted as what they are."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from image_files import pixel_file
-from plan_runs import plan
 
 from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.config.run_seeds import Seeds
@@ -20,7 +17,6 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.feature_tables import PixelTable, standardise_images
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View
-from embedbench.studies.exemplars_in_equal_bytes import exemplars_within
 
 SHAPE = (3, 4, 5)
 
@@ -113,15 +109,6 @@ def shown_as(table: PixelTable, y: Any) -> Stream:
         view = View(table, rows, table.width)
         sessions.append(replace(s, x=view, y=y[rows], ids=rows, classes=np.array(classes)))
     return replace(stream, spec=spec_of(table), sessions=tuple(sessions))
-
-
-def test_a_byte_budget_counts_bytes(tmp_path: Path) -> None:
-    """Images of 3 x 3 x 4; six classes; a label each, and their logits."""
-    items = ["protocol.sessions=3", "trunk=resnet8"]
-    path = str(pixel_file(tmp_path).path)
-    (cell,) = plan([path], "incremental-class", ["derpp"], [0], items)
-    few, more = (exemplars_within(cell, megabytes) or 0 for megabytes in (1.0, 1.0044))
-    assert more - few == pytest.approx(4400 / (36 + 8 + 24), abs=1)
 
 
 def test_a_scaling_that_is_not_the_tables_is_refused() -> None:

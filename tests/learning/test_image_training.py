@@ -413,9 +413,5 @@ def test_the_command_gives_them_to_all_learners_and_the_reference(
     command = next(r["command"] for r in records if r["learner"] == "er")
     assert "er.trunk=resnet8" in command
     assert "mlp.trunk=resnet8" in command  # the reference's
-    for learner, trunk, words in (
-        ("er", [], "er.images is for trunks of images"),
-        ("er,ncm", ["--trunk", "resnet8"], "ncm has no trunk"),
-    ):
-        code, _, err = call(*given, "--learner", learner, *trunk)
-        assert (code, words in err) == (2, True)
+    code, _, err = call(*given, "--learner", "er,ncm", "--trunk", "resnet8")
+    assert (code, "ncm has no trunk" in err) == (2, True)

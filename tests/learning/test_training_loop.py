@@ -114,13 +114,13 @@ def test_a_checkpoint_is_offered_every_epoch_and_the_end_and_gone_on_from() -> N
 
 @pytest.mark.parametrize("name", ["nadam", "adam", "sgd"])
 def test_the_loop_is_the_plain_loop(name: str) -> None:
-    """The same weights, bit for bit, as PyTorch's own way of writing it."""
+    """The same weights, bit for bit, as PyTorch's own way of writing it; the mean over samples."""
     labels = np.random.default_rng(0).integers(0, 3, 11)
     data = session(blobs(labels, 4, 0), labels)
     net = mlp_net(4, 5, 2, 3, seed=0)
     plain = copy.deepcopy(net)
     trained = make_optimiser(name, net, lr=0.01, weight_decay=0.1)
-    training(net, trained, data, 4, Stop(rule="epochs", epochs=3)).run()
+    log = training(net, trained, data, 4, Stop(rule="epochs", epochs=3)).run()
     given: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.1}
     make_plain: dict[str, Callable[..., torch.optim.Optimizer]] = {
         "nadam": NAdam,  # see test_optimisers.py
@@ -130,23 +130,16 @@ def test_the_loop_is_the_plain_loop(name: str) -> None:
     optimiser = make_plain[name](plain.parameters(), **given)
     x, y, draw = torch.tensor(data.x.numpy()), torch.tensor(data.y), generator(0, 0)
     for _ in range(3):
-        order = torch.randperm(11, generator=draw)
+        order, total = torch.randperm(11, generator=draw), 0.0
         for first in range(0, 11, 4):
             index = order[first : first + 4]
             optimiser.zero_grad()
-            torch.nn.functional.cross_entropy(plain(x[index]), y[index]).backward()
+            loss = torch.nn.functional.cross_entropy(plain(x[index]), y[index])
+            loss.backward()
             optimiser.step()
+            total += loss.item() * len(index)
     assert equal(net.state_dict(), plain.state_dict())
-
-
-def test_train_loss_is_the_mean_over_samples_not_over_batches() -> None:
-    labels = [0, 0, 0, 0, 1]
-    data = session(blobs(labels, 3, seed=0), labels)
-    net = mlp_net(3, 4, 1, 2, seed=0)
-    expected = torch.nn.functional.cross_entropy(net(data.x.tensor()), torch.tensor(labels))
-    frozen = torch.optim.SGD(net.parameters(), lr=0.0)
-    log = training(net, frozen, data, 4, Stop(rule="epochs", epochs=1)).run()
-    assert log["train_loss"] == pytest.approx(expected.item(), rel=1e-6)
+    assert log["train_loss"] == pytest.approx(total / 11)
 
 
 def two_sessions(state: str, seed: int = 0, **seeds: int) -> MLP:

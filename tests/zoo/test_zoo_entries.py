@@ -13,7 +13,6 @@ from timm.models import get_pretrained_cfg
 
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
-from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import NOTHING, UserMetadata, classes_seen
 from embedbench.runs.learner_and_protocol_names import learner_names, protocol_class
 from embedbench.zoo import zoo_entries
@@ -22,12 +21,6 @@ from embedbench.zoo.zoo_entries import UNKNOWN, class_list_digest, read_zoo, zoo
 
 ASSETS = resources.files("embedbench") / "assets"
 SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-def small_file(folder: Path, classes: int = 120) -> EmbeddingFile:
-    """One sample to learn from and one to test on, a class."""
-    each, names = (1,) * classes, [f"class {i}" for i in range(classes)]
-    return make_file(folder, each, (0,) * classes, each, classes=names)
 
 
 def test_every_published_row_has_a_source_and_names_what_the_zoo_has() -> None:
@@ -86,7 +79,8 @@ def test_backbones_are_those_of_timm() -> None:
 
 
 def test_every_stream_builds(tmp_path: Path) -> None:
-    file = small_file(tmp_path)
+    each = (1,) * 120  # one sample to learn from and one to test on, a class
+    file = make_file(tmp_path, each, (0,) * 120, each, classes=[f"class {i}" for i in range(120)])
     with pytest.raises(UserError, match=f"class list of {file.path.name} is of no data set of the"):
         match_data(file)
     for name, stream in read_zoo().streams.items():
