@@ -87,11 +87,9 @@ class CheckpointDirectory(Checkpoint):
         self.device, self.seconds, self.notify, self._is_mine = device, seconds, notify, is_mine
         self.resumed = 0  # how often the run went on
         self._is_begun = False  # whether the directory has a checkpoint of the run
-        self.carried = 0.0  # seconds of the session at work that were spent before it was cut off
         self._mark = json.dumps(decided, sort_keys=True).encode()
         self._stored: dict[str, Any] | None = None
-        self._session = self._fits = 0  # the session at work, and the trainings begun in it
-        self._began = self._saved = self._ended = time.perf_counter()
+        self._saved = self._ended = time.perf_counter()
         nothing: dict[str, Any] = {"learner": None, "evaluator": None, "logs": []}
         self._start = checkpoint_state.pack_state(
             {**nothing, "random": checkpoint_state.random_states(device)}, self._mark
@@ -150,7 +148,8 @@ class CheckpointDirectory(Checkpoint):
 
     def begin(self, number: int) -> None:
         """A session is to be learned now."""
-        self._session, self._fits, self.carried = number, 0, 0.0
+        self._session, self._fits = number, 0  # the session at work, and the trainings begun in it
+        self.carried = 0.0  # seconds of it that were spent before it was cut off
         self._began = time.perf_counter()
 
     def end(self, learner: Any, evaluator: Any, logs: list[SessionCosts]) -> None:

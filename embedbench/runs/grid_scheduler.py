@@ -288,19 +288,14 @@ def with_references(
     is to be made again.
     """
     needed: dict[run_spec.RunSpec, None] = {}
-    shared = set()  # streams whose offline reference does not depend on the order of the sessions
     for spec in specs:
         if spec.is_offline:
             continue
-        facts = streams.facts(spec)  # a protocol that cannot be built is refused here
+        offline = streams.offline_runs(spec)  # a protocol that cannot be built is refused here
         if not overwrite and _has_others(make_task(spec, root, streams)):
             continue
         needed[spec.chance_run()] = None
-        stream = (spec.files, spec.protocol, spec.offline)
-        if stream not in shared:
-            needed |= dict.fromkeys(run for part in streams.offline_runs(spec) for run in part)
-            if not facts.depends_on_order:
-                shared.add(stream)
+        needed |= dict.fromkeys(run for part in offline for run in part)
     requested = set(specs)
     more = [spec for spec in needed if spec not in requested]
     short = [spec for spec in more if not spec.is_offline]

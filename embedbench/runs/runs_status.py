@@ -104,15 +104,16 @@ def _running(run_dir: Path, run: str) -> Running | None:
     holder, silent = leases.holder(path), _age(path)
     if holder is None or silent is None or silent > leases.PATIENCE or holder.has_ended():
         return None
-    said = SESSION.fullmatch(holder.doing or "")
-    done, number = (int(said[1]), int(said[2])) if said else (None, None)
+    at_work: dict[str, int] = {}
+    if said := SESSION.fullmatch(holder.doing or ""):
+        done, number = int(said[1]), int(said[2])
+        at_work = {"session": min(done + 1, number), "sessions": number}
     return Running(
         run=run,
         host=holder.host_name,
         pid=holder.pid,
         seconds=holder.moves * leases.BEAT + min(silent, leases.BEAT),
-        session=None if done is None or number is None else min(done + 1, number),
-        sessions=number,
+        **at_work,
     )
 
 

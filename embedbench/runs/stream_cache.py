@@ -27,7 +27,6 @@ class Facts(NamedTuple):
     references: tuple[str, ...]  # the key of each, see `reference_key`
     normalise_new: bool
     so_far: bool
-    depends_on_order: bool  # whether its offline reference depends on the order of the sessions
 
 
 _Key = tuple[tuple[str, ...], run_spec.Spec[Protocol], int, str]  # identifies a stream
@@ -68,9 +67,8 @@ class StreamCache:
             if spec.unknown:
                 stream = with_far_samples(stream, files[0], self.file(spec.unknown))
         self._last = (key, stream)
-        so_far, references = stream.so_far, tuple(map(reference_key, stream.references))
-        depends = so_far or bool(stream.fitted)
-        self._facts[key] = Facts(references, stream.normalise_new, so_far, depends)
+        references = tuple(map(reference_key, stream.references))
+        self._facts[key] = Facts(references, stream.normalise_new, stream.so_far)
         return stream
 
     def stream_to_learn(self, spec: run_spec.RunSpec) -> Stream:

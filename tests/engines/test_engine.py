@@ -7,8 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
-from contextlib import nullcontext
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,39 +33,19 @@ from embedbench.engines.local_pool import local_executor, use_card
 from embedbench.errors import UserError
 
 
-def test_resources_are_cores_shares_and_bytes() -> None:
-    assert Resources.parse("", cpus=3) == Resources(cpus=3)
-    assert Resources.parse("cpus=2, gpus=0.25,memory=1.5GB") == Resources(2, 0.25, 1_500_000_000)
-    assert Resources.parse("memory=300MB").memory == 300_000_000
-    assert Resources.parse("memory=1MB").memory == 10**6
-    assert Resources.parse("memory=2 TB").memory == 2 * 10**12
-    assert [Resources.parse(f"gpus={share}").gpus for share in ("0", "0.001", "1")] == [0, 1e-3, 1]
-    assert Resources.parse("cpus=1000000").cpus == 10**6
-    assert Resources() == Resources(1, 0.0, 0)
-
-
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "resources"),
     [
-        ("cpu=2", "unknown resource 'cpu'. Did you mean 'cpus'?"),
-        ("cpus", "--resources takes name=value"),
-        ("cpus=0", "cpus must be a whole number from 1 to 1,000,000, got '0'"),
-        ("cpus=1.5", "got '1.5'"),
-        ("cpus=10000000", "got '10000000'"),
-        ("cpus=" + "9" * 5000, "a whole number"),
-        ("gpus=2", "a share of one card, 0 to 1, such as 0.25; got '2'"),
-        ("gpus=nan", "a share of one card"),
-        ("gpus=-1", "a share of one card"),
-        ("gpus=0.0009", "a share of one card"),
-        ("memory=lots", "such as 4GB; got 'lots'"),
-        ("memory=0GB", "takes 1MB or more"),
-        ("memory=4", "takes 1MB or more, such as 4GB; got '4'"),
-        ("cpus=2,gpus=1,cpus=3", "two values of cpus, 2 and 3: give one"),
+        ("", Resources(3, 0.0, 0)),
+        ("cpus=2, gpus=0.25,memory=1.5GB", Resources(2, 0.25, 1_500_000_000)),
+        ("cpus=1000000,memory=1MB", Resources(10**6, 0.0, 10**6)),
+        ("gpus=0.001,memory=2 TB", Resources(3, 1e-3, 2 * 10**12)),
+        ("gpus=1,memory=300MB", Resources(3, 1.0, 300_000_000)),
+        ("gpus=0", Resources(3)),
     ],
 )
-def test_wrong_resources_are_one_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence.replace("?", r"\?")):
-        Resources.parse(text)
+def test_resources_are_cores_shares_and_bytes(text: str, resources: Resources) -> None:
+    assert Resources.parse(text, cpus=3) == resources
 
 
 @pytest.mark.parametrize("text", ["", "lokal", "local:", "ray:", "ray://host", "slurm:2", ":make"])
@@ -75,26 +54,53 @@ def test_an_unknown_engine_lists_the_known_ones(text: str) -> None:
         Engine.parse(text)
 
 
-def test_settings_belong_to_an_engine() -> None:
-    assert pairs("--engine-set", ["nodelist=n1,n2, time=4h,", "qos=low"]) == {
-        "nodelist": "n1,n2",
-        "time": "4h",
-        "qos": "low",
-    }
-    with pytest.raises(UserError, match="takes name=value"):
-        pairs("--engine-set", ["n1,n2"])
-    for text in ("local:0", "local:-1", "local:two", "local:1.5", f"local:{'9' * 5000}"):
-        with pytest.raises(UserError, match="local:N must be a whole number"):
-            Engine.parse(text)
-    with pytest.raises(UserError, match="--engine local takes no --engine-set"):
-        Engine.parse("local", None, ["time=4h"])
-    with pytest.raises(UserError, match="--engine local does not limit memory"):
-        Engine.parse("local:2", Resources(memory=10**9))
-    with pytest.raises(UserError, match=r"slurm 'partitoin'\. Did you mean 'partition'"):
-        slurm_engine.options(Resources(), {"partitoin": "gpu", "cluster": "local"})
+def test_settings_are_names_with_values() -> None:
+    read = pairs("--engine-set", ["nodelist=n1,n2, time=4h,", "qos=low", "qos=low"])
+    assert read == {"nodelist": "n1,n2", "time": "4h", "qos": "low"}
+
+
+BAD_NUMBERS = ("0", "-1", "two", "1.5", "9" * 5000)
+BAD_TIMES = ("100000m", "4s", "4", "-1h")
+
+
+@pytest.mark.parametrize(
+    ("name", "resources", "settings", "sentence"),
+    [
+        ("local", "cpu=2", "", r"unknown resource 'cpu'\. Did you mean 'cpus'\?"),
+        ("local", "cpus", "", "--resources takes name=value"),
+        ("local", "cpus=0", "", "cpus must be a whole number from 1 to 1,000,000, got '0'"),
+        ("local", "cpus=1.5", "", "got '1.5'"),
+        ("local", "cpus=10000000", "", "got '10000000'"),
+        ("local", "cpus=" + "9" * 5000, "", "a whole number"),
+        ("local", "gpus=2", "", "a share of one card, 0 to 1, such as 0.25; got '2'"),
+        *(("local", f"gpus={n}", "", f"card, .*got '{n}'") for n in ("nan", "-1", "0.0009")),
+        *(("local", f"memory={n}", "", f"1MB or .*got '{n}'") for n in ("lots", "0GB", "4")),
+        ("local", "cpus=2,gpus=1,cpus=3", "", "two values of cpus, 2 and 3: give one"),
+        ("local:2", "memory=1GB", "", "--engine local does not limit memory"),
+        *((f"local:{n}", "", "", "local:N must be a whole number") for n in BAD_NUMBERS),
+        ("local", "", "time=4h", "--engine local takes no --engine-set"),
+        ("ray", "", "time=4h", "--engine ray takes no --engine-set"),
+        ("slurm", "", "n1,n2", "--engine-set takes name=value"),
+        ("slurm", "", "cluster=local,partition=gpu\ntouch here", "takes name=value"),  # a script's
+        ("slurm", "", "cluster=local,partitoin=gpu", "'partitoin'. Did you mean 'partition'"),
+        ("slurm", "gpus=0.5", "cluster=local", "whole cards: --resources gpus=1, not 0.5"),
+        ("slurm", "", "cluster=mine", "got 'mine'"),
+        ("slurm", "", "cluster=local,array_parallelism=0", "got '0'"),
+        *(("slurm", "", f"cluster=local,time={t}", f"got '{t}'") for t in BAD_TIMES),
+        ("nowhere:make", "", "", "cannot import 'nowhere'"),
+    ],
+)
+def test_what_an_engine_does_not_take(
+    name: str, resources: str, settings: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.importlib.util, "find_spec", bool)  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match=sentence):
+        chosen_engine(name, resources, [settings], threads=1, jobs=None)
+
+
+def test_options_of_slurm() -> None:
     asked = {"cluster": "local", "time": "4h", "partition": "gpu", "array_parallelism": "8"}
-    made = slurm_engine.options(Resources(cpus=2, gpus=1, memory=2**31), asked)
-    assert made == {
+    assert slurm_engine.options(Resources(cpus=2, gpus=1, memory=2**31), asked) == {
         "name": "embedbench",
         "cpus_per_task": 2,
         "gpus_per_node": 1,
@@ -104,25 +110,18 @@ def test_settings_belong_to_an_engine() -> None:
         "slurm_partition": "gpu",
         "slurm_array_parallelism": 8,
     }
-    for given, minutes in (("30m", 30), ("99999m", 99_999), ("2d", 2880)):
-        made = slurm_engine.options(Resources(), {"cluster": "local", "time": given})
-        assert made["timeout_min"] == minutes
-    made = slurm_engine.options(Resources(), {"cluster": "local"})
-    assert (made["gpus_per_node"], made["timeout_min"], "mem_gb" in made) == (0, 240, False)
-    for wrong in (
-        {"time": "100000m"},
-        {"time": "4s"},
-        {"time": "4"},
-        {"time": "-1h"},
-        {"cluster": "mine"},
-        {"array_parallelism": "0"},
-    ):
-        with pytest.raises(UserError, match="got"):
-            slurm_engine.options(Resources(), {"cluster": "local", **wrong})
-    with pytest.raises(UserError, match="--engine-set takes name=value"):  # a line of its script
-        Engine.parse("slurm", None, ["cluster=local", "partition=gpu\ntouch here"])
-    with pytest.raises(UserError, match="whole cards"):
-        slurm_engine.options(Resources(gpus=0.5), {"cluster": "local"})
+    assert slurm_engine.options(Resources(), {"cluster": "local"}) == {
+        "name": "embedbench",
+        "cpus_per_task": 1,
+        "gpus_per_node": 0,
+        "timeout_min": 240,
+        "slurm_signal_delay_s": 90,
+    }
+    for minutes, seconds in ((1, 15), (2, 30), (6, 90), (99_999, 90)):
+        made = slurm_engine.options(Resources(), {"cluster": "local", "time": f"{minutes}m"})
+        assert (made["timeout_min"], made["slurm_signal_delay_s"]) == (minutes, seconds)
+    made = slurm_engine.options(Resources(), {"cluster": "local", "time": "2d"})
+    assert made["timeout_min"] == 2880
 
 
 def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +135,6 @@ def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.Mo
 
 
 def job(answer: Callable[[], bytes], errors: object = "2.err") -> SimpleNamespace:
-    """A job that has ended, as submitit has it."""
     paths = SimpleNamespace(stderr=errors)
     return SimpleNamespace(done=lambda: True, result=answer, job_id="2", paths=paths)
 
@@ -151,6 +149,13 @@ def time_up() -> bytes:
     return pickle.dumps((False, TimeUpError()))
 
 
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that serves jobs looks at them often."""
+    monkeypatch.setattr(slurm_engine, "POLL", 0.01)
+
+
+@pytest.mark.usefixtures("looks")
 def test_jobs_that_slurm_refuses_or_whose_answer_is_lost() -> None:
     """Each task gets its error, and the executor still takes others; nothing waits for ever."""
     pytest.importorskip("submitit")
@@ -183,6 +188,7 @@ class Saves:
         return self.saved.pop(0)
 
 
+@pytest.mark.usefixtures("looks")
 @pytest.mark.parametrize("answer", [no_answer, time_up])
 def test_a_job_that_saved_something_is_no_failed_try(answer: Callable[[], bytes]) -> None:
     """The time of its jobs is over again and again; it fails when two in a row save nothing."""
@@ -207,10 +213,6 @@ def test_a_job_is_warned_before_its_time_is_over() -> None:
     finally:
         signal.signal(signal.SIGUSR2, before)
         ends_soon.clear()
-    warned = {"1m": 15, "2m": 30, "6m": 90, "2d": 90}
-    for given, seconds in warned.items():
-        made = slurm_engine.options(Resources(), {"cluster": "local", "time": given})
-        assert made["slurm_signal_delay_s"] == seconds
 
 
 def test_jobs_go_on_after_ctrl_c() -> None:
@@ -226,8 +228,9 @@ def test_jobs_go_on_after_ctrl_c() -> None:
             time.sleep(0.01)
         raise KeyboardInterrupt
     assert not any(task.done() for task in tasks)
-    assert said[0].startswith("1 jobs go on")
-    assert said[0].endswith("scancel 12")
+    assert said == [
+        "1 jobs go on, and the next run takes what they finish; cancel them with: scancel 12"
+    ]
     with slurm_engine.slurm_executor(*given) as executor:
         pass
     assert (executor.folder.exists(), len(said)) == (False, 1)
@@ -258,19 +261,14 @@ def test_a_job_is_gone_when_two_looks_at_the_queue_miss_it(
     assert [queue.is_done("8") for _ in range(3)] == [False] * 3
 
 
-def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "an_engine_of_others.py").write_text(
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "def make(tasks, resources, settings):\n"
-        "    return ThreadPoolExecutor(min(tasks, int(settings['threads'])))\n"
-        "def wrong(tasks, resources, settings):\n"
-        "    return 3\n"
-        "def fails(tasks, resources, settings):\n"
-        "    raise RuntimeError('no cluster today')\n"
+def test_an_executor_of_other_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = SimpleNamespace(
+        make=lambda n, _, settings: ThreadPoolExecutor(min(n, int(settings["threads"]))),
+        wrong=lambda *_: 3,
+        fails=Mock(side_effect=RuntimeError("no cluster today")),
     )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
-    made = Engine.parse("an_engine_of_others:make", None, ["threads=2"])
+    monkeypatch.setitem(sys.modules, "others", others)
+    made = Engine.parse("others:make", None, ["threads=2"])
     with made.executor(5) as executor:
         assert isinstance(executor, ThreadPoolExecutor)
         asked = [executor.submit(time.sleep, 0.05) for _ in range(6)]
@@ -283,11 +281,9 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise ZeroDivisionError
     assert [f.cancelled() for f in asked] == [False] * 2 + [True] * 4
     with pytest.raises(UserError, match=r"others:wrong must return a concurrent.futures.Executor"):
-        Engine.parse("an_engine_of_others:wrong").executor(1).__enter__()
+        Engine.parse("others:wrong").executor(1).__enter__()
     with pytest.raises(UserError, match=r"others:fails .*: RuntimeError: no cluster today$"):
-        Engine.parse("an_engine_of_others:fails").executor(1).__enter__()
-    with pytest.raises(UserError, match="cannot import 'nowhere'"):
-        Engine.parse("nowhere:make")
+        Engine.parse("others:fails").executor(1).__enter__()
 
 
 def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,26 +300,13 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="this machine has none"):
         Engine.parse("local:2", Resources(gpus=0.25))
     assert Engine("local:1", Resources(gpus=0.25)).processes(20) == 1
+    assert Engine("local", Resources(cpus=9)).processes(20) == 1
     for alone, tasks in (("local:1", 5), ("local:2", 1), ("local:2", 0), ("ray", 0)):
         with Engine(alone).executor(tasks) as executor:
             assert executor is None
-    assert Engine("local", Resources(cpus=9)).processes(20) == 1
 
 
-@pytest.mark.parametrize(
-    ("asked", "fits"),
-    [
-        (Resources(cpus=4), True),
-        (Resources(cpus=5), False),
-        (Resources(cpus=2, gpus=1.0), True),
-        (Resources(cpus=4, gpus=1.0), False),
-        (Resources(memory=100), True),
-        (Resources(memory=101), False),
-    ],
-)
-def test_one_living_node_has_all_that_a_task_takes(
-    asked: Resources, fits: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_living_node_has_all_that_a_task_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster, pretended: what a node does not name it does not have."""
     nodes = [
         {"Alive": True, "Resources": {"CPU": 4.0, "memory": 100.0}},
@@ -331,17 +314,22 @@ def test_one_living_node_has_all_that_a_task_takes(
         {"Alive": False, "Resources": {"CPU": 64.0, "GPU": 8.0, "memory": 1e9}},
     ]
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(nodes=lambda: nodes))
-    with nullcontext() if fits else pytest.raises(UserError, match="no node"):
-        ray_engine._check_fits(asked)
+    for fits in (Resources(cpus=4), Resources(cpus=2, gpus=1.0), Resources(memory=100)):
+        ray_engine._check_fits(fits)
+    for asked, takes in (
+        (Resources(cpus=5), "CPU 5;"),
+        (Resources(cpus=4, gpus=0.5), "CPU 4, GPU 0.5;"),
+        (Resources(memory=101), "CPU 1, memory 101;"),
+    ):
+        with pytest.raises(UserError, match=f"^no node .* what a run takes, {takes}"):
+            ray_engine._check_fits(asked)
 
 
 def test_options_of_ray() -> None:
-    made = ray_engine.options(Resources(2, 0.5, 0), {})
-    assert (made["num_cpus"], made["num_gpus"], made["memory"]) == (2, 0.5, None)
-    assert (made["max_retries"], made["retry_exceptions"]) == (3, False)
+    made = {"name": "embedbench", "max_retries": 3, "retry_exceptions": False}
+    made |= {"num_cpus": 2, "num_gpus": 0.5, "memory": None}
+    assert ray_engine.options(Resources(2, 0.5, 0), {}) == made
     assert ray_engine.options(Resources(memory=7), {})["memory"] == 7
-    with pytest.raises(UserError, match="takes no"):
-        ray_engine.options(Resources(), {"time": "4h"})
 
 
 def test_cards_are_taken_in_turn_and_none_holds_more_than_fits(
@@ -355,14 +343,12 @@ def test_cards_are_taken_in_turn_and_none_holds_more_than_fits(
         for worker in range(at_once(share, number)):
             monkeypatch.setattr(local_pool, "_worker", worker)
             use_card("cuda")
-        held = [taken.count(card) for card in range(number)]
-        assert max(held) * share <= 1 + 1e-9
-        assert max(held) - min(held) == 0
-        assert taken[:number] == list(range(number))
+        assert taken == list(range(number)) * int(1 / share)
+    taken.clear()
     use_card("cpu")
     monkeypatch.setattr(local_pool, "_worker", None)
     use_card("cuda")  # not in a worker
-    assert len(taken) == at_once(share, number)
+    assert taken == []
 
 
 class OddError(Exception):
@@ -412,9 +398,6 @@ def test_the_device_of_an_engine_elsewhere_is_not_looked_for_here() -> None:
     assert chosen_device("auto", Engine("ray")) == "cpu"
 
 
-# --- the contract of an executor, by the local one ------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Executor]:
     with quick_workers(), local_executor(2) as executor:
@@ -422,18 +405,14 @@ def pool() -> Iterator[Executor]:
 
 
 def test_results_errors_and_many_tasks(pool: Executor) -> None:
-    assert pool.submit(divmod, 7, 3).result() == (2, 1)
     assert pool.submit(int, "11", base=2).result() == 3
-    assert list(pool.map(abs, range(-20, 0))) == list(range(20, 0, -1))
-    failed = pool.submit(int, "x")
     with pytest.raises(ValueError, match="invalid literal"):
-        failed.result()
-    assert pool.submit(os.getpid).result() != os.getpid()
-    assert len({f.result() for f in as_completed([pool.submit(os.getpid) for _ in range(9)])}) <= 2
+        pool.submit(int, "x").result()
+    made_by = {each.result() for each in [pool.submit(os.getpid) for _ in range(9)]}
+    assert len(made_by - {os.getpid()}) == len(made_by) <= 2
 
 
 def die(mark: str, times: int) -> int:
-    """Kill this process the first `times` times."""
     before = len(list(Path(mark).parent.glob(f"{Path(mark).name}.*")))
     if before < times:
         Path(f"{mark}.{before}").touch()
@@ -444,7 +423,7 @@ def die(mark: str, times: int) -> int:
 def test_a_lost_process_costs_its_task_a_retry_and_no_other_task_anything(
     pool: Executor, tmp_path: Path
 ) -> None:
-    slow = pool.submit(time.sleep, 0.5)
+    slow = pool.submit(time.sleep, 0.2)
     once = pool.submit(die, str(tmp_path / "once"), 1)
     always = pool.submit(die, str(tmp_path / "always"), 99)
     others = [pool.submit(abs, -n) for n in range(5)]

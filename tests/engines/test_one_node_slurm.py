@@ -21,11 +21,9 @@ from one_node_slurm import missing, one_node_slurm, said
 from plan_runs import plan
 from slow_learner import PAUSE
 from small_grid import answers, check_same, expected, small_grid
-from tiny_images import images
 
 from embedbench.engines import slurm_engine
 from embedbench.engines.engine import Engine
-from embedbench.extract.pipeline import extract
 from embedbench.runs.checkpoint import saved_at
 from embedbench.runs.grid_scheduler import Outcome, run_grid
 from embedbench.runs.run_spec import RunSpec
@@ -65,13 +63,10 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
 
 @pytest.fixture(scope="module")
 def good(cells: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What `local` gives."""
     return expected(cells, tmp_path_factory.mktemp("good"))
 
 
 class Running:
-    """A grid that runs in a thread, as jobs."""
-
     def __init__(self, cells: list[RunSpec], out: Path, *settings: str) -> None:
         self.cells, self.out = cells, out
         self._engine = Engine.parse("slurm", None, settings)
@@ -194,10 +189,3 @@ def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
     (left,) = folder.iterdir()  # that of the killed driver
     shutil.rmtree(left)
     assert answers(out) == good
-
-
-def test_an_extraction_gives_the_same_file(tmp_path: Path) -> None:
-    source = str(images(tmp_path / "in", 1500))
-    how = {"backbone": "pixels", "size": 8, "threads": 1}
-    file = extract(source, tmp_path / "a.h5", engine=Engine.parse("slurm"), **how)
-    assert file.digests == extract(source, tmp_path / "whole.h5", **how).digests

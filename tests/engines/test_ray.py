@@ -16,8 +16,7 @@ from engine_tasks import die
 from small_grid import answers, check_same, expected, small_grid, words
 
 from embedbench.engines.engine import Engine
-from embedbench.engines.engine_tasks import LostTaskError, Resources
-from embedbench.errors import UserError
+from embedbench.engines.engine_tasks import LostTaskError
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec
 
@@ -27,7 +26,6 @@ SEEDS = range(20)
 
 
 def start_cluster(folder: str) -> Any:
-    """A node of one core."""
     from ray.cluster_utils import Cluster
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -38,7 +36,6 @@ def start_cluster(folder: str) -> Any:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes of one core each."""
     folder = tempfile.mkdtemp(prefix="eb-")  # sockets lie there, whose paths are short
     made = start_cluster(folder)
     try:
@@ -117,13 +114,3 @@ def test_errors_are_those_of_this_machine_and_a_lost_task_is_named(cluster: Any)
             wrong.result()
         with pytest.raises(LostTaskError, match="ended 4 times"):
             lost.result()
-
-
-def test_what_no_node_has_is_refused(cluster: Any) -> None:
-    """Two nodes of one core have two, and no room for a run that takes two."""
-    for asked in (Resources(cpus=64), Resources(cpus=2), Resources(gpus=0.5)):
-        with (
-            pytest.raises(UserError, match=r"^no node of the Ray cluster has .* ask for less"),
-            Engine.parse("ray", asked).executor(1),
-        ):
-            pass

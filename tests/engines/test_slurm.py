@@ -6,21 +6,19 @@ from pathlib import Path
 
 import pytest
 from engine_tasks import die, write_late
-from small_grid import check_same, expected, small_grid
 
 from embedbench.engines.engine import Engine
 from embedbench.engines.engine_tasks import LostTaskError
-from embedbench.runs.grid_scheduler import run_grid
 from embedbench.storage import user_cache
 
 pytest.importorskip("submitit")
 pytestmark = pytest.mark.long
-LOCAL = ["cluster=local"]
 
 
 def test_jobs_answer_fail_are_lost_and_go_on(tmp_path: Path) -> None:
     said: list[str] = []
-    with pytest.raises(KeyboardInterrupt), _jobs(said) as executor:  # noqa: PT012
+    jobs = Engine.parse("slurm", None, ["cluster=local"]).executor(3, said.append)
+    with pytest.raises(KeyboardInterrupt), jobs as executor:  # noqa: PT012
         assert executor is not None
         wrong, lost = executor.submit(int, "x"), executor.submit(die)
         with pytest.raises(ValueError, match=r"^invalid literal for int\(\) with base 10: 'x'$"):
@@ -38,14 +36,3 @@ def test_jobs_answer_fail_are_lost_and_go_on(tmp_path: Path) -> None:
     assert {
         path.stat().st_mode & 0o777 for path in (user_cache.directory() / "slurm").iterdir()
     } == {0o700}
-
-
-def _jobs(said: list[str]):
-    return Engine.parse("slurm", None, LOCAL).executor(3, said.append)
-
-
-def test_jobs_give_the_same_bytes(tmp_path: Path) -> None:
-    cells = small_grid(tmp_path, [0])
-    good = expected(cells, tmp_path / "good")
-    outcome = run_grid(cells, tmp_path / "jobs", engine=Engine.parse("slurm", None, LOCAL))
-    check_same(outcome, cells, tmp_path / "jobs", good)

@@ -15,10 +15,8 @@ import torch
 from numpy.typing import NDArray
 from plan_runs import plan
 from torch.nn.functional import normalize
-from typer.testing import CliRunner
 
 from embedbench.api import build_stream
-from embedbench.cli.app import app
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
@@ -91,18 +89,10 @@ def made(tmp_path: Path) -> Made:
     return pretrained(tmp_path)
 
 
-# --- what the learner gets ---
-
-
 def test_rows_are_matched_by_the_names_of_classes(made: Made) -> None:
-    rows = pretrained_head(made.learner(), made.stream())
-    assert rows is not None
-    for c in range(BASE):
-        np.testing.assert_array_equal(rows[c], made.head[HEAD_NAMES.index(NAMES[c])])
-
-
-def test_other_bases_need_no_file(made: Made) -> None:
-    assert pretrained_head(made.learner(), made.stream(scale="l2")) is not None  # may be scaled
+    for scale in ("none", "l2"):
+        rows = pretrained_head(made.learner(), made.stream(scale=scale))
+        np.testing.assert_array_equal(rows, made.head[[HEAD_NAMES.index(n) for n in NAMES[:BASE]]])
     for base in ("means", "trained"):
         learner = Prototype(classifier=Classifier(base=base))
         assert pretrained_head(learner, made.stream()) is None
@@ -142,9 +132,6 @@ def test_without_the_runner_it_is_refused(made: Made) -> None:
         Prototypes(6, WIDTH, WIDTH, "cpu").add(session, Classifier(base=str(made.weights)))
 
 
-# --- what identifies a run ---
-
-
 def test_the_content_identifies_it_and_the_path_does_not(made: Made, tmp_path: Path) -> None:
     copied = tmp_path / "copy.safetensors"
     shutil.copy(made.weights, copied)
@@ -171,22 +158,6 @@ def test_a_record_can_be_read_without_the_file(made: Made) -> None:
         run_stream(made.stream(), learner, Seeds.of(0))
 
 
-def test_the_command_records_the_digest(made: Made, tmp_path: Path) -> None:
-    words = ["run", made.file, "--protocol", "fscil", "--learner", "prototype", "--out", tmp_path]
-    words += [x for k, v in FSCIL.items() for x in ("--set", f"protocol.{k}={v}")]
-    words += ["--set", f"classifier.base={made.weights}", "--jobs", "1", "--quiet"]
-    words += ["--set", "offline.mlp.stop.epochs=1", "--set", "offline.mlp.stop.rule=epochs"]
-    done = CliRunner().invoke(app, [str(w) for w in words])
-    assert done.exit_code == 0, (done.output, done.exception)
-    (place,) = (p for p in tmp_path.glob("fscil-*/prototype-*/seed-0"))
-    record = json.loads((place / "record.json").read_text())
-    base = record["learner_params"]["classifier"]["base"]
-    assert base == f"sha256:{file_sha256(made.weights)}"
-
-
-# --- what is refused ---
-
-
 def drop_weights(made: Made) -> None:
     embeddings(made.file, "")
 
@@ -199,39 +170,34 @@ def wider(made: Made) -> None:
     embeddings(made.file, file_sha256(made.weights), WIDTH + 1)
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"embedding": "block-1"}, "classifies the final embedding as it is: drop protocol.embed"),
-        ({"scale": "standard"}, "classifies the final embedding as it is: .*protocol.scale=none"),
-        ({"base": 3}, "was trained on other classes or samples than the base session"),
-        ({"val_fraction": 0.4}, "was trained on other classes or samples than the base session"),
-    ],
-    ids=["layer", "scaled", "classes", "samples"],
-)
-def test_another_stream_is_refused(made: Made, settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        run_stream(made.stream(**settings), made.learner(), Seeds.of(0))
+def other_classes(made: Made) -> None:
+    pretrained(made.file.parent, classes=["cat", "dog", "elk", "gnu"])
+
+
+FINAL = "classifies the final embedding as it is: drop protocol.embedding, .*protocol.scale=none"
+OTHER = "was trained on other classes or samples than the base session"
+NOT_MADE = "did not make e.h5: extract it with these weights"
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "settings", "says"),
     [
-        (
-            lambda made: pretrained(made.file.parent, classes=["cat", "dog", "elk", "gnu"]),
-            "was trained on other classes or samples than the base session",
-        ),
-        (drop_weights, "did not make e.h5: extract it with these weights"),
-        (other_weights, "did not make e.h5: extract it with these weights"),
-        (wider, "did not make e.h5: extract it with these weights"),
+        (id, {"embedding": "block-1"}, FINAL),
+        (id, {"scale": "standard"}, FINAL),
+        (id, {"base": 3}, OTHER),
+        (id, {"val_fraction": 0.4}, OTHER),
+        (other_classes, {}, OTHER),
+        (drop_weights, {}, NOT_MADE),
+        (other_weights, {}, NOT_MADE),
+        (wider, {}, NOT_MADE),
     ],
 )
-def test_another_embedding_is_refused(
-    made: Made, change: Callable[[Made], object], says: str
+def test_another_stream_or_embedding_is_refused(
+    made: Made, change: Callable[[Made], object], settings: dict[str, Any], says: str
 ) -> None:
     change(made)
     with pytest.raises(UserError, match=says):
-        run_stream(made.stream(), made.learner(), Seeds.of(0))
+        run_stream(made.stream(**settings), made.learner(), Seeds.of(0))
 
 
 def test_a_stream_without_its_file_is_refused(made: Made) -> None:

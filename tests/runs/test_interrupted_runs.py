@@ -1,21 +1,16 @@
 """Runs that were interrupted inside a session: they go on from their checkpoint, or begin anew."""
 
-import hashlib
-import json
 import signal
 import time
 from pathlib import Path
 
 import pytest
-import torch
 from commands import start, stored
 from file_helpers import flip
-from pickled import Hostile
 from small_grid import open_cells
 
 from embedbench.checks.learner_check_tools import same
 from embedbench.checks.learner_contract import CutOffError, Saboteur
-from embedbench.config.json_records import plain
 from embedbench.runs import run_one
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec
@@ -32,7 +27,6 @@ def vector_cell(folder: Path) -> RunSpec:
 
 
 def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None) -> Path:
-    """Make one run, without its references."""
     task = make_task(cell, root, StreamCache())
     run_one.execute(task, threads, notify)
     return task.run_dir
@@ -45,11 +39,7 @@ def cut_off(cell: RunSpec, root: Path, threads: int = 1) -> Path:
     checkpoint = Saboteur(task.checkpoint, after=5, decided=decided)
     with pytest.raises(CutOffError):
         run_one.train_and_predict(task, threads, checkpoint)
-    assert sorted(p.name for p in task.checkpoint.iterdir()) == [
-        "begun.json",
-        "fit-1-0",
-        "sessions",
-    ]
+    assert {p.name for p in task.checkpoint.iterdir()} == {"begun.json", "fit-1-0", "sessions"}
     return task.checkpoint
 
 
@@ -58,9 +48,8 @@ def test_a_cell_goes_on_and_says_so(tmp_path: Path) -> None:
     partial = cut_off(cell, tmp_path / "a", 2)
     assert record_files.find(tmp_path / "a") == []  # no run yet
     place = run(cell, tmp_path / "a", 2, told.append)
-    (sentence,) = told
-    assert "mlp seed 0 was cut off" in sentence
-    assert sentence.endswith("goes on from its checkpoint, 1 of 2 sessions done")
+    says = "mlp seed 0 was cut off and goes on from its checkpoint, 1 of 2 sessions done"
+    assert told == [says]
     assert not partial.exists()
     ours = record_files.load(place)
     assert (ours.resumed, ours.environment["threads"]) == (1, 2)
@@ -68,58 +57,29 @@ def test_a_cell_goes_on_and_says_so(tmp_path: Path) -> None:
     assert same(stored(place), stored(whole))
 
 
-def test_a_cell_with_another_number_of_threads_begins_anew_and_says_so(tmp_path: Path) -> None:
-    cell, told = vector_cell(tmp_path), []
-    cut_off(cell, tmp_path / "a", 2)
+@pytest.mark.parametrize(
+    ("name", "threads", "reason"),
+    [
+        ("begun.json", 2, "it was made with another number of threads"),
+        ("sessions", 1, "sessions is damaged"),
+        ("fit-1-0", 1, "fit-1-0 is damaged"),
+    ],
+)
+def test_a_cell_whose_checkpoint_cannot_be_used_begins_anew_and_says_so(
+    tmp_path: Path, name: str, threads: int, reason: str
+) -> None:
+    cell, told = vector_cell(tmp_path), list[str]()
+    partial = cut_off(cell, tmp_path / "a", threads)
+    if name != "begun.json":
+        flip(partial / name, -1)
     place = run(cell, tmp_path / "a", 1, told.append)
-    (sentence,) = told
-    assert sentence.startswith("mlp seed 0 begins anew")
-    assert sentence.endswith("it was made with another number of threads")
+    *before, sentence = told
+    assert len(before) == (name == "fit-1-0")  # it had begun to go on
+    says = "mlp seed 0 begins anew, its checkpoint cannot be used: "
+    assert sentence == says + reason
     ours = record_files.load(place)
     assert (ours.resumed, ours.environment["threads"]) == (0, 1)
-
-
-def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Path) -> None:
-    cell, told = vector_cell(tmp_path), []
-    for name, beginning in (("sessions", 0), ("fit-1-0", 1)):
-        flip(cut_off(cell, tmp_path / name) / name, -1)
-        place = run(cell, tmp_path / name, 1, told.append)
-        *before, sentence = told
-        assert len(before) == beginning  # it had begun to go on
-        assert sentence.startswith("mlp seed 0 begins anew")
-        assert sentence.endswith(f": {name} is damaged")
-        ours = record_files.load(place)
-        assert (ours.resumed, ours.environment["threads"]) == (0, 1)
-        assert same(stored(place), stored(run(cell, tmp_path / f"b{name}", 1)))
-        told.clear()
-
-
-def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
-    """Neither of an earlier version, nor forged with the right checksum."""
-    cell, ran = vector_cell(tmp_path), tmp_path / "ran"
-    decided = run_one.checkpoint_key(make_task(cell, tmp_path, StreamCache()), 1)
-    state = {"learner": Hostile(ran), "evaluator": None, "logs": [Hostile(ran)], "random": []}
-    torch.save(state, tmp_path / "state")
-    data = (tmp_path / "state").read_bytes()
-    torch.load(tmp_path / "state", weights_only=False)
-    assert ran.exists()  # or the test would see nothing
-    ran.unlink()
-    forged = hashlib.sha256(json.dumps(decided, sort_keys=True).encode() + data).digest() + data
-    for name, earlier, says in (
-        ("sessions", False, "sessions is damaged"),
-        ("fit-1-0", False, "fit-1-0 is damaged"),
-        ("sessions", True, "begun.json is damaged, or of another version"),
-    ):
-        root, told = tmp_path / f"{name}-{earlier}", []
-        partial = cut_off(cell, root)
-        (partial / name).write_bytes(forged)
-        if earlier:
-            begun = json.loads((partial / "begun.json").read_text())
-            del begun["format"]
-            (partial / "begun.json").write_text(json.dumps(begun))
-        run(cell, root, 1, told.append)
-        assert told[-1].endswith(f": {says}")
-        assert not ran.exists()
+    assert same(stored(place), stored(run(cell, tmp_path / "b", 1)))
 
 
 def test_overwrite_begins_anew(tmp_path: Path) -> None:
@@ -131,13 +91,7 @@ def test_overwrite_begins_anew(tmp_path: Path) -> None:
     assert not partial.exists()
 
 
-def wait_for(path: Path, seconds: float = 60) -> None:
-    ends = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < ends, f"no {path} after {seconds} s"
-        time.sleep(0.002)
-
-
+@pytest.mark.thorough
 def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     items = [*TWO, "stop.epochs=300"]
     (cell,) = open_cells(tmp_path, "mlp", *items, seeds=(0,))
@@ -148,8 +102,9 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     place, partial = task.run_dir, task.checkpoint
     for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second
         process = start(line, told)
-        for path in (partial / "begun.json", partial / name):
-            wait_for(path)
+        looked_for = [partial / "begun.json", partial / name]
+        while process.is_alive() and not all(path.exists() for path in looked_for):
+            time.sleep(0.002)
         process.kill()
         process.join()
         assert process.exitcode == -signal.SIGKILL
@@ -162,7 +117,4 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     assert not partial.exists()
     (whole,) = run_grid([cell], tmp_path / "b").run_dirs
     assert same(stored(place), stored(whole))
-    ours, theirs = record_files.load(place), record_files.load(whole)
-    assert (ours.resumed, theirs.resumed) == (2, 0)
-    assert plain(ours.metrics) == plain(theirs.metrics)
-    assert [s.log for s in ours.sessions] == [s.log for s in theirs.sessions]
+    assert record_files.load(place).resumed == 2

@@ -21,8 +21,6 @@ from embedbench.runs.learner_and_protocol_names import (
     protocol_names,
 )
 
-# --- names ---
-
 
 def test_every_listed_name_resolves() -> None:
     assert {"mlp", "ewc", "ncm", "chance", "offline"} <= set(learner_names())
@@ -39,29 +37,16 @@ def test_every_listed_name_resolves() -> None:
     [
         (lambda: learner_class("ewcc"), "unknown learner 'ewcc'. Did you mean 'ewc'? Code of "),
         (lambda: learner_class("_sgd"), "unknown learner '_sgd'"),
-        (lambda: learner_class("MLP"), "unknown learner 'MLP'"),
         (lambda: protocol_class("permutations"), "Did you mean 'permutation'?"),
         (lambda: learner_class("no_such_module:Mine"), "cannot import 'no_such_module'"),
         (lambda: learner_class("json:Mine"), "module 'json' has no 'Mine'"),
         (lambda: learner_class("json:JSONDecoder"), "not a subclass of embedbench's Learner"),
-        (lambda: learner_class("json:dumps"), "not a subclass of embedbench's Learner"),
     ],
 )
 def test_wrong_names(find: Any, message: str) -> None:
     with pytest.raises(UserError) as caught:
         find()
     assert message in str(caught.value)
-
-
-def test_a_learner_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (package := tmp_path / "outside_package").mkdir()
-    (package / "__init__.py").touch()
-    (package / "mine.py").write_text("from embedbench.models.knn import KNN as Mine\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))  # the registry adds the working directory
-    made: Any = make(learner_class("outside_package.mine:Mine"), {"k": "5"}, name="mine")
-    assert made.k == 5
-    assert "outside_package.mine:Mine" not in learner_names()
 
 
 def test_a_learner_of_an_installed_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,9 +60,6 @@ def test_a_learner_of_an_installed_package(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
     assert "offered" in learner_names()
     assert learner_class("offered").__name__ == "Offline"
-
-
-# --- settings ---
 
 
 @dataclass
@@ -100,50 +82,31 @@ class Outer:
     constant: ClassVar[int] = 7
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "expected"),
-    [
-        ("count", "12", 12),
-        ("count", "-3", -3),
-        ("rate", "1e-3", 1e-3),
-        ("rate", "2", 2.0),
-        ("rate", 3, 3.0),
-        ("maybe", "None", None),
-        ("maybe", "null", None),
-        ("maybe", None, None),
-        ("maybe", "15", 15.0),
-        ("maybe", 15, 15.0),
-        ("flag", "true", True),
-        ("flag", "FALSE", False),
-        ("flag", "1", True),
-        ("flag", "no", False),
-        ("flag", True, True),
-        ("text", "1", "1"),
-        ("text", "none", "none"),
-        ("either", "7", 7),
-        ("either", "seven", "seven"),
-        ("number", 3, 3),
-        ("number", "3", 3),
-        ("number", "2.5", 2.5),
-    ],
-)
-def test_values_are_read_as_the_fields_type(key: str, value: Any, expected: Any) -> None:
-    found = getattr(make(Outer, {key: value}, name="outer"), key)
-    assert found == expected
-    assert type(found) is type(expected)
+READ: dict[str, list[tuple[Any, Any]]] = {
+    "count": [("12", 12), ("-3", -3)],
+    "rate": [("1e-3", 1e-3), ("2", 2.0), (3, 3.0)],
+    "maybe": [("None", None), ("null", None), (None, None), ("15", 15.0), (15, 15.0)],
+    "flag": [("true", True), ("FALSE", False), ("1", True), ("no", False), (True, True)],
+    "text": [("1", "1"), ("none", "none")],
+    "either": [("7", 7), ("seven", "seven")],
+    "number": [(3, 3), ("3", 3), ("2.5", 2.5)],
+}
+
+
+@pytest.mark.parametrize("key", READ)
+def test_values_are_read_as_the_fields_type(key: str) -> None:
+    for value, expected in READ[key]:
+        found = getattr(make(Outer, {key: value}, name="outer"), key)
+        assert (found, type(found)) == (expected, type(expected))
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
         ("count", "3.5", "outer.count must be int, got '3.5'"),
-        ("count", 3.5, "outer.count must be int, got 3.5"),
         ("count", True, "outer.count must be int, got True"),
-        ("count", "none", "outer.count must be int, got 'none'"),
         ("rate", False, "outer.rate must be float, got False"),
-        ("rate", [1.0], "outer.rate must be float, got [1.0]"),
         ("maybe", "perhaps", "outer.maybe must be float | None, got 'perhaps'"),
-        ("flag", "maybe", "outer.flag must be bool, got 'maybe'"),
         ("flag", 1, "outer.flag must be bool, got 1"),
         ("text", 1, "outer.text must be str, got 1"),
         ("inner", "deep", "outer.inner must be Inner, got 'deep'"),
@@ -162,14 +125,15 @@ def test_values_of_another_type_are_refused(key: str, value: Any, message: str) 
 
 
 def test_nested_settings_by_dots_by_dicts_and_as_a_value() -> None:
-    expected = Outer(inner=Inner(depth=2, name="b"))
-    assert make(Outer, {"inner.depth": "2", "inner.name": "b"}, name="outer") == expected
-    assert make(Outer, {"inner": {"depth": 2, "name": "b"}}, name="outer") == expected
-    assert make(Outer, {"inner": {"depth": 2}, "inner.name": "b"}, name="outer") == expected
-    assert make(Outer, {"inner.name": "b", "inner": {"depth": 2}}, name="outer") == expected
-    assert make(Outer, {"inner": Inner(2, "b")}, name="outer") == expected
-    made = make(Outer, {"inner": {"depth": 2, "name": "b"}, "inner.depth": "5"}, name="outer")
-    assert made.inner == Inner(5, "b")  # the later one
+    for settings in (
+        {"inner.depth": "2", "inner.name": "b"},
+        {"inner": {"depth": 2, "name": "b"}},
+        {"inner": {"depth": 2}, "inner.name": "b"},
+        {"inner.name": "b", "inner": {"depth": 2}},
+        {"inner": Inner(2, "b")},
+        {"inner": {"depth": 5, "name": "b"}, "inner.depth": "2"},  # the later one
+    ):
+        assert make(Outer, settings, name="outer") == Outer(inner=Inner(depth=2, name="b"))
     assert make(Outer, {}, name="outer") == Outer()  # no setting changed the default
 
 

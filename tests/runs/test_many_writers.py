@@ -14,10 +14,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from commands import start
+from commands import Call, start
 from small_grid import answers, before_each_run, expected, open_cells, small_grid, tree, words
 
-from embedbench.cli.app import main
 from embedbench.runs import grid_scheduler, run_dirs, run_one
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.grid_scheduler import run_grid
@@ -37,7 +36,6 @@ def names(folder: Path) -> list[str]:
 
 
 def run_in(place: Path, text: str = "new") -> Path:
-    """What looks like a finished run."""
     place.mkdir(parents=True)
     for name in FILES:
         (place / name).write_text(text)
@@ -48,27 +46,18 @@ def text_in(place: Path) -> str:
     return (place / "predictions.h5").read_text()
 
 
-# --- one rename -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("there", ["nothing", "empty", "wreckage", "record only"])
-def test_a_run_gets_to_its_place(tmp_path: Path, there: str) -> None:
+@pytest.mark.parametrize("there", [None, "", ".predictions.h5.x.tmp", "record.json"])
+def test_a_run_gets_to_its_place(tmp_path: Path, there: str | None) -> None:
     place = tmp_path / "a" / "seed-0"
     made = run_in(tmp_path / "a" / ".made")
-    if there != "nothing":
+    if there is not None:
         place.mkdir()
-    if there == "wreckage":
-        (place / ".predictions.h5.x.tmp").write_text("half")
-    if there == "record only":
-        (place / "record.json").write_text("old")
+    if there:
+        (place / there).write_text("wreckage")
     assert run_dirs.publish(made, place, tmp_path)
     assert (names(place.parent), names(place)) == (["seed-0"], sorted(FILES))
-
-
-def test_who_comes_second_discards(tmp_path: Path) -> None:
-    place = run_in(tmp_path / "seed-0", "first")
-    assert not run_dirs.publish(run_in(tmp_path / ".made"), place, tmp_path)
-    assert (names(tmp_path), text_in(place)) == (["seed-0"], "first")
+    assert not run_dirs.publish(run_in(made, "second"), place, tmp_path)
+    assert (names(place.parent), text_in(place)) == (["seed-0"], "new")
 
 
 def test_a_run_that_arrives_while_wreckage_is_removed_is_kept(
@@ -105,9 +94,6 @@ def test_a_run_and_its_directories_are_synced_before_and_after_the_rename(
     assert synced == [(made, False), *after]
 
 
-# --- what ended processes leave -------------------------------------------------------------------
-
-
 def test_what_ended_processes_leave_is_cleared_up(tmp_path: Path) -> None:
     place = run_in(tmp_path / "seed-1")
     litter = [".seed-1.north-1-ab.tmp", ".seed-1.partial", ".seed-1.north-1-ab.old"]
@@ -116,41 +102,30 @@ def test_what_ended_processes_leave_is_cleared_up(tmp_path: Path) -> None:
         run_in(tmp_path / name, "old")
     (tmp_path / "..seed-1.lease.ab.tmp").write_text("")
     run_dirs.tidy_if_free(place, tmp_path)
+    assert record_files.find(tmp_path) == [place, tmp_path / "seed-10"]
     assert (names(tmp_path), text_in(place)) == (sorted([*others, "seed-1"]), "new")
 
 
-def test_runs_at_work_are_in_no_report(tmp_path: Path) -> None:
-    run_in(tmp_path / "a" / "seed-0")
-    run_in(tmp_path / "a" / ".seed-1.north-1-ab.tmp")
-    assert record_files.find(tmp_path) == [tmp_path / "a" / "seed-0"]
-
-
 def test_a_checkpoint_is_written_only_while_the_lease_is_held(tmp_path: Path) -> None:
-    said: list[str] = []
-    held = iter([True, True, False, False])
-    there = tmp_path / "partial"
+    said, held = list[str](), iter([True, True, False, False])
     checkpoint = CheckpointDirectory(
-        there, {}, seconds=0, notify=said.append, is_mine=lambda: next(held)
+        tmp_path / "partial", {}, seconds=0, notify=said.append, is_mine=lambda: next(held)
     )
     state: Any = SimpleNamespace(state_dict=lambda: {"w": 1})
     assert not checkpoint.open()
     checkpoint.begin(0)
     log = SessionCosts(0.0, 0.0, {}, {})
     checkpoint.end(state, state, [log])
-    before = {p: p.read_bytes() for p in there.iterdir()}
-    (there / "fit-1-0").write_text("of who took over")
+    (tmp_path / "partial" / "fit-1-0").write_text("of who took over")
+    before = tree(tmp_path)
     checkpoint.begin(1)
-    checkpoint.end(state, state, [log] * 2)
-    checkpoint.end(state, state, [log] * 3)
+    for n in (2, 3):
+        checkpoint.end(state, state, [log] * n)
     checkpoint.clear()
-    assert {p: p.read_bytes() for p in before} == before
-    assert (there / "fit-1-0").exists()
+    assert tree(tmp_path) == before
     assert said == [
         "no checkpoint can be kept, the run goes on without: another process has taken the run over"
     ]
-
-
-# --- cells that another process holds -------------------------------------------------------------
 
 
 @pytest.fixture
@@ -160,7 +135,6 @@ def cells(tmp_path: Path) -> list[RunSpec]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the cells that are made, in their order."""
     names: list[str] = []
     before_each_run(monkeypatch, lambda t: names.append(f"{t.spec.learner} {t.spec.seed}"))
     return names
@@ -200,7 +174,11 @@ def test_the_others_are_made_first_and_then_the_one_whose_process_gives_up(
 ) -> None:
     lease, said = hold(cells[0], tmp_path), []
     waits = at_rest(monkeypatch, lease.release)
-    outcome = run_grid(cells, tmp_path, notify=said.append)
+    counts: list[int] = []
+    outcome = run_grid(
+        cells, tmp_path, notify=said.append, progress=lambda _, done, of: counts.append(done)
+    )
+    assert counts == [0, 1, 2, 3, 3, 4, 5, 6]  # of the first round 5, and then the last
     assert made == [name for name in ALL if name != "ncm 0"] + ["ncm 0"]
     assert said == [
         f"waiting for ncm seed 0, which process {os.getpid()} on host {os.uname().nodename} is "
@@ -267,12 +245,8 @@ def test_a_failure_after_the_lease_was_lost_is_none(
             raise FileNotFoundError(2, "No such file or directory")
 
     before_each_run(monkeypatch, clear)
-    outcome = run_grid(cells, tmp_path)
-    assert not outcome.failed
+    assert not run_grid(cells, tmp_path).failed
     assert made == ["lost", *ALL[1:], ALL[0]]
-
-
-# --- --overwrite ----------------------------------------------------------------------------------
 
 
 def test_a_run_that_is_replaced_is_there_until_the_new_one_is_finished(
@@ -315,44 +289,25 @@ def test_what_stopped_workers_leave_is_cleared_up(
     with pytest.raises(KeyboardInterrupt):
         run_grid(cells[:1], tmp_path, overwrite=True)
     assert names(place.parent) == ["seed-0"]
-    assert record_files.is_finished(place)
-
-
-def test_what_a_killed_process_put_aside_is_kept_by_the_next(
-    cells: list[RunSpec], made: list[str], tmp_path: Path
-) -> None:
-    (place,) = run_grid(cells[:1], tmp_path).run_dirs
-    place.rename(place.with_name(".seed-0.north-1-ab.old"))
-    made.clear()
+    monkeypatch.undo()
+    place.rename(place.with_name(".seed-0.north-1-ab.old"))  # by a process that was killed
     outcome = run_grid(cells[:1], tmp_path)
-    assert (outcome.run_dirs, outcome.skipped, outcome.elsewhere) == ([place], 2, 0)
-    assert not made
-    assert names(place.parent) == ["seed-0"]
+    assert (outcome.run_dirs, outcome.skipped, names(place.parent)) == ([place], 2, ["seed-0"])
 
 
 def test_sigterm_ends_a_command_as_ctrl_c_does(
-    cells: list[RunSpec],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
-    (place,) = run_grid(cells[:1], tmp_path).run_dirs
-    whole, before = tree(place.parent), signal.getsignal(signal.SIGTERM)
+    (file,), before = open_cells(tmp_path)[0].files, signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(run_one, "execute", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    line = ["run", *cells[0].files, "--protocol", "incremental-class", "--learner", "ncm"]
-    line += ["--set", "references=0", "--device", "cpu", "--out", str(tmp_path), "--overwrite"]
-    monkeypatch.setattr(sys, "argv", ["embedbench", *line])
+    line = ["run", file, "--protocol", "incremental-class", "--learner", "ncm", "--jobs", "1"]
     try:
-        with pytest.raises(SystemExit) as ended:
-            main()
+        done = call(*line, "--device", "cpu", "--out", tmp_path / "runs")
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert ended.value.code == 130
-    assert "interrupted; a run" in capsys.readouterr().err
-    assert tree(place.parent) == whole
-
-
-# --- processes ------------------------------------------------------------------------------------
+    assert done.code == 130
+    assert "interrupted; a run" in done.err
+    assert not [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
 
 
 def test_two_processes_share_one_directory(tmp_path: Path) -> None:
@@ -370,9 +325,6 @@ def test_two_processes_share_one_directory(tmp_path: Path) -> None:
     assert sum(map(int, kept)) == len(places) == 10  # each was made by one, and seen by the other
     assert not list((tmp_path / "runs").rglob(".*"))
     assert answers(tmp_path / "runs") == expected(grid, tmp_path / "one")
-    for place in places:
-        twin = record_files.load(tmp_path / "one" / place.relative_to(tmp_path / "runs"))
-        assert record_files.load(place).metrics == pytest.approx(twin.metrics, nan_ok=True)
 
 
 PARENT = """

@@ -20,29 +20,31 @@ from embedbench.models.er import ER
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.runs.stream_runner import enough_memory, run_stream
-from embedbench.scores.metrics import Reference, compute
-from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View, rows_of, table_of
+
+TRAINING = {"units": 4, "stop": Stop(rule="epochs", epochs=1)}
 
 
 @dataclass
 class Counter(Learner):
-    """Remembers the sizes of its batches; answers the label it saw last."""
+    """Remembers the sizes of its batches and their first column; answers the last label."""
 
     tags: ClassVar[Tags] = Tags(online=True, learns=False)
 
     sizes: list[int] = field(default_factory=list, init=False)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.sizes, self.prepared, self.last, self.classes = [], [0], 0, spec.n_classes
+        self.sizes, self.read, self.prepared = [], list[int](), 0
+        self.last, self.classes = 0, spec.n_classes
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         self.sizes.append(len(x))
+        self.read += x[:, 0].int().tolist()
         self.last = int(y[-1])
 
     def prepare(self) -> None:
-        self.prepared.append(len(self.sizes))
+        self.prepared += 1
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return torch.nn.functional.one_hot(torch.full((len(x),), self.last), self.classes).float()
@@ -75,37 +77,8 @@ def test_an_online_learner_is_evaluated_at_sample_counts(
     assert found.session.tolist() == [0 if n <= 40 else 1 if n <= 60 else 2 for n in moments]
     per_session = [-(-n // batch) for n in (40, 20, 20)]
     assert [s.log["steps"] for s in logs] == per_session
-    assert len(learner.sizes) == sum(per_session)
-    assert sum(learner.sizes) == 80
-    assert len(learner.prepared) - 1 == len(moments)
-
-
-def test_moments_change_no_answer_and_no_metric_of_the_ends() -> None:
-    """Evaluating in between is invisible to what is scored at the ends of sessions."""
-    stream = class_stream([[0, 1], [2], [3]], n_train=20)
-    ends, _ = run_stream(stream, Counter(), Seeds.of(3))
-    often, _ = run_stream(replace(stream, evaluate_every=10), Counter(), Seeds.of(3))
-    a, b = score_matrix(ends), score_matrix(often)
-    np.testing.assert_array_equal(a.R, b.R)
-    assert b.values.shape[0] == 8
-    known = Reference(ideal=0.5)
-    assert compute(a, known)["omega_all"] == compute(b, known)["omega_all"]
-
-
-# --- streams that have an order, or hide where sessions end ---
-
-
-@dataclass
-class Diary(Counter):
-    """Also remembers the first column of its samples, which is their number."""
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.read: list[int] = []
-
-    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        super().observe(x, y)
-        self.read += x[:, 0].int().tolist()
+    assert (len(learner.sizes), sum(learner.sizes)) == (sum(per_session), 80)
+    assert learner.prepared == len(moments)
 
 
 @pytest.mark.parametrize("batch", [1, 7, 50])
@@ -121,19 +94,18 @@ def test_an_ordered_stream_comes_in_its_order(batch: int) -> None:
         for s, r in zip(stream.sessions, rows, strict=True)
     ]
     ordered = replace(stream, sessions=tuple(sessions), observe_batch=batch, ordered=True)
-    learner = Diary()
+    learner, expected = Counter(), np.concatenate(rows).tolist()
     run_stream(ordered, learner, Seeds.of(0))
-    assert learner.read == np.concatenate(rows).tolist()
+    assert learner.read == expected
     run_stream(replace(ordered, ordered=False), learner, Seeds.of(0))
-    assert learner.read != np.concatenate(rows).tolist()
-    assert sorted(learner.read) == sorted(np.concatenate(rows).tolist())
+    assert learner.read != expected
+    assert sorted(learner.read) == sorted(expected)
 
 
 def test_a_task_free_stream_takes_learners_of_batches() -> None:
     stream = replace(class_stream([[0, 1], [2]]), task_free=True)
-    run_stream(stream, Counter(), Seeds.of(0))
-    run_stream(stream, Chance(), Seeds.of(0))  # learns nothing
-    run_stream(stream, Offline(mlp=MLP(units=4, stop=Stop(rule="epochs", epochs=1))), Seeds.of(0))
+    for learner in (Counter(), Chance(), Offline(mlp=MLP(**TRAINING))):
+        run_stream(stream, learner, Seeds.of(0))
     with pytest.raises(UserError, match="MLP learns whole sessions"):
         run_stream(stream, MLP(), Seeds.of(0))
 
@@ -146,15 +118,16 @@ class Numbered(MLP):
         return {**self.train(session, ctx), "number": self.learned}
 
 
-TRAINING = {"units": 4, "stop": Stop(rule="epochs", epochs=1)}
-
-
 def test_the_runner_counts_the_sessions() -> None:
     stream = class_stream([[0, 1], [2], [3]])
     learner = Numbered(**TRAINING)
     for _ in range(2):  # `start` begins anew
-        _, logs = run_stream(stream, learner, Seeds.of(0))
+        told: list[str] = []
+        _, logs = run_stream(stream, learner, Seeds.of(0), progress=told.append)
         assert [log.log["number"] for log in logs] == [0, 1, 2]
+        assert [text for text in told if text.startswith("session")] == [
+            f"session {i}/3" for i in (1, 2, 3)
+        ]
         assert learner.learned == learner.state_dict()["learned"] == 3
     held = Offline(mlp=MLP(**TRAINING))
     run_stream(stream, held, Seeds.of(0))

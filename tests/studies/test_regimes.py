@@ -12,8 +12,6 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.streams.class_order import class_order
-from embedbench.streams.make_class_order import make_order
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study, parse_settings
 
@@ -41,13 +39,6 @@ def test_a_training_that_is_not_counted_is_refused(learner: str) -> None:
         resolve(study("equal-passes", learners=(learner,)))
     with pytest.raises(UserError, match=r"eeil\.passes would count one training"):
         resolve(study("equal-passes", learners=("eeil",)))
-
-
-def test_icarls_order_by_name_is_that_of_the_order_file(tmp_path: Path) -> None:
-    file = make_file(tmp_path, [4] * 8, [0] * 8, [2] * 8)
-    mine = class_order("icarl1993", file, seed=5)
-    written = make_order(file, "icarl1993", sessions=4)
-    assert [file.classes[i] for i in mine] == list(written["order"])
 
 
 def test_regimes_are_one_table(tmp_path: Path) -> None:

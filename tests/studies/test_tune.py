@@ -91,8 +91,7 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
             score_matrix(found).pooled.mean()
         )
     best = max(log["tried"], key=lambda t: t["average_incremental_accuracy"])
-    assert log["chosen"] == best["settings"]
-    assert len({t["average_incremental_accuracy"] for t in log["tried"]}) > 1
+    assert log["chosen"] == best["settings"] != log["tried"][0]["settings"]
 
     (kept,) = (tmp_path / "runs" / "tuning").iterdir()
     kept.write_text(json.dumps({**log, "seed": 99}))
@@ -100,6 +99,7 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
     assert tune(cell, grid, tmp_path / "runs", sessions=1)["seed"] == 0  # another search
     for wrong, sentence in (
         ([], "must be an object"),
+        ({"learner": 1}, "learner must be"),
         ({**log, "tried": [1]}, r"tried\[0\] must be an object"),
         ({**log, "chosen": {"layers": "100000"}}, "chose settings that it did not try"),
         ({**log, "tried": [{"settings": 1}]}, "chose settings that it did not try"),
@@ -132,40 +132,19 @@ def test_a_search_of_another_process_is_waited_for(
     assert sentence.startswith("waiting for the search for mlp")
 
 
-def test_a_damaged_log_of_a_search_is_named(file: Path, tmp_path: Path) -> None:
-    (cell,) = cells(file, ["mlp.stop.epochs=1"])
-    tune(cell, {"lr": ["0.01"]}, tmp_path, sessions=1)
-    (kept,) = (tmp_path / "tuning").iterdir()
-    for text, message in (
-        ("{", "is not JSON"),
-        ("[]", "must be an object"),
-        ('{"learner": 1}', "learner must be"),
-    ):
-        kept.write_text(text)
-        with pytest.raises(UserError, match=message):
-            tune(cell, {"lr": ["0.01"]}, tmp_path, sessions=1)
-
-
 def test_grids() -> None:
-    lists = parse_lists(["lr=0.1,0.01", "ewc.lam=1, 10"])
-    assert grids(Study(learners=("mlp", "ewc", "ncm")), lists) == {
+    study = Study(learners=("mlp", "ewc", "ncm"))
+    assert grids(study, parse_lists(["lr=0.1,0.01", "ewc.lam=1, 10"])) == {
         "mlp": {"lr": ("0.1", "0.01")},
         "ewc": {"lr": ("0.1", "0.01"), "lam": ("1", "10")},
     }
-
-
-@pytest.mark.parametrize(
-    ("item", "message"),
-    [
+    for item, message in (
         ("mlp.lr", "--tune takes name=value,value, such as mlp.lr=0.1,0.01; got 'mlp.lr'"),
         ("mlp.lr=,", "got 'mlp.lr=,'"),
         ("lamb=1,2", "unknown setting to tune 'lamb'"),
-    ],
-)
-def test_bad_grids(item: str, message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        grids(Study(learners=("mlp", "ewc")), parse_lists([item]))
-    assert message in str(caught.value)
+    ):
+        with pytest.raises(UserError, match=message):
+            grids(study, parse_lists([item]))
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_tried(file: Path, tmp_path: Path) -> None:
@@ -173,9 +152,6 @@ def test_a_wrong_setting_is_refused_before_anything_is_tried(file: Path, tmp_pat
     with pytest.raises(UserError, match="unknown setting of mlp 'lrr'"):
         tune(cell, {"lrr": ["1"]}, tmp_path)
     assert not (tmp_path / "tuning").exists()
-
-
-# --- what is said of a search ---
 
 
 def said(scores: dict[str, float | None], chosen: str, name: str = "lam") -> list[str]:
@@ -208,25 +184,6 @@ def test_values_of_equal_scores_decided_nothing() -> None:
     assert last.startswith("  all 2 scored – %: nothing was decided")
     assert said({"1": None, "2": 0.5}, "2")[1:] == ["  lam → %: 1→– · 2→50.0"]
     assert len(said({"1": tie}, "1")) == 2  # one value alone
-
-
-@pytest.mark.parametrize(
-    ("scores", "chosen", "is_edge"),
-    [
-        ({"1": 0.1, "1e2": 0.2, "1e4": 0.3}, "1e4", True),
-        ({"1e4": 0.1, "1": 0.3, "1e2": 0.2}, "1", True),  # in any order
-        ({"1": 0.1, "1e2": 0.2, "1e4": None}, "1e2", False),
-        ({"1": 0.1, "10": 0.2}, "10", False),  # two values have no middle
-        ({"1": 0.2, "2": 0.3, "3": 0.3}, "2", False),  # the last values tie
-        ({"3": 0.3, "2": 0.3, "1": 0.1}, "3", False),
-        ({"sgd": 0.3, "adam": 0.2, "nadam": 0.1}, "sgd", False),
-    ],
-)
-def test_a_score_that_rises_towards_the_edge_of_its_grid_is_said(
-    scores: dict[str, float | None], chosen: str, is_edge: bool
-) -> None:
-    edge = f"  lam={chosen}: at the edge of the grid, a value beyond may be better"
-    assert said(scores, chosen)[2:] == ([edge] if is_edge else [])
 
 
 def test_the_edge_of_a_grid_of_two_settings() -> None:
