@@ -155,16 +155,16 @@ def names(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "cuts", "at_work"),
+    ("seconds", "cuts", "at_work", "saves"),
     [
-        (30, 1, "fit-0-0"),  # before the third epoch
-        (30, 2, "fit-0-0"),  # at the end of the session
-        (60, 1, "fit-1-0"),  # the first session is learned again
-        (150, 1, "fit-2-0"),
+        (30, 1, "fit-0-0", 6),  # before the third epoch
+        (30, 2, "fit-0-0", 6),  # at the end of the session
+        (60, 1, "fit-1-0", 2),  # the first session is learned again
+        (150, 1, "fit-2-0", 2),
     ],
 )
 def test_checkpoints_are_as_far_apart_as_asked(
-    slow: Make, tmp_path: Path, seconds: float, cuts: int, at_work: str
+    slow: Make, tmp_path: Path, seconds: float, cuts: int, at_work: str, saves: int
 ) -> None:
     whole, logs = run_stream(STREAM, slow(), SEEDS)
     with pytest.raises(CutOffError):
@@ -173,6 +173,9 @@ def test_checkpoints_are_as_far_apart_as_asked(
     shorter = CheckpointDirectory(tmp_path / "partial", {}, seconds=151)
     run_stream(STREAM, slow(), SEEDS, checkpoint=shorter)
     assert not (tmp_path / "partial").exists()
+    every = Saboteur(tmp_path / "every", seconds=seconds)
+    run_stream(STREAM, slow(), SEEDS, checkpoint=every)
+    assert every.saves == saves
     again = CheckpointDirectory(tmp_path, {}, seconds=math.inf)
     assert again.open()
     answers, kept = run_stream(STREAM, slow(), SEEDS, checkpoint=again)

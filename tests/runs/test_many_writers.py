@@ -268,7 +268,7 @@ def test_a_run_stays_if_the_one_that_replaces_it_fails(
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
     before = tree(place.parent)
-    monkeypatch.setattr(run_one, "execute", Mock(side_effect=ZeroDivisionError))
+    monkeypatch.setattr(record_files, "evaluate", Mock(side_effect=ZeroDivisionError))
     outcome = run_grid(cells[:1], tmp_path, overwrite=True)
     assert (len(outcome.failed), outcome.run_dirs) == (1, [place])
     assert tree(place.parent) == before

@@ -53,7 +53,7 @@ def test_a_value_replaces_the_default_by_more_than_a_standard_error(
         (["100", "1", "10"], [0.1, 0.3, 0.2], True),
         (["1", "10", "100"], [0.1, 0.3, 0.2], False),
         (["1", "10", "100"], [0.1, 0.3, 0.3], False),  # a tie does not rise
-        (["3", "2", "1"], [0.3, 0.3, 0.1], False),
+        (["3", "2", "1"], [0.3 + 1e-16, 0.3, 0.1], False),
         (["1", "10"], [0.1, 0.3], False),  # two values have no middle
         (["1", "10", "none"], [0.1, 0.3, 0.2], False),
         (["sgd", "adam", "nadam"], [0.1, 0.2, 0.3], False),
