@@ -72,7 +72,7 @@ def test_a_column_without_entries_is_left_out() -> None:
         ("1,234", "1{,}234"),
         ("50 %", r"50 \%"),
         ("a&b #1 {x} ~^\\", r"a\&b \#1 \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{}"),
-        ("α_ideal → τ", r"$\alpha_{\mathrm{ideal}}$ $\to$ $\tau$"),
+        ("α_ideal → τ_n x", r"$\alpha_{\mathrm{ideal}}$ $\to$ $\tau_{\mathrm{n}}$ x"),
         ("<.01", "$<.01$"),
         ("λΣ", r"$\lambda$$\Sigma$"),
         ("run --order", "run -{}-order"),
