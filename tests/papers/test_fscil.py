@@ -250,7 +250,9 @@ def test_losses_are_added_under_both_weights_and_for_both_ensembles() -> None:
 
 def test_rows_of_learners_stand_beside_the_tables_that_have_them() -> None:
     had = {"prototype": [flat(0.8, 0.2)], "fr": [flat(0.7, 0.3)]}
-    of = {t.name: by_labels(t) for t in compare_rows(make_runs("mini-imagenet", **had))}
+    tables = compare_rows(make_runs("mini-imagenet", **had))
+    assert [t.heads for t in tables] == [("method",), ("method",), ("layer",), ("method",)]
+    of = {t.name: by_labels(t) for t in tables}
     assert list(of) == [f"{number}, runs" for number in ("1", "5", "6", "A6")]
     for number, row, variant in (
         ("1", "YourSelf (Ours)", "fr"),
@@ -313,8 +315,8 @@ QUICK = [
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten classes of twelve training and twelve test samples."""
-    return blob_file(tmp_path_factory.mktemp("data") / "vit.h5", 10, 24, layers=NAMES).path
+    """Ten classes of five training samples, and as many test samples as a picture needs."""
+    return blob_file(tmp_path_factory.mktemp("data") / "vit.h5", 10, 10, layers=NAMES).path
 
 
 def runs_on(path: Path, out: Path, items: Sequence[str] = QUICK) -> FSCILRuns:
@@ -396,7 +398,7 @@ def test_panels_show_every_class_at_its_place() -> None:
     assert figure.get_size_inches().tolist() == pytest.approx([2.9, 2.9])  # two panels across
     assert [axes.get_title() for axes in figure.axes] == [*kinds]
     spans = [axes.get_subplotspec() for axes in figure.axes]
-    assert [(s.rowspan.start, s.colspan.start) for s in spans if s] == [(0, 0), (0, 1), (1, 0)]
+    assert [s and s.get_geometry() for s in spans] == [(2, 2, k, k) for k in range(3)]
     every = np.concatenate([*rows.values()])
     made = TSNE(perplexity=20 / 3, init="pca", random_state=3).fit_transform(kinds["a"][every])
     lines = figure.axes[0].lines

@@ -1,6 +1,5 @@
 """`reproduce PAPER --plan`: counts against the shipped lists, commands against the command line."""
 
-import itertools
 import json
 import shlex
 import subprocess
@@ -24,7 +23,6 @@ from embedbench.papers.class_orderings.paper import OrderingRuns
 from embedbench.papers.kemker2018.paper import CAPACITIES, PRINTED, KemkerRuns
 from embedbench.papers.paper import PaperData
 from embedbench.papers.reproduction_plan import make_plan, plan_text
-from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.fscil import LISTS, read_list
 from embedbench.streams.make_class_order import make_order
 
@@ -78,20 +76,6 @@ def test_counts_of_the_few_shot_lists() -> None:
     ]
     fr = [w["samples"] for w in plan["estimate"] if w["what"].startswith("FR")]
     assert fr == [600 * n for n in seen]
-
-
-def test_counts_of_iirc_follow_from_its_hierarchies() -> None:
-    names = ("cifar", "imagenet-lite", "imagenet-full")
-    shipped = {n: json.loads(hierarchy_text(f"iirc-{n}"))["configurations"][0] for n in names}
-    # of 400 training images a class: alone all; below a superclass four fifths, and two fifths of
-    # the list teach the superclass (no superclass of CIFAR-100 has more than the cap of 8)
-    taught = 400 * 100 + 80 * 77  # Table 2: 77 of 100 have a superclass
-    lite, full = (len({*itertools.chain(*shipped[n])}) for n in names[1:])
-    of_lite = round(1_215_123 * lite / full)  # Table 1
-    growing = [400 * 100 * (len(shipped["cifar"]) + 1) // 2,
-               of_lite * (len(shipped["imagenet-lite"]) + 1) // 2]  # fmt: skip
-    work = [w["samples"] for w in plan_of("abdelsalam2021")["estimate"]]
-    assert work == [taught, growing[0], of_lite, growing[1]]
 
 
 def test_hours_and_bytes_follow_the_formulas() -> None:
