@@ -245,7 +245,7 @@ def _label_classes(given: Array, names: Array | None) -> tuple[Ints, tuple[str, 
             f"{given.shape}; convert them first."
         )
     if names is None:
-        if given.dtype.kind == "i" and given.size and given.min() < 0:
+        if given.dtype.kind == "i" and (given < 0).any():
             raise UserError(f"label {given.min()} is negative; leave unlabelled samples out.")
         values, labels = np.unique(given, return_inverse=True)
         return labels.astype(np.int64), tuple(str(value) for value in values)

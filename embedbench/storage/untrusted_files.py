@@ -210,7 +210,7 @@ def _inflated(source: BinaryIO, length: int, whole: int) -> int:
     while length > 0 and not inflate.eof and count <= whole + BEYOND:
         data = source.read(min(length, PIECE))
         length -= len(data) or length
-        while data and not inflate.eof and count <= whole + BEYOND:
+        while data:  # at most 64 MiB come of one piece
             try:
                 count += len(inflate.decompress(data, 2**22))
             except zlib.error:

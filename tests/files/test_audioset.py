@@ -54,38 +54,33 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def part(number: int, data: bytes) -> bytes:
-    """A field of a message, with its length."""
-    return varint(number * 8 + 2) + varint(len(data)) + data
+def part(number: int, *data: bytes) -> bytes:
+    """A field of a message, once for each of these, with its length."""
+    return b"".join(varint(number * 8 + 2) + varint(len(each)) + each for each in data)
 
 
 def bytes_feature(*values: bytes) -> bytes:
-    return part(1, b"".join(part(1, value) for value in values))
-
-
-def float_feature(value: float) -> bytes:
-    return part(2, part(1, struct.pack("<f", value)))
+    return part(1, part(1, *values))
 
 
 def int_feature(values: Sequence[int]) -> bytes:
-    return part(3, part(1, b"".join(varint(value) for value in values)))
+    return part(3, part(1, b"".join(map(varint, values))))
+
+
+FLOAT = part(2, part(1, struct.pack("<f", 30)))
 
 
 def entries(features: dict[str, bytes]) -> bytes:
     """A map from names to messages."""
-    return b"".join(part(1, part(1, k.encode()) + part(2, v)) for k, v in features.items())
+    return part(1, *(part(1, k.encode()) + part(2, v) for k, v in features.items()))
 
 
 def clip(video: str, labels: Sequence[int], frames: Sequence[bytes] = (bytes(128),) * 10) -> bytes:
     """A record of AudioSet."""
-    context = {
-        "video_id": bytes_feature(video.encode()),
-        "start_time_seconds": float_feature(30),
-        "end_time_seconds": float_feature(40),
-        "labels": int_feature(labels),
-    }
-    lists = {"audio_embedding": b"".join(part(1, bytes_feature(frame)) for frame in frames)}
-    return part(1, entries(context)) + part(2, entries(lists))
+    context = {"video_id": bytes_feature(video.encode()), "labels": int_feature(labels)}
+    times = dict.fromkeys(("start_time_seconds", "end_time_seconds"), FLOAT)
+    lists = {"audio_embedding": part(1, *map(bytes_feature, frames))}
+    return part(1, entries(context | times)) + part(2, entries(lists))
 
 
 N_CLASSES = reader.N_CLASSES
@@ -375,7 +370,7 @@ def test_every_wrong_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
 
 
 def test_lists_of_floats_are_skipped_and_messages_come_in_parts() -> None:
-    context = {"labels": int_feature([7, 2**40]), "none": b"", "x": float_feature(1)}
+    context = {"labels": int_feature([7, 2**40]), "none": b"", "x": FLOAT}
     second = {"video_id": bytes_feature(b"v", b"w")}
     found = sequence_example(part(1, entries(context)) + part(1, entries(second)))
     assert found == ({"labels": [7, 2**40], "none": [], "x": [], "video_id": [b"v", b"w"]}, {})

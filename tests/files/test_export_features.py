@@ -36,15 +36,6 @@ def stored(file: EmbeddingFile, table: str) -> NDArray[np.generic]:
     return np.concatenate([rows for _, rows in file.blocks(table)])
 
 
-def test_npz(file: EmbeddingFile, tmp_path: Path) -> None:
-    with np.load(export_file(file.path, tmp_path / "a.npz")) as held:
-        for name, table in (("features", "features"), ("layer/block.2", "layers/block.2")):
-            np.testing.assert_array_equal(held[name], stored(file, table))
-        assert held["features"].dtype == file.dtype
-        assert held["sample_ids"].tolist() == file.sample_ids.tolist()
-        assert held["classes"].tolist() == list(file.classes)
-
-
 def test_safetensors(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = export_file(file.path, tmp_path / "a.safetensors")
     expected = {

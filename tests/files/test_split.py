@@ -40,6 +40,8 @@ def test_without_groups_every_sample_is_its_own() -> None:
     np.testing.assert_array_equal(split, make_split("0.3", ids, ids))
     assert (make_split("0.0001", ids) == TEST).sum() == 1
     assert (make_split("0.9999", ids) == TRAIN).sum() == 1
+    for fraction, classes in (("0.05", None), ("0.95", np.zeros(2, np.int64))):
+        assert sorted(make_split(fraction, ["a", "b"], None, classes).tolist()) == [TRAIN, TEST]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_bad_list_files_are_refused(tmp_path: Path, data: bytes, message: str) -
     assert message in refusal(read_split_list, path, ["a", "b"])
 
 
-@pytest.mark.parametrize(("seed", "fraction"), [(0, 0.1), (2, 0.75)])
+@pytest.mark.parametrize(("seed", "fraction"), [(31, 0.1), (31, 0.95)])  # classes of 1, 2, 3
 def test_every_class_has_its_share_exactly(seed: int, fraction: float) -> None:
     rng = np.random.default_rng(seed)
     labels = rng.choice(12, 500, p=rng.dirichlet(np.ones(12)))
@@ -129,9 +131,9 @@ def test_no_change_of_one_group_would_be_better(seed: int) -> None:
 
 
 def test_lopsided_by_hand() -> None:
-    """a: 9 train, 1 test; b: 5 test; c: 4 train, 2 val; d: 7 and 3; e has no sample."""
-    labels = np.repeat([0, 1, 2, 3], [10, 5, 6, 10])
-    split = np.array([TRAIN] * 9 + [TEST] * 6 + [TRAIN] * 4 + [VAL] * 2 + [TRAIN] * 7 + [TEST] * 3)
+    """a: 9 train, 1 test; b: 1 test; c: 4 train, 2 val; d: 7 and 3; e has no sample."""
+    labels = np.repeat([0, 1, 2, 3], [10, 1, 6, 10])
+    split = np.array([TRAIN] * 9 + [TEST] * 2 + [TRAIN] * 4 + [VAL] * 2 + [TRAIN] * 7 + [TEST] * 3)
     split, names = split.astype(np.uint8), ["a", "b", "c", "d", "e"]
     both = (
         "the split is lopsided: 1 of 4 classes lack training samples ('b'); "

@@ -100,14 +100,11 @@ def test_cut_off_again_and_again(web: Served, small: bytes, share: float) -> Non
 def test_killed_in_the_middle(
     web: Served, small: bytes, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill(done: int, _: int) -> None:
-        raise Killed
+    def kill(*_: int) -> None:
+        raise KeyboardInterrupt
 
     web.faults[PATH] = "cut 5000"
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         local(web.address + PATH, progress=kill)
     (begun,) = (user_cache.directory() / "files").glob("*.partial")
     assert begun.stat().st_size == 5000
