@@ -342,7 +342,7 @@ class Job:
         mine = self.cpus or cores()
         each = 1 if cuda else self.threads or 1  # cores of a lane
         lanes = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
-        threads = self.threads or max(1, mine // lanes)
+        threads = self.threads or mine // lanes
         return ExtractionWork(self, source, model, batch, lanes, threads)
 
 

@@ -278,7 +278,7 @@ def draw_sessions(
     n, tops = len(parents), int((parents < 0).sum())
     supers = int(((parents < 0) & (heights > 1)).sum())
     base = base or -(-2 * supers // 3) or max(1, n // 2)
-    if not 1 <= base <= min(tops, n - 1):
+    if base > min(tops, n - 1):
         raise UserError(
             f"base must be between 1 and {min(tops, n - 1)}, the classes that may come first, got "
             f"{base}"
@@ -351,8 +351,8 @@ def leaf_roles(
         if not has_val:
             n = len(mine)
             share = max(1, int(val_fraction * n))
-            first = min(share, max(n - 1, 0))
-            second = min(share, max(n - 1 - first, 0))
+            first = min(share, n - 1)
+            second = min(share, n - 1 - first)
             held, mine = mine[: first + second], mine[first + second :]
         if not len(mine):
             raise UserError(

@@ -113,8 +113,7 @@ class IncrementalClass(Protocol):
                 f"sessions must be 2 to {n - max(self.base, 1) + 1} for {n} classes and a base of "
                 f"{self.base}, got {self.sessions}"
             )
-        equal = [len(part) for part in np.array_split(np.arange(n), self.sessions or 1)]
-        base = self.base or (equal[0] if self.sessions else n // 2)
+        base = self.base or (-(-n // self.sessions) if self.sessions else n // 2)
         if not untested < base < n:
             raise UserError(
                 f"base must be {untested + 1} to {n - 1} of the {n} classes, of which {untested} "

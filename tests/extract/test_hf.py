@@ -247,6 +247,9 @@ def test_sounds_longer_than_the_model_takes(tmp_path: Path, transformers: Any) -
     assert SoundInputs(tmp_path, None).seconds == SoundInputs(tmp_path, 10).seconds == 10
     with pytest.raises(UserError, match=r"sounds of at most --size 10\."):
         SoundInputs(tmp_path, 11)
+    short = SoundInputs(tmp_path, 1)  # all are brought to one length, and go through at once
+    ((given, _),) = short.groups(np.stack([short.example()] * 3))
+    assert len(given["input_features"]) == 3
 
 
 def test_half_of_the_frames_of_a_mask() -> None:

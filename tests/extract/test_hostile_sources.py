@@ -123,7 +123,7 @@ def test_circles_of_links_end(tmp_path: Path) -> None:
     root = hostile.good(tmp_path / "in")
     elsewhere = hostile.good(tmp_path / "elsewhere")
     ids = open_source(str(root)).ids
-    links = {"cat/up": "..", "cat/up2": "..", "second": "cat", "root": "/", "gone": "nowhere"}
+    links = {"cat/up": "..", "cat/up2": "..", "a-cat": "cat", "root": "/", "gone": "nowhere"}
     for name, to in (links | {"out": "../../"}).items():  # which holds the source itself
         (root / name).symlink_to(to)
     assert open_source(str(root)).ids == ids
@@ -169,7 +169,7 @@ def test_missing_permission_is_called_so(
 def test_a_fifo_that_takes_the_place_of_a_file_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hostile.fifo(tmp_path / "fifo")
+    os.mkfifo(tmp_path / "fifo")
     regular = os.stat(__file__)
     monkeypatch.setattr(os, "stat", lambda path: regular)
     with pytest.raises(OSError, match="not a regular file"):

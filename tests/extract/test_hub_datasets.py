@@ -64,13 +64,14 @@ def parquet(root: Path, parts: dict[str, Dataset], card: str = "", configs: bool
     return root
 
 
+def numbered(stem: str, n: int) -> ClassLabel:
+    return ClassLabel(names=[f"{stem}{i}" for i in range(n)])
+
+
 def cifar100(root: Path) -> Path:
     """uoft-cs/cifar100: `img`, `fine_label` (100 names) and `coarse_label` (20); train and test."""
-    features = Features(
-        img=datasets.Image(),
-        fine_label=ClassLabel(names=[f"fine{i}" for i in range(100)]),
-        coarse_label=ClassLabel(names=[f"coarse{i}" for i in range(20)]),
-    )
+    labels = {"fine_label": numbered("fine", 100), "coarse_label": numbered("coarse", 20)}
+    features = Features(img=datasets.Image(), **labels)
     make = {"img": image, "fine_label": lambda i: 7 * i % 100, "coarse_label": lambda i: i % 20}
     return parquet(root, parts_of(make, features, {"cifar100/train": 6, "cifar100/test": 3}))
 
@@ -94,12 +95,8 @@ def domainnet(root: Path) -> Path:
 
     Here as `save_to_disk` writes it.
     """
-    features = Features(
-        image=datasets.Image(),
-        label=ClassLabel(names=[f"class{i}" for i in range(345)]),
-        domain=ClassLabel(names=DOMAINS),
-        image_path=Value("string"),
-    )
+    labels = {"label": numbered("class", 345), "domain": ClassLabel(names=DOMAINS)}
+    features = Features(image=datasets.Image(), **labels, image_path=Value("string"))
     make: Makers = {
         "image": image,
         "label": lambda i: i % 3,
@@ -112,8 +109,7 @@ def domainnet(root: Path) -> Path:
 
 def tiny_imagenet(root: Path) -> Path:
     """zh-plus/tiny-imagenet: `image`, `label` (200 wnids); train and a split called `valid`."""
-    names = [f"n{i:08d}" for i in range(200)]
-    features = Features(image=datasets.Image(), label=ClassLabel(names=names))
+    features = Features(image=datasets.Image(), label=numbered("n0000000", 200))
     make = {"image": image, "label": lambda i: i % 4}
     parts = parts_of(make, features, {"data/train": 8, "data/valid": 4})
     return parquet(root, parts, configs=False)
@@ -173,17 +169,12 @@ def test_rows_are_those_of_the_parts(tmp_path: Path) -> None:
 
 
 def test_the_domain_reaches_the_file(tmp_path: Path) -> None:
-    """And a split by the user replaces the official one aloud."""
     lines: list[str] = []
-    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "notify": lines.append}
     source = f"hfds/{domainnet(tmp_path / 'set')}"
-    file = extract(source, tmp_path / "a.h5", **options)
+    file = extract(source, tmp_path / "a.h5", backbone="pixels", size=2, notify=lines.append)
     assert file.column("domain").tolist() == [DOMAINS[i % 6] for i in range(12)]
     assert file.provenance["split"] == {"rule": "official"}
     assert lines[0].startswith("hfds/set: image=image")
-    file = extract(source, tmp_path / "b.h5", split="0.2", **options)
-    assert file.provenance["split"]["rule"] == "hash"
-    assert "hfds/set: its official split is replaced, as --split or --group asks." in lines
 
 
 def test_images_in_folders_are_read_from_their_files(tmp_path: Path) -> None:

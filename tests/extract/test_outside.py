@@ -62,7 +62,7 @@ def source(text: str) -> Source:
         ids=("a/0", "b/0", "b/1")[:n],
         labels=np.array([0, 1]),
         classes=("a", "b"),
-        parents=np.full(2, -1),
+        parents=np.full(3 if text == "above" else 2, -1),
         read=lambda i: b"",
         holds="sounds",
     )
@@ -161,6 +161,7 @@ def test_a_source_gets_the_text_after_its_name() -> None:
         ("bad", r"cannot be opened \(KeyError: 'bad'\)"),
         ("other", "must return an embedbench Source"),
         ("short", "has 3 ids; labels, split, domain, group and time must have"),
+        ("above", "has 2 classes and 3 parents"),
     ):
         with pytest.raises(UserError, match=sentence):
             open_source(f"{HERE}:source@{text}")

@@ -214,8 +214,8 @@ def test_pixels_are_values_row_by_row(tmp_path: Path) -> None:
     Image.fromarray(values + 1).save(source / "a/2.png")
     file = extract(str(source), out, backbone="pixels", split="0.5")
     np.testing.assert_array_equal(file.read()[0], values.reshape(-1) / np.float32(255))
-    with pytest.raises(UserError, match="exists"):
-        extract(str(source), out, backbone="pixels")
+    with pytest.raises(UserError, match="exists"):  # before the source is opened
+        extract("gone", out, backbone="pixels")
     extract(str(source), out, backbone="pixels", overwrite=True)
     Image.new("RGB", (9, 9)).save(source / "a/3.png")
     with pytest.raises(UserError, match=r"a/3.png .*expected an image of 3x2 .*--size N"):

@@ -96,6 +96,13 @@ def test_bounds_of_ids_files_and_images() -> None:
             file.read(3)
 
 
+def test_pixels_are_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "HEADER", 100)
+    out = io.BytesIO()
+    Image.effect_noise((64, 64), 90).save(out, "PNG")
+    assert len(bounds.open_image(out.getvalue()).tobytes()) == 64 * 64
+
+
 def test_split_folders_are_the_official_split(tmp_path: Path) -> None:
     three = put(tmp_path / "3", "train/a/1.png", "val/a/2.png", "test/b/3.png")
     source = open_source(str(three))

@@ -78,6 +78,8 @@ def test_which_rule_counts(tmp_path: Path) -> None:
     official = emoji(20, official=True)
     assert choose_split(official, None, None)[1] == {"rule": "official"}
     assert choose_split(official, "0.5", None)[1]["test_fraction"] == 0.5
+    assert choose_split(official, None, "stem")[1]["rule"] == "hash"
+    assert choose_split(official, None, None, stratify=True)[1]["rule"] == "hash"
     listed = tmp_path / "split.csv"
     listed.write_text("".join(f"{name},test\n" for name in official.ids))
     split, rule = choose_split(official, str(listed), None)

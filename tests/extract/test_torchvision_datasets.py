@@ -158,6 +158,15 @@ def test_two_classes_of_one_name_stay_two(tmp_path: Path, monkeypatch: pytest.Mo
     assert source.classes == ("crane (0)", "bear", "crane (2)", "dog")
 
 
+def test_labels_and_names_of_other_forms() -> None:
+    class QMNIST(list[Any]):
+        targets, classes = np.array([[3, 1], [5, 2]]), [("crane", "bird"), "dog"]
+
+    assert torchvision_datasets._labels(QMNIST("ab")) == [3, 5]
+    assert torchvision_datasets._labels(QMNIST([("image", 4)])) == [4]
+    assert torchvision_datasets._class_names(QMNIST()) == ["crane, bird", "dog"]
+
+
 def test_every_class_of_the_table_is_torchvisions_and_can_be_asked_for() -> None:
     for switch, _, names in torchvision_datasets._OFFICIAL:
         for cls in (getattr(datasets, name) for name in names.split()):

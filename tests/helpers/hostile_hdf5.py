@@ -149,13 +149,6 @@ def virtual(file: h5py.File, table: str, draw: np.random.Generator) -> None:
 
 
 @change
-def another_group(file: h5py.File, _: str, draw: np.random.Generator) -> None:
-    at = file
-    for _step in range(int(draw.choice([1, 20, 2000]))):
-        at = at.create_group("more")
-
-
-@change
 def attributes(file: h5py.File, table: str, draw: np.random.Generator) -> None:
     where = [file, file[table], *(file[g] for g in ("digests", "checksums") if g in file)]
     item = where[draw.integers(len(where))]
@@ -180,12 +173,3 @@ def other_values(file: h5py.File, table: str, draw: np.random.Generator) -> None
         data[0] = draw.choice([info.max, info.min, 0])
     else:
         data[...] = np.asarray(b"\xff\x1b[2J{", data.dtype)
-
-
-@change
-def deep_parents(file: h5py.File, _: str, draw: np.random.Generator) -> None:
-    n = int(draw.choice([3, 60_000]))
-    for name in ("parents", "classes"):
-        del file[name]
-    file["parents"] = np.append(np.arange(1, n), -1 if draw.integers(2) else 0).astype("<i4")
-    file["classes"] = np.array([f"c{k}".encode() for k in range(n)])

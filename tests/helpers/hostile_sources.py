@@ -42,9 +42,6 @@ def good(root: Path, suffix: str = ".png") -> Path:
     return root
 
 
-# --- bytes
-
-
 def png(chunks: bytes = b"", size: tuple[int, int] = (6, 5)) -> bytes:
     """A PNG with other chunks before its pixels, whose header names a size."""
     data = image()
@@ -131,13 +128,6 @@ BYTES: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-# --- what is no regular file
-
-
-def fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
 def unix_socket(path: Path) -> None:
     """The name of a socket has at most 107 bytes, so it is given from its directory."""
     before = os.open(".", os.O_RDONLY)
@@ -157,16 +147,13 @@ def sparse(path: Path) -> None:
 
 
 PLACES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "fifo": (fifo, "not a regular file"),
+    "fifo": (os.mkfifo, "not a regular file"),
     "socket": (unix_socket, "not a regular file"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
     "link-to-nothing": (lambda path: path.symlink_to("gone"), "a link to nothing"),
     "link-to-itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
     "sparse": (sparse, "4,398,046,511,104 bytes"),
 }
-
-
-# --- zip archives
 
 
 def archive(path: Path, *members: tuple[str, bytes], **options: Any) -> bytes:
@@ -213,9 +200,6 @@ MEMBERS: dict[str, tuple[Callable[[Path], Any], str]] = {
         "more than once",
     ),
 }
-
-
-# --- sources that are bad as a whole
 
 
 def not_utf8(path: Path) -> None:
@@ -266,9 +250,7 @@ def cub(root: Path, first: str = "cat/1.png", *, names: bytes = b"1 cat\n2 dog\n
 
 
 WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "a-fifo": (fifo, "not a regular file"),
-    "a-socket": (unix_socket, "not a regular file"),
-    "a-device": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
+    "a-fifo": (os.mkfifo, "not a regular file"),
     "a-link-to-itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
     "a-link-to-nothing": (lambda path: path.symlink_to("gone"), "a link to nothing"),
     "an-empty-folder": (lambda path: path.mkdir(), "no image"),

@@ -49,13 +49,8 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Expected:
     for learners in LEARNERS:
         Member(_run(file, folder / "runs", learners), folder / f"{learners}.log").end()
     Member(_extract(pictures, folder / "x.h5"), folder / "x.log").end()
-    return Expected(
-        file,
-        pictures,
-        answers(folder / "runs"),
-        metrics(folder / "runs"),
-        EmbeddingFile.open(folder / "x.h5").digests,
-    )
+    runs, digests = folder / "runs", EmbeddingFile.open(folder / "x.h5").digests
+    return Expected(file, pictures, answers(runs), metrics(runs), digests)
 
 
 def _same_runs(out: Path, expected: Expected, power: bool = False) -> None:

@@ -27,7 +27,7 @@ DEFAULTS = {
 }
 # SHA-256 of a stream's digests, those of its references, and its notes
 STREAMS = {
-    "domain-incremental domains=random": "374676fa8771ab22",
+    "domain-incremental domains=random sessions=3": "2898d1463ad43481",
     "domain-incremental sessions=2 test=all": "b295a85db6c31544",
     "fscil base=2 shot=4 order=random": "7391bf19f0d1642e",
     "fscil base=3 way=2 shot=8": "29a9ca6d6dff6e4e",
@@ -43,8 +43,9 @@ STREAMS = {
     "mixture setting=i-blurry sessions=3 blurry=0.3": "1792675b55aafab8",
     "mixture setting=si-blurry sessions=3 blurry=0.3": "05395088974cf7c5",
     "mixture setting=repetition sessions=4": "aea2cd31314a1edb",
-    "mixture setting=repetition sessions=3 slots=5": "2a04b9fb25375ee5",
-    "mixture setting=long-tailed sessions=3 imbalance=0.2 scale_least=9": "6ab04573927784c4",
+    "mixture setting=repetition sessions=4 slots=2": "73057b85c78a36a9",
+    "mixture setting=repetition sessions=3 slots=6": "f4206badaee0b476",
+    "mixture setting=long-tailed sessions=3 imbalance=0.2 observe_batch=0": "6d82961cf1f9b1cc",
     "mixture setting=long-tailed-shuffled sessions=2 imbalance=0.2": "1f1beae0c824c858",
     "multi-modal join=pad": "70ea175f3f8710a3",
     "multi-modal join=project width=3 answers=all": "1d291bd79f986318",

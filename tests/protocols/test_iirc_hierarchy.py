@@ -9,6 +9,7 @@ from iirc_files import ABOVE, BEARS, bears, label_file, label_list, publish, sho
 
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST
+from embedbench.protocols import _hierarchy
 from embedbench.protocols._hierarchy import PUBLISHED, hierarchy_text
 from embedbench.protocols.iirc import IIRC
 from embedbench.streams.view import rows_of
@@ -30,11 +31,14 @@ def test_names_match_but_for_case_and_separators() -> None:
 
 
 def test_classes_that_the_hierarchy_has_not_are_left_out() -> None:
-    stream = IIRC(hierarchy="iirc-cifar").build([cifar_like(extra=("unicorn",))], seed=0)
-    assert stream.spec.n_classes == 115
-    rows = np.concatenate([rows_of(v.x) for v in (*stream.sessions, *stream.eval_sets)])
-    assert not (rows % 101 == 100).any()
-    assert "1 classes that iirc-cifar has not are left out: unicorn" in stream.notes
+    told = "classes that iirc-cifar has not are left out: centaur, dragon, unicorn"
+    for extra, note in ((), f"3 {told}"), (("yeti",), f"4 {told}, …"):
+        file = cifar_like(extra=("centaur", "dragon", "unicorn", *extra))
+        stream = IIRC(hierarchy="iirc-cifar").build([file], seed=0)
+        assert stream.spec.n_classes == 115
+        rows = np.concatenate([rows_of(v.x) for v in (*stream.sessions, *stream.eval_sets)])
+        assert (file.labels[rows] < 100).all()
+        assert note in stream.notes
 
 
 def test_imagenet_by_wnid_or_word() -> None:
@@ -102,6 +106,15 @@ def test_a_class_without_training_samples() -> None:
     file = label_file([0, 0, 1, 2, 0], [0, 0, TEST, 0, TEST], BEARS, ABOVE)
     with pytest.raises(UserError, match="no training samples of class 'brown bear'"):
         IIRC().build([file], seed=0)
+    with pytest.raises(UserError, match="has no test samples"):
+        IIRC().build([bears(test=0)], seed=0)
+
+
+def test_the_most_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_hierarchy, "MOST", 4)
+    IIRC().build([bears()], seed=0)
+    with pytest.raises(UserError, match="has 5 classes; iirc takes at most 4"):
+        IIRC().build([label_list(list("abcde"), 4, 1)], seed=0)
 
 
 def test_the_fraction_is_that_of_the_authors() -> None:

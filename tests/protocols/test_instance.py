@@ -151,12 +151,3 @@ def test_columns_are_in_the_digests_only_where_they_are_read(
 def test_refused(settings: dict[str, Any], words: str, file: EmbeddingFile) -> None:
     with pytest.raises(UserError, match=words):
         build(file, **settings)
-
-
-@pytest.mark.parametrize(("samples", "scale"), [(26, "standard"), (24, "rms")])
-def test_classes_together_may_be_enough_for_statistics(
-    samples: int, scale: str, tmp_path: Path
-) -> None:
-    file = make_file(tmp_path, [samples] * N, [0] * N, [1] * N)  # 50 samples are enough
-    auto, named = (build(file, ordering="class-iid", sessions=2, scale=s) for s in ("auto", scale))
-    np.testing.assert_array_equal(auto.sessions[0].x.numpy(), named.sessions[0].x.numpy())
