@@ -89,21 +89,20 @@ class ComparisonStudy:
         order = sorted(self.scores, key=self.mean, reverse=not self.is_lower)
         return replace(self, scores={label: self.scores[label] for label in order})
 
-    def _columns(self) -> list[list[list[Block]]]:
-        """Learner, unit, and the blocks of the learner that are in it."""
+    def _columns(self) -> dict[str, list[list[Block]]]:
+        """Label → unit, and the blocks of the learner that are in it."""
         which = 0 if len(self.orders) > 1 else 1
         units = dict.fromkeys(b[which] for each in self.scores.values() for b in each)
-        return [
-            [[b for b in each if b[which] == u] for u in units] for each in self.scores.values()
-        ]
+        each = self.scores.items()
+        return {name: [[b for b in of if b[which] == u] for u in units] for name, of in each}
 
     @cached_property
     def values(self) -> Floats:
         """(k, units) means over blocks; units are orders where there are several, else seeds."""
         return np.array(
             [
-                [np.mean([each[b] for b in blocks]) if blocks else math.nan for blocks in row]
-                for each, row in zip(self.scores.values(), self._columns(), strict=True)
+                [np.mean([self.scores[label][b] for b in bs]) if bs else math.nan for bs in row]
+                for label, row in self._columns().items()
             ]
         )
 
@@ -113,7 +112,7 @@ class ComparisonStudy:
         if not self.answers or len(self.scores) < 2:
             return None, 0, False
         rows = []
-        for label, row in zip(self.scores, self._columns(), strict=True):
+        for label, row in self._columns().items():
             made = [
                 [self.answers[label, b]() if (label, b) in self.answers else None for b in blocks]
                 for blocks in row
@@ -246,10 +245,10 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
         key = json.dumps([row.learner, row.params], sort_keys=True)
         by_learner.setdefault(key, []).append(row)
     each = list(by_learner.values())
-    named = labels([[r for row in those for r in row.records] for those in each])
-    group = rows[0].group
-    used = {n: [r for row in o for r in row.used] for n, o in zip(named, each, strict=True)}
-    measured = {n: measure_runs(those, metric) for n, those in zip(named, each, strict=True)}
+    names = labels([[r for row in those for r in row.records] for those in each])
+    named, group = dict(zip(names, each, strict=True)), rows[0].group
+    used = {n: [r for row in those for r in row.used] for n, those in named.items()}
+    measured = {n: measure_runs(those, metric) for n, those in named.items()}
     tuned = [f"{n} ({how})" for n, runs in used.items() if measured[n] and (how := searches(runs))]
     notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
     study = make_study(stream_title(group.first), metric, measured, group, notes)

@@ -89,10 +89,11 @@ def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, li
             "Among all classes, and within the session, %",
             [{"learner": row.label} | {k: cell_text(row, k) for k in ANSWERS} for row in used],
         )
-    costs: list[Block] = [{"learner": row.label} for row in rows]
-    for cost, row in zip(costs, rows, strict=True):
-        cost |= {f"{k} MB": n / 1e6 for k, n in row.footprint.items()}
-        cost |= {f"{k} s": stat.mean for k, stat in row.seconds.items()}
+    costs: list[Block] = []
+    for row in rows:
+        memory = {f"{k} MB": n / 1e6 for k, n in row.footprint.items()}
+        seconds = {f"{k} s": stat.mean for k, stat in row.seconds.items()}
+        costs.append({"learner": row.label, **memory, **seconds})
     yield "Memory by kind, and seconds", costs
     yield "Run it again", [{"learner": r.label, "command": c} for r in rows for c in r.commands]
     runs = [
@@ -101,9 +102,8 @@ def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, li
         for run in row.records
     ]
     yield "Every run, as fractions", runs
-    settings = [json.dumps(row.params, sort_keys=True) for row in rows]
-    pairs = zip(rows, settings, strict=True)
-    yield "Settings", [{"learner": row.label, "settings": text} for row, text in pairs]
+    texts = [(row.label, json.dumps(row.params, sort_keys=True)) for row in rows]
+    yield "Settings", [{"learner": label, "settings": text} for label, text in texts]
     first = rows[0].group.first
     of_files = {file.name: file.digests for file in first.files}
     of_first = {"file": of_files, "stream": vars(first.digests), "environment": first.environment}

@@ -35,17 +35,17 @@ def value_names(rows: Sequence[RowOfRun]) -> list[str]:
 
 def streams(rows: Sequence[RowOfRun]) -> list[str]:
     """The name of each row's stream; different streams have different names."""
-    keys = [_stream_key(row) for row in rows]
-    first = dict(zip(reversed(keys), reversed(rows), strict=True))
-    order = list(dict.fromkeys(keys))
-    each = [(_title(first[key]), _of(first[key], "protocol.")) for key in order]
+    first: dict[tuple[str, ...], RowOfRun] = {}
+    for row in rows:
+        first.setdefault(_stream_key(row), row)
+    each = [(_title(row), _of(row, "protocol.")) for row in first.values()]
     apart = [", ".join(words) for words in differences(each, absent=False)]
     names = [" · ".join(filter(None, (n, a))) for (n, _), a in zip(each, apart, strict=True)]
-    for i, key in enumerate(order):
+    for i, row in enumerate(first.values()):
         if names.count(names[i]) > 1:
-            names[i] += f" ({str(first[key].get('digests.features'))[:8]} {i})"
-    of = dict(zip(order, names, strict=True))
-    return [of[key] for key in keys]
+            names[i] += f" ({str(row.get('digests.features'))[:8]} {i})"
+    of = dict(zip(first, names, strict=True))
+    return [of[_stream_key(row)] for row in rows]
 
 
 def _stream_key(row: RowOfRun) -> tuple[str, ...]:

@@ -172,11 +172,10 @@ def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunReco
     Among runs with one `seed`, keep those whose four seeds were overridden least; the others are
     variations of them and would be counted twice.
     """
-    overridden = [len(vars(r.seeds).items() - vars(Seeds.of(r.seed)).items()) for r in runs]
+    each = [(r, len(vars(r.seeds).items() - vars(Seeds.of(r.seed)).items())) for r in runs]
     least: dict[int, int] = {}
-    for r, n in zip(runs, overridden, strict=True):
+    for r, n in each:
         least[r.seed] = min(n, least.get(r.seed, n))
-    each = list(zip(runs, overridden, strict=True))
     alone = [r for r, n in each if n == least[r.seed]]
     return alone, [r for r, n in each if n > least[r.seed]]
 

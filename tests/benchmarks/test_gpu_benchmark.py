@@ -1,5 +1,6 @@
 """`benchmarks/gpu.py` at toy size: stopped, killed, broken, and taken up again."""
 
+import importlib
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 from gpu_parts.machine import describe
 from gpu_parts.state import State
 from gpu_parts.step import Bench, Step
+from gpu_parts.worker import Worker
 from pretend_card import pretended_card
 
 NOTHING: Any = lambda bench: []  # noqa: E731
@@ -125,3 +127,44 @@ def test_a_step_of_every_part_runs_on_the_cpu(name: str, tmp_path: Path) -> None
     figures = STEPS[name].run(Bench("cpu", True, tmp_path))
     assert figures
     assert not name.startswith("answers") or all(f.holds for f in figures)  # as the CPU does
+
+
+SCRIPT = """
+import os, time
+from gpu_parts.step import Figure, Step
+
+def prints(bench):
+    os.system("echo noise")
+    return [Figure("a thing", "1 s", "2 s", True)]
+
+def breaks(bench):
+    raise ValueError("too bad\\nreally")
+
+def poisons(bench):
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+def dies(bench):
+    os.kill(os.getpid(), 9)
+
+def hangs(bench):
+    time.sleep(1000)
+
+def steps():
+    return [Step(f.__name__, 1, f) for f in (prints, breaks, poisons, dies, hangs)]
+"""
+
+
+def test_a_worker_answers_whatever_happens_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "strange_steps.py").write_text(SCRIPT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    steps = {step.name: step for step in importlib.import_module("strange_steps").steps()}
+    one, two, three = (Worker(Bench("cpu", True, tmp_path)) for _ in range(3))
+    assert one.ask(steps["prints"], 20)["figures"][0]["figure"] == "1 s"
+    assert one.ask(steps["breaks"], 20)["error"].startswith("ValueError: too bad (strange_steps.py")
+    assert one.alive
+    assert one.ask(steps["poisons"], 20)["error"].startswith("RuntimeError: CUDA error: an illegal")
+    assert not one.alive  # a broken context is left behind
+    assert two.ask(steps["dies"], 20)["error"] == "the process ended"
+    assert three.ask(steps["hangs"], 1)["late"]

@@ -25,77 +25,48 @@ OF = "--protocol incremental-class --learner ncm --device cpu --jobs 1"
 COMMANDS = f"""
 {ESC}
 [nothing]
-inspect /
-inspect runs
-inspect [nothing]
 inspect [escape]
 inspect [long]
 inspect [latin]
-inspect toy.h5 --map [escape]
 inspect toy.h5 --map nothing/map.svg
-diff toy.h5 runs
 export toy.h5 --out fifo.npz --overwrite
-import runs --out new.h5
 import text.txt --out new.h5
-import [nothing] --out new.h5
 import toy.npz --out fifo --overwrite
 import toy.npz --out [long]
 import toy.npz --out new.h5 --split nan
-import toy.npz --out new.h5 --split [escape]
 import toy.npz --out new.h5 --classes {HUGE}
 import toy.npz --out new.h5 --labels runs
-order toy.h5 --kind [escape] --out order.json
 order toy.h5 --kind random --out order.json --sessions {HUGE}
 order toy.h5 --kind max-confusion --out order.json --base {HUGE}
-extract runs --backbone pixels --out new.h5 --device cpu
 extract demo --backbone pixels --out new.h5 --device cpu --size {HUGE}
 extract demo --backbone tf_efficientnet_lite0 --layers ² --out new.h5 --device cpu
 extract [escape] --backbone pixels --out new.h5 --device cpu
-{RUN} --learner [escape]
 {RUN} --learner ncm,,ncm
 {RUN} --learner __init__
-{RUN} --learner os:system
 {RUN} --learner embedbench.learning.learner:Learner
 {RUN} --learner broken:Mine
-{NCM} --protocol [escape]
 {NCM} --protocol multi-modal
 {NCM} --seed {HUGE}
-{NCM} --seeds 0-99999999999
 {NCM} --seeds [digits]
-{NCM} --set a.b.c.d=1
 {NCM} --set [escape]=1
 {NCM} --set seeds.order={HUGE}
 {NCM} --set references={HUGE}
-{NCM} --set omega=[escape]
 {NCM} --set protocol.base={HUGE}
 {NCM} --set protocol.val_fraction=nan
-{NCM} --set protocol.scale=[escape]
-{NCM} --order [escape]
-{NCM} --preset [escape]
 {NCM} --tune mlp.lr=0.1
 {NCM} --tune-sessions {HUGE}
 {NCM} --budget-mb nan
 {NCM} --checkpoint nan
-{NCM} --device [escape]
 {NCM} --device meta
-{NCM} --out /dev/null
 {NCM} --out [long]
-{MLP} --set mlp.layers=100000
 {RUN} --learner mlp --set units=60000 --set layers=50
 {MLP} --set mlp.trunk=[long]
 {MLP} --set mlp.images.weights=runs
 {MLP} --trunk resnet32 --weights shipped
-{RUN} --learner ewc --set ewc.lam=1e300
 {RUN} --learner er --set memory.total={HUGE}
-run runs {OF} --out runs
 run toy.h5 toy.h5 --protocol multi-modal --learner ncm --device cpu --out runs
 pretrain toy.h5 --protocol fscil --trunk resnet32 --out a.safetensors --lr nan --device cpu
-score --audit runs
-report runs --compare --metric [escape]
 report runs --html toy.npz/page.html
-report runs --figure [escape] --out a.svg
-check os:system
-reproduce kemker2018 --table [escape] --device cpu
 reproduce kemker2018 --seeds {HUGE} --device cpu
 demo --out toy.npz
 """.strip().splitlines()

@@ -168,6 +168,9 @@ def test_references_are_no_rows_and_nothing_is_an_error(tmp_path: Path) -> None:
     (row,) = collect(tmp_path, [tmp_path / "references/offline/seed-0"])
     assert row.label == "offline"
     assert collect(tmp_path, []) == []
+    (tmp_path / "references/offline/seed-0/record.json").write_text("[]")
+    with pytest.raises(UserError, match=r"none of the 1 runs under .* can be reported"):
+        collect(tmp_path, [tmp_path / "references/offline/seed-0"])
 
 
 @pytest.mark.parametrize("flag", ["nan", "diverged"])

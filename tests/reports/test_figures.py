@@ -1,6 +1,7 @@
 """Figures as files: what they draw, in which width and format, and what is refused."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,10 +17,11 @@ from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
 from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
 from embedbench.reports.figure_style import legend, render_figure, words
-from embedbench.reports.learner_colours import COLOURS, INK, SOFT, styles_in
+from embedbench.reports.learner_colours import COLOURS, INK, SOFT, look, styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.run_record import Costs
 
 COLUMN = WIDTHS["column"]
 
@@ -78,6 +80,12 @@ def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
     thin = {tuple(line.get_ydata()) for line in axes.lines if line.get_linewidth() == 0.6}
     assert {tuple(100 * x for x in run.pooled) for row in learners for run in row.used} <= thin
     assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (25.0)"}
+
+
+def test_no_two_styles_look_alike(rows: list[Row]) -> None:
+    assert len({tuple(look(style).values()) for style in range(100)}) == 100
+    assert len({look(style)["marker"] for style in range(10)}) == 10
+    assert styles_in(rows) == {"ewc": 0, "icarl": 1, "mlp": 2}
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 4, 5])
@@ -384,8 +392,9 @@ def test_what_is_no_figure_is_one_sentence(root: Path, tmp_path: Path) -> None:
 def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp"), stream="stream-1")
     keep(tmp_path, make("mlp", digests={"features": "9" * 64}), stream="stream-2")
-    with pytest.raises(UserError, match=r"there are 2; .* stream-1, stream-2"):
-        save_figure(collect(tmp_path), "curves", tmp_path / "a.svg")
+    for kind, says in (("curves", "2; .* stream-1, stream-2"), ("ranks", "there are 2: ")):
+        with pytest.raises(UserError, match=says):
+            save_figure(collect(tmp_path), kind, tmp_path / "a.svg")
     score = {"R": [[0.5]], "pooled": [0.5], "metrics": make()["metrics"]}
     short: dict[str, Any] = {**score, "n_train": [5], "sessions": make()["sessions"][:1]}
     short["by_score"] = dict.fromkeys(make()["by_score"], score)
@@ -395,6 +404,9 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
         save_figure(rows, "curves", tmp_path / "b.svg")
     for kind in {*KINDS} - {"curves"}:
         save_figure(rows, kind, tmp_path / "b.svg")
+    free = replace(rows[0].used[0], footprint={}, seconds=Costs(math.nan, math.nan))
+    with pytest.raises(UserError, match="no run says what it cost"):
+        trade_off([replace(rows[0], used=(free,))])
 
 
 def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:

@@ -53,10 +53,18 @@ def test_points_are_the_components_by_class(tmp_path: Path) -> None:
     for label, line in enumerate(axes.lines[::2]):
         xy = np.stack([line.get_xdata(), line.get_ydata()], axis=1)  # type: ignore[list-item]
         np.testing.assert_allclose(xy, points[file.labels == label])
-        assert line.get_rasterized()
+        assert (line.get_rasterized(), line.get_markersize(), line.get_alpha()) == (True, 2.6, 0.8)
+    assert {line.get_markersize() for line in axes.lines[1::2]} == {4}
     assert f"({100 * shares[0]:.0f} % of the variance)" in axes.get_xlabel()
     assert f"({100 * shares[1]:.0f} %)" in axes.get_ylabel()
     assert [t.get_text() for t in figure.legends[0].get_texts()] == list("abcdef")
+
+
+def test_without_a_second_component_there_are_zeros() -> None:
+    for rows, expected, share in (([[0], [4]], [[-2, 0], [2, 0]], 1), ([[3, 3]], [[0, 0]], 0)):
+        points, shares = components(np.array(rows))
+        np.testing.assert_allclose(points, expected)
+        assert shares.tolist() == [share, 0]
 
 
 def test_many_classes_are_coloured_by_the_top_of_the_hierarchy(tmp_path: Path) -> None:

@@ -41,7 +41,9 @@ def test_a_row_has_settings_metrics_costs_and_digests(root: Path) -> None:
         "learner.stop.rule": "patience", "learner.units": 400, "protocol.base": 2, "seed": 0,
         "seeds.order": 7, "seconds.learn": 6.0, "bytes.total": 2_000_000, "files": "toy.h5",
         "digests.predictions": made.predictions_sha256, "digests.recipe": "a" * 64, "run": MLP,
-        "command": made.command,
+        "command": made.command, "learner": "mlp", "learns": True, "protocol": made.protocol,
+        "order": None, "sessions": len(made.n_train), "n_train": sum(made.n_train), "flags": "",
+        "validation": "train", "score": made.score, "root": str(root), "digests.train": "0" * 64,
     }  # fmt: skip
     assert row | expected == pytest.approx(row, nan_ok=True)
     assert runs.rows()[1].keys() == row.keys()
@@ -70,7 +72,9 @@ def test_where_slices_and_several_directories(root: Path) -> None:
     assert len([r for r in runs if r.row()["learns"]]) == 2
     assert len(load_runs(root, root / STREAM)) == 6
     assert len(load_runs(root, references=True)) == 4
-    assert repr(runs).startswith("<3 runs\n learners: chance, mlp\n protocols: ")
+    learners, protocols = "chance, mlp", "incremental-class"
+    assert repr(runs) == f"<3 runs\n learners: {learners}\n protocols: {protocols}>"
+    assert repr(runs[:0]) == "[]"
     with pytest.raises(UserError, match="unknown name in the rows 'leaner'"):
         runs.where(leaner="mlp")
 
@@ -78,7 +82,11 @@ def test_where_slices_and_several_directories(root: Path) -> None:
 def test_answers_matrices_and_classes_are_computed_on_demand(root: Path) -> None:
     run = load_runs(root)[1]
     p = run.predictions()
-    assert f"{run.record.metrics['final_accuracy']:.4f}" in repr(run)
+    sessions, final = len(run.record.n_train), run.record.metrics["final_accuracy"]
+    assert repr(run) == (
+        f"<Run {MLP}\n mlp on incremental-class of toy.h5, {sessions} sessions, seed 0\n"
+        f" final_accuracy {final:.4f} ({run.record.score})>"
+    )
     R = np.array(run.record.by_score["accuracy"].R)
     np.testing.assert_array_equal(run.matrix("accuracy").R, R)
     assert run.matrix().name == run.record.score

@@ -73,8 +73,11 @@ def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) 
 
 
 def test_streams_of_one_title_have_names_of_their_own() -> None:
-    numbers = [{"learner": "ncm", "seed": 0, "x": 0.5, "protocol.base": b} for b in (2, 3)]
-    assert len({*streams(numbers)}) == 2
+    assert streams([{"protocol.base": base} for base in (2, 3)]) == ["base=2", "base=3"]
+    one = {"protocol": "p", "files": "a.h5", "digests.recipe": "r"}
+    each = [one | {"digests.features": features * 10} for features in "aba"]
+    first, last = "p · a.h5 (aaaaaaaa 0)", "p · a.h5"
+    assert streams([*each, one | {"stream": "mine"}]) == [first, last, first, "mine"]
 
 
 def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
@@ -119,6 +122,11 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
     said = render_text(numbers.parts)
     assert all(f"[{allowed_ranks(verdict)}]" in said for verdict in both.verdicts)
     assert "over seeds alone" in said
+    lines = [f"{name},{seed},0.{k}{seed}" for k, name in enumerate("ab") for seed in range(3)]
+    (tmp_path / "rows.csv").write_text("\n".join(["learner,seed,x", *lines]))  # learners all
+    (plain,) = shown(tmp_path, f'[report]\n{more}\nmetrics = ["x"]')
+    assert [row["learner"] for row in plain.rows] == ["b", "a"]
+    assert "  11.0 ±2.5 [1]" in render_text(plain.parts)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +140,7 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
         ('[report]\nruns = "x"', "runs must be a list"),
         ('[report]\nruns = ["x"]', "there is no directory"),
         ('[report]\nruns = ["bad.csv"]', "with learner and seed"),
-        ('[report]\nruns = ["seed.csv"]', "seed, a whole number"),
+        *((f'[report]\nruns = ["{n}.csv"]', "seed, a whole number") for n in ("seed", "negative")),
         ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "Did you mean 'final_accu"),
         ('[report]\nruns = ["one.csv"]\nwhere = { lerner = 1 }', "Did you mean 'learner'"),
     ],
@@ -140,6 +148,7 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
 def test_what_cannot_be_shown_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     (tmp_path / "seed.csv").write_text("learner,seed\nncm,x\n")
+    (tmp_path / "negative.csv").write_text("learner,seed,sessions\nncm,0,-1\n")
     (tmp_path / "one.csv").write_text("learner,seed,final_accuracy,x\nncm,0,0.5,nan\n")
     with pytest.raises(UserError, match=re.escape(says)):
         shown(tmp_path, text)

@@ -97,17 +97,6 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
     assert "<td>3.1 (≥ 2.7)" in page
 
 
-def test_learners_that_learned_nothing_are_rows_too(tmp_path: Path) -> None:
-    """Two rows more make one bound wider: t(2) at .05/4 is 6.2054, at .05/2 4.3027."""
-    keep_finals(tmp_path, ewc=(0.80, 0.82, 0.81), si=(0.79, 0.803, 0.799))
-    assert "si is behind" in verdict(collect(tmp_path))
-    idle = {"mas": (0.3, 0.32, 0.2), "lwf": (0.2, 0.34, 0.31)}
-    keep_finals(tmp_path, **idle, flags=["not-learned"])
-    rows = collect(tmp_path)
-    assert "si may be level" in verdict(rows)
-    assert not studies(rows)[0].verdicts[1].behind
-
-
 def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
     """One seed of two learners: 300 samples, of which the second has other 90 wrong."""
     n, rng = 300, np.random.default_rng(0)

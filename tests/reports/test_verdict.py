@@ -70,17 +70,18 @@ def test_one_run_or_two_equal_differences_say_nothing(n: int) -> None:
 
 
 def test_chance_is_one_in_the_classes_whether_it_was_run_or_not() -> None:
-    text = sentence(runs("ncm", 0.8), runs("chance", 0.22, 0.24))
-    assert "chance: 25.0 %" in text
-    assert "chance: 25.0 %" in sentence(runs("ncm", 0.8))
-    assert sentence(runs("chance", 0.2)) == ("no learner can be ranked: the table has chance only")
-    within = runs("ncm", 0.8, n_candidates=[2, 2, 4])  # (1/2 + 1/2 + 1/4) / 3
-    assert "chance: 41.7 %" in sentence(within)
-    # a set with two of four classes counts twice as much: (2/2 + 1/2 + 1/4) / 4
-    uneven = runs("ncm", 0.8, n_candidates=[2, 2, 4], n_classes=[2, 1, 1])
-    assert "chance: 43.8 %" in sentence(uneven)
-    fewer = runs("ncm", 0.8, n_train_by_class=[200, 200, 100, 0])
-    assert "chance: 33.3 %" in sentence(fewer)
+    assert "chance: 25.0 %" in sentence(runs("ncm", 0.8), runs("chance", 0.22, 0.24))
+    assert sentence(runs("chance", 0.2)) == "no learner can be ranked: the table has chance only"
+    limits: dict[str, Any] = {"n_candidates": [2, 2, 4]}
+    for about, level in (
+        ({"n_classes": [2, 1, 1]}, 25.0),
+        (limits, 41.7),  # (1/2 + 1/2 + 1/4) / 3
+        (limits | {"n_classes": [0, 0, 0]}, 41.7),
+        # a set with two of four classes counts twice as much: (2/2 + 1/2 + 1/4) / 4
+        (limits | {"n_classes": [2, 1, 1]}, 43.8),
+        ({"n_train_by_class": [200, 200, 100, 0]}, 33.3),
+    ):
+        assert f"chance: {level} %" in sentence(runs("ncm", 0.8, **about))
 
 
 def test_a_leader_that_did_not_learn() -> None:
@@ -138,8 +139,11 @@ def test_label_sets() -> None:
     made = make("icarl", final=0.4)
     by_score = {"pw_js": made["by_score"]["class_accuracy"]}
     run = RunRecord.from_json({**made, "score": "pw_js", "by_score": by_score})
-    # no single chance level, and no offline reference of this score
-    assert sentence([run]).startswith("icarl leads with 40.0 % final pw-JS")
+    alone = "; there is no other learner to compare it with"
+    # no chance level but that of runs, and no offline reference of this score
+    assert sentence([run]) == f"icarl leads with 40.0 % final pw-JS{alone}"
+    drawn = [replace(r, score="pw_js") for r in runs("chance", 0.2, 0.3)]
+    assert sentence([run], drawn) == f"icarl leads with 40.0 % final pw-JS (chance: 25.0 %){alone}"
 
 
 def test_many_names_are_counted() -> None:
