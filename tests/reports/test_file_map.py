@@ -60,11 +60,16 @@ def test_points_are_the_components_by_class(tmp_path: Path) -> None:
     assert [t.get_text() for t in figure.legends[0].get_texts()] == list("abcdef")
 
 
-def test_without_a_second_component_there_are_zeros() -> None:
-    for rows, expected, share in (([[0], [4]], [[-2, 0], [2, 0]], 1), ([[3, 3]], [[0, 0]], 0)):
+def test_components_of_one_sample_one_feature_and_two() -> None:
+    """Zeros stand where there is no second one, and where nothing varies."""
+    cross = [[3, 0], [-3, 0], [0, 1], [0, -1]]  # squares of 18 and 2
+    for rows, expected, parts in (
+        *(([[3, 3]], [[0, 0]], [0, 0]), ([[0], [4]], [[-2, 0], [2, 0]], [1, 0])),
+        (cross, cross, [0.9, 0.1]),
+    ):
         points, shares = components(np.array(rows))
-        np.testing.assert_allclose(points, expected)
-        assert shares.tolist() == [share, 0]
+        np.testing.assert_allclose(points, expected, atol=1e-12)
+        np.testing.assert_allclose(shares, parts)
 
 
 def test_many_classes_are_coloured_by_the_top_of_the_hierarchy(tmp_path: Path) -> None:

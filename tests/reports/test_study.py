@@ -277,9 +277,10 @@ def store(root: Path) -> None:
         "ewc": {"x": (0.5, 0.5), "y": (0.5, 0.6)},
     }
     for learner, order in itertools.product(finals, "xy"):
+        params = [("base", 2), ("step", 1)][:: 1 if order == "x" else -1]
         about: dict[str, Any] = {
             "order": {"kind": "coarse", "name": f"{order}.json", "digest": order * 64},
-            "protocol_params": {"base": 2, "order": f"/some/{order}.json"},
+            "protocol_params": dict(params) | {"order": f"/some/{order}.json"},
             "digests": {"recipe": order * 64},
         }
         runs = (make(learner, s, v, **about) for s, v in enumerate(finals[learner][order]))
