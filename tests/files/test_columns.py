@@ -201,6 +201,7 @@ def test_inspect_and_diff_say_what_columns_there_are(tmp_path: Path) -> None:
         "group": "5 values of 2 to 7 samples: größe 0, größe 1, größe 2, …",
         "time": "0 to 7.25, 30 values",
     }
+    assert all(words in card_text(result) for words in result.columns.values())
     assert list_some("abc") == "a, b, c"
     assert Card.from_json(json.loads(json.dumps(result.to_json()))) == result
     assert "columns" not in card(plain).to_json()

@@ -57,12 +57,15 @@ def test_card_counts(tmp_path: Path) -> None:
     }
     assert result.bytes == (tmp_path / "a.h5").stat().st_size
     assert Card.from_json(json.loads(json.dumps(result.to_json()))) == result
+    alike = replace(result, class_counts={"x": result.class_counts["x"]})
+    assert alike.class_sizes() == {"train": "3", "test": "1"}
     text = card_text(replace(result, bytes=1_260_000))
     assert {
         f"file {tmp_path / 'a.h5'} (1.3 MB)",
         "features 7 x 5 float32",
         "samples 5 train, 2 test",
         "classes 3 leaves, 1 inner nodes",
+        f"content digest {result.digests['content']}",
         "skipped 0 samples",
         "made 2026-01-02T03:04:05Z by embedbench 0",
     } <= {" ".join(line.split()) for line in text.splitlines()}
