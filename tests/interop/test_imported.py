@@ -125,10 +125,9 @@ def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str)
     assert rescore(place, root).agrees
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_masks_are_those_of_a_plain_loop(tmp_path: Path, seed: int) -> None:
+def test_masks_are_those_of_a_plain_loop(tmp_path: Path) -> None:
     """The best class among those seen, and among the session's; the first of equal ones."""
-    rng, directory = np.random.default_rng(seed), exported(tmp_path, "incremental-class", seed)
+    rng, directory = np.random.default_rng(0), exported(tmp_path, "incremental-class")
     stream, tests = load(directory)
     n, c = len(tests.rows), stream.n_labels
     scores = [rng.integers(-2, 3, (n, c)).astype(np.float64) for _ in stream.sessions]
@@ -367,7 +366,7 @@ def test_a_stream_with_limited_answers_is_not_exported(
         export(task, tmp_path / "s")
 
 
-@pytest.mark.parametrize("name", ["er", "a/b", "..", "", "x" * 99, "pkg.mod:Name"])
+@pytest.mark.parametrize("name", ["er", "a/b", "..", "", "x" * 61, "pkg.mod:Name"])
 def test_names_that_mean_something_else_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="--name"):
         import_answers(tmp_path, tmp_path, tmp_path, name=name, tool=TOOL)

@@ -2,17 +2,14 @@
 
 import itertools
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from embedbench.array_types import Floats
-from embedbench.scores.learner_verdicts import (
-    RowVerdict,
-    compare_with_best,
-    subtract_rows,
-)
+from embedbench.scores.learner_verdicts import RowVerdict, compare_with_best, subtract_rows
 
 NAN = math.nan
 BOTH = ("seeds", "test sample")
@@ -48,73 +45,65 @@ def naive_bounds(values: Floats, variances: Floats, groups: int) -> Floats:
     return bounds
 
 
+def equals(row: RowVerdict, **expected: object) -> None:
+    """Every field of a verdict."""
+    assert asdict(row).keys() == expected.keys()
+    for name, value in expected.items():
+        number = isinstance(value, float)
+        value = pytest.approx(value, rel=1e-9, nan_ok=True) if number else value
+        assert getattr(row, name) == value, name
+
+
 def test_three_rows_by_hand() -> None:
     """Differences 10, 9, 8 · 30, 27, 30 · 20, 18, 22: s = 1, √3, 2; t(2) at .05/3 is 5.33934.
 
-    With two degrees of freedom t(1 - p) = (1 - 2p) / √(2 p (1 - p)).
+    With two degrees of freedom t(1 - p) = (1 - 2p) / √(2 p (1 - p)). The rows have s = 1, 2, 2.
     """
-    p = 0.05 / 3
+    p, own = 0.05 / 3, 4.302652729749464 / math.sqrt(3)
     t = (1 - 2 * p) / math.sqrt(2 * p * (1 - p))
     values = np.array([[90.0, 91, 92], [80, 82, 84], [60, 64, 62]])
     best, second, third = compare_with_best(values)
-    assert (best.mean, best.behind_by, best.rank, best.ranks) == (91, 0, 1, (1, 1))
-    assert best.behind is False
-    assert best.behind_by_least < 0
-    assert (second.behind, second.behind_by, second.against) == (True, 9, 0)
-    assert second.behind_by_least == pytest.approx(9 - t / math.sqrt(3), rel=1e-12)
-    assert second.detectable == pytest.approx(t / math.sqrt(3), rel=1e-12)
-    assert (second.rank, second.ranks) == (2, (2, 2))
-    assert third.behind_by == 29
-    assert third.behind_by_least == pytest.approx(29 - t, rel=1e-12)
-    assert (third.n, third.groups, third.parts) == (3, 0, ("seeds",))
-    assert second.half == pytest.approx(4.302652729749464 * 2 / math.sqrt(3), rel=1e-12)
+    seeds = {"n": 3, "groups": 0, "parts": ("seeds",)}
+    equals(
+        best, mean=91, half=own, rank=1, ranks=(1, 1), behind=False, behind_by=0, against=1,
+        behind_by_least=-9 - t / math.sqrt(3), detectable=t / math.sqrt(3), **seeds,
+    )  # fmt: skip
+    equals(
+        second, mean=82, half=2 * own, rank=2, ranks=(2, 2), behind=True, behind_by=9, against=0,
+        behind_by_least=9 - t / math.sqrt(3), detectable=t / math.sqrt(3), **seeds,
+    )  # fmt: skip
+    equals(
+        third, mean=62, half=2 * own, rank=3, ranks=(3, 3), behind=True, behind_by=29, against=0,
+        behind_by_least=29 - t, detectable=t, **seeds,
+    )  # fmt: skip
 
 
 def test_both_parts_by_hand() -> None:
     """Two rows are tested at .025: t(2) = 4.302653, t(20) = 2.085963; s² / n = 1/3, v = 4."""
     variances = np.array([[1.0, 4], [4, 2.25]])
     values = np.array([[90.0, 91, 92], [80, 82, 84]])
-    best, row = compare_with_best(values, variances, 21)
-    square = 4.302652729749464**2 / 3 + 2.0859634472658364**2 * 4
-    assert row.behind_by_least == pytest.approx(9 - math.sqrt(square), rel=1e-12)
-    assert (row.parts, row.groups, row.n) == (BOTH, 21, 3)
-    square = 4.302652729749464**2 * 4 / 3 + 2.0859634472658364**2 * 2.25
-    assert row.half == pytest.approx(math.sqrt(square), rel=1e-12)
-    assert best.behind is False
-    assert compare_with_best(values)[1].parts == ("seeds",)
+    seeds, sample = 4.302652729749464**2, 2.0859634472658364**2
+    half = math.sqrt(seeds / 3 + sample * 4)
+    equals(
+        compare_with_best(values, variances, 21)[1], mean=82, rank=2, ranks=(2, 2), behind=True,
+        half=math.sqrt(seeds * 4 / 3 + sample * 2.25), behind_by=9, behind_by_least=9 - half,
+        detectable=half, against=0, n=3, groups=21, parts=BOTH,
+    )  # fmt: skip
 
 
-def test_a_learner_55_points_behind_at_three_seeds_is_behind() -> None:
-    """85.3 (sd .4) against 30.0 (±17.6 of the difference), nine learners: once "rank 1"."""
-    rng = np.random.default_rng(0)
-    shape = np.array([-1.0, 0, 1])
-    others = rng.normal(60, 10, (7, 1)) + rng.normal(0, 5, (7, 3))
-    values = np.vstack([85.3 + 0.4 * shape, 30.0 - 6.7 * shape, others])
-    rows = compare_with_best(values)
-    mlp = rows[1]
-    assert mlp.behind
-    assert mlp.behind_by == pytest.approx(55.3)
-    bound = subtract_rows(values).behind_by_least()[1]  # t(2) at .05/9 is 9.4077
-    assert bound[0] == pytest.approx(55.3 - 9.4077 * 7.1 / math.sqrt(3), abs=0.001)
-    assert mlp.behind_by_least == np.nanmax(bound)
-    assert mlp.ranks is not None
-    assert mlp.ranks[0] >= 2
-    assert not rows[0].behind
-    half = subtract_rows(values).half_widths(np.array(0.025))
-    assert half[0, 1] == pytest.approx(17.6, abs=0.1)
-
-
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(5))
 def test_bounds_are_those_of_plain_loops_and_verdicts_agree(seed: int) -> None:
     values, variances, groups = random_table(seed)
-    bounds = subtract_rows(values, variances, groups).behind_by_least()
-    np.testing.assert_allclose(bounds, naive_bounds(values, variances, groups), rtol=1e-9)
-    for row in compare_with_best(values, variances, groups):
+    bounds = naive_bounds(values, variances, groups)
+    found = subtract_rows(values, variances, groups).behind_by_least()
+    np.testing.assert_allclose(found, bounds, rtol=1e-9)
+    for i, row in enumerate(compare_with_best(values, variances, groups)):
         if row.behind is None:
             assert math.isnan(row.behind_by_least)
             assert row.parts == ()
             continue
         assert row.behind == (row.behind_by_least > 0)
+        assert row.behind_by_least == pytest.approx(np.nanmax(bounds[i]))
         assert row.behind_by_least <= row.behind_by
         if row.rank is not None and row.ranks is not None:
             assert row.ranks[0] <= row.rank <= row.ranks[1]
@@ -128,7 +117,7 @@ def numbers(row: RowVerdict) -> list[float]:
     return [row.mean, row.half, row.behind_by, row.behind_by_least, behind, first, last]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_order_of_rows_and_seeds_sign_and_shift_do_not_matter(seed: int) -> None:
     values, variances, groups = random_table(seed)
     rng = np.random.default_rng(seed)
@@ -156,7 +145,7 @@ def test_learners_that_no_seed_changes() -> None:
     assert row.parts == BOTH
     assert best.half == pytest.approx(stats.t.isf(0.025, 49) * math.sqrt(0.0002))
     assert row.rank == tie.rank == 2
-    exact = compare_with_best(values)
+    exact = compare_with_best(values[:, :3])  # three equal differences are enough
     assert [r.behind_by_least for r in exact] == pytest.approx([-0.1, 0.1, 0.1])
     assert [r.behind for r in compare_with_best(values[1:])] == [False, False]
     rounding = compare_with_best(np.array([[0.1 + 0.2] * 3, [0.3] * 3]))
@@ -170,13 +159,14 @@ def test_one_seed_leaves_the_test_sample_alone() -> None:
     values = np.array([[0.7], [0.6]])
     variances = np.array([[0.001, 0.0004], [0.0004, 0.001]])
     row = compare_with_best(values, variances, 100)[1]
-    assert row.parts == ("test sample",)
-    assert row.n == 1
+    assert (row.parts, row.n, row.groups) == (("test sample",), 1, 100)
     assert row.behind_by_least == pytest.approx(0.1 - stats.t.isf(0.025, 99) * 0.02)
     for unknown in (compare_with_best(values), compare_with_best(values, variances, 1)):
-        assert [r.behind for r in unknown] == [None, None]
-        assert [r.rank for r in unknown] == [1, 2]
-        assert unknown[1].behind_by == pytest.approx(0.1)
+        equals(
+            unknown[1], mean=0.6, half=NAN, rank=2, ranks=(1, 2), behind=None, behind_by=0.1,
+            behind_by_least=NAN, detectable=NAN, against=None, n=0, groups=0, parts=(),
+        )  # fmt: skip
+        assert (unknown[0].behind, unknown[0].rank) == (None, 1)
 
 
 def test_rows_without_common_seeds_and_without_values() -> None:
@@ -184,19 +174,21 @@ def test_rows_without_common_seeds_and_without_values() -> None:
         [[0.9, 0.8, NAN, NAN], [NAN, NAN, 0.1, 0.2], [0.5, 0.41, 0.4, 0.52], [NAN] * 4]
     )
     first, second, third, lost = compare_with_best(values)
-    assert (lost.behind, lost.rank, lost.ranks, lost.against) == (None, None, None, None)
-    assert math.isnan(lost.mean)
+    nothing = {"behind": None, "behind_by_least": NAN, "detectable": NAN, "against": None}
+    nothing |= {"half": NAN, "behind_by": NAN, "n": 0, "groups": 0, "parts": ()}
+    equals(lost, mean=NAN, rank=None, ranks=None, **nothing)
     assert (third.n, third.against) == (2, 0)
     assert second.against == 2  # the first has no seed in common with it
     assert second.behind_by == pytest.approx(0.31)
     assert first.behind is False
     assert (second.rank, second.ranks) == (3, (2, 3))  # the row without a value has no rank
-    assert len(compare_with_best(values[:1])) == 1
-    alone = compare_with_best(values[:1])[0]
-    assert (alone.behind, alone.rank, alone.ranks) == (None, 1, (1, 1))
+    (alone,) = compare_with_best(values[:1])
+    equals(
+        alone, mean=0.85, rank=1, ranks=(1, 1), **nothing | {"half": stats.t.isf(0.025, 1) * 0.05}
+    )
 
 
-@pytest.mark.parametrize("bests", [1, 2, 9])
+@pytest.mark.parametrize("bests", [1, 9])
 def test_the_best_is_rarely_behind_and_20_points_are_seen(bests: int) -> None:
     """2,000 tables of nine learners and five seeds: 5 % and three Monte-Carlo errors."""
     rng = np.random.default_rng(bests)

@@ -63,7 +63,7 @@ def without(p: Predictions, ids: Ints) -> Predictions:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_leaving_out_a_group_is_the_metric_of_the_others(seed: int, grouped: bool) -> None:
     """Every metric; α_ideal, or one α_offline a session, stays what it was on all samples."""
     rng = np.random.default_rng(seed)
@@ -105,14 +105,6 @@ def test_most_metrics_are_defined_on_some_of_these_streams() -> None:
     assert defined == {*NAMES}
 
 
-def test_alpha_ideal_is_fixed() -> None:
-    """R[1, 0] 1/2 and 1, α_ideal 4/5: Ω_base without a sample is 5/4 of R without it."""
-    p = toy.predictions([[0, 0], [1]], [[0, 0, 0], [0, 1, 1]], [[0], [1]])
-    metric = all_metrics()["omega_base"]
-    result = leave_out_metric(p, "accuracy", metric, Reference(ideal=0.8))
-    np.testing.assert_allclose(result.values, [0, 1.25, 0.625, 0.625])
-
-
 def test_an_eval_set_that_is_left_out_whole_does_not_count() -> None:
     """R after the last session 1/2 and 1; the second set is one sample."""
     p = toy.predictions([[0, 0], [1]], [[0, 0, 0], [0, 1, 1]], [[0], [1]])
@@ -125,29 +117,6 @@ def test_a_minimum_has_no_jackknife() -> None:
     assert find_metric("mine.metrics:spread") is None
 
 
-def test_the_share_of_forgetting_is_its_variance_over_test_samples() -> None:
-    """400 samples of 120 a set; forgetting is a maximum, and the jackknife leans upwards.
-
-    Four standard errors of √(2/400) below, and a quarter more than that above.
-    """
-    rng = np.random.default_rng(0)
-    metric = all_metrics()["average_forgetting"]
-    recall = np.array([[0.9, 0, 0], [0.75, 0.85, 0], [0.6, 0.65, 0.8]])
-    scores, shares = [], []
-    for _ in range(400):
-        y = np.repeat([0, 1, 2], 120)
-        easy = rng.random(360)  # an easy sample is right at every moment
-        chance = np.repeat(recall, 120, axis=1)
-        answer = np.where(easy < chance, y, (y + 1) % 3)
-        answer = np.minimum(answer, np.arange(3)[:, None])
-        p = toy.predictions(np.split(y, 3), answer, [[0], [1], [2]])
-        left_out = leave_out_metric(p, "accuracy", metric, Reference()).values
-        shares.append(pair_variances(left_out[None, None, :-1])[0, 0])
-        scores.append(left_out[-1])
-    tolerance = 4 * math.sqrt(2 / 400)
-    assert (1 - tolerance) * np.var(scores) < np.mean(shares) < (1.25 + tolerance) * np.var(scores)
-
-
 def test_gacc_is_the_mean_of_its_curve() -> None:
     p = toy.predictions([[0, 0, 1, 1], [2, 2], [3, 3]], np.zeros((3, 8)), [[0, 1], [2], [3]])
     metric = find_metric("gacc")
@@ -156,9 +125,6 @@ def test_gacc_is_the_mean_of_its_curve() -> None:
     scores = score_matrix(p, "accuracy")
     curve = few_shot_scores.curves_from_accuracies(scores.R, scores.n_classes)["gacc"]
     assert values[-1] == pytest.approx(curve.mean())
-
-
-# --- the closed forms ---
 
 
 def test_groups_are_those_of_all_runs() -> None:
@@ -187,25 +153,6 @@ def test_answers_that_another_tool_did_not_give_have_no_share() -> None:
     assert np.isnan(leave_out_final(p, np.arange(len(p.y)), len(p.y), "within_accuracy")).all()
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_with_groups_of_one_size_it_is_the_variance_of_a_cluster_sample(seed: int) -> None:
-    """v = G / (G - 1) Σ (S_g - n_g m)² / N², of the differences of two rows, one group a time."""
-    rng = np.random.default_rng(seed)
-    n_groups, size = 7, 4
-    groups = rng.permutation(np.repeat(np.arange(n_groups), size))
-    right = rng.integers(0, 2, (2, n_groups * size)).astype(float)
-    counts, one = np.ones_like(right, dtype=np.bool_), np.zeros(right.shape[1], dtype=np.int64)
-    left_out = leave_out_means(right, counts, one, groups, n_groups)
-    d = right[0] - right[1]
-    expected = (
-        sum((d[groups == g].sum() - size * d.mean()) ** 2 for g in range(n_groups))
-        * n_groups
-        / (n_groups - 1)
-        / len(d) ** 2
-    )
-    assert pair_variances(left_out[:, None])[0, 1] == pytest.approx(expected, rel=1e-9)
-
-
 def naive_variance(a: Floats, b: Floats) -> float:
     """Of two rows (n, G): mean over the seeds of both, then the jackknife's sum."""
     total, seeds = np.zeros(a.shape[1]), 0
@@ -218,7 +165,7 @@ def naive_variance(a: Floats, b: Floats) -> float:
     return float(sum((v - d.mean()) ** 2 for v in d) * (len(d) - 1) / len(d))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_pairs_with_missing_runs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     left_out = rng.normal(0.5, 0.01, (6, 3, 9))
@@ -228,19 +175,3 @@ def test_pairs_with_missing_runs(seed: int) -> None:
         other = np.zeros((3, 9)) if i == j else left_out[j]
         expected = naive_variance(left_out[i], other)
         assert result[i, j] == pytest.approx(expected, rel=1e-9, abs=1e-18, nan_ok=True)
-
-
-def test_the_share_is_the_variance_over_test_samples() -> None:
-    """400 samples of 60 groups of unequal size: within four standard errors of √(2/400)."""
-    rng = np.random.default_rng(0)
-    scores, shares = [], []
-    for _ in range(400):
-        groups = np.repeat(np.arange(60), rng.integers(1, 10, 60))
-        chance = 1 / (1 + np.exp(-rng.normal(0.5, 1, (60, 2))))[groups].T
-        right = (rng.random(chance.shape) < chance).astype(float)
-        counts, one = np.ones_like(right, dtype=np.bool_), np.zeros(len(groups), dtype=np.int64)
-        shares.append(
-            pair_variances(leave_out_means(right, counts, one, groups, 60)[:, None])[0, 1]
-        )
-        scores.append(right[0].mean() - right[1].mean())
-    assert np.mean(shares) == pytest.approx(np.var(scores), rel=4 * math.sqrt(2 / 400))

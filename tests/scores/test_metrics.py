@@ -1,17 +1,17 @@
-"""Metrics: hand-worked 3×3 cases, plain loops on random scores, and what the papers print."""
+"""Metrics: hand-worked 3×3 cases; test_predictions_page.py has plain loops on random answers."""
 
 import dataclasses
 import math
 
 import numpy as np
 import pytest
-from toy import predictions, random_predictions, until
+from toy import predictions, until
 
 from embedbench.scores import metrics
 from embedbench.scores.against_chance import aa, af
-from embedbench.scores.metrics import Reference, all_metrics, compute
+from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.score_matrix import ScoreMatrix
-from embedbench.scores.single_label_scores import SCORES, score_matrix
+from embedbench.scores.single_label_scores import score_matrix
 
 NAN = math.nan
 BY_CLASS = {
@@ -118,21 +118,6 @@ def test_anytime_accuracy_by_hand() -> None:
     assert math.isnan(metrics.average_anytime_accuracy(nothing, Reference()))
 
 
-def test_evenly_spaced_moments_give_the_plain_mean() -> None:
-    """The sum of Koh et al., f(i Δn) Δn over the samples, and its sense: a finer grid agrees."""
-
-    def area(step: int) -> float:
-        n = np.arange(step, 1001, step)
-        scores = matrix([[0.5]] * len(n), (1 - n / 2000).tolist())
-        scores = dataclasses.replace(scores, samples_seen=n)
-        found = metrics.average_anytime_accuracy(scores, Reference())
-        assert found == pytest.approx(float(np.mean(scores.pooled)))
-        return found
-
-    assert area(1) == pytest.approx(0.75, abs=0.001)  # the mean of the line from 1 to .5
-    assert area(100) == pytest.approx(0.75, abs=0.05)
-
-
 def test_forgetting_may_be_negative_and_is_not_minus_bwt() -> None:
     # Session 0 rises to .9 in the middle and ends at .8; session 1 improves from .5 to .7.
     scores = matrix([[0.6, 0.1, 0.1], [0.9, 0.5, 0.1], [0.8, 0.7, 0.4]], [0.6, 0.7, 0.6])
@@ -146,74 +131,6 @@ def test_forgetting_starts_when_the_set_is_learned() -> None:
     # Before session 1 was learned, set 1 scored .9 by accident; Chaudhry et al. would count it.
     scores = matrix([[0.5, 0.9, 0.1], [0.5, 0.6, 0.1], [0.5, 0.6, 0.5]], [0.5, 0.5, 0.5])
     assert metrics.average_forgetting(scores, Reference()) == pytest.approx(0.0)
-
-
-# --- plain loops on random predictions ---
-
-
-def loops(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
-    """Every metric by its formula, an element at a time; NaN spreads by arithmetic."""
-    R, T = scores.R.tolist(), len(scores.R)
-    alpha = [float(scores.pooled[m]) for m in scores.ends]
-    ideal = reference.ideal
-    divisor = ideal if reference.normalise_new and reference.preset == "kemker_table" else 1.0
-
-    def mean(values: list[float]) -> float:
-        return sum(values) / len(values) if values else NAN
-
-    forgotten = []
-    for j in range(T - 1):
-        best = -math.inf
-        for row in range(j, T - 1):
-            best = NAN if math.isnan(R[row][j]) else max(best, R[row][j])
-        forgotten.append(best - R[T - 1][j])
-    area, before = 0.0, 0
-    for n, score in zip(scores.samples_seen.tolist(), scores.pooled.tolist(), strict=True):
-        area += (n - before) * score / int(scores.samples_seen[-1])
-        before = n
-    so_far = [NAN] * T if reference.so_far is None else reference.so_far.tolist()
-    ahead = NAN
-    if reference.chance is not None:
-        ahead = mean([R[j - 1][j] - float(reference.chance[j]) for j in range(1, T)])
-    return {
-        "omega_base": mean([R[i][0] / ideal for i in range(1, T)]),
-        "omega_new": mean([R[i][i] / divisor for i in range(1, T)]),
-        "omega_all": mean([alpha[i] / ideal for i in range(1, T)]),
-        "omega_streaming": mean([a / float(b) for a, b in zip(alpha, so_far, strict=True)]),
-        "final_accuracy": alpha[-1],
-        "average_incremental_accuracy": mean(alpha),
-        "average_anytime_accuracy": area,
-        "average_accuracy": mean(R[-1]),
-        "average_forgetting": mean(forgotten),
-        "learning_accuracy": mean([R[i][i] for i in range(T)]),
-        "bwt": mean([R[-1][j] - R[j][j] for j in range(T - 1)]),
-        "fwt": ahead,
-    }
-
-
-@pytest.mark.parametrize("permutation", [False, True])
-@pytest.mark.parametrize("seed", range(10))
-def test_matches_plain_loops(seed: int, permutation: bool) -> None:
-    p = random_predictions(seed, permutation=permutation)
-    rng = np.random.default_rng(seed)
-    for name in SCORES:
-        scores = score_matrix(p, name)
-        reference = Reference(
-            ideal=float(rng.uniform(0.3, 1)),
-            chance=rng.uniform(size=len(p.set_classes)),
-            normalise_new=permutation,
-            so_far=rng.uniform(0.3, 1, size=len(p.set_classes)),
-            preset=["kemker_table", "kemker_eq"][seed % 2],
-        )
-        found = plain(scores, reference)
-        assert found == pytest.approx(loops(scores, reference), abs=1e-12, nan_ok=True)
-        assert {*found, *BY_CLASS} == {*all_metrics()}
-    # Every metric of the paper's scores is defined but for FWT where future classes are masked.
-    undefined = {k for k, v in plain(score_matrix(p), reference).items() if math.isnan(v)}
-    assert undefined == (set() if permutation else {"fwt"})
-
-
-# --- undefined is NaN, never 0 ---
 
 
 def test_one_session_has_no_omega_no_forgetting_no_transfer() -> None:
@@ -253,60 +170,6 @@ def test_one_undefined_score_makes_exactly_its_metrics_undefined(
     assert {k for k, v in values.items() if math.isnan(v)} == touched
 
 
-# --- what Kemker et al. (2018) print follows from these definitions (Table 2 and its text) ---
-
-
-def newest_only(
-    base: int, later: int, base_kept: float = 0.0, later_kept: float = 0.0
-) -> ScoreMatrix:
-    """A learner that answers every sample with the newest class, but for what it keeps.
-
-    There are 100 test samples a class. `base_kept` of the base set's samples and `later_kept` of
-    those of later classes, spread evenly, are answered rightly at all times.
-    """
-    groups = [list(range(base)), *([c] for c in range(base, base + later))]
-    truth = [group * 100 for group in groups]
-    y = np.concatenate(truth)
-    answers = np.tile(np.arange(base - 1, base + later)[:, None], (1, len(y)))
-    for part, kept in ((y < base, base_kept), (y >= base, later_kept)):
-        samples = np.flatnonzero(part)
-        steps = np.floor(np.arange(len(samples) + 1) * kept)
-        right = samples[np.diff(steps) > 0]
-        answers[:, right] = y[right]
-    return score_matrix(predictions(truth, answers, groups))
-
-
-def test_ewc_on_incremental_mnist_omega_all() -> None:
-    # Ω_new 1.000 and Ω_base .001: only the newest of 6…10 classes is right, so α_i is 1/6 … 1/10,
-    # mean .12913. Printed Ω_all .133 then says α_ideal = .12913/.133 = .971.
-    scores = newest_only(5, 5)
-    np.testing.assert_allclose(scores.pooled[1:], [1 / 6, 1 / 7, 1 / 8, 1 / 9, 1 / 10])
-    values = compute(scores, Reference(ideal=0.971))
-    assert values["omega_new"] == 1.0
-    assert values["omega_base"] == 0.0
-    assert round(values["omega_all"], 3) == 0.133
-
-
-@pytest.mark.parametrize(
-    ("base", "later", "ideal", "omega_base", "band"),
-    [
-        (50, 50, 0.461, 0.016, (0.041, 0.046)),  # AudioSet, MLP: printed Ω_all .044
-        (100, 100, 0.621, 0.020, (0.025, 0.031)),  # CUB-200, MLP: printed Ω_all .031
-    ],
-)
-def test_mlp_on_incremental_sets_omega_all(
-    base: int, later: int, ideal: float, omega_base: float, band: tuple[float, float]
-) -> None:
-    # Ω_new 1.000 and the printed Ω_base leave Ω_all between "nothing of the classes between" and
-    # "as much of them as of the base set", α_ideal being the accuracy over all classes.
-    share = omega_base * ideal
-    for later_kept, end in zip((0.0, share), band, strict=True):
-        values = compute(newest_only(base, later, share, later_kept), Reference(ideal=ideal))
-        assert values["omega_base"] == pytest.approx(omega_base, abs=5e-4)
-        assert values["omega_new"] == 1.0
-        assert values["omega_all"] == pytest.approx(end, abs=1e-3)
-
-
 def test_cub_permutation_omega_new_must_be_divided() -> None:
     # MLP on CUB-200: printed Ω_new .917 is above the offline accuracy .621 that bounds R[i, i], so
     # the table divides by it: .569 / .621.
@@ -331,8 +194,6 @@ def test_not_learning_scores_well(base: int, later: int, expected: float) -> Non
     assert values["average_forgetting"] == 0.0
     assert values["omega_all"] == pytest.approx(expected, abs=5e-4)
 
-
-# --- sessions that introduce no class have an eval set without samples, which is left out ---
 
 # Four sessions; session 0 introduces classes 0 and 1, session 2 class 2, the others none.
 TRUTH = [[0, 0, 1, 1], [], [2, 2], []]
@@ -373,12 +234,3 @@ def test_curves_of_untested_sessions_by_hand() -> None:
     assert aa(scores).tolist() == [3 / 4, 1 / 4, (2 / 4 + 1) / 2, (1 + 1 / 2) / 2]
     expected = [3 / 4 - 1 / 4, 3 / 4 - 2 / 4, ((3 / 4 - 1) + (1 - 1 / 2)) / 2]
     assert af(scores)[1:] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("name", SCORES)
-def test_a_set_without_samples_changes_nothing_else(name: str) -> None:
-    """Without sessions 1 and 3, the metrics of single sessions are those of the other two."""
-    fewer = predictions(TRUTH[::2], ANSWERS[::2], GROUPS[::2], within=WITHIN[::2])
-    a, b = (compute(score_matrix(p, name), Reference(ideal=0.5)) for p in (P, fewer))
-    assert a["omega_new"] == b["omega_new"]
-    assert a["learning_accuracy"] == b["learning_accuracy"]

@@ -18,11 +18,16 @@ OLD = [0, 0, 1, 1]  # right on session 0
 IDLE = [0] * 4  # nothing of a later session is right
 
 
-def flags(tmp_path: Path, *answers: list[int]) -> tuple[str, ...]:
+def flags(
+    tmp_path: Path, *answers: list[int], log: dict[str, Any] | None = None, **changes: Any
+) -> tuple[str, ...]:
     """The flags of a run whose answers after each session are these."""
     within = np.tile(np.concatenate(TRUTH), (3, 1))
     predictions(TRUTH, list(answers), GROUPS, within=within).save(tmp_path / "predictions.h5")
-    return record_files.evaluate(unscored(3), tmp_path, tmp_path).flags
+    made = unscored(3, **changes)
+    if log:
+        made = replace(made, sessions=(*made.sessions[:2], replace(made.sessions[2], log=log)))
+    return record_files.evaluate(made, tmp_path, tmp_path).flags
 
 
 NOTHING = [*OLD, *IDLE, *IDLE]
@@ -61,6 +66,14 @@ def test_a_learner_has_learned_at_once_or_late(
 def test_a_run_at_chance_level(tmp_path: Path, last: list[int], is_low: bool) -> None:
     answers = [-1 if c == 9 else c for c in last]
     assert ("chance-level" in flags(tmp_path, NOTHING, LATE, answers)) == is_low
+
+
+def test_flags_of_what_the_record_says(tmp_path: Path) -> None:
+    answers = NOTHING, LATE, [*OLD, *TRUTH[1], *TRUTH[2]]
+    log = {"steps": 10, "stopped": "diverged"}
+    found = flags(tmp_path, *answers, log=log, validation="test", session_id_at_test=True)
+    assert found == ("diverged", "test-validation", "session-id")
+    assert flags(tmp_path, NOTHING, NOTHING, [-1] * 12, learns=False) == ("nan",)
 
 
 def test_guessing_is_among_the_candidates_of_each_set() -> None:

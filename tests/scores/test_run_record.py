@@ -30,6 +30,20 @@ def test_null_infinity_and_what_is_absent() -> None:
     assert read.to_json()["metrics"]["bwt"] == "-inf"
 
 
+def test_values_at_their_bounds_are_read() -> None:
+    reference = make()["reference"] | {"ideal": {"accuracy": 1}, "chance": {"accuracy": [None, 0]}}
+    RunRecord.from_json(
+        make(
+            reference=reference,
+            n_train_by_class=[0, 500],
+            n_candidates=[1, None, 4],
+            seconds={"learn": 1e15, "evaluate": 0},
+            footprint={"total": 0},
+            seeds=dict.fromkeys(make()["seeds"], 0),
+        )
+    )
+
+
 def test_ideals() -> None:
     def ideals(value: Any) -> tuple[float, ...]:
         reference = make()["reference"] | {"ideal": {"class_accuracy": value}}
@@ -63,6 +77,24 @@ def test_ideals() -> None:
         (
             {"reference": make()["reference"] | {"offline_runs": [["a"], 1]}},
             r"reference.offline_runs\[.\] must be",
+        ),
+        ({"n_classes": [2, 1]}, "n_classes must have one entry for each of the 3 sessions"),
+        ({"seed": -1}, r"each seed must be a seed: 0 or more, below 2\*\*63"),
+        ({"predictions_sha256": "0" * 63 + "G"}, "each SHA-256 must be 64 hexadecimal digits"),
+        ({"n_train": [501, -1, 0]}, "each of n_train must be 0 or more"),
+        ({"n_train_by_class": [400, 101]}, "n_train_by_class must be as many samples as n_train"),
+        ({"n_candidates": [1, 0, None]}, "each of n_candidates must be 1 or more, or null"),
+        ({"footprint": {"total": "inf"}}, "each of footprint must be a number of bytes: finite"),
+        ({"footprint": {"total": -1}}, "each of footprint must be a number of bytes: finite"),
+        ({"seconds": {"learn": 1.1e15, "evaluate": 0}}, r"each of seconds must be 0 to 1e\+15"),
+        ({"seconds": {"learn": 0, "evaluate": -1}}, r"each of seconds must be 0 to 1e\+15"),
+        (
+            {"reference": make()["reference"] | {"chance_run": "a/../b"}},
+            "each reference run must be a path inside the directory of runs",
+        ),
+        (
+            {"reference": make()["reference"] | {"ideal": {"accuracy": [0.5, 1.00001]}}},
+            "reference.ideal and chance must be a score, in 0 to 1, or null",
         ),
         ({"schema": "embedbench-record/9.0"}, "has schema 'embedbench-record/9.0', expected"),
     ],

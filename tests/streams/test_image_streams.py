@@ -29,8 +29,6 @@ from embedbench.streams.feature_tables import PixelTable
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of, table_of
 
-# --- views ---
-
 
 def by_elements(view: View, factor: list[float], offset: list[float]) -> NDArray[np.float64]:
     """The view by its definition, a value at a time."""
@@ -58,7 +56,7 @@ def image_view(seed: int) -> View:
     return View(table, draw.integers(0, 9, 7), table.width, columns)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_numpy_and_tensor_are_the_definition(seed: int) -> None:
     view = image_view(seed)
     table = table_of(view)
@@ -74,18 +72,6 @@ def test_numpy_and_tensor_are_the_definition(seed: int) -> None:
     index = torch.tensor([2, 0, 2, 6])
     assert torch.equal(view.batch(index), shown[index])
     assert view.batch(index[:0]).shape == (0, *view.shape)
-
-
-def test_images_stay_bytes_until_asked() -> None:
-    view = image_view(1)
-    assert table_of(view).tensor("cpu").dtype == torch.uint8
-    assert np.shares_memory(table_of(view).tensor("cpu").numpy(), table_of(view).values)
-    before = table_of(view).values.copy()
-    view.tensor().fill_(7)
-    np.testing.assert_array_equal(table_of(view).values, before)
-
-
-# --- protocols ---
 
 
 def base_session(stream: Stream) -> NDArray[np.float32]:
@@ -146,9 +132,6 @@ def test_a_permutation_moves_pixels_with_all_their_channels(tmp_path: Path) -> N
             )
 
 
-# --- one stream, two files ---
-
-
 def recipe_train_eval(stream: Stream) -> list[str]:
     return [stream.digests[key] for key in ("recipe", "train", "eval")]
 
@@ -162,15 +145,6 @@ def test_one_stream_on_two_files(tmp_path: Path, name: str) -> None:
     assert recipe_train_eval(a) == recipe_train_eval(b)
     for one, other in zip(frozen.sessions, full.sessions, strict=True):
         np.testing.assert_array_equal(rows_of(one.x), rows_of(other.x))
-
-
-def test_flat_and_square_pixels_are_permuted_alike(tmp_path: Path) -> None:
-    files = embedding_file(tmp_path, HIGH * WIDE), pixel_file(tmp_path, channels=1)
-    flat, square = (Permutation(sessions=3).build([file], seed=1) for file in files)
-    assert recipe_train_eval(flat) == recipe_train_eval(square)
-
-
-# --- learners ---
 
 
 def test_a_learner_of_vectors_is_refused_with_the_remedy(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Intermediate layers in a stream: read, scaled each on its own, shown to those who ask."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -97,12 +97,9 @@ def test_which_layers_and_where(
     "given",
     [{"layers": "block-8"}, {"layers": "block-9,"}, {"layers": ""}, {"embedding": "block-8"}],
 )
-@pytest.mark.parametrize("protocol", [FSCIL, IncrementalClass])
-def test_an_unknown_layer_is_refused(
-    protocol: type[Any], given: dict[str, str], file: EmbeddingFile
-) -> None:
+def test_an_unknown_layer_is_refused(given: dict[str, str], file: EmbeddingFile) -> None:
     with pytest.raises(UserError, match=r"layer of .*vit.h5 .* Known: block-10, block-9"):
-        protocol(**given).build([file], seed=0)
+        IncrementalClass(**given).build([file], seed=0)
 
 
 @pytest.mark.parametrize("scale", ["none", "l2", "rms", "standard"])
@@ -128,9 +125,6 @@ def test_the_features_digest_says_which_layers(file: EmbeddingFile) -> None:
     assert len({s.digests["train"] for s in streams}) == 1
 
 
-# --- a layer in the place of the final embedding ---
-
-
 @pytest.mark.parametrize("layers", ["none", "all"])
 @pytest.mark.parametrize("embedding", LAYERS)
 def test_a_layer_takes_the_place_of_the_embedding(
@@ -146,23 +140,6 @@ def test_a_layer_takes_the_place_of_the_embedding(
     run_stream(stream, alone, Seeds.of(0))
     assert alone.seen == StreamSpec((width,), 6)
     assert embedding in stream.notes[0]
-
-
-def test_digests_keep_runs_on_other_embeddings_apart(file: EmbeddingFile) -> None:
-    options = ("final", "block-9", "block-10")
-    streams = [FSCIL(embedding=e, layers="none").build([file], seed=0) for e in options]
-    differing = {"recipe": 3, "features": 3, "train": 1, "eval": 1}
-    assert {key: len({s.digests[key] for s in streams}) for key in differing} == differing
-    assert streams[0].digests["features"] == load_table(file, "none", np.arange(9))[1]
-    other = FSCIL(embedding="final", layers="block-9").build([file], seed=0)
-    assert other.digests["features"] != streams[1].digests["features"]
-
-
-@pytest.mark.parametrize("scale", ["l2", "standard"])
-def test_a_layer_as_the_embedding_is_scaled_like_one(scale: str, file: EmbeddingFile) -> None:
-    own = load_table(file, scale, np.arange(40), embedding="block-9")
-    beside = load_table(file, scale, np.arange(40), ["block-9"])
-    np.testing.assert_array_equal(own[0].values, beside[0].values[:, D:])
 
 
 def test_incremental_class_takes_layers_too(file: EmbeddingFile) -> None:
@@ -182,9 +159,6 @@ def test_incremental_class_takes_layers_too(file: EmbeddingFile) -> None:
         assert same == {"train", "eval"}
     for name in ("embedding", "layers"):  # runs made before there was a choice keep their place
         assert f'"{name}"' not in usual.recipe
-
-
-# --- cut to the final embedding ---
 
 
 def test_a_stream_without_its_layers(file: EmbeddingFile) -> None:

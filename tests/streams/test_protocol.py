@@ -9,7 +9,7 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.files.sample_metadata import TEST, TRAIN, VAL
+from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.files.write_file import write_file
 from embedbench.protocols.domain_incremental import DomainIncremental
 from embedbench.protocols.fscil import FSCIL
@@ -45,13 +45,6 @@ def test_how_many_samples_a_class_gives(
     np.testing.assert_array_equal(both, np.flatnonzero(file.split == TRAIN))
 
 
-def test_a_file_keeps_the_validation_split_that_it_brings(tmp_path: Path) -> None:
-    file = make_file(tmp_path, val=(1, 0, 0, 2))
-    split = split_rows(file, "train", 0.5)
-    np.testing.assert_array_equal(split.val, np.flatnonzero(file.split == VAL))
-    np.testing.assert_array_equal(split.train, np.flatnonzero(file.split == TRAIN))
-
-
 @pytest.mark.parametrize("cls", [IncrementalClass, Permutation])
 def test_validation_on_test_data_is_said_aloud(cls: type[Any], tmp_path: Path) -> None:
     file = make_file(tmp_path, val=(1, 0, 0, 1))
@@ -64,29 +57,6 @@ def test_validation_on_test_data_is_said_aloud(cls: type[Any], tmp_path: Path) -
     ordinary = cls().build([file], seed=0)
     assert ordinary.validation == "train"
     assert ordinary.digests["recipe"] != stream.digests["recipe"]
-
-
-def test_scalings_by_hand(tmp_path: Path) -> None:
-    file = make_file(tmp_path)
-    raw = file.read().astype(np.float64)
-    length = np.sqrt((raw**2).sum(1, keepdims=True))
-    stream = IncrementalClass(scale="none").build([file], seed=0)
-    base = raw[rows_of(stream.sessions[0].x)]  # training rows of session 0: no validation, no test
-    assert len(base) == 6
-    expected = {
-        "none": raw,
-        "l2": raw / length,
-        "rms": raw / length * 2,  # √D = 2
-        "standard": np.clip((raw - base.mean(0)) / base.std(0), -5, 5),
-    }
-    digests = set()
-    for scale, values in expected.items():
-        stream = IncrementalClass(scale=scale).build([file], seed=0)
-        np.testing.assert_allclose(
-            table_of(stream.sessions[0].x).values, values, rtol=2e-6, atol=1e-6
-        )
-        digests.add(stream.digests["features"])
-    assert len(digests) == 4
 
 
 def test_auto_leaves_pixels_alone_and_standardises_embeddings(tmp_path: Path) -> None:

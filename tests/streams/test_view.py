@@ -91,9 +91,6 @@ def test_a_stream_goes_to_another_process_with_one_table() -> None:
     assert torch.equal(again.sessions[1].x.tensor(), stream.sessions[1].x.tensor())
 
 
-# --- what a learner can reach ---
-
-
 NOTHING_BEHIND = (str, bytes, int, float, type, type(None))
 
 
