@@ -1,6 +1,5 @@
 """ALICE: the angular penalty by a plain loop, mixtures and their classes, balanced means."""
 
-import copy
 import itertools
 import math
 from typing import Any
@@ -109,14 +108,3 @@ def test_a_class_is_the_mean_of_the_samples_nearest_its_mean(shots: int) -> None
         for i in range(0, len(x), 7):
             assert float(found[i, c]) == pytest.approx(cosine(out[i], mean), abs=1e-4)
     assert (found[:, 6] == UNSEEN).all()
-
-
-def test_only_the_first_session_trains() -> None:
-    stream = few_shot_stream(GROUPS)
-    learner = started(8, 7)
-    before = copy.deepcopy(learner.net.state_dict())
-    assert learn(learner, stream.sessions[0])["epochs"] == 2
-    trained = copy.deepcopy(learner.net.state_dict())
-    assert not any(torch.equal(before[k], v) for k, v in trained.items())
-    assert learn(learner, stream.sessions[1]) == {}
-    assert all(torch.equal(trained[k], v) for k, v in learner.net.state_dict().items())

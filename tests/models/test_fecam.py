@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import learn, start, teach
-from toy import Array, blobs, class_stream, session
+from teaching import learn, start
+from toy import Array, blobs, session
 
 from embedbench.learning import UNSEEN, StreamSpec
 from embedbench.models.fecam import FeCAM
@@ -85,11 +85,6 @@ def test_one_sample_and_samples_that_are_all_alike_leave_distances_by_gamma1() -
         test = torch.tensor([[1.0, 1, 1], [1, 0, 0]])
         expected = torch.tensor([0.0, 2 - 2 * 3**-0.5]) * (1 + 0.5) / 0.5
         torch.testing.assert_close(-learner.scores(test)[:, 0], expected, atol=1e-5, rtol=1e-5)
-
-
-def test_bytes_are_those_of_the_rows() -> None:
-    learner, _ = teach(FeCAM(), class_stream([[0, 1], [2]], width=50, n_train=9))
-    assert learner.footprint() == {"means": 3 * (50 * 4 + 8), "covariances": 3 * 8 * 50 * 4}
 
 
 @pytest.mark.parametrize(("lowest", "gamma2"), [(0.0, 1.0), (-1.0, 0.0)])

@@ -10,7 +10,7 @@ from torch import Tensor
 from toy import class_stream, session
 
 from embedbench.learning import Memory, Stop, StreamSpec
-from embedbench.models.il2m import IL2M, class_means
+from embedbench.models.il2m import IL2M
 from embedbench.models.mlp import MLP
 
 SMALL: dict[str, Any] = {**SGD, "units": 8, "lr": 0.05}
@@ -66,12 +66,6 @@ def test_a_class_without_exemplars_or_score_keeps_its_score() -> None:
     learner = by_hand()
     learner.exemplars._lists[1] = 0
     torch.testing.assert_close(learner.scores(x), torch.tensor([[0.675, 0.1, 0.6, 0.0]]))
-
-
-def test_class_means_by_hand() -> None:
-    scores = torch.tensor([[0.2, 0.8], [0.6, 0.4], [0.5, 0.5]])
-    y = torch.tensor([0, 0, 0])
-    assert class_means(scores, y, torch.tensor([7.0, 9.0])).tolist() == pytest.approx([1.3 / 3, 9])
 
 
 def softmax_over(net: torch.nn.Module, x: Tensor, seen: list[int]) -> Tensor:
