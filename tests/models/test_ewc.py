@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,9 @@ def test_above_fifty_classes_exact_means_sampled(n_classes: int, same: bool) -> 
     assert torch.equal(exact[0], sampled[0]) is same
 
 
+@pytest.mark.parametrize("any_net", [False, True])
 @pytest.mark.parametrize("kind", ["exact", "sampled", "empirical"])
-def test_a_masked_fisher_is_that_of_a_net_without_the_masked_classes(kind: str) -> None:
+def test_a_masked_fisher_is_that_of_a_smaller_head(kind: str, any_net: bool) -> None:
     """A multi-modal session: the loss sees classes 1 to 3 of 5, and so does the Fisher."""
     net, part = mlp_net(4, 6, 2, 5, 0), mlp_net(4, 6, 2, 3, 0)
     state = net.state_dict()
@@ -103,7 +105,8 @@ def test_a_masked_fisher_is_that_of_a_net_without_the_masked_classes(kind: str) 
     part.load_state_dict({k: v[1:4] if k in head else v for k, v in state.items()})
     x, y = torch.randn(30, 4, generator=generator(0, 1)), torch.arange(30) % 3
     mask = torch.tensor([-math.inf, 0, 0, 0, -math.inf])
-    found = fisher_diagonal(net, Rows(x), y + 1, kind, generator(0, 0), mask=mask)
+    same = torch.nn.Sequential(*net.children(), torch.nn.Identity()) if any_net else net
+    found = fisher_diagonal(same, Rows(x), y + 1, kind, generator(0, 0), mask=mask)
     expected = fisher_diagonal(part, Rows(x), y, kind, generator(0, 0))
     assert_same_weights([*found[:-2], *(f[1:4] for f in found[-2:])], expected)
     assert all((f[[0, 4]] == 0).all() for f in found[-2:])
@@ -133,7 +136,7 @@ def penalty(
 )
 def test_training_descends_loss_and_penalty(merge: str, fisher: str, gamma: float) -> None:
     given = {"merge": merge, "fisher": fisher, "gamma": gamma, "fisher_samples": 10}
-    learner = start(EWC(**SGD, lam=5.0, **given), STREAM.spec)
+    learner = start(EWC(**SGD, lam=0.9, **given), STREAM.spec)
     seeds = Seeds.of(0)
     net = mlp_net(6, 6, 2, 4, seeds.init)
     fishers: list[list[Tensor]] = []
@@ -144,7 +147,7 @@ def test_training_descends_loss_and_penalty(merge: str, fisher: str, gamma: floa
         sgd = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
         for index in minibatches(len(y), generator(seeds.batches, number)):
             held = penalty(list(net.parameters()), merge, gamma, fishers, optima)
-            descend(sgd, cross_entropy(net(x[index]), y[index]) + 2.5 * held)
+            descend(sgd, cross_entropy(net(x[index]), y[index]) + 0.45 * held)
         draw = generator(seeds.memory, number)
         chosen = torch.randperm(len(y), generator=draw)[:10]
         labels = y[chosen] if fisher == "empirical" else None
@@ -155,7 +158,7 @@ def test_training_descends_loss_and_penalty(merge: str, fisher: str, gamma: floa
         assert_same_weights(learner, net, rtol=1e-3, atol=1e-5)
     free = taught(lam=0.0)
     drift = zip(learner.net.parameters(), free.net.parameters(), strict=True)
-    assert max(float((a - b).detach().abs().max()) for a, b in drift) > 0.01
+    assert max(float((a - b).detach().abs().max()) for a, b in drift) > 1e-3  # not 1e-5
 
 
 @pytest.mark.parametrize(("merge", "optimiser"), [("sum", "adam"), ("per_session", "sgd")])
@@ -282,14 +285,22 @@ def test_past_validation_ends_the_search_after_two_worse(reached: list[float], e
     assert EWC(past_validation=True)._enough(reached) is ends
 
 
-def test_past_validation_stops_by_the_mean_over_sessions_and_counts_what_it_keeps() -> None:
+@pytest.mark.parametrize("monitor", ["accuracy", "loss"])
+def test_past_validation_stops_by_the_mean_over_sessions(monitor: str) -> None:
+    """And counts what it keeps; each session over the classes that its loss saw."""
     stream = class_stream([[0, 1], [2, 3], [4]], n_val=8, spread=1.0)
-    stop = Stop(patience=0, min_steps=1, epochs=5, monitor="accuracy")
+    stop = Stop(patience=0, min_steps=1, epochs=5, monitor=monitor)
     made = {**SGD, "past_validation": True, "lam": 1.0, "stop": stop}
     learner = start(EWC(**made), stream.spec)
-    for i, s in enumerate(stream.sessions, 1):
-        log = learn(learner, s)
-        assert log["best"] == pytest.approx(accuracies(learner, stream.sessions[:i]))
+    losses, seen = [], np.zeros(5, dtype=np.bool_)
+    for s in stream.sessions:
+        seen = seen | np.isin(np.arange(5), s.classes)
+        losses.append((s.val_x.tensor(), torch.tensor(s.val_y), seen.nonzero()[0]))
+        log = learn(learner, replace(s, loss_classes=seen))
+        found = [(learner.scores(x)[:, among], y) for x, y, among in losses]
+        right = [float((z.argmax(1) == y).float().mean()) for z, y in found]
+        mean = [float(cross_entropy(z, y)) for z, y in found]
+        assert log["best"] == pytest.approx(np.mean(right if monitor == "accuracy" else mean))
     rows = sum(len(s.val_x) for s in stream.sessions)
     assert learner.footprint()["samples"] == rows * (6 * 4 + 8)
     again = start(EWC(**made), stream.spec)

@@ -205,6 +205,7 @@ LAYERED = StreamSpec((12,), 3, layers={"a": (4, 8), "b": (8, 12)})
         ("ranpac", {"projections": 5, "lam_rule": "session"}, 5 * (5 + 12)),
         ("fearnet", {"hidden": 5, "code": 4}, 2 * (12 * 5 + 5 * 4) + 4 * 3),
         ("layup", {}, (2 + 4) * 12 * 12),
+        ("fr", {}, 4 * 2 * 4 * 4),
         ("fr", {"hidden": 5}, 4 * 2 * 4 * (4 + 5)),
         ("fel", {"units": 5, "fel_units": 50}, 5 * (12 + 50)),
         ("exstream", {"memory.per_class": 2}, 3 * 2 * 12),
