@@ -67,7 +67,9 @@ def pytest_xdist_setupnodes() -> None:
         fresh = (index.stat().st_mtime > place.stat().st_mtime for index in cached)
         if place.is_file() and not any(fresh):
             words = [sys.executable, "-m", "pytest", "-n", "0", test]
-            subprocess.run(words, cwd=root, stdout=subprocess.DEVNULL, check=False)
+            done = subprocess.run(words, cwd=root, stdout=subprocess.DEVNULL, check=False)
+            if done.returncode == pytest.ExitCode.USAGE_ERROR:
+                raise pytest.UsageError(f"{test}, which compiles {source}, is gone")
 
 
 @pytest.hookimpl(trylast=True)  # after -m
