@@ -100,7 +100,10 @@ def wrong_predictions() -> dict[str, tuple[Any, dict[str, Any]]]:
         ),
         "answer must be among .*": (L, {"answer": L.answer | np.uint8(16)}),
         "seen must be the classes": (L, {"seen": L.seen[[1, 1]]}),
-        "levels of parents": (L, {"parents": np.array([1, 0, 0, 0])}),
+        "levels of parents, a hierarchy, must lie in 0 to 100": (
+            L,
+            {"parents": np.array([1, 0, 0, 0])},
+        ),
         "parents must lie in": (L, {"parents": np.array([-1, -1, 4, 0])}),
         "rank must be 0 exactly": changed("rank", wrong, 0),
         "rank must be 0 exactly where": changed("rank", right, 1),

@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 from pinned_runs import merged, write_run
@@ -51,9 +50,6 @@ def test_the_script_is_short_and_imports_nothing_of_ours() -> None:
         assert not isinstance(node, ast.ImportFrom)
     assert imported == {"json", "sys", "h5py", "numpy"}
     assert not [name for name in all_metrics() if f'"{name}"' not in source]
-
-
-# --- real runs ---
 
 
 @pytest.fixture(scope="module")
@@ -104,28 +100,6 @@ def test_every_run_and_every_reference_is_reproduced(runs: Path, tmp_path: Path)
             assert not any(np.isnan(kept.metrics[m]) for m in ("omega_base", "omega_all"))
 
 
-@pytest.mark.parametrize(
-    ("dataset", "says"),
-    [("answer", "accuracy: "), ("within", "within_"), ("y", "accuracy: "), ("seen", "accuracy: ")],
-)
-def test_a_changed_answer_is_noticed(runs: Path, tmp_path: Path, dataset: str, says: str) -> None:
-    run = next(
-        r for r in record_files.find(runs) if record_files.load(r).protocol == "incremental-class"
-    )
-    for name in ("record.json", "predictions.h5"):
-        (tmp_path / name).write_bytes((run / name).read_bytes())
-    with h5py.File(tmp_path / "predictions.h5", "r+") as file:
-        values = file[dataset][()]
-        if dataset == "seen":
-            values[-1, 0] = 0
-        elif dataset == "y":
-            values[0] = values[-1]
-        else:
-            values[-1, 0] = -1 if values[-1, 0] == file["y"][0] else file["y"][0]
-        file[dataset][...] = values
-    assert says in complaint(tmp_path)
-
-
 # keys and metrics that the first records did not have
 LATER = (
     *("session_id_at_test", "order", "n_classes", "n_candidates", "tuning", "resumed"),
@@ -170,10 +144,7 @@ def test_an_older_record_loads_is_shown_and_scored(runs: Path, tmp_path: Path) -
     assert "ncm" in render(rows, "old runs")
 
 
-# --- random predictions through the record ---
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_predictions_are_reproduced(tmp_path: Path, seed: int) -> None:
     """Eval sets of unequal size, unanswered samples, both kinds of stream, both presets."""
     p = random_predictions(seed, permutation=seed % 2 == 1)

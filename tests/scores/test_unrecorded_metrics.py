@@ -114,8 +114,6 @@ def test_a_package_cannot_take_the_name_of_ours_nor_stop_a_report(
     ]
 
 
-# --- the stability gap: only moments inside sessions show it ---
-
 # Session 0 rises to .9, falls to .2 as session 1 begins, and is back at .8 when that ends.
 GAP = ScoreMatrix.from_matrix(
     [
@@ -136,12 +134,8 @@ def test_the_stability_gap_by_hand() -> None:
     assert min_accuracy(GAP, Reference()) == pytest.approx((0.2 + 0.4) / 2)
     # the largest drops: .9 to .2, .8 to .4, .9 to .8
     assert windowed_forgetting(GAP, Reference()) == pytest.approx((0.7 + 0.4 + 0.1) / 3)
-
-
-def test_ends_of_sessions_alone_say_nothing() -> None:
-    ends = ScoreMatrix.from_matrix(GAP.R)
-    assert math.isnan(min_accuracy(ends, Reference()))
-    assert math.isnan(windowed_forgetting(ends, Reference()))
+    ends = ScoreMatrix.from_matrix(GAP.R)  # alone they say nothing
+    assert np.isnan([f(ends, Reference()) for f in (min_accuracy, windowed_forgetting)]).all()
 
 
 def test_a_drop_outside_the_window_does_not_count() -> None:
@@ -151,7 +145,7 @@ def test_a_drop_outside_the_window_does_not_count() -> None:
     assert windowed_forgetting(rising, Reference()) == 0
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_all_agree_with_loops(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sets = int(rng.integers(2, 5))
