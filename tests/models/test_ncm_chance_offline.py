@@ -83,6 +83,8 @@ def test_chance_scores_are_uncorrelated_between_classes_and_lie_in_range() -> No
     scores = chance(4, 6).scores(torch.tensor(x)).numpy()
     assert 0 <= scores.min() < 0.001
     assert 0.999 < scores.max() < 1
+    sets = start(Chance(), StreamSpec((4,), 6, multilabel=True))
+    np.testing.assert_allclose(sets.scores(torch.tensor(x)).numpy(), scores - 0.5, atol=1e-6)
     correlations = np.corrcoef(scores.T)[np.triu_indices(6, 1)]
     assert np.abs(correlations).max() < 4.5 / np.sqrt(10_000)
     assert scores.std() == pytest.approx(1 / np.sqrt(12), abs=0.01)  # uniform on [0, 1)

@@ -65,6 +65,7 @@ def test_lambda_has_the_least_squared_error_on_a_fifth(seed: int, projections: i
     np.testing.assert_allclose(log["validation_mse"][-len(errors) :], errors, rtol=1e-3)
     assert log["lam"] == LAMBDAS[int(np.argmin(log["validation_mse"]))]
     assert log["lam"] >= 1e-3  # noise: so that the least is among those compared
+    np.testing.assert_allclose(LAMBDAS, np.logspace(-8, 8, 17))
 
 
 @pytest.mark.parametrize("projections", [12, 40])
