@@ -64,8 +64,8 @@ def _same_runs(out: Path, expected: Expected, power: bool = False) -> None:
 
 
 @pytest.mark.parametrize("numbers", cases(50, 0, batch=5))
-def test_several_at_once(numbers: list[int], expected: Expected, tmp_path: Path) -> None:
-    """Of three runs one is killed: it loses the cell at work and no other. Two extractions."""
+def test_several_runs_at_once(numbers: list[int], expected: Expected, tmp_path: Path) -> None:
+    """Of three runs one is killed: it loses the cell at work and no other."""
     for number in numbers:
         out = tmp_path / f"out{number}"
         words = [_run(expected.file, out, LEARNERS[number % 2 * k % 2]) for k in range(3)]
@@ -82,12 +82,6 @@ def test_several_at_once(numbers: list[int], expected: Expected, tmp_path: Path)
         times = Counter(place for log in logs for (place,) in events(log, "taught"))
         again = [place for place, n in times.items() if n > 1]
         assert len(again) <= 1, f"made again: {again}"
-        file = tmp_path / f"{number}.h5"
-        extracts = [Member(_extract(expected.images, file), tmp_path / f"x{k}") for k in range(2)]
-        for member in extracts:
-            member.end()
-        assert EmbeddingFile.open(file).digests == expected.digests
-        assert not list(tmp_path.glob(f".{number}.h5*"))
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power-cut"])
