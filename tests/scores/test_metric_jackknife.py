@@ -83,6 +83,7 @@ def test_leaving_out_a_group_is_the_metric_of_the_others(seed: int, grouped: boo
         values = reference(p, offline, score)
         result = leave_out_metric(p, score, metric, values, groups=names[p.ids], class_sizes=sizes)
         assert result.names.tolist() == np.unique(names[p.ids]).tolist()
+        assert result.grouped
         expected = [
             compute(name, without(p, np.flatnonzero(names == g)), values, score, sizes)
             for g in result.names
@@ -110,6 +111,7 @@ def test_an_eval_set_that_is_left_out_whole_does_not_count() -> None:
     p = toy.predictions([[0, 0], [1]], [[0, 0, 0], [0, 1, 1]], [[0], [1]])
     result = leave_out_metric(p, "accuracy", all_metrics()["average_accuracy"], Reference())
     np.testing.assert_allclose(result.values, [0.5, 1, 0.5, 0.75])
+    assert not result.grouped
 
 
 def test_a_minimum_has_no_jackknife() -> None:
