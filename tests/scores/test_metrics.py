@@ -170,6 +170,57 @@ def test_one_undefined_score_makes_exactly_its_metrics_undefined(
     assert {k for k, v in values.items() if math.isnan(v)} == touched
 
 
+def newest_only(
+    base: int, later: int, base_kept: float = 0.0, later_kept: float = 0.0
+) -> ScoreMatrix:
+    """A learner that answers every sample with the newest class, but for what it keeps.
+
+    There are 100 test samples a class. `base_kept` of the base set's samples and `later_kept` of
+    those of later classes, spread evenly, are answered rightly at all times.
+    """
+    groups = [list(range(base)), *([c] for c in range(base, base + later))]
+    truth = [group * 100 for group in groups]
+    y = np.concatenate(truth)
+    answers = np.tile(np.arange(base - 1, base + later)[:, None], (1, len(y)))
+    for part, kept in ((y < base, base_kept), (y >= base, later_kept)):
+        samples = np.flatnonzero(part)
+        steps = np.floor(np.arange(len(samples) + 1) * kept)
+        right = samples[np.diff(steps) > 0]
+        answers[:, right] = y[right]
+    return score_matrix(predictions(truth, answers, groups))
+
+
+def test_ewc_on_incremental_mnist_omega_all() -> None:
+    # Ω_new 1.000 and Ω_base .001: only the newest of 6…10 classes is right, so α_i is 1/6 … 1/10,
+    # mean .12913. Printed Ω_all .133 then says α_ideal = .12913/.133 = .971.
+    scores = newest_only(5, 5)
+    np.testing.assert_allclose(scores.pooled[1:], [1 / 6, 1 / 7, 1 / 8, 1 / 9, 1 / 10])
+    values = compute(scores, Reference(ideal=0.971))
+    assert values["omega_new"] == 1.0
+    assert values["omega_base"] == 0.0
+    assert round(values["omega_all"], 3) == 0.133
+
+
+@pytest.mark.parametrize(
+    ("base", "later", "ideal", "omega_base", "band"),
+    [
+        (50, 50, 0.461, 0.016, (0.041, 0.046)),  # AudioSet, MLP: printed Ω_all .044
+        (100, 100, 0.621, 0.020, (0.025, 0.031)),  # CUB-200, MLP: printed Ω_all .031
+    ],
+)
+def test_mlp_on_incremental_sets_omega_all(
+    base: int, later: int, ideal: float, omega_base: float, band: tuple[float, float]
+) -> None:
+    # Ω_new 1.000 and the printed Ω_base leave Ω_all between "nothing of the classes between" and
+    # "as much of them as of the base set", α_ideal being the accuracy over all classes.
+    share = omega_base * ideal
+    for later_kept, end in zip((0.0, share), band, strict=True):
+        values = compute(newest_only(base, later, share, later_kept), Reference(ideal=ideal))
+        assert values["omega_base"] == pytest.approx(omega_base, abs=5e-4)
+        assert values["omega_new"] == 1.0
+        assert values["omega_all"] == pytest.approx(end, abs=1e-3)
+
+
 def test_cub_permutation_omega_new_must_be_divided() -> None:
     # MLP on CUB-200: printed Ω_new .917 is above the offline accuracy .621 that bounds R[i, i], so
     # the table divides by it: .569 / .621.

@@ -22,28 +22,32 @@ def values(p: Predictions) -> dict[tuple[str, str], float]:
 
 
 def test_one_run_by_hand() -> None:
-    """Four samples a session; every definition of forgetting gives something else.
+    """Four samples a session, 12 in session 1, 8 in session 3; each forgetting is another number.
 
     R, in quarters: session 0: 2 4 3 1; session 1: 3 2 4 (it rises at the end); session 2: 4 2.
     Session 3 has classes 3 and 4, of which the first is answered rightly, 3 of 4. Within its
     session every sample is answered rightly at first, and a quarter less from session to session.
     """
-    quarters = [[2], [4, 3], [3, 2, 4], [1, 4, 2, 3]]
-    truth = [[0] * 4, [1] * 4, [2] * 4, [3, 3, 3, 4]]
-    answers, within = np.full((4, 16), -1), np.full((4, 16), -1)
-    for t, row in enumerate(quarters):
-        for j, right in enumerate(row):
-            answers[t, 4 * j : 4 * j + right] = truth[j][:right]
-        for j in range(4):
-            within[t, 4 * j : 4 * j + 4 - t] = truth[j][: 4 - t]
+    quarters = [[2, 0, 0, 0], [4, 3, 0, 0], [3, 2, 4, 0], [1, 4, 2, 3]]
+    blocks = [[0] * 4, [1] * 4, [2] * 4, [3, 3, 3, 4]]  # of four samples
+    sessions, times = [0, 1, 2, 3], [1, 3, 1, 2]
+
+    def row(right: list[int]) -> list[int]:
+        parts = [blocks[j][: right[j]] + [-1] * (4 - right[j]) for j in sessions]
+        return [c for j in sessions for c in parts[j] * times[j]]
+
+    answers = np.array([row(right) for right in quarters])
+    within = np.array([row([4 - t] * 4) for t in sessions])
+    truth = [blocks[j] * times[j] for j in sessions]
     p = predictions(truth, answers, [[0], [1], [2], [3, 4]], within=within)
+    curve = (2 / 4, (4 + 3 * 3) / 16, (3 + 3 * 2 + 4) / 20, (1 + 3 * 4 + 2 + 2 * 3) / 28)
     expected = {
         "accuracy": {
             "final, per class": (1 / 4 + 1 + 2 / 4 + 1 + 0) / 5,
-            "final, per sample": 10 / 16,
+            "final, per sample": 21 / 28,
             "mean over sessions": 10 / 16,
             "mean over sessions, session known": 1 / 4,
-            "average incremental": (2 / 4 + 7 / 8 + 9 / 12 + 10 / 16) / 4,
+            "average incremental": sum(curve) / 4,
             "average incremental, sessions alike": (2 / 4 + 7 / 8 + 9 / 12 + 10 / 16) / 4,
         },
         "forgetting": {  # twelfths: three sessions of quarters
