@@ -95,10 +95,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (_run(file="toy.npz"), "`embedbench import`"),
     (_run(file="flipped.h5"), "rows 0-59 of features do not match"),
     (["import", "twice.npz", "--out", "new.h5"], "'s08'"),
-    (
-        ["import", "straddling.npz", "--out", "new.h5"],
-        "sample 's00' is in train (row 0) and in test (row 1); give",
-    ),
+    (["import", "straddling.npz", "--out", "new.h5"], "'s00' is in train (row 0) and in test (row"),
     (["import", "toy.npz", "--out", "new.h5", "--group", "speaker"], "'speaker'"),
     (["import", "toy.npz", "--out", "toy.h5"], "toy.h5 exists; choose another name"),
     (["import", "toy.npz", "--out", "no/such/new.h5"], "there is no directory no/such"),
@@ -110,9 +107,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("words", "expected"), BAD_INPUT)
-def test_bad_input_gets_one_sentence_and_exit_code_2(
-    words: list[str], expected: str, call: Call
-) -> None:
+def test_bad_input_gets_one_sentence(words: list[str], expected: str, call: Call) -> None:
     done = call(*words)
     assert (done.code, done.out) == (2, "")
     assert re.fullmatch(r"embedbench: [^\n]+\n", done.err), done.err
@@ -169,16 +164,8 @@ OPTIONS = {
 DEFAULTS = {
     "extract": {"dtype": "float32", "device": "auto"},
     "order": {"sessions": 10},
-    "pretrain": {
-        "epochs": 300,
-        "lr": 5e-4,
-        "weight_decay": 0.05,
-        "batch_size": 256,
-        "warmup": 5,
-        "augment": "timm",
-        "head": "linear",
-        "device": "auto",
-    },
+    "pretrain": {"epochs": 300, "lr": 5e-4, "weight_decay": 0.05, "batch_size": 256, "warmup": 5}
+    | {"augment": "timm", "head": "linear", "device": "auto"},
     "run": {"checkpoint": 60.0},
     "reproduce": {"seeds": "0-2", "threads": 1, "device": "auto"},
     "report": {"width": "column"},
@@ -236,11 +223,7 @@ def test_version(call: Call) -> None:
 
 
 def test_list_names_everything_with_a_summary(call: Call) -> None:
-    for kind, name in (
-        ("learners", "ewc"),
-        ("metrics", "omega_all"),
-        ("backbones", "vit_base_patch16_224"),
-    ):
+    for kind, name in (("learners", "ewc"), ("metrics", "omega_all"), ("backbones", "resnet50")):
         found = json.loads(call("list", kind, "--json").out)
         names = [f["name"] for f in found]
         assert [line.split()[0] for line in call("list", kind).out.splitlines()] == names
@@ -293,9 +276,7 @@ def test_a_failed_cell_ends_with_1_and_keeps_the_others(call: Call, place: Path)
     assert [r["learner"] for r in found["tables"][0]["rows"]] == ["ncm"]
 
 
-def test_interruption_is_exit_code_130_without_a_traceback(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interruption_is_exit_code_130(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 

@@ -62,11 +62,9 @@ extract [escape] --backbone pixels --out new.h5 --device cpu
 {RUN} --learner mlp --set units=60000 --set layers=50
 {MLP} --set mlp.trunk=[long]
 {MLP} --set mlp.images.weights=runs
-{MLP} --trunk resnet32 --weights shipped
 {RUN} --learner er --set memory.total={HUGE}
 run toy.h5 toy.h5 --protocol multi-modal --learner ncm --device cpu --out runs
 pretrain toy.h5 --protocol fscil --trunk resnet32 --out a.safetensors --lr nan --device cpu
-report runs --html toy.npz/page.html
 reproduce kemker2018 --seeds {HUGE} --device cpu
 demo --out toy.npz
 """.strip().splitlines()

@@ -35,9 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_commands_print_no_control_characters(
-    call: Call, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_print_mere_text(call: Call, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def printed(*words: str) -> str:
         _, out, err = call(*words)
         return out + err

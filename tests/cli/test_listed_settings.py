@@ -36,11 +36,7 @@ def test_a_learner_is_listed_with_its_settings(call: Call) -> None:
     code, text, _ = call("list", "online-ewc")
     assert text.startswith("online-ewc: another name of ewc with merge=online, gamma=0.95. Elastic")
     assert "\nonline-ewc.gamma=0.95  (float" in text
-
-
-def test_settings_that_share_a_line_of_the_docstring_have_each_their_own_type() -> None:
-    """`finetune_epochs, finetune_rate : int, float`."""
-    eeil = by_name("learners", "eeil")
+    eeil = by_name("learners", "eeil")  # two settings that share a line of the docstring
     assert eeil["eeil.finetune_epochs"]["values"].startswith("int, at least 0")
     assert eeil["eeil.finetune_rate"]["values"] == "float, above 0"
 
@@ -57,12 +53,6 @@ def test_a_memory_is_listed_with_what_the_learner_accepts(name: str) -> None:
         except UserError as e:
             accepted = "memory.select" not in str(e)
         assert (choice in row["values"].partition("one of ")[2].split(", ")) == accepted
-
-
-def test_a_preset_with_what_it_sets(call: Call) -> None:
-    data = json.loads(call("list", "kemker", "--json")[1])
-    assert data["summary"].startswith("Kemker et al. (2018)")
-    assert {"setting": "protocol.validation", "value": "test"} in data["settings"]
 
 
 @pytest.mark.parametrize("name", [*names.our_learners(), *names.our_protocols()])
@@ -135,14 +125,15 @@ def test_a_protocol_and_a_preset_of_one_name(call: Call) -> None:
     assert [data["kind"] for data in both] == ["protocols", "presets"]
     rows = list(csv.DictReader(io.StringIO(call("list", "iirc", "--csv")[1])))
     assert len(rows) == sum(len(data["settings"]) for data in both)
+    kemker = json.loads(call("list", "kemker", "--json").out)
+    assert kemker["summary"].startswith("Kemker et al. (2018)")
+    assert {"setting": "protocol.validation", "value": "test"} in kemker["settings"]
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"), [("ewcc", "ewc"), ("class-incremental", "incremental-class")]
-)
-def test_what_has_no_settings_is_one_sentence(name: str, meant: str, call: Call) -> None:
-    sentence = f"embedbench: unknown listing {name!r}. Did you mean {meant!r}?\n"
-    assert call("list", name) == (2, "", sentence)
+def test_what_has_no_settings_is_one_sentence(call: Call) -> None:
+    for name, meant in (("ewcc", "ewc"), ("class-incremental", "incremental-class")):
+        sentence = f"embedbench: unknown listing {name!r}. Did you mean {meant!r}?\n"
+        assert call("list", name) == (2, "", sentence)
 
 
 def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

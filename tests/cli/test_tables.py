@@ -2,9 +2,6 @@
 
 import csv
 import io
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -85,19 +82,6 @@ def test_every_order_with_a_name_is_listed() -> None:
     assert hundred == {"icarl_87", *PUBLISHED}
 
 
-def test_a_shell_gets_options_without_torch() -> None:
-    code = (
-        "import sys; from embedbench.cli.app import app\n"
-        "try: app(prog_name='embedbench')\n"
-        "finally: print('torch' in sys.modules, file=sys.stderr)"
-    )
-    words = {"COMP_WORDS": "embedbench run --lear", "COMP_CWORD": "2"}
-    given = os.environ | words | {"_EMBEDBENCH_COMPLETE": "complete_bash"}
-    done = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True)
-    assert "--learner" in done.stdout
-    assert done.stderr.splitlines()[-1] == "False"
-
-
 def test_completion_is_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a shell; a process that none has started, as in CI, is taken for one here."""
     monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "/bin/bash"))
@@ -113,9 +97,8 @@ def test_a_suggestion_stands_without_a_long_list() -> None:
     assert str(unknown("learner", "b-nam", many[:10])) == f"{near} Known: {listed}."
     long = [f"x{n:03}" for n in range(1100)]
     listed = ", ".join(long[:60])
-    assert str(unknown("learner", "zzz", long)) == (
-        f"unknown learner 'zzz'. Known: {listed} and 1,040 more."
-    )
+    cut = f"unknown learner 'zzz'. Known: {listed} and 1,040 more."
+    assert str(unknown("learner", "zzz", long)) == cut
     assert (short("x" * 58), short("x" * 59)) == (repr("x" * 58), f"'{'x' * 58}…")
 
 

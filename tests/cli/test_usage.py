@@ -38,9 +38,7 @@ def _commands() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("width", [60, 200])
-def test_help_fits_and_has_headings(
-    call: Call, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_fits_with_headings(call: Call, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", width)
     for words in ((), ("run",), ("extract",), ("runs",)):
         _, out, err = call(*words, "--help")
@@ -53,6 +51,8 @@ def test_help_fits_and_has_headings(
     assert {*headings[2:]} == {"Network", "Tuning", "Study", "Machine", "Output"}
     few = call("verify", "--help")[1]
     assert re.findall(r"^╭─ (\w+)", few, re.MULTILINE) == ["Arguments", "Options"]
+    code, out, err = call()  # no words: the help, and no sentence
+    assert (code, "Usage: " in out, "embedbench: " in err) == (2, True, False)
 
 
 def test_remarks_and_errors_end_lines_at_words(
@@ -70,9 +70,3 @@ def test_remarks_and_errors_end_lines_at_words(
         monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
         assert call(*words)[2] == f"{plain}\n"
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-
-
-def test_no_words_get_the_help_and_no_sentence(call: Call) -> None:
-    done = call()
-    assert (done.code, "embedbench: " in done.err) == (2, False)
-    assert "Usage: " in done.out

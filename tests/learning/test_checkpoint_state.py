@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from pickled import Hostile
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import nn
 
 from embedbench.errors import UserError
@@ -180,7 +180,8 @@ def test_what_lay_on_a_card_goes_to_the_device() -> None:
     state = {"here": torch.zeros(2), "there": torch.zeros(2, device="meta")}
     with pytest.raises(NotImplementedError):  # a stand-in that has no values
         pack_state(state)
-    content, text = parts_of(pack_state({"here": torch.zeros(2), "there": torch.ones(2)}))
+    content = load(pack_state({"here": torch.zeros(2), "there": torch.ones(2)})[32:])
+    text = json.loads(content.pop("json").numpy().tobytes())
     text["dict"][1][1]["tensor"]["moved"] = True
     moved = unpack_state(sealed(content, text), "meta")
     assert [moved[name].device.type for name in ("here", "there")] == ["cpu", "meta"]
@@ -211,14 +212,6 @@ class Odd(dict[str, Any]):
 def test_anything_else_is_refused_by_its_name(value: Any, kind: str) -> None:
     with pytest.raises(UserError, match=re.escape(f"{kind}; store")):
         pack_state({"net": {"a": [1, value]}})
-
-
-def parts_of(data: bytes) -> tuple[dict[str, torch.Tensor], Any]:
-    """The tensors and the JSON in bytes of `pack_state`."""
-    from safetensors.torch import load
-
-    tensors = load(data[32:])
-    return tensors, json.loads(tensors.pop("json").numpy().tobytes())
 
 
 def sealed(tensors: dict[str, torch.Tensor], text: Any) -> bytes:

@@ -20,7 +20,6 @@ from trunk_runs import lively, x_of
 
 from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.checks.learner_check_tools import going_on
-from embedbench.config.fields_added_later import identity
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
@@ -72,10 +71,7 @@ def saved(path: Path, body: nn.Module, **more: Tensor) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("resnet8", "safetensors"), ("test_resnet", "pth.tar")],
-)
+@pytest.mark.parametrize(("name", "kind"), [("resnet8", "safetensors"), ("test_resnet", "pth.tar")])
 def test_weights_come_back(tmp_path: Path, name: str, kind: str) -> None:
     spec = StreamSpec((3, 32, 32), 4)
     first = trunk_and_head(MLP(trunk=name), spec, 1)
@@ -148,20 +144,6 @@ def test_weights_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert asked == ["timm/test_resnet.r160_in1k"]
 
 
-def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
-    """A place is made from the identity of the settings."""
-
-    def place() -> dict[str, Any]:
-        images = ImageTraining(weights=saved(tmp_path / "w.safetensors", body))
-        return identity(learner_class("finetune")(trunk="resnet8", images=images))
-
-    body = ResNet(3, 1)
-    first = place()
-    assert place() == first
-    body = ResNet(3, 1)
-    assert place() != first
-
-
 @pytest.mark.parametrize("name", ["er", "lucir", "ewc", "si", "mas"])
 def test_what_stands_still_is_as_it_was(name: str) -> None:
     """Parameters and statistics of the first stage; all others are learned, and all are counted."""
@@ -187,11 +169,7 @@ def test_what_stands_still_is_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("trunk", "n", "stem"),
-    [
-        ("resnet8", 3, "conv.weight"),
-        ("test_resnet", 4, "bn1.weight"),
-        ("test_vit", 6, "pos_embed"),
-    ],
+    [("resnet8", 3, "conv.weight"), ("test_resnet", 4, "bn1.weight"), ("test_vit", 6, "pos_embed")],
 )
 def test_stages_are_counted_from_the_input(trunk: str, n: int, stem: str) -> None:
     def made(frozen: int) -> nn.Module:
@@ -331,9 +309,7 @@ def test_the_layout_in_memory_decides_nothing() -> None:
     torch.testing.assert_close(scores(plain), scores(other), rtol=1e-2, atol=1e-2)
 
 
-def test_a_compiled_trunk_is_the_same_and_compiled_in_training_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_trunk_is_compiled_in_training_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a backend that is quick and counts its calls: no C++ compiler needed."""
     backend: list[int] = []
 
@@ -404,11 +380,9 @@ def test_the_command_gives_them_to_all_learners_and_the_reference(
     params = {r["learner"]: r["learner_params"] for r in records}
     assert set(params) == {"finetune", "er", "offline", "chance"}
     nets = (params["finetune"], params["er"], params["offline"]["mlp"])
-    found = [
-        (p["trunk"], *(p["images"][k] for k in ("weights", "augment", "frozen"))) for p in nets
-    ]
+    each = [(p["trunk"], *(p["images"][k] for k in ("weights", "augment", "frozen"))) for p in nets]
     shared = ("resnet8", "w.safetensors", "crop-flip")
-    assert found == [(*shared, 2), (*shared, 0), (*shared, 0)]
+    assert each == [(*shared, 2), (*shared, 0), (*shared, 0)]
     assert {p["images"]["sha256"] for p in nets} == {hashlib.sha256(file.read_bytes()).hexdigest()}
     command = next(r["command"] for r in records if r["learner"] == "er")
     assert "er.trunk=resnet8" in command

@@ -100,9 +100,7 @@ def test_the_rate_rises_and_falls_in_a_cosine() -> None:
     assert Pretraining("resnet8", epochs=3, warmup=3).rate(14, 5) == pytest.approx(5e-4)
 
 
-def test_every_step_has_its_rate(
-    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rates_of_steps(stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     how = Pretraining("resnet8", epochs=2, batch_size=8, warmup=1)
     asked: list[tuple[int, int]] = []
 
@@ -276,23 +274,15 @@ def test_the_command(pixels: EmbeddingFile, tmp_path: Path) -> None:
     assert out.read_bytes() != first  # another base session
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "says"),
-    [
-        ("--out", "w.pth", "must end with .safetensors"),
-        ("--set", "lr=1", "unknown setting 'lr'"),
-        ("", "", "holds embeddings"),
-    ],
-)
-def test_what_is_wrong_is_said(
-    pixels: EmbeddingFile, tmp_path: Path, option: str, value: str, says: str
-) -> None:
-    path, out = pixels.path, str(tmp_path / "w.safetensors")
-    if not option:
-        x, path = np.ones((len(pixels.labels), 2), np.float32), tmp_path / "e.h5"
-        write_file(path, pixels.samples, x, {})
-    given = {"--trunk": "resnet8", "--protocol": "fscil", "--out": out}
-    given |= {option: value} if option else {}
-    made = command("pretrain", path, "--quiet", *(word for pair in given.items() for word in pair))
-    assert isinstance(made.exception, UserError)
-    assert says in str(made.exception)
+def test_what_is_wrong_is_said(pixels: EmbeddingFile, tmp_path: Path) -> None:
+    x, out = np.ones((len(pixels.labels), 2), np.float32), ("--out", tmp_path / "w.safetensors")
+    write_file(tmp_path / "e.h5", pixels.samples, x, {})
+    for path, words, says in (
+        (pixels.path, ("--out", "w.pth"), "must end with .safetensors"),
+        (pixels.path, (*out, "--set", "lr=1"), "unknown setting 'lr'"),
+        (tmp_path / "e.h5", out, "holds embeddings"),
+    ):
+        usual = ("--trunk", "resnet8", "--protocol", "fscil", "--quiet")
+        made = command("pretrain", path, *usual, *words)
+        assert isinstance(made.exception, UserError)
+        assert says in str(made.exception)

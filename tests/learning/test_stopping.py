@@ -44,47 +44,42 @@ EASY: dict[str, Any] = {"min_steps": 0, "min_delta": 0.0}
 
 
 @pytest.mark.parametrize(
-    ("values", "settings", "epochs", "kept", "reason"),
+    ("values", "settings", "epochs", "kept"),
     [
         # patience p: p epochs without improvement are borne, the next one ends the session
-        ([3, 2, 2.5], {"patience": 0}, 3, 2, "patience"),
-        ([3, 2, 2.5, 2.4], {"patience": 1}, 4, 2, "patience"),
-        ([3, 2, 2.5, 1, 1.5, 1.4], {"patience": 1}, 6, 4, "patience"),
-        ([3, 2, 2.5, 2.4, 2.3], {"patience": 2}, 5, 2, "patience"),
+        ([3, 2, 2.5], {"patience": 0}, 3, 2),
+        ([3, 2, 2.5, 2.4], {"patience": 1}, 4, 2),
+        ([3, 2, 2.5, 1, 1.5, 1.4], {"patience": 1}, 6, 4),
+        ([3, 2, 2.5, 2.4, 2.3], {"patience": 2}, 5, 2),
         # in a row: every improvement starts the count anew
-        ([5, 6, 4, 6, 3, 6, 7], {"patience": 1}, 7, 5, "patience"),
+        ([5, 6, 4, 6, 3, 6, 7], {"patience": 1}, 7, 5),
         # an equally good epoch is no improvement, whichever is kept
-        ([2, 2, 2], {"patience": 1, "ties": "later"}, 3, 3, "patience"),
-        ([2, 2, 2], {"patience": 1, "ties": "earlier"}, 3, 1, "patience"),
-        ([3, 2, 2, 2.5], {"patience": 1, "ties": "later"}, 4, 3, "patience"),
-        ([3, 2, 2, 2.5], {"patience": 1, "ties": "earlier"}, 4, 2, "patience"),
+        ([2, 2, 2], {"patience": 1, "ties": "later"}, 3, 3),
+        ([2, 2, 2], {"patience": 1, "ties": "earlier"}, 3, 1),
+        ([3, 2, 2, 2.5], {"patience": 1, "ties": "later"}, 4, 3),
+        ([3, 2, 2, 2.5], {"patience": 1, "ties": "earlier"}, 4, 2),
         # min_delta: slow progress does not count, but the best epoch is still the lowest
-        ([1, 0.95, 0.92], {"patience": 1, "min_delta": 0.1}, 3, 3, "patience"),
-        ([1, 0.95, 0.89, 0.9, 0.9], {"patience": 1, "min_delta": 0.1}, 5, 3, "patience"),
+        ([1, 0.95, 0.92], {"patience": 1, "min_delta": 0.1}, 3, 3),
+        ([1, 0.95, 0.89, 0.9, 0.9], {"patience": 1, "min_delta": 0.1}, 5, 3),
         # slow progress adds up against the last epoch that counted
-        ([1, 0.95, 0.89, 0.85, 0.78], {"epochs": 5, "patience": 1, "min_delta": 0.1}, 5, 5, ""),
+        ([1, 0.95, 0.89, 0.85, 0.78], {"epochs": 5, "patience": 1, "min_delta": 0.1}, 5, 5),
         # without restore the last weights stay
-        ([1, 2, 3], {"patience": 1, "restore": False}, 3, 3, "patience"),
+        ([1, 2, 3], {"patience": 1, "restore": False}, 3, 3),
         # the cap
-        ([3, 2, 1], {"patience": 5, "epochs": 3}, 3, 3, "epochs"),
-        ([1, 2, 3], {"patience": 5, "epochs": 3}, 3, 1, "epochs"),
+        ([3, 2, 1], {"patience": 5, "epochs": 3}, 3, 3),
+        ([1, 2, 3], {"patience": 5, "epochs": 3}, 3, 1),
         # a value that is not a number is no improvement
-        ([2, NAN, 1, NAN, NAN], {"patience": 1}, 5, 3, "patience"),
-        ([NAN, NAN], {"patience": 1}, 2, 2, "patience"),
+        ([2, NAN, 1, NAN, NAN], {"patience": 1}, 5, 3),
+        ([NAN, NAN], {"patience": 1}, 2, 2),
     ],
 )
 def test_patience(
-    scripted: Script,
-    values: list[float],
-    settings: dict[str, Any],
-    epochs: int,
-    kept: int,
-    reason: str,
+    scripted: Script, values: list[float], settings: dict[str, Any], epochs: int, kept: int
 ) -> None:
     looked = scripted(values)
     log, net = train(four_samples(), Stop(**{**EASY, **settings}))
     assert (log["epochs"], log["kept_epoch"]) == (epochs, kept)
-    assert log["stopped"] == (reason or "epochs")
+    assert log["stopped"] == ("epochs" if epochs == settings.get("epochs") else "patience")
     assert equal(net.state_dict(), looked[kept - 1])
     assert not equal(looked[0], looked[1])  # the epochs are worth telling apart
     known = [v for v in values[:epochs] if not math.isnan(v)]
@@ -137,9 +132,7 @@ def test_epochs_before_min_steps_are_neither_counted_nor_kept(
 
 
 @pytest.mark.parametrize("stop", [Stop(epochs=3, min_steps=30), Stop(rule="epochs", epochs=3)])
-def test_what_is_not_watched_runs_to_the_cap_and_is_never_looked_at(
-    scripted: Script, stop: Stop
-) -> None:
+def test_what_is_not_watched_runs_to_the_cap_without_a_look(scripted: Script, stop: Stop) -> None:
     scripted([])  # a look would raise
     log, _ = train(four_samples(), stop)
     watched = {"kept_epoch": 3, "kept_steps": 3, "monitor": "loss", "best": NAN}

@@ -114,9 +114,7 @@ def test_the_seed_decides_the_weights(name: str) -> None:
 
 
 @pytest.mark.parametrize(("trunk", "width", "layers"), [("mlp", 5, 2), ("linear", 192, 0)])
-def test_flat_trunks_take_the_values_of_an_image_in_a_row(
-    trunk: str, width: int, layers: int
-) -> None:
+def test_flat_trunks_take_the_values_of_an_image(trunk: str, width: int, layers: int) -> None:
     learner, flat, x = MLP(trunk=trunk, units=5), StreamSpec((192,), 4), x_of(6)
     for make in (trunk_and_head, functools.partial(cosine_net, eta=2.0)):
         net = make(learner, SPEC, 0)
@@ -181,9 +179,7 @@ def test_many_images_go_through_a_net_in_parts(monkeypatch: pytest.MonkeyPatch) 
         ("test_vit", (3, 8, 8), "'test_vit' cannot be built"),
     ],
 )
-def test_trunks_that_do_not_fit_are_refused(
-    trunk: str, shape: tuple[int, ...], sentence: str
-) -> None:
+def test_trunks_that_do_not_fit(trunk: str, shape: tuple[int, ...], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         trunk_and_head(MLP(trunk=trunk), StreamSpec(shape, 4), 0)
 

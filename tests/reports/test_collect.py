@@ -148,8 +148,7 @@ def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "key"),
-    [(0, "train"), (0, "eval"), (0, "features"), (1, "recipe"), (1, "features")],
+    ("seed", "key"), [(0, "train"), (0, "eval"), (0, "features"), (1, "recipe"), (1, "features")]
 )
 def test_learners_with_different_data_are_not_paired(seed: int, key: str) -> None:
     """Of other seeds than the first learner's train and eval may differ."""

@@ -11,16 +11,9 @@ from matplotlib.figure import Figure
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
+from embedbench.reports import picture_of_file as picture
 from embedbench.reports.figure_kinds import MAP_CLASSES as CLASSES
 from embedbench.reports.figure_style import legend
-from embedbench.reports.picture_of_file import (
-    POINTS,
-    _short,
-    components,
-    draw_file,
-    groups,
-    sample_rows,
-)
 
 
 def many(folder: Path, sizes: list[int], parents: list[int], width: int = 3) -> EmbeddingFile:
@@ -38,7 +31,7 @@ def many(folder: Path, sizes: list[int], parents: list[int], width: int = 3) -> 
 
 
 def figure_of(file: EmbeddingFile) -> Figure:
-    figure = draw_file(file, 3.25)
+    figure = picture.draw_file(file, 3.25)
     assert tuple(figure.get_size_inches()) == (3.25, 0.75 * 3.25)
     legend(figure)
     return figure
@@ -48,7 +41,7 @@ def test_points_are_the_components_by_class(tmp_path: Path) -> None:
     file = embedding_file(tmp_path)
     figure = figure_of(file)
     (axes,) = figure.axes
-    points, shares = components(file.read())
+    points, shares = picture.components(file.read())
     assert len(axes.lines) == 2 * 6  # the points of a class, and its mark in the legend
     for label, line in enumerate(axes.lines[::2]):
         xy = np.stack([line.get_xdata(), line.get_ydata()], axis=1)  # type: ignore[list-item]
@@ -67,7 +60,7 @@ def test_components_of_one_sample_one_feature_and_two() -> None:
         *(([[3, 3]], [[0, 0]], [0, 0]), ([[0], [4]], [[-2, 0], [2, 0]], [1, 0])),
         (cross, cross, [0.9, 0.1]),
     ):
-        points, shares = components(np.array(rows))
+        points, shares = picture.components(np.array(rows))
         np.testing.assert_allclose(points, expected, atol=1e-12)
         np.testing.assert_allclose(shares, parts)
 
@@ -75,14 +68,14 @@ def test_components_of_one_sample_one_feature_and_two() -> None:
 def test_many_classes_are_coloured_by_the_top_of_the_hierarchy(tmp_path: Path) -> None:
     # c13 is above c0 to c6 by way of c14; c7 to c12 are at the top
     file = many(tmp_path, [2] * 13, [14] * 7 + [-1] * 6 + [-1, 13])
-    names, group = groups(file)
+    names, group = picture.groups(file)
     assert names == ["c7", "c8", "c9", "c10", "c11", "c12", "c13"]
     assert group.tolist() == [6] * 7 + [0, 1, 2, 3, 4, 5]
 
 
 def test_of_too_many_classes_the_largest_have_colours(tmp_path: Path) -> None:
     sizes = [2] * 5 + [5] * CLASSES + [1]
-    names, group = groups(many(tmp_path, sizes, [-1] * len(sizes)))
+    names, group = picture.groups(many(tmp_path, sizes, [-1] * len(sizes)))
     assert names == [f"c{i}" for i in range(5, 5 + CLASSES)]
     assert group.tolist() == [-1] * 5 + list(range(CLASSES)) + [-1]
     figure = figure_of(EmbeddingFile.open(tmp_path / "m.h5"))
@@ -91,16 +84,16 @@ def test_of_too_many_classes_the_largest_have_colours(tmp_path: Path) -> None:
 
 
 def test_names_of_classes_are_the_last_part_and_are_cut() -> None:
-    whole, cut = (_short(f"a/b/{'n' * n}") for n in (24, 25))
+    whole, cut = (picture._short(f"a/b/{'n' * n}") for n in (24, 25))
     assert (whole, cut) == ("n" * 24, "n" * 23 + "…")
-    assert [_short("a/"), _short("_")] == ["a/", "–"]
+    assert [picture._short("a/"), picture._short("_")] == ["a/", "–"]
 
 
 def test_few_samples_are_drawn_whole_and_many_by_one_seed() -> None:
-    assert sample_rows(POINTS).tolist() == list(range(POINTS))
-    rows = sample_rows(70_000)
-    assert len(set(rows.tolist())) == POINTS
-    assert rows.tolist() == sorted(rows.tolist()) == sample_rows(70_000).tolist()
+    assert picture.sample_rows(picture.POINTS).tolist() == list(range(picture.POINTS))
+    rows = picture.sample_rows(70_000)
+    assert len(set(rows.tolist())) == picture.POINTS
+    assert rows.tolist() == sorted(rows.tolist()) == picture.sample_rows(70_000).tolist()
     assert 30_000 < rows.mean() < 40_000
 
 

@@ -123,9 +123,7 @@ def test_what_cannot_be_read_is_left_out_with_a_warning(mine: Path, tmp_path: Pa
             load_runs(*roots)
 
 
-def test_nothing_that_a_record_names_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_of_a_record_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And torch is not, either."""
     (tmp_path / "planted.py").write_text("raise SystemExit('planted code ran')")
     monkeypatch.chdir(tmp_path)

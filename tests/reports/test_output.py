@@ -6,7 +6,6 @@ import math
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -86,17 +85,12 @@ def test_tables_fit_a_terminal(rows: list[Any], capsys: pytest.CaptureFixture[st
     assert "\x1b" in table_text(rows, width=100, colour=True)
 
 
-@pytest.mark.parametrize(
-    ("loss", "said"),
-    [
-        ("all", "the stream (protocol.loss=all)"),
-        ("mine", None),  # of a protocol of other people
-    ],
-)
-def test_which_classes_the_loss_uses_is_stated(loss: str, said: str | None, tmp_path: Path) -> None:
-    keep(tmp_path, make(protocol_params={"loss": loss}))
-    text = table_text(collect(tmp_path))
-    assert said in text if said else "loss over" not in text
+def test_which_classes_the_loss_uses_is_stated(tmp_path: Path) -> None:
+    for loss in ("all", "mine"):  # of a protocol of other people
+        keep(tmp_path / loss, make(protocol_params={"loss": loss}))
+    ours, theirs = (table_text(collect(tmp_path / loss)) for loss in ("all", "mine"))
+    assert "the stream (protocol.loss=all)" in ours
+    assert "loss over" not in theirs
 
 
 def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
@@ -133,9 +127,7 @@ def test_one_run_has_no_plus_minus(tmp_path: Path) -> None:
     assert re.search(r"mlp +1 +80\.0 +– +0\.889 +0\.700 +0\.875", text)
 
 
-def test_what_waits_for_references_is_open_and_what_no_run_has_is_no_column(
-    tmp_path: Path,
-) -> None:
+def test_what_waits_for_references_is_open_and_what_no_run_has_is_no_column(tmp_path: Path) -> None:
     made = make()
     made["reference"] |= {"source": "missing", "ideal": {}, "offline_runs": ["references/o"]}
     made["metrics"] |= dict.fromkeys(("omega_base", "omega_new", "omega_all"))
@@ -169,9 +161,6 @@ def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> 
     assert len(wide.splitlines()) <= 3
     assert max(map(len, narrow.splitlines())) <= 60
     text = " ".join(wide.split())
-    heads = table_text(rows).splitlines()[3]
-    for word in ("Ω_base", "Ω_new", "Ω_all", "AIA", "AA", "AF", "passes", "steps", "MB"):
-        assert word in heads
     assert text == (
         "± half-width of the 95 % t-interval over n seeds · Ω_base, Ω_all: score on the first "
         "session, on all so far / offline · Ω_new: score on each new session · AIA: score after "
@@ -233,27 +222,6 @@ def test_json_round_trip(tmp_path: Path) -> None:
     assert page_heading([Path("/a/b/runs"), Path("/runs")]) == "b/runs, runs"
 
 
-class Page(HTMLParser):
-    """The text of a page; fails where tags do not close in order."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open, self.text = list[str](), ""
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, _: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_the_page_is_whole_and_loads_nothing(whole: str) -> None:
     assert not re.search(r"://|@import|url\(|<script|<link", whole)
     ids, links = (re.findall(rf' {key}="(.*?)"', whole) for key in ("id", "href"))
@@ -267,7 +235,8 @@ def test_the_page_is_whole_and_loads_nothing(whole: str) -> None:
 
 
 def test_the_page_says_what_the_table_says(whole: str) -> None:
-    text = " ".join(Page(whole).text.split())
+    page = re.sub(r"<((?:meta|img)[^>]*)>", r"<\1/>", whole.removeprefix("<!doctype html>"))
+    text = " ".join("".join(ElementTree.fromstring(page).itertext()).split())  # all tags close
     for part in (
         *("50.0 %", "50.0 ±99.4", "0.556", "parameters MB", "d" * 64),
         "offline (α_ideal): mlp on all data at once, 90.0 %",

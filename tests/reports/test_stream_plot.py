@@ -77,9 +77,7 @@ def test_shades_are_those_of_the_scale(most: int, scale: str) -> None:
         (61, 0.6 + 5.5, None),
     ],
 )
-def test_classes_have_room_and_names_up_to_sixty(
-    classes: int, height: float, size: float | None
-) -> None:
+def test_classes_have_room_and_names_to_60(classes: int, height: float, size: float | None) -> None:
     counts = np.ones((2, classes), dtype=int)
     figure = drawn(counts, counts)
     axes = figure.axes[0]
