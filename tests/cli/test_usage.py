@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,28 +12,22 @@ from embedbench.cli.app import app
 from embedbench.cli.command_output import note
 from embedbench.cli.help_and_usage_errors import GROUPS, HEADINGS
 
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
 
 def test_options_that_add_up_and_flags_may_come_again(call: Call) -> None:
     adding = [w for name in ("--set", "--tune", "--learner") for w in (name, "a", name, "b")]
-    (run,) = (command for command in _commands() if command.name == "run")
-    params = run.make_context("run", ["a.h5", "b.h5", "--out", "c", *adding]).params
+    params = COMMANDS["run"].make_context("run", ["a.h5", "b.h5", "--out", "c", *adding]).params
     assert [list(params[name]) for name in ("settings", "tune", "learner")] == [["a", "b"]] * 3
     code, out, _ = call("list", "trackers", "--json", "--json")
     assert (code, out[:1]) == (0, "[")
 
 
 def test_every_option_of_a_heading_is_one(call: Call) -> None:
-    names = {param.name for command in _commands() for param in command.params}
+    every = COMMANDS | COMMANDS["runs"].commands
+    names = {param.name for command in every.values() for param in command.params}
     assert set(HEADINGS) <= names
     assert len(HEADINGS) == sum(len(listed.split()) for listed in GROUPS.values())
-
-
-def _commands() -> Iterator[Any]:
-    groups: list[Any] = [typer.main.get_command(app)]
-    for group in groups:
-        for command in group.commands.values():
-            (groups.append if hasattr(command, "commands") else lambda c: None)(command)
-            yield command
 
 
 @pytest.mark.parametrize("width", [60, 200])

@@ -14,16 +14,9 @@ from torch.nn.functional import cross_entropy, normalize
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.learning import pretraining
 from embedbench.learning.image_training import ImageTraining
 from embedbench.learning.network import CosineNet
-from embedbench.learning.pretraining import (
-    Pretraining,
-    deep_objective,
-    get_trunk,
-    new_net,
-    pretrain,
-    taught_digest,
-)
 from embedbench.learning.trunk import image_trunk
 from embedbench.networks.weights import HEAD, load_head, read_metadata, save_weights
 from embedbench.protocols.fscil import FSCIL
@@ -37,9 +30,9 @@ def stream(pixels: EmbeddingFile) -> Stream:
     return FSCIL(base=3, way=1, shot=1, scale="standard").build([pixels], seed=0)
 
 
-def how(trunk: str = "test_vit", **more: Any) -> Pretraining:
+def how(trunk: str = "test_vit", **more: Any) -> pretraining.Pretraining:
     given = {"epochs": 2, "batch_size": 8, "warmup": 1, "augment": "none", **more}
-    return Pretraining(trunk, **given)
+    return pretraining.Pretraining(trunk, **given)
 
 
 @pytest.mark.parametrize("head", ["linear", "cosine"])
@@ -47,11 +40,11 @@ def test_the_one_head_classifies_each_block_as_extract_numbers_layers(
     head: str, folder: Path, pixels: EmbeddingFile, tmp_path: Path
 ) -> None:
     torch.manual_seed(1)
-    net = new_net("test_vit", head, (3, SIZE, SIZE), 3, 0)
+    net = pretraining.new_net("test_vit", head, (3, SIZE, SIZE), 3, 0)
     weights = tmp_path / "w.safetensors"
     shown = {"input_size": [3, SIZE, SIZE], "mean": [0.0] * 3, "std": [1.0] * 3}
     shown |= {"crop_pct": 1.0, "crop_mode": "center", "interpolation": "bicubic"}
-    save_weights(weights, get_trunk(net).body.state_dict(), {"shown": shown})
+    save_weights(weights, pretraining.get_trunk(net).body.state_dict(), {"shown": shown})
     words = {"backbone": "test_vit", "weights": weights, "split": "0.2", "device": "cpu"}
     made = extract(str(folder), tmp_path / "e.h5", layers=["1", "3"], **words)
     protocol = FSCIL(base=3, way=1, shot=1, scale="none")
@@ -63,8 +56,8 @@ def test_the_one_head_classifies_each_block_as_extract_numbers_layers(
         losses = [cross_entropy(12 * cosines, y) for cosines in angles]
     else:
         losses = [cross_entropy(t @ net.head.weight.T + net.head.bias, y) for t in tables]
-    objective = deep_objective(net, "block-1, 3")
-    get_trunk(net).eval()
+    objective = pretraining.deep_objective(net, "block-1, 3")
+    pretraining.get_trunk(net).eval()
     found = objective(seen.x.tensor(), y)
     torch.testing.assert_close(found, torch.stack(losses).sum(), rtol=1e-4, atol=0)
 
@@ -77,13 +70,13 @@ def test_blocks_that_are_not_there_are_refused(stream: Stream, tmp_path: Path) -
     ):
         given = how(trunk, deep_supervision=blocks)
         with pytest.raises(UserError, match=words):
-            pretrain(given, stream, device="cpu", checkpoint=tmp_path / "c")
+            pretraining.pretrain(given, stream, device="cpu", checkpoint=tmp_path / "c")
 
 
 def kept(pixels: EmbeddingFile, stream: Stream, place: Path, **more: Any) -> Path:
     out = place / "w.safetensors"
     given = {"device": "cpu", "checkpoint": place / "c", "samples": pixels.samples}
-    save_weights(out, *pretrain(how(**more), stream, **given))
+    save_weights(out, *pretraining.pretrain(how(**more), stream, **given))
     (place / "other").touch()
     assert out.stat().st_mode == (place / "other").stat().st_mode  # others may read it, too
     return out
@@ -94,7 +87,7 @@ def test_a_cosine_head_is_kept(pixels: EmbeddingFile, stream: Stream, tmp_path: 
     weight, about = load_head(path)
     assert weight.shape == (3, 64)
     assert (about.kind, about.scale, about.classes) == ("cosine", 12.0, ("a", "b", "c"))
-    assert about.samples == taught_digest(pixels.samples, stream.sessions[0])
+    assert about.samples == pretraining.taught_digest(pixels.samples, stream.sessions[0])
     image_trunk("test_vit", (3, SIZE, SIZE), ImageTraining(weights=str(path)))  # the trunk alone
 
 
@@ -114,7 +107,7 @@ def test_a_linear_head_is_not_kept(pixels: EmbeddingFile, stream: Stream, tmp_pa
 def test_deep_supervision_is_of_the_work(stream: Stream, tmp_path: Path) -> None:
     hows = (how(lr=1e-9, head="cosine", deep_supervision=blocks) for blocks in ("", "1"))
     given: dict[str, Any] = {"device": "cpu", "checkpoint": tmp_path / "c"}
-    plain, deep = (pretrain(one, stream, **given)[1] for one in hows)
+    plain, deep = (pretraining.pretrain(one, stream, **given)[1] for one in hows)
     assert "deep_supervision" not in plain["settings"]
     assert (deep["settings"]["head"], deep["settings"]["deep_supervision"]) == ("cosine", "1")
     assert deep["train_loss"] > 0.1 + plain["train_loss"]  # one more cross-entropy
@@ -122,12 +115,12 @@ def test_deep_supervision_is_of_the_work(stream: Stream, tmp_path: Path) -> None
 
 def test_the_digest_is_of_ids_and_names_in_any_order(pixels: EmbeddingFile, stream: Stream) -> None:
     session, samples = stream.sessions[0], pixels.samples
-    whole = taught_digest(samples, session)
+    whole = pretraining.taught_digest(samples, session)
     turned = replace(session, x=session.x.select(np.arange(len(session.x))[::-1]))
-    assert taught_digest(samples, replace(turned, ids=session.ids[::-1])) == whole
-    assert taught_digest(samples, replace(session, ids=session.ids[:-1])) != whole
+    assert pretraining.taught_digest(samples, replace(turned, ids=session.ids[::-1])) == whole
+    assert pretraining.taught_digest(samples, replace(session, ids=session.ids[:-1])) != whole
     named = replace(samples, classes=("z", *samples.classes[1:]))
-    assert taught_digest(named, session) != whole
+    assert pretraining.taught_digest(named, session) != whole
 
 
 def test_damaged_heads_are_refused(tmp_path: Path) -> None:

@@ -199,13 +199,8 @@ def test_a_model_that_tells_no_stages_stands_still_as_a_whole_or_not_at_all() ->
 
 def test_what_stands_still_is_in_evaluation_mode() -> None:
     """As a whole, with its dropout; also after a batch of one, in a copy, and after answers."""
-    body = nn.Sequential(
-        nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Dropout()),
-        nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4), nn.Dropout()),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-    )
-    body[0].requires_grad_(False)
+    one, two = (nn.Sequential(nn.Conv2d(c, 4, 1), nn.BatchNorm2d(4), nn.Dropout()) for c in (3, 4))
+    body = nn.Sequential(one.requires_grad_(False), two, nn.AdaptiveAvgPool2d(1), nn.Flatten())
     for trunk in (Trunk(body), copy.deepcopy(Trunk(body))):
         for _ in range(2):
             trunk.eval()

@@ -49,11 +49,9 @@ def test_cells_are_counts_and_classes_come_in_their_order() -> None:
     assert cells(figure) == ({(0, 0): 7, (1, 1): 7}, set())
 
 
-@pytest.mark.parametrize(
-    ("most", "scale"), [(40, "linear"), (100, "linear"), (101, "log"), (400, "log")]
-)
-def test_shades_are_those_of_the_scale(most: int, scale: str) -> None:
-    counts = np.diag([10, 20, most])
+@pytest.mark.parametrize("most", [40, 100, 101, 400])
+def test_shades_are_those_of_the_scale(most: int) -> None:
+    counts, scale = np.diag([10, 20, most]), "log" if most > 100 else "linear"
     figure = drawn(counts, counts)
     bar = figure.axes[1]
     assert bar.get_ylabel() == "training samples" + ", logarithmic" * (scale == "log")

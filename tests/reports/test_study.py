@@ -287,13 +287,10 @@ def test_streams_that_differ_in_the_order_only_are_one_study(tmp_path: Path) -> 
         studies(collect(tmp_path), "final_acuracy")
 
 
-@pytest.mark.parametrize(
-    ("setting", "usual", "other"), [("loss", "all", "seen"), ("embedding", "final", "block-8")]
-)
-def test_what_the_loss_or_the_learner_sees_is_another_study(
-    setting: str, usual: str, other: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("case", ["loss all seen", "embedding final block-8"])
+def test_what_the_loss_or_the_learner_sees_is_another_study(case: str, tmp_path: Path) -> None:
     """A record without the setting, made before there was one, goes with the usual ones."""
+    setting, usual, other = case.split()
     for name, params in (("old", {}), ("usual", {setting: usual}), ("other", {setting: other})):
         runs = [make(learner, protocol_params=params) for learner in ("mlp", "ewc")]
         keep(tmp_path, *runs, stream=f"stream-{name}")

@@ -38,14 +38,12 @@ def test_a_leader_and_who_is_behind() -> None:
     assert sentence(ncm, others[0]) == f"{lead}; ewc is behind (by at least 28.2 points)"
     assert sentence(ncm) == f"{lead}; there is no other learner to compare it with"
     # two rows of one label
-    assert sentence(ncm, runs("ncm", 0.30, 0.31, 0.31)).endswith(
-        "; ncm is behind (by at least 48.9 points)"
-    )
+    text = sentence(ncm, runs("ncm", 0.30, 0.31, 0.31))
+    assert text.endswith("; ncm is behind (by at least 48.9 points)")
     # er has other seeds and is compared with none: .50 .50 .51; t(2) at .05/2
     later = [typed("er", seed, 0.2) for seed in (3, 4)]
-    assert sentence(ncm, others[1], later).endswith(
-        "; mlp is behind (by at least 48.9 points); nothing can be said of er"
-    )
+    text = sentence(ncm, others[1], later)
+    assert text.endswith("; mlp is behind (by at least 48.9 points); nothing can be said of er")
 
 
 def test_who_may_be_level() -> None:
@@ -54,9 +52,8 @@ def test_who_may_be_level() -> None:
     ewc = runs("ewc", 0.78, 0.82, 0.81)
     si = runs("si", 0.77, 0.83, 0.81)
     far = runs("er", 0.10, 0.11, 0.13)  # .70 .70 .69; t(2) at .05/4 is 6.20535
-    assert sentence(leader, ewc, si, far).endswith(
-        "; er is behind (by at least 67.6 points); ewc and si may be level"
-    )
+    text = sentence(leader, ewc, si, far)
+    assert text.endswith("; er is behind (by at least 67.6 points); ewc and si may be level")
     assert sentence(leader, si).endswith("; si may be level")
 
 
