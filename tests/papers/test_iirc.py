@@ -12,15 +12,7 @@ from report_records import scored
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.iirc.paper import (
-    BUFFERS,
-    LEARNERS,
-    OFFICIAL,
-    PAPER,
-    VARIANTS,
-    IIRCRuns,
-    measures,
-)
+from embedbench.papers.iirc import paper as iirc
 from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_table import PaperTable
 from embedbench.scores.run_record import RunRecord
@@ -29,7 +21,7 @@ from embedbench.studies.study import parse_settings
 
 def test_counts_are_the_printed_ones() -> None:
     """Tables 1 to 3: what the hierarchies and CIFAR-100's equal classes give."""
-    rows = [row for make in PAPER.exact.values() for row in make().rows]
+    rows = [row for make in iirc.PAPER.exact.values() for row in make().rows]
     values = [v for row in rows for v in row.values.values() if v.ours]
     assert [v.published for v in values] == [v.ours.mean for v in values if v.ours]
     assert len(values) == 6 + 8 + 7
@@ -37,7 +29,7 @@ def test_counts_are_the_printed_ones() -> None:
 
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 4, 4, groups=2).path)
-    runs = IIRCRuns(tmp_path, [0])
+    runs = iirc.IIRCRuns(tmp_path, [0])
     runs.data = result = runs.find_data([f"cifar={toy}", toy])
     labels = [(runs.label(name), d.stands_in) for name, d in result.items()]
     assert labels == [("IIRC-CIFAR", False), ("toy for IIRC-CIFAR", True)]
@@ -47,13 +39,13 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
 
 def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
     data = {
-        **{n: PaperData(tmp_path / "x.h5", n) for n in OFFICIAL},
+        **{n: PaperData(tmp_path / "x.h5", n) for n in iirc.OFFICIAL},
         "toy": PaperData(tmp_path / "toy.h5"),
     }
-    runs = IIRCRuns(tmp_path, [0], data, items=["er.lr=1"])
+    runs = iirc.IIRCRuns(tmp_path, [0], data, items=["er.lr=1"])
     assert [len(runs.configurations(n)) for n in data] == [10, 5, 5, 5]
     items = ["protocol.configuration=1-2,4", "er.lr=1"]
-    runs = IIRCRuns(tmp_path, [0], data, items=items)
+    runs = iirc.IIRCRuns(tmp_path, [0], data, items=items)
     assert runs.configurations("cifar") == [1, 2, 4]
     assert runs.given == parse_settings(["er.lr=1"])
 
@@ -62,25 +54,25 @@ def test_cells_of_one_stream_stand_side_by_side(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 8, 4, groups=2)
     items = ["protocol.configuration=0-1"]
     data, few = {"toy": PaperData(file.path)}, ["er", "lucir"]
-    runs = IIRCRuns(tmp_path, [3, 4], data, learners=few, items=items)
+    runs = iirc.IIRCRuns(tmp_path, [3, 4], data, learners=few, items=items)
 
     def plan(*tables: str) -> list[tuple[str, int]]:
-        specs = runs.plan_tables(PAPER.tables[table] for table in tables)
+        specs = runs.plan_tables(iirc.PAPER.tables[table] for table in tables)
         return [(spec.learner.name, spec.seed) for spec in specs]
 
     result = plan("5")
-    assert {spec.references for spec in runs.plan_tables([PAPER.tables["5"]])} == {0}
+    assert {spec.references for spec in runs.plan_tables([iirc.PAPER.tables["5"]])} == {0}
     assert len(result) == 2 * 2 * 3
     assert result[:4] == [("er", 3), ("lucir", 3), ("offline", 3), ("er", 4)]
-    assert len(plan("buffer")) == 2 * 2 * len(BUFFERS)
+    assert len(plan("buffer")) == 2 * 2 * len(iirc.BUFFERS)
     assert {name for name, _ in plan("buffer")} == {"er"}
-    assert {name for name, _ in plan(*PAPER.tables)} == {"er", "lucir", "offline"}
+    assert {name for name, _ in plan(*iirc.PAPER.tables)} == {"er", "lucir", "offline"}
     runs.learners = ["lucir"]
     assert plan("buffer") == []
 
 
 @dataclass
-class MadeRuns(IIRCRuns):
+class MadeRuns(iirc.IIRCRuns):
     """Runs whose records are given: (data, variant) → a list a configuration."""
 
     made: dict[tuple[str, str], list[list[RunRecord]]] = field(default_factory=dict, kw_only=True)
@@ -104,7 +96,7 @@ def made_record(pooled: Sequence[float], new: float = 0.5, given: float = 1.5) -
 def made_runs(name: str, data: PaperData, **changes: Any) -> MadeRuns:
     """Two configurations of two seeds, three sessions; joint ends highest, ER lowest."""
     made = {}
-    for i, variant in enumerate([*LEARNERS, *BUFFERS]):
+    for i, variant in enumerate([*iirc.LEARNERS, *iirc.BUFFERS]):
         top = 0.05 * i
         curves = [[0.7, 0.5, top + 0.01 * k + 0.02 * s] for k in range(2) for s in range(2)]
         records = [made_record(c, **changes.get(variant, {})) for c in curves]
@@ -120,8 +112,8 @@ def row(table: PaperTable, label: str) -> Any:
 
 def test_measures_are_of_labels_and_of_newest_sessions() -> None:
     changes = {"er": {"new": 0.8}, "lucir": {"new": 0.2, "given": 5.0}}
-    (table,) = measures(made_runs("toy", PaperData(Path("toy.h5")), **changes))
-    assert len(table.rows) == len(LEARNERS)
+    (table,) = iirc.measures(made_runs("toy", PaperData(Path("toy.h5")), **changes))
+    assert len(table.rows) == len(iirc.LEARNERS)
     means = {label: [v.ours.mean for v in row(table, label).values()] for label in ("ER", "LUCIR")}
     # the last pw-JS of the made runs: .05, .07 in one configuration, .06, .08 in the other
     assert means == {
@@ -129,17 +121,17 @@ def test_measures_are_of_labels_and_of_newest_sessions() -> None:
         "LUCIR": pytest.approx([0.2, 2.5, 0.4, 0.265, 0.265]),
     }
     assert row(table, "ER")[table.columns[3]].ours.values == pytest.approx((0.06, 0.07))
-    (table,) = measures(MadeRuns(Path(), [0], {"toy": PaperData(Path("toy.h5"))}))
+    (table,) = iirc.measures(MadeRuns(Path(), [0], {"toy": PaperData(Path("toy.h5"))}))
     assert table.rows == ()
 
 
 def test_a_table_of_the_papers_data_has_differences_and_of_a_stand_in_none() -> None:
     runs = made_runs("cifar", PaperData(Path("x.h5"), "cifar"))
-    (table,) = PAPER.tables["5"](runs)
+    (table,) = iirc.PAPER.tables["5"](runs)
     assert table.heading.startswith("Table 5: average performance (pw-JS)")
-    assert PAPER.tables["6"](runs) == []
+    assert iirc.PAPER.tables["6"](runs) == []
     assert len(table.rows) == 22
-    assert list(table.columns) == [VARIANTS[n].label for n in (*LEARNERS, "joint")]
+    assert list(table.columns) == [iirc.VARIANTS[n].label for n in (*iirc.LEARNERS, "joint")]
     value = row(table, "2")["ER"]
     # ER is the second of the learners: .05, .07 in one configuration, .06, .08 in the other
     assert value.ours.values == pytest.approx((0.06, 0.07))
@@ -150,18 +142,18 @@ def test_a_table_of_the_papers_data_has_differences_and_of_a_stand_in_none() -> 
     assert row(table, "2")["joint"].ours.mean == pytest.approx(0.85)
     assert row(table, "1")["joint"].ours is None
     none = MadeRuns(Path(), [0], {"cifar": PaperData(Path("x.h5"), "cifar")})
-    (table,) = PAPER.tables["5"](none)
+    (table,) = iirc.PAPER.tables["5"](none)
     assert not {"finetune", "joint"} & {*table.columns}  # neither printed nor run
     assert row(table, "21")["A-GEM"].texts() == ("0.02 (0.00)", "–", "")
     runs = made_runs("toy", PaperData(Path("toy.h5")))
-    tables = [table for make in PAPER.tables.values() for table in make(runs)]
+    tables = [table for make in iirc.PAPER.tables.values() for table in make(runs)]
     names = ["5 · toy", "Measures · toy", "Figures A.27, A.28 · toy"]
     assert [table.name for table in tables] == names
-    for i, of_buffer in enumerate(tables[-1].rows, len(LEARNERS)):
+    for i, of_buffer in enumerate(tables[-1].rows, len(iirc.LEARNERS)):
         end = 0.05 * i + 0.015
         expected = [end, (0.7 + 0.5 + end) / 3]
         assert [v.ours.mean for v in of_buffer.values.values() if v.ours] == pytest.approx(expected)
-    assert [row.labels[0] for row in tables[-1].rows] == [v.label for v in BUFFERS.values()]
+    assert [row.labels[0] for row in tables[-1].rows] == [v.label for v in iirc.BUFFERS.values()]
     note = "over 2 of them, of each the mean over its seeds (0, 1)"
     assert tables[0].notes[-1].endswith(note)
     assert "toy for IIRC-CIFAR" in tables[0].heading

@@ -15,24 +15,6 @@ from reproduce_files import blob_file, by_labels
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.papers.kemker2018 import paper as kemker
-from embedbench.papers.kemker2018.paper import (
-    CHOICES,
-    FEL_UNITS,
-    PAPER,
-    TABLES,
-    KemkerRuns,
-    Size,
-    drifting,
-    figure_s1,
-    megabytes,
-    table1,
-    table2,
-    table3,
-    table_s6,
-    table_s7,
-    table_s8,
-    table_s9,
-)
 from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_folders import facts
 from embedbench.scores import record_files
@@ -50,7 +32,7 @@ def test_table_3_is_the_mean_of_table_2_but_for_a_misprint() -> None:
     keys = [(row["learner"], row["protocol"], row["omega_all"]) for row in PRINTED["3"]]
     off = [key for *key, value in keys if abs(np.mean(means[tuple(key)]) - value) > 0.00101]
     assert off == [["ewc", "multi-modal"]]
-    ((place, remark),) = table3(KemkerRuns(Path(), [0])).remarks
+    ((place, remark),) = kemker.table3(kemker.KemkerRuns(Path(), [0])).remarks
     assert place.startswith("EWC, ")
     assert remark.startswith("printed 0.913, reads 0.928: ")
 
@@ -58,11 +40,11 @@ def test_table_3_is_the_mean_of_table_2_but_for_a_misprint() -> None:
 def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_reading() -> None:
     off = []
     for row in PRINTED["2 MB"]:
-        size = Size.of_paper(row["data"])
-        mine = megabytes(row["learner"], size, fel_units=FEL_UNITS[row["data"]])
+        size = kemker.Size.of_paper(row["data"])
+        mine = kemker.megabytes(row["learner"], size, fel_units=kemker.FEL_UNITS[row["data"]])
         if f"{mine:.2f}" != f"{row['mb']:.2f}":
             off.append((row["learner"], row["data"]))
-            ten = megabytes(row["learner"], size._replace(classes=10))
+            ten = kemker.megabytes(row["learner"], size._replace(classes=10))
             assert f"{ten:.2f}" == f"{row['mb']:.2f}"
     assert off == [("geppnet", "cub"), ("geppnet-stm", "cub")]
 
@@ -72,7 +54,7 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blob_file(Path("birds.h5"), 4, 4)
-    runs = KemkerRuns(tmp_path, [0])
+    runs = kemker.KemkerRuns(tmp_path, [0])
     for given, says in {
         "cub=birds.h5": "6 features and 4 classes, the paper's has 2048 and 200",
         "birds.h5": "NAME=FILE or NAME-stand-in=FILE",
@@ -82,29 +64,29 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
             runs.find_data([given])
     runs.data = runs.find_data(["cub-stand-in=birds.h5"])
     assert list(runs.data) == ["cub"]
-    assert (runs.label("cub"), runs.size("cub")) == ("birds for CUB-200", Size(6, 4, 8))
+    assert (runs.label("cub"), runs.size("cub")) == ("birds for CUB-200", kemker.Size(6, 4, 8))
     assert runs.label("audioset", "cub") == "AudioSet / birds for CUB-200"
     misprinted = "multi-modal, EWC, AudioSet / birds for CUB-200, Ω_base"
-    assert misprinted in [place for place, _ in table2(runs).remarks]
+    assert misprinted in [place for place, _ in kemker.table2(runs).remarks]
 
 
 def test_table_3_has_means_where_all_three_data_sets_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def made(runs: KemkerRuns, _: str, names: tuple[str, ...], __: str) -> list[float]:
+    def made(runs: kemker.KemkerRuns, _: str, names: tuple[str, ...], __: str) -> list[float]:
         return [0.25, 0.75] if runs.data.keys() >= {*names} else []
 
-    monkeypatch.setattr(KemkerRuns, "of", made)
+    monkeypatch.setattr(kemker.KemkerRuns, "of", made)
     monkeypatch.setattr(kemker, "make_stats", lambda records, _: records and [Stat.of(records)])
     names = ("mnist", "cub", "audioset")
     data = {n: PaperData(tmp_path / "x.h5", None if n == "cub" else n) for n in names}
-    values = by_labels(table3(KemkerRuns(tmp_path, [0, 1], data)))
+    values = by_labels(kemker.table3(kemker.KemkerRuns(tmp_path, [0, 1], data)))
     mlp = values["MLP", "MNIST, x for CUB-200, AudioSet"]
     assert [(v.ours and v.ours.values, v.difference) for v in mlp.values()] == [
         ((0.25, 0.75), None)
     ] * 3
     del data["audioset"]
-    rows = table3(KemkerRuns(tmp_path, [0, 1], data)).rows
+    rows = kemker.table3(kemker.KemkerRuns(tmp_path, [0, 1], data)).rows
     assert not any(v.ours for row in rows for v in row.values.values())
 
 
@@ -116,8 +98,8 @@ def test_stand_ins_are_run_labelled_and_saved(
     items = ["mlp.units=8", "offline.mlp.units=8"]
     items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
     out, names, data = tmp_path / "out", ["2", "2mb", "4"], ["cub-stand-in=birds.h5"]
-    runs = KemkerRuns(out, [0, 1], learners=["mlp"], items=items)
-    tables = PAPER.reproduce(runs, names, data)
+    runs = kemker.KemkerRuns(out, [0, 1], learners=["mlp"], items=items)
+    tables = kemker.PAPER.reproduce(runs, names, data)
     assert runs.failed == []
     assert [t.name for t in tables] == ["2", "2 MB", "4"]
     assert [data.file for data in runs.data.values()] == [Path("birds.h5")]
@@ -130,7 +112,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     # held: a network of 6·8 + 8 + 8·8 + 8 + 8·4 + 4 numbers of four bytes
     of_data = sizes["MLP", "birds for CUB-200"]
     held, counted = of_data["MB held here"], of_data["MB as the paper counts"]
-    size = megabytes("mlp", Size(6, 4, 24))  # with the paper's 400 units
+    size = kemker.megabytes("mlp", kemker.Size(6, 4, 24))  # with the paper's 400 units
     assert (counted.published, counted.ours) == (None, Stat.of([size]))
     assert (held.published, held.ours) == (None, Stat.of([4 * 164 / 1e6] * 2))
     # Table 4 has the protocols of one modality, and minutes of learning and of evaluation
@@ -148,10 +130,10 @@ def test_stand_ins_are_run_labelled_and_saved(
 def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -> None:
     names = ("mnist", "cub", "audioset")
     data = {n: PaperData(tmp_path / f"{n}.h5", None if n == "cub" else n) for n in names}
-    runs = KemkerRuns(tmp_path, [0], data)
+    runs = kemker.KemkerRuns(tmp_path, [0], data)
 
     def protocols(*tables: str) -> dict[str, int]:
-        specs = runs.plan_tables(TABLES[table] for table in tables)
+        specs = runs.plan_tables(kemker.TABLES[table] for table in tables)
         assert runs.planned is None
         return dict(Counter(spec.protocol.name for spec in specs))
 
@@ -172,7 +154,7 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     share: float, tmp_path: Path
 ) -> None:
     file = blob_file(tmp_path / "ten.h5", 10, 24)  # 120 training samples
-    stream = drifting(file.path, share, 1)
+    stream = kemker.drifting(file.path, share, 1)
     y = np.concatenate([s.y for s in stream.sessions])
     late = round(share * 120)
     assert len(y) == 120
@@ -191,7 +173,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
 ) -> None:
     monkeypatch.setitem(kemker.CAPACITIES, "mlp", {"units": [3, 5]})
     file = blob_file(tmp_path / "birds.h5", 4, 40)
-    runs = KemkerRuns(
+    runs = kemker.KemkerRuns(
         tmp_path,
         [0],
         learners=["mlp"],
@@ -199,7 +181,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
         items=["offline.mlp.units=8", "mlp.stop.epochs=3"],
     )
     with quick_workers():
-        (table,) = PAPER.reproduce(runs, ["s10"], [f"cub-stand-in={file.path}"])
+        (table,) = kemker.PAPER.reproduce(runs, ["s10"], [f"cub-stand-in={file.path}"])
     assert runs.failed == []
     (log,) = (json.loads(p.read_text()) for p in (tmp_path / "runs" / "tuning").iterdir())
     assert [t["settings"] for t in log["tried"]] == [{"units": "3"}, {"units": "5"}]
@@ -207,7 +189,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     rows = {row.labels: row.values["Ω_all"].ours for row in table.rows if row.labels[3]}
     assert list(rows) == [("permutation", *chosen), ("incremental-class", *chosen)]
     assert [len(stat.values) for stat in rows.values() if stat] == [1, 1]
-    size = megabytes("mlp", Size(6, 4, 80), units=int(log["chosen"]["units"]))
+    size = kemker.megabytes("mlp", kemker.Size(6, 4, 80), units=int(log["chosen"]["units"]))
     sizes = [row.values["MB as the paper counts"].ours for row in table.rows if row.labels[3]]
     assert sizes == [Stat.of([size])] * 2
     assert len(table.rows) == 22
@@ -217,10 +199,10 @@ def test_columns_of_tables_s6_and_s8_by_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = scored([[0.875, math.nan], [0.5, 0.75]], [0.875, 0.625], {})
-    monkeypatch.setattr(KemkerRuns, "records", lambda *_: [record])
+    monkeypatch.setattr(kemker.KemkerRuns, "records", lambda *_: [record])
     data = {n: PaperData(tmp_path / "a.h5", n) for n in ("mnist", "cub", "audioset")}
-    runs = KemkerRuns(tmp_path, [0], data)
-    s6, s8 = by_labels(table_s6(runs)), by_labels(table_s8(runs))
+    runs = kemker.KemkerRuns(tmp_path, [0], data)
+    s6, s8 = by_labels(kemker.table_s6(runs)), by_labels(kemker.table_s8(runs))
     for table, label, means, texts in (
         (s6, ("Inc-3", "GeppNet"), [87.5, 75, 62.5], None),
         (s8, ("MLP", "CUB-200 / AudioSet"), [87.5, 50, 75], ["61.8", "20.3", "41.2"]),
@@ -235,9 +217,9 @@ def test_columns_of_tables_s6_and_s8_by_hand(
 
 def test_table_1_counts_samples_of_uneven_classes(tmp_path: Path) -> None:
     file = make_file(tmp_path, (9, 4, 5), (0,) * 3, (2, 3, 7))
-    runs = KemkerRuns(tmp_path, [0], {"cub": PaperData(file.path)})
-    assert runs.size("cub") == Size(file.shape[1], 3, 18)
-    values = by_labels(table1(runs))["file for CUB-200",].values()
+    runs = kemker.KemkerRuns(tmp_path, [0], {"cub": PaperData(file.path)})
+    assert runs.size("cub") == kemker.Size(file.shape[1], 3, 18)
+    values = by_labels(kemker.table1(runs))["file for CUB-200",].values()
     numbers = [v.ours and v.ours.mean for v in values]
     assert numbers == [3, file.shape[1], 18, 12, 4, 9, 2, 7]
     assert {(v.decimals, v.made) for v in values} == {(0, "exact")}
@@ -248,12 +230,14 @@ def test_tables_s7_and_s9_are_measured(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(kemker.PRINTED, "S7", [first, last])
     file = blob_file(tmp_path / "ten.h5", 4, 100)
     data = {"mnist": PaperData(file.path, "mnist")}
-    runs = KemkerRuns(tmp_path, [0], data, items=["fel.fel_units=200"])
-    rows = by_labels(table_s7(runs))
+    runs = kemker.KemkerRuns(tmp_path, [0], data, items=["fel.fel_units=200"])
+    rows = by_labels(kemker.table_s7(runs))
     means = [v["accuracy"].ours.mean for v in rows.values() if v["accuracy"].ours]
     assert list(rows) == [("0.00",), ("1.00",)]
     assert 40 < means[1] < 60 < means[0] <= 100  # of the upper half alone
-    kept, share = (v.ours.mean for v in by_labels(table_s9(runs))["MNIST",].values() if v.ours)
+    kept, share = (
+        v.ours.mean for v in by_labels(kemker.table_s9(runs))["MNIST",].values() if v.ours
+    )
     assert share == pytest.approx(100 * kept / 6)
     assert kept > 0
 
@@ -261,14 +245,14 @@ def test_tables_s7_and_s9_are_measured(tmp_path: Path, monkeypatch: pytest.Monke
 def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "digits.h5", 4, 40)
     items = ["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"]
-    runs = KemkerRuns(tmp_path, [0], {"mnist": PaperData(file.path, "mnist")}, items=items)
-    runs.run([c for choice in CHOICES for c in runs.s1_specs(choice)])
+    runs = kemker.KemkerRuns(tmp_path, [0], {"mnist": PaperData(file.path, "mnist")}, items=items)
+    runs.run([c for choice in kemker.CHOICES for c in runs.s1_specs(choice)])
     assert runs.failed == []
-    table = figure_s1(runs)
-    assert len(table.rows) == len(CHOICES) == 3
+    table = kemker.figure_s1(runs)
+    assert len(table.rows) == len(kemker.CHOICES) == 3
     lams = [row.values["λ in the end"].ours for row in table.rows]
     assert lams[0] == Stat.of([0.0])
-    for row, choice in zip(table.rows, CHOICES, strict=True):
+    for row, choice in zip(table.rows, kemker.CHOICES, strict=True):
         (record,) = runs.records(runs.s1_specs(choice))
         pooled, lam = record.by_score["accuracy"].pooled, record.sessions[-1].log["lam"]
         each = [*(100 * pooled[k] for k in (1, 4, 9)), lam]

@@ -8,20 +8,13 @@ import numpy as np
 import pytest
 from reproduce_files import blob_file, by_labels
 
-from embedbench.papers.new_metrics.paper import (
-    LEARNERS,
-    PAPER,
-    MetricRuns,
-    equal_sessions,
-    figure2,
-    random_table,
-)
+from embedbench.papers.new_metrics import paper as michel
 from embedbench.papers.paper import PaperData
 
 
 def test_ours_differ_in_the_two_values_alone_that_the_paper_cut_off() -> None:
     remarks = []
-    for table, n in ((random_table("1"), 20), (random_table("2"), 14)):
+    for table, n in ((michel.random_table("1"), 20), (michel.random_table("2"), 14)):
         cells = [(*k, c, v) for k, row in by_labels(table).items() for c, v in row.items()]
         assert len(cells) == n
         for after, column, value in cells:
@@ -35,7 +28,7 @@ def test_ours_differ_in_the_two_values_alone_that_the_paper_cut_off() -> None:
 def test_figure_2_begins_and_ends_where_the_formulas_do() -> None:
     rows = {
         row.labels[0]: {h: v.ours.mean for h, v in row.values.items() if v.ours}
-        for row in figure2().rows
+        for row in michel.figure2().rows
     }
     assert rows["20"]["β_2"] == pytest.approx(0.2734, abs=5e-5)
     assert rows["100"]["β_2"] == pytest.approx(0.0846, abs=5e-5)
@@ -51,7 +44,7 @@ def test_figure_2_begins_and_ends_where_the_formulas_do() -> None:
 @pytest.mark.parametrize("asked", [10, 50])
 def test_sessions_are_equal_where_a_number_nearby_allows_it(asked: int) -> None:
     for n in range(4, 300):
-        result = equal_sessions(n, asked)
+        result = michel.equal_sessions(n, asked)
         wanted = min(asked, n // 2)
         even = [k for k in range(2, n // 2 + 1) if n % k == 0 and 0.8 * wanted <= k <= 1.2 * wanted]
         assert 2 <= result <= n // 2
@@ -61,7 +54,7 @@ def test_sessions_are_equal_where_a_number_nearby_allows_it(asked: int) -> None:
 
 def test_a_file_has_a_short_and_a_long_stream(tmp_path: Path) -> None:
     data = {str(n): PaperData(blob_file(tmp_path / f"{n}.h5", n, 2).path) for n in (127, 4)}
-    runs = MetricRuns(tmp_path, [0], data)
+    runs = michel.MetricRuns(tmp_path, [0], data)
     assert [runs.sessions(name) for name in data] == [[10, 50], [2]]  # 127 is prime
     assert [runs.memory(name) for name in data] == [13, 1]
 
@@ -70,18 +63,18 @@ def test_a_file_has_a_short_and_a_long_stream(tmp_path: Path) -> None:
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 10)
     items = ["er.units=8", "er.memory.total=30", "gdumb.units=8", "gdumb.stop.epochs=1"]
-    runs = MetricRuns(tmp_path / "out", [0, 1], items=items)
-    tables = PAPER.reproduce(runs, data=[str(file.path)])
+    runs = michel.MetricRuns(tmp_path / "out", [0, 1], items=items)
+    tables = michel.PAPER.reproduce(runs, data=[str(file.path)])
     assert runs.failed == []
     assert [t.name for t in tables] == ["1", "2", "Figure 2", "Figure 3", "Figure 4"]
     rows = by_labels(tables[3]) | by_labels(tables[4])
-    assert len(rows) == 2 * 2 * 2 * len(LEARNERS)
+    assert len(rows) == 2 * 2 * 2 * len(michel.LEARNERS)
 
     def values(sessions: str, learner: str, metric: str, column: str) -> np.ndarray:
-        stat = rows["toy", sessions, LEARNERS[learner].label, metric][column].ours
+        stat = rows["toy", sessions, michel.LEARNERS[learner].label, metric][column].ours
         return np.array(stat.values if stat else ())
 
-    for start in itertools.product(("8", "12"), LEARNERS):
+    for start in itertools.product(("8", "12"), michel.LEARNERS):
         # rescaling changes nothing after the last session, and multiplies before it
         for plain, rescaled in (("AA", "RAA"), ("AF", "RAF")):
             np.testing.assert_allclose(
@@ -92,7 +85,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     assert runs.sessions("toy") == [8, 12]
     assert runs.memory("toy") == 12  # a tenth of 24 · 5
     totals = {}
-    for learner in LEARNERS:
+    for learner in michel.LEARNERS:
         records = runs.records(runs.specs("toy", 12, learner))
         totals[learner] = records[0].learner_params["memory"]["total"]
         assert records[0].protocol_params["order"] == "random"

@@ -10,13 +10,7 @@ from reproduce_files import blob_file
 
 from embedbench.errors import UserError
 from embedbench.files.integrity_checks import damaged_rows
-from embedbench.papers.paper import (
-    PaperData,
-    PaperRuns,
-    Variant,
-    find_files,
-    select_names,
-)
+from embedbench.papers.paper import PaperData, PaperRuns, Variant, find_files, select_names
 from embedbench.papers.paper_folders import names, paper
 from embedbench.papers.paper_table import PaperTable, TableRow, Value, table_parts
 from embedbench.scores.mean_intervals import Stat
