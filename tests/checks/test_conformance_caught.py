@@ -91,7 +91,6 @@ def _asks_what_was_taught(stream: Stream) -> Stream:
 
 
 def _introduces_too_late(s: Stream) -> Stream:
-    """The first session introduces nothing, the second all that both do."""
     first, second, *more = s.sessions
     both = np.concatenate([first.classes, second.classes])
     sessions = (replace(first, classes=both[:0]), replace(second, classes=both), *more)
@@ -99,7 +98,6 @@ def _introduces_too_late(s: Stream) -> Stream:
 
 
 def _tests_one_more(stream: Stream) -> Stream:
-    """Every eval set has the first training sample, too."""
     s = stream.sessions[0]
     x, y, i = s.x.select(np.arange(1)), s.y[:1], s.ids[:1]
     return _asked(
@@ -110,7 +108,6 @@ def _tests_one_more(stream: Stream) -> Stream:
 
 
 def _first_dropped(stream: Stream) -> Stream:
-    """The sample with the lowest id is taught nowhere."""
     least, sessions = min(s.ids.min() for s in stream.sessions), []
     for s in stream.sessions:
         kept = np.flatnonzero(s.ids != least)
@@ -124,30 +121,22 @@ def _with_digests(stream: Stream, **digests: str) -> Stream:
 
 
 class _Dice(IncrementalClass):
-    """Another stream every time."""
-
     def build(self, files: Any, *, seed: int) -> Stream:
         return super().build(files, seed=int(np.random.SeedSequence().generate_state(1)[0]))
 
 
 class _QuietDice(_Dice):
-    """Its digests say nothing of it."""
-
     def build(self, files: Any, *, seed: int) -> Stream:
         return _with_digests(super().build(files, seed=seed), train="0", eval="0")
 
 
 class _RestlessDigest(IncrementalClass):
-    """One stream with another digest each time."""
-
     def build(self, files: Any, *, seed: int) -> Stream:
         stream = super().build(files, seed=0)
         return _with_digests(stream, train=str(np.random.SeedSequence().entropy))
 
 
 class _SeededValidation(IncrementalClass):
-    """Validation data move to training with the seed."""
-
     def build(self, files: Any, *, seed: int) -> Stream:
         self.val_fraction = 0.1 + 0.2 * seed
         return super().build(files, seed=seed)
@@ -198,7 +187,6 @@ def _spoiled(base: type[Any], spoil: Spoil) -> type[Any]:
 
 
 def _late_ids(stream: Stream) -> Stream:
-    """Test samples have the ids of taught ones."""
     ids = stream.sessions[0].ids
     return _asked(ids=lambda e: np.resize(ids, len(e.ids)))(stream)
 
@@ -258,11 +246,7 @@ FAULTS: list[tuple[type[Any], Spoil | None, dict[str, str]]] = [
     (P, MASKS, {NEW: "labels {0} are masked where they are the truth"}),
     (P, _asked(candidates=SHUT["classes"]), {NEW: "{0, 1, 2, 3, 4, 5} are masked"}),
     (IC, _late(session_id=lambda _: 1), {IDS: "expected session id None, got 1"}),
-    (
-        IC,
-        _asked(**EMPTY),
-        {COUNTS: "{4}", FILES: "", MERGED: "", SMALL: "eval set 0 has no sample"},
-    ),
+    (IC, _asked(**EMPTY), {COUNTS: "{4}", FILES: "", MERGED: "", SMALL: "0 has no sample"}),
     (IC, UNTESTED, {COUNTS: "", FILES: "", MERGED: "", FUTURE: "", SMALL: "first session tests"}),
 ]
 

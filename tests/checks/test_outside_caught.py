@@ -29,8 +29,6 @@ RUN, UNTOUCHED = "tasks are run", "values stay untouched"
 
 
 class Plain(Backbone):
-    """Small grey images as rows."""
-
     def __init__(self) -> None:
         self.backbone = {"name": "plain", "layer": "grey", "pooling": "none"}
         self.preprocessing = {"resize": "8 x 8"}
@@ -184,8 +182,6 @@ class Endless(Threads):
 
 
 class Counts:
-    """A tracker that does nothing."""
-
     def __init__(self, target: str) -> None:
         self.target = target
 

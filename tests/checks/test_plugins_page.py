@@ -1,5 +1,6 @@
-"""The package of docs/plugins.md, installed beside us: listed, checked, run, reported."""
+"""The package of docs/plugins.md, and the learners of docs/add_a_learner.md."""
 
+import inspect
 import json
 import re
 import sys
@@ -10,17 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from commands import Call
 from PIL import Image
+from protocol_files import make_file
 
-from embedbench.api import build_stream, run
+from embedbench.api import build_stream, make_learner, run, score
 from embedbench.checks import conformance_suite
+from embedbench.checks.conformance_suite import LEARNER_CHECKS, check
 from embedbench.cli import list_entries
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
-TEXT = PAGE.read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TEXT = (DOCS / "plugins.md").read_text(encoding="utf-8")
+LEARNERS = (DOCS / "add_a_learner.md").read_text(encoding="utf-8")
 MODULES = ("protocol", "metrics", "backbone", "tracker", "shelf", "engine")  # as on the page
 BRIEF = ["--set", "offline.mlp.stop.epochs=1", "--jobs", "1", "--device", "cpu", "--quiet"]
 
@@ -139,3 +144,70 @@ def test_an_object_and_a_path_make_the_same_stream(mine: Path) -> None:
     assert len(run(streams[0], "ncm").session) == 2
     with pytest.raises(UserError, match=r"^Halves is made already; give it share when you make it"):
         build_stream(file, Halves(), share=0.3)
+
+
+NAME = "mypkg.mod:Mine"
+WITH_NET = "mypkg.decay:Decay"
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory with the page's learners in mypkg, which is the working directory."""
+    code, with_net = re.findall(r"^```python\n(.*?)^```", LEARNERS, re.MULTILINE | re.DOTALL)
+    (tmp_path / "mypkg").mkdir()
+    (tmp_path / "mypkg" / "mod.py").write_text(code, encoding="utf-8")
+    (tmp_path / "mypkg" / "decay.py").write_text(with_net, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    yield tmp_path
+    for module in ("mypkg", "mypkg.mod", "mypkg.decay"):
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def file(outside: Path) -> EmbeddingFile:
+    return make_file(outside, [10] * 6, [0] * 6, [5] * 6)
+
+
+@pytest.mark.parametrize("name", [NAME, WITH_NET])
+def test_a_learner_passes_every_check(name: str, outside: Path) -> None:
+    results = check(name)
+    assert [r for r in results if not r.passed] == []
+    assert len(results) == len(LEARNER_CHECKS)
+
+
+def test_what_is_left_out_is_as_on_the_command_line(file: EmbeddingFile) -> None:
+    """Seed 0 of stream and run, one thread, and no Ω_new as a share."""
+    first, second = (build_stream(file, "permutation", sessions=2, seed=s) for s in (0, 1))
+    stream, threads = build_stream(file, "permutation", sessions=2), set[int]()
+    assert stream.digests == first.digests != second.digests
+    learner = make_learner("chance")
+    learner.prepare = lambda: threads.add(torch.get_num_threads())  # type: ignore[method-assign]
+    mine, zero, one = (run(stream, learner, **s).answer for s in ({}, {"seed": 0}, {"seed": 1}))
+    assert np.array_equal(mine, zero)
+    assert not np.array_equal(mine, one)
+    assert threads == {1}
+    assert 0 < score(run(stream, "chance"))["omega_new"] < 1
+
+
+def test_a_faulty_one_ends_the_command_with_1(outside: Path, call: Call) -> None:
+    file = outside / "mypkg" / "mod.py"
+    text = file.read_text(encoding="utf-8")
+    assert ', "counts": "means"}' in text
+    file.write_text(text.replace(', "counts": "means"}', "}"), encoding="utf-8")
+    code, out, _ = call("check", NAME)
+    assert code == 1
+    assert "FAILED  state round trips" in out
+    assert "expected the same scores after loading the state" in out
+    assert "–       goes on inside a session  (does not apply)" in out
+    asked = len(LEARNER_CHECKS) - 1
+    assert f"{asked - 1} of {asked} checks passed, 1 does not apply" in out
+
+
+def test_every_check_says_in_one_line_what_it_demands() -> None:
+    """The page sends to `check --markdown` for these lines."""
+    assert "`--markdown`" in LEARNERS
+    for c in LEARNER_CHECKS:
+        demand, *more = (inspect.getdoc(c) or "").split("\n")
+        assert demand.endswith("."), c.__name__
+        assert not any(more[:1]), c.__name__

@@ -15,6 +15,7 @@ from command_line import embedbench
 
 from embedbench.cli import app
 from embedbench.errors import UserError
+from embedbench.papers import judge_claims as judging
 from embedbench.papers.claims import (
     PRINTED,
     Cell,
@@ -25,19 +26,7 @@ from embedbench.papers.claims import (
     load_claims,
     load_commands,
 )
-from embedbench.papers.judge_claims import (
-    HOLDS,
-    NONE,
-    NOT,
-    UNDECIDED,
-    Answer,
-    combine,
-    decide,
-    estimate,
-    judge,
-    judge_part,
-    make_claims_page,
-)
+from embedbench.papers.judge_claims import HOLDS, NONE, NOT, UNDECIDED
 from embedbench.papers.paper_folders import paper
 from embedbench.papers.paper_table import EXACT, PaperTable, TableRow, Value
 from embedbench.papers.result_files import Results
@@ -71,7 +60,7 @@ def claim(*parts: ClaimPart, **more: Any) -> Claim:
 
 
 def status(made: Claim, some: Sequence[Cell]) -> dict[str, str]:
-    return {answer.file: answer.status for answer in judge(made, some)}
+    return {answer.file: answer.status for answer in judging.judge(made, some)}
 
 
 ABOVE = ClaimPart("2", "Ω", {"learner": "a"}, minus={"where": {"learner": "b"}}, above=0)
@@ -81,13 +70,17 @@ def test_a_paired_and_an_unpaired_interval_by_hand() -> None:
     a: Runs = {0: 1.0, 1: 2.0, 2: 3.0}
     b: Runs = {0: 0.0, 1: 1.0, 2: 2.0}
     alone = T2 / math.sqrt(3)  # sd 1, three runs
-    assert estimate(a) == pytest.approx((2, alone, 3))
-    assert estimate(a, b) == pytest.approx((1, 0, 3))
-    assert estimate(a, b, paired=False, times=2) == pytest.approx((0, alone * math.sqrt(5), 3))
-    assert estimate(a, b, times=2) == pytest.approx((0, alone, 3))  # 1, 0, -1
+    assert judging.estimate(a) == pytest.approx((2, alone, 3))
+    assert judging.estimate(a, b) == pytest.approx((1, 0, 3))
+    assert judging.estimate(a, b, paired=False, times=2) == pytest.approx(
+        (0, alone * math.sqrt(5), 3)
+    )
+    assert judging.estimate(a, b, times=2) == pytest.approx((0, alone, 3))  # 1, 0, -1
     # other seeds: not paired
-    assert estimate(a, {5: 0.0, 6: 1.0, 7: 2.0}) == pytest.approx((1, alone * math.sqrt(2), 3))
-    one_in_common = estimate({0: 1.0, 1: 5.0}, {1: 4.0, 2: 0.0})
+    assert judging.estimate(a, {5: 0.0, 6: 1.0, 7: 2.0}) == pytest.approx(
+        (1, alone * math.sqrt(2), 3)
+    )
+    one_in_common = judging.estimate({0: 1.0, 1: 5.0}, {1: 4.0, 2: 0.0})
     assert one_in_common == pytest.approx((1, math.nan, 1), nan_ok=True)
 
 
@@ -108,7 +101,7 @@ def test_an_interval_against_a_threshold(
     bound: dict[str, float], effect: float, half: float, word: str, margin: float
 ) -> None:
     part = ClaimPart("2", "Ω", **bound)  # type: ignore[arg-type]
-    assert decide(part, effect, half) == (word, pytest.approx(margin))
+    assert judging.decide(part, effect, half) == (word, pytest.approx(margin))
 
 
 def test_each_means_all() -> None:
@@ -116,10 +109,10 @@ def test_each_means_all() -> None:
     higher = [1.5, 1.6, 1.7]
     each = dataclasses.replace(ABOVE, minus={"where": {"learner": ("b", "c")}})
 
-    def judged(b: Sequence[float], c: Sequence[float] | None, **more: Any) -> Answer:
+    def judged(b: Sequence[float], c: Sequence[float] | None, **more: Any) -> judging.Answer:
         rows = {("a", "MNIST"): high, ("b", "MNIST"): b}
         some = cells_of({**rows, ("c", "MNIST"): c} if c else rows)
-        return judge(claim(each, **more), some)[0]
+        return judging.judge(claim(each, **more), some)[0]
 
     assert judged(low, low).status == HOLDS
     assert judged(middle, higher).status == NOT
@@ -132,8 +125,8 @@ def test_each_means_all() -> None:
     assert (answer.decides.what, answer.decides.effect) == ("a − c, Ω", pytest.approx(0.01))
     close = [x - 0.005 for x in high]  # holds with the least margin, and decides nothing
     assert judged(close, middle).decides.what == "a − c, Ω"
-    assert combine([NOT, UNDECIDED], 0, one=True) == UNDECIDED
-    assert combine([NOT], 1, one=True) == NONE
+    assert judging.combine([NOT, UNDECIDED], 0, one=True) == UNDECIDED
+    assert judging.combine([NOT], 1, one=True) == NONE
 
 
 def test_a_file_has_its_answer_under_one_name() -> None:
@@ -153,7 +146,7 @@ def test_a_file_has_its_answer_under_one_name() -> None:
 def test_files_of_other_data_are_compared_without_pairs() -> None:
     some = cells_of({("a", "emoji"): [0.1, 0.2, 0.3], ("a", "MNIST"): [0.7, 0.8, 0.9]})
     part = ClaimPart("2", "Ω", minus={"file": "MNIST"}, below=0, paired=False)
-    (outcome,), missing = judge_part(some, part, "emoji")
+    (outcome,), missing = judging.judge_part(some, part, "emoji")
     assert (outcome.what, missing) == ("a emoji − a MNIST, Ω", 0)
     assert outcome.half == pytest.approx(0.1 * T2 / math.sqrt(3) * math.sqrt(2))
 
@@ -175,7 +168,7 @@ def test_rows_by_pattern_and_what_pools_leave_out() -> None:
     at = cells_of(rows, heads=("learner", "after"))
 
     def chosen(part: ClaimPart) -> dict[str, float]:
-        return {o.what: pytest.approx(o.effect) for o in judge_part(at, part, PRINTED)[0]}
+        return {o.what: pytest.approx(o.effect) for o in judging.judge_part(at, part, PRINTED)[0]}
 
     assert chosen(ClaimPart("2", "Ω", {"after": "last"}, above=0)) == {"a, Ω": 22 / 3, "b, Ω": 4}
     few: dict[str, Any] = {"after": "1*|x", "learner": ["a"]}
@@ -223,7 +216,7 @@ def test_the_claims_are_whole_and_their_commands_parse() -> None:
 
 
 def test_the_page_and_the_readme_are_what_the_results_give() -> None:
-    text, _ = make_claims_page([DATA], list(load_commands()))
+    text, _ = judging.make_claims_page([DATA], list(load_commands()))
     remedy = "embedbench reproduce all --claims --results docs/results/data --out docs"
     assert text == (ROOT / "docs" / "claims.md").read_text("utf-8"), remedy
     (line,) = re.findall(r"^\*\*In short\*\*.* to 50 claims: (.{1,400})$", text, re.MULTILINE)

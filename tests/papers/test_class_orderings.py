@@ -10,14 +10,8 @@ import pytest
 from report_records import typed
 from reproduce_files import blob_file, by_labels
 
-from embedbench.papers.class_orderings.paper import (
-    AFTER,
-    LEARNERS,
-    ORDERS,
-    PAPER,
-    OrderingRuns,
-    accuracy,
-)
+from embedbench.papers.class_orderings import paper
+from embedbench.papers.class_orderings.paper import LEARNERS, ORDERS, PAPER, OrderingRuns
 from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_folders import facts
 from embedbench.streams import make_class_order
@@ -103,4 +97,6 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
 
 def test_a_run_too_short_for_a_column_leaves_it_empty() -> None:
     record = typed(pooled=[0.9, 0.5, 0.25])
-    assert [accuracy(record, h) for h in AFTER] == pytest.approx([90, 50, np.nan, 25], nan_ok=True)
+    assert [paper.accuracy(record, h) for h in paper.AFTER] == pytest.approx(
+        [90, 50, np.nan, 25], nan_ok=True
+    )

@@ -15,20 +15,8 @@ from sklearn.metrics import silhouette_samples
 
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
-from embedbench.papers.fscil.paper import (
-    LABELS,
-    PAPER,
-    compare_rows,
-    follows,
-    layers,
-    learners,
-    losses,
-    matrix,
-    printed_rows,
-    row_name,
-    sweeps,
-    table,
-)
+from embedbench.papers.fscil import paper
+from embedbench.papers.fscil.paper import PAPER, follows, printed_rows, row_name
 from embedbench.papers.fscil.runs import (
     FACTS,
     LEARNERS,
@@ -85,13 +73,13 @@ def test_the_printed_gacc_follows_from_the_printed_accuracies(number: str) -> No
 def test_a_matrix_has_the_accuracies_that_it_was_made_of() -> None:
     draw = np.random.default_rng(0)
     sessions, novel = draw.uniform(20, 90, 5), draw.uniform(5, 60, 4)
-    result = matrix(sessions.tolist(), novel.tolist(), ratio=3.0)
+    result = paper.matrix(sessions.tolist(), novel.tolist(), ratio=3.0)
     np.testing.assert_allclose(100 * aacc(result, [6, 2, 2, 2, 2]), sessions)
     np.testing.assert_allclose(100 * np.tril(result)[1:, 1:].sum(axis=1) / [1, 2, 3, 4], novel)
 
 
 def test_tables_show_what_follows_and_mark_misprints() -> None:
-    one, case = table("1"), table("A1")
+    one, case = paper.table("1"), paper.table("A1")
     rows = {row.labels[0]: row.values for row in one.rows}
     assert rows["NC-FSCIL"]["gAcc"].texts() == ("60.93", "60.93", "+0.00")
     assert "gAcc" not in rows["TOPIC †"]
@@ -209,7 +197,6 @@ def make_runs(official: str | None = None, layers: Sequence[str] = (), **had: li
 
 
 def flat(base: float, novel: float) -> Floats:
-    """Accuracies that never change."""
     R = np.where(np.tri(4, dtype=np.bool_), novel, np.nan)
     R[:, 0] = base
     return R
@@ -231,7 +218,7 @@ def test_losses_are_added_under_both_weights_and_for_both_ensembles() -> None:
         fr_paper_cosine=[flat(0.8, 0.3), flat(0.875, 0.3)],
         fr_code_cr=[flat(0.78, 0.4), flat(0.88, 0.4)],
     )
-    (added,) = losses(runs)
+    (added,) = paper.losses(runs)
     none, cos, cr, every = "68.74 / 57.87", "66.84 / 60.89", "68.60 / 61.38", "68.80 / 62.20"
     assert [row.labels[1] for row in added.rows] == [none, cos, cr, every, every, cr]
     labels = [row.labels[0] for row in added.rows]
@@ -242,7 +229,7 @@ def test_losses_are_added_under_both_weights_and_for_both_ensembles() -> None:
     assert ours(added, cosine, "base, first").values == pytest.approx((80, 87.5))
     assert added.parts == [1]  # nothing is published, so there is no column of dashes
     runs.had["fr-β_CR-0.25"] = runs.had["fr-code-cr"]
-    (swept,) = sweeps(runs)
+    (swept,) = paper.sweeps(runs)
     ((labels_of_sweep, values),) = by_labels(swept).items()
     assert labels_of_sweep == ("β_CR", "0.25")
     assert values["aAcc"].ours is not None
@@ -250,7 +237,7 @@ def test_losses_are_added_under_both_weights_and_for_both_ensembles() -> None:
 
 def test_rows_of_learners_stand_beside_the_tables_that_have_them() -> None:
     had = {"prototype": [flat(0.8, 0.2)], "fr": [flat(0.7, 0.3)]}
-    tables = compare_rows(make_runs("mini-imagenet", **had))
+    tables = paper.compare_rows(make_runs("mini-imagenet", **had))
     assert [t.heads for t in tables] == [("method",), ("method",), ("layer",), ("method",)]
     of = {t.name: by_labels(t) for t in tables}
     assert list(of) == [f"{number}, runs" for number in ("1", "5", "6", "A6")]
@@ -262,7 +249,7 @@ def test_rows_of_learners_stand_beside_the_tables_that_have_them() -> None:
         expected = 100 * float(aacc(had[variant][0], SIZES).mean())
         assert value.published is not None
         assert (value.ours.mean, value.made) == (pytest.approx(expected), "drawn")  # type: ignore[union-attr]
-    (of_stand_in,) = compare_rows(make_runs(fr=[flat(0.8, 0.2)]))  # a run once
+    (of_stand_in,) = paper.compare_rows(make_runs(fr=[flat(0.8, 0.2)]))  # a run once
     assert of_stand_in.name == "1, runs · toy"
     (values,) = (row.values for row in of_stand_in.rows)
     assert (values["gAcc"].published, values["gAcc"].difference) == (62.2, None)
@@ -293,11 +280,9 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
 
 def test_learners_stand_in_the_order_of_gacc() -> None:
     runs = make_runs(
-        ncm=[flat(0.8, 0.2), flat(0.82, 0.2)],
-        prototype=[flat(0.72, 0.52)],
-        slda=[flat(0.6, 0.1)],
+        ncm=[flat(0.8, 0.2), flat(0.82, 0.2)], prototype=[flat(0.72, 0.52)], slda=[flat(0.6, 0.1)]
     )
-    (result,) = learners(runs)
+    (result,) = paper.learners(runs)
     names = [LEARNERS[n].label for n in ("prototype", "ncm", "slda")]
     assert [row.labels for row in result.rows] == [("toy, a stand-in", name) for name in names]
     assert ours(result, "NCM", "novel").values == pytest.approx((20, 20))
@@ -331,7 +316,7 @@ def test_a_layer_alone_raw_and_rectified(path: Path, tmp_path: Path) -> None:
         params = asdict(cell.protocol.settings)
         assert [cell.learner.name, params["embedding"], params["layers"]] == expected
     assert asdict(recti.learner.settings)["layers"] == "block-9"
-    cells = runs.plan_tables([layers])
+    cells = runs.plan_tables([paper.layers])
     # the prototype and FR, and each of them on each layer; streams differ where the runs do not
     places = {runs.streams.run_dir(c, tmp_path) for c in cells}
     assert len(places) == len(cells) == 2 + 2 * len(NAMES)
@@ -343,17 +328,17 @@ def test_the_study_is_of_the_layers_that_fr_takes(path: Path, tmp_path: Path) ->
     both, one, of_stream, none = (runs_on(path, tmp_path, [*items, *more]) for more in each)
     assert one.layers("vit") == of_stream.layers("vit") == ("block-9",)
     assert none.layers("vit") == ()
-    assert NO_LAYERS in layers(none)[0].notes
-    assert NO_LAYERS not in layers(both)[0].notes
+    assert NO_LAYERS in paper.layers(none)[0].notes
+    assert NO_LAYERS not in paper.layers(both)[0].notes
 
 
 def test_layers_stand_in_a_row_each() -> None:
     some = {"prototype": [flat(0.8, 0.4)], "block_9_raw": [flat(0.82, 0.35)]}
-    (few,) = layers(make_runs(layers=NAMES, **some))  # what was not run has no row
-    assert [row.labels[1] for row in few.rows] == ["block-9, raw", LABELS["prototype"]]
+    (few,) = paper.layers(make_runs(layers=NAMES, **some))  # what was not run has no row
+    assert [row.labels[1] for row in few.rows] == ["block-9, raw", paper.LABELS["prototype"]]
     some |= {"block_8_raw": some["prototype"], "block_9_recti": some["prototype"]}
     some |= {"block_8_recti": [flat(0.75, 0.48), flat(0.76, 0.49)], "fr": some["prototype"]}
-    (result,) = layers(make_runs(layers=NAMES, **some))
+    (result,) = paper.layers(make_runs(layers=NAMES, **some))
     assert [row.labels[1] for row in result.rows] == [
         "block-8, raw", "block-8, rectified", "block-9, raw", "block-9, rectified", "final, raw",
         "ensemble",

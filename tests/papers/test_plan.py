@@ -37,7 +37,6 @@ def plan_of(name: str, seeds: int = 3) -> dict[str, Any]:
 
 
 def embedbench_words(name: str) -> list[list[str]]:
-    """The commands of a plan, word by word."""
     lines = (line for commands in plan_of(name)["steps"].values() for line in commands)
     return [shlex.split(line)[1:] for line in lines if line.startswith("embedbench ")]
 

@@ -1,4 +1,4 @@
-"""Checkpoints: what is kept and when, what is taken up, and what is refused."""
+"""Checkpoints: what is kept and when, what is taken up or refused; runs that go on from them."""
 
 import json
 import math
@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from commands import stored
 from file_helpers import flip
 from pretend_card import pretended_card
+from small_grid import open_cells
 from torch import Tensor, nn
 from toy import class_stream
 
@@ -32,9 +34,16 @@ from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
+from embedbench.runs import run_one
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saved_at
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
+from embedbench.scores import record_files
 from embedbench.streams.stream import Session
+from embedbench.system.callback_types import Notify
 
 Make = Callable[[], Learner]
 STREAM = class_stream([[0, 1], [2], [3]])
@@ -88,8 +97,6 @@ def test_a_run_in_pieces_is_the_whole_one(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_layers_that_draw_from_the_global_state_draw_the_same(device: str, tmp_path: Path) -> None:
-    """On a card its own random numbers are part of a checkpoint."""
-
     def trained(checkpoint: Checkpoint, seed: int) -> dict[str, Any]:
         torch.manual_seed(5)
         net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4)).to(device)
@@ -244,7 +251,6 @@ def test_where_no_checkpoint_can_be_kept_the_run_goes_on(
 
 
 def leave(directory: Path, after: int, **how: Any) -> Path:
-    """Leave the checkpoint of a run that was cut off after so many saves."""
     with pytest.raises(CutOffError):
         run_stream(STREAM, mlp(), SEEDS, checkpoint=Saboteur(directory, after=after, **how))
     return directory
@@ -298,22 +304,12 @@ def test_what_lies_there_without_a_beginning_is_cleared(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "begun",
-    [
-        "[" * 100_000,
-        b"\xff\xff",
-        b'{"resumed": 0, "decided": {}}',  # before it had a number
-        "null",
-        {"format": "2"},
-        {"resumed": None},
-        {"decided": []},
-    ],
+    # the last is of a checkpoint before it had a number
+    [b"[" * 100_000, b"\xff\xff", b"null", b'{"resumed": 0, "decided": {}}'],
     ids=lambda begun: str(begun)[:20],
 )
-def test_what_begun_json_holds_is_looked_at(begun: Any, tmp_path: Path) -> None:
-    path = leave(tmp_path, 2) / "begun.json"
-    if isinstance(begun, dict):
-        begun = json.dumps(json.loads(path.read_text()) | begun)
-    path.write_bytes(begun if isinstance(begun, bytes) else begun.encode())
+def test_what_begun_json_holds_is_looked_at(begun: bytes, tmp_path: Path) -> None:
+    (leave(tmp_path, 2) / "begun.json").write_bytes(begun)
     refused(tmp_path, r"^begun\.json is damaged")
 
 
@@ -329,15 +325,11 @@ LOG: dict[str, Any] = {"learn_seconds": 1.0, "evaluate_seconds": 1.0, "footprint
     "change",
     [
         {"logs": [{}]},
-        {"logs": [{**LOG, "learn_seconds": "1"}]},
-        {"logs": [1]},
         {"logs": [{**LOG, "log": {"loss": torch.zeros(3)}}]},
         {"logs": None},
         {"learner": None},
-        {"learner": {"net": {}}},
         {"evaluator": {}},
         {"evaluator": {"moments": [{"session": 0}], "answer": [], "within": []}},
-        {"random": []},
         {"random": [torch.zeros(3)]},
     ],
     ids=str,
@@ -348,3 +340,75 @@ def test_a_forged_state_begins_anew(change: dict[str, Any], tmp_path: Path) -> N
     state = unpack_state(path.read_bytes(), "cpu", b"{}") | change
     path.write_bytes(pack_state(state, b"{}"))
     refused(tmp_path, r"^sessions (does not fit|is missing or damaged)")
+
+
+TWO = ["protocol.base=3", "protocol.step=3", "units=8", "stop.rule=epochs"]  # sessions
+
+
+def vector_cell(folder: Path) -> RunSpec:
+    return open_cells(folder, "mlp", *TWO, "stop.epochs=3", seeds=(0,))[0]
+
+
+def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None) -> Path:
+    task = make_task(cell, root, StreamCache())
+    run_one.execute(task, threads, notify)
+    return task.run_dir
+
+
+def cut_off(cell: RunSpec, root: Path, threads: int = 1) -> Path:
+    """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
+    task = make_task(cell, root, StreamCache())
+    decided = run_one.checkpoint_key(task, threads)
+    checkpoint = Saboteur(task.checkpoint, after=5, decided=decided)
+    with pytest.raises(CutOffError):
+        run_one.train_and_predict(task, threads, checkpoint)
+    assert {p.name for p in task.checkpoint.iterdir()} == {"begun.json", "fit-1-0", "sessions"}
+    return task.checkpoint
+
+
+def test_a_cell_goes_on_and_says_so(tmp_path: Path) -> None:
+    cell, told = vector_cell(tmp_path), []
+    partial = cut_off(cell, tmp_path / "a", 2)
+    assert record_files.find(tmp_path / "a") == []  # no run yet
+    place = run(cell, tmp_path / "a", 2, told.append)
+    says = "mlp seed 0 was cut off and goes on from its checkpoint, 1 of 2 sessions done"
+    assert told == [says]
+    assert not partial.exists()
+    ours = record_files.load(place)
+    assert (ours.resumed, ours.environment["threads"]) == (1, 2)
+    whole = run(cell, tmp_path / "b", 2)
+    assert same(stored(place), stored(whole))
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "reason"),
+    [
+        ("begun.json", 2, "it was made with another number of threads"),
+        ("sessions", 1, "sessions is damaged"),
+        ("fit-1-0", 1, "fit-1-0 is damaged"),
+    ],
+)
+def test_a_cell_whose_checkpoint_cannot_be_used_begins_anew_and_says_so(
+    tmp_path: Path, name: str, threads: int, reason: str
+) -> None:
+    cell, told = vector_cell(tmp_path), list[str]()
+    partial = cut_off(cell, tmp_path / "a", threads)
+    if name != "begun.json":
+        flip(partial / name, -1)
+    place = run(cell, tmp_path / "a", 1, told.append)
+    *before, sentence = told
+    assert len(before) == (name == "fit-1-0")  # it had begun to go on
+    says = "mlp seed 0 begins anew, its checkpoint cannot be used: "
+    assert sentence == says + reason
+    ours = record_files.load(place)
+    assert (ours.resumed, ours.environment["threads"]) == (0, 1)
+    assert same(stored(place), stored(run(cell, tmp_path / "b", 1)))
+
+
+def test_overwrite_begins_anew(tmp_path: Path) -> None:
+    cell, told = vector_cell(tmp_path), []
+    partial = cut_off(cell, tmp_path / "a")
+    (place,) = run_grid([cell], tmp_path / "a", overwrite=True, notify=told.append).run_dirs
+    assert told == []
+    assert record_files.load(place).resumed == 0
+    assert not partial.exists()

@@ -1,12 +1,7 @@
 """Golden places and digests: what a finished run is found by must not change, ever.
 
-The literals were made by the code of 2026-11-22, before cells were cut into `RunSpec` and
-`PreparedRun`. A setting that is added later changes none of them, see
-`embedbench.config.fields_added_later.later`.
-
-`offline` has had another default since (`stop.perfect`), so its runs lie elsewhere (`OFFLINE`);
-with the setting `FORMER` it is the first one. Protocols have had `scale_least` and fscil `novel`
-since: cells name their earlier values.
+`offline` has had another default since (`stop.perfect`; `FORMER` is the first one), protocols have
+had `scale_least` and fscil `novel`: cells name their earlier values.
 """
 
 import hashlib

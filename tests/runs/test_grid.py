@@ -2,14 +2,12 @@
 
 import re
 import shutil
-import signal
-import time
 
 import pytest
-from commands import quick_workers, start
+from commands import quick_workers
 from plan_runs import plan
 from protocol_files import make_file
-from small_grid import answers, before_each_run, check_same, expected, small_grid, tree, words
+from small_grid import answers, before_each_run, check_same, tree
 
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.engines.engine import Engine
@@ -96,7 +94,6 @@ def test_a_cell_that_fails_does_not_stop_the_others(blobs, tmp_path, monkeypatch
 
 
 def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
-    """On one stream, as the paper runs PathNet: the same digests, and a flag for the difference."""
     learners, items = "honest_learners:NeedsId,ncm", ["references=0", "protocol.sessions=2"]
     outcome = run_grid(cells(blobs, learners, "0", items, "permutation"), tmp_path)
     told, other = map(record_files.load, outcome.run_dirs)
@@ -192,37 +189,3 @@ def test_finished_cells_ask_for_no_other_reference(blobs, tmp_path):
     assert flagged() == ["1"]  # the first of two equally frequent is the usual one
     run_grid(cells(blobs, "ncm", "0", old[:1]), tmp_path, overwrite=True)
     assert flagged() is None
-
-
-def test_a_run_without_its_predictions_is_made_again(blobs, tmp_path):
-    grid = cells(blobs, "ncm")
-    (place,) = run_grid(grid, tmp_path).run_dirs
-    good = answers(tmp_path)
-    (place / "predictions.h5").unlink()
-    again = run_grid(grid, tmp_path)
-    assert again.skipped == 2
-    check_same(again, grid, tmp_path, good)
-
-
-@pytest.mark.thorough
-def test_kill_9_loses_no_finished_cell(tmp_path):
-    grid, a, b = small_grid(tmp_path, [0, 1, 2]), tmp_path / "a", tmp_path / "b"
-    line = [*words(grid, "0-2", a), "--jobs", "1"]
-    finished: dict[str, bytes] = {}
-    for pause in (0.0, 0.05):
-        process = start(line, tmp_path / "told")
-        while process.is_alive() and answers(a).keys() == finished.keys():
-            time.sleep(0.005)
-        time.sleep(pause)
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-        now = answers(a)
-        assert now.items() >= finished.items()
-        for place in now:
-            record_files.load(a / place)
-        finished = now
-    process = start(line, tmp_path / "told")
-    process.join()
-    assert process.exitcode == 0, (tmp_path / "told").read_text()
-    assert answers(a) == expected(grid, b)

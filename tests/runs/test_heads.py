@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from image_files import samples
 from numpy.typing import NDArray
 from plan_runs import plan
 from torch.nn.functional import normalize
@@ -20,7 +21,6 @@ from embedbench.api import build_stream
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.base_session_prototypes import Classifier, KnownFile
 from embedbench.learning.learner import Context
@@ -35,23 +35,12 @@ from embedbench.runs.stream_runner import pretrained_head, run_stream
 WIDTH, BASE = 5, 4
 NAMES = ("cat", "dog", "elk", "fox", "gnu", "hen")
 FSCIL = {"base": BASE, "way": 1, "shot": 2}
+SAMPLES = replace(samples(), classes=NAMES, parents=np.full(6, -1))
 HEAD_NAMES = ("fox", "cat", "elk", "dog")  # not in the order of the classes
-
-
-def samples() -> Samples:
-    return Samples(
-        ids=np.array([f"{name}/{i}.png" for name in NAMES for i in range(14)]),
-        labels=np.repeat(np.arange(6), 14),
-        split=np.tile(np.array([TRAIN] * 10 + [TEST] * 4, dtype=np.uint8), 6),
-        classes=NAMES,
-        parents=np.full(6, -1),
-    )
 
 
 @dataclass
 class Made:
-    """A pretrained file, and an embedding file that it made."""
-
     weights: Path
     file: Path
     head: NDArray[np.float32]
@@ -67,7 +56,7 @@ def embeddings(path: Path, sha256: str, width: int = WIDTH) -> Path:
     x = np.random.default_rng(2).normal(size=(84, width)).astype(np.float32)
     made = {"backbone": {"name": "test_vit", "weights_sha256": sha256}}
     layer = {"block-1": x[:, ::-1].copy()}
-    write_file(path, samples(), x, made, layers=layer, overwrite=True)
+    write_file(path, SAMPLES, x, made, layers=layer, overwrite=True)
     return path
 
 
@@ -77,7 +66,7 @@ def pretrained(place: Path, **other: Any) -> Made:
     file = embeddings(place / "e.h5", "0" * 64)
     session = build_stream(file, "fscil", **FSCIL).sessions[0]
     about = {"kind": "cosine", "scale": 12.0, "classes": list(HEAD_NAMES)}
-    about["samples"] = taught_digest(samples(), session)
+    about["samples"] = taught_digest(SAMPLES, session)
     weights = place / "w.safetensors"
     save_weights(weights, {HEAD: torch.from_numpy(head)}, {"head": {**about, **other}})
     embeddings(file, file_sha256(weights))
@@ -158,22 +147,6 @@ def test_a_record_can_be_read_without_the_file(made: Made) -> None:
         run_stream(made.stream(), learner, Seeds.of(0))
 
 
-def drop_weights(made: Made) -> None:
-    embeddings(made.file, "")
-
-
-def other_weights(made: Made) -> None:
-    embeddings(made.file, "1" * 64)
-
-
-def wider(made: Made) -> None:
-    embeddings(made.file, file_sha256(made.weights), WIDTH + 1)
-
-
-def other_classes(made: Made) -> None:
-    pretrained(made.file.parent, classes=["cat", "dog", "elk", "gnu"])
-
-
 FINAL = "classifies the final embedding as it is: drop protocol.embedding, .*protocol.scale=none"
 OTHER = "was trained on other classes or samples than the base session"
 NOT_MADE = "did not make e.h5: extract it with these weights"
@@ -186,10 +159,14 @@ NOT_MADE = "did not make e.h5: extract it with these weights"
         (id, {"scale": "standard"}, FINAL),
         (id, {"base": 3}, OTHER),
         (id, {"val_fraction": 0.4}, OTHER),
-        (other_classes, {}, OTHER),
-        (drop_weights, {}, NOT_MADE),
-        (other_weights, {}, NOT_MADE),
-        (wider, {}, NOT_MADE),
+        (
+            lambda made: pretrained(made.file.parent, classes=["cat", "dog", "elk", "gnu"]),
+            {},
+            OTHER,
+        ),
+        (lambda made: embeddings(made.file, ""), {}, NOT_MADE),
+        (lambda made: embeddings(made.file, "1" * 64), {}, NOT_MADE),
+        (lambda made: embeddings(made.file, file_sha256(made.weights), WIDTH + 1), {}, NOT_MADE),
     ],
 )
 def test_another_stream_or_embedding_is_refused(

@@ -144,7 +144,6 @@ ALL = [f"{name} {seed}" for name in ("chance", "ncm") for seed in (0, 1, 2)]
 
 
 def hold(cell: RunSpec, root: Path) -> leases.Lease:
-    """Hold a cell as another process would."""
     path = leases.lease_path(StreamCache().run_dir(cell, root))
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(path)

@@ -1,6 +1,7 @@
 """Directories of runs that shards made apart, merged into one."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -106,10 +107,6 @@ def edit(run: Path, change: Callable[[Any], object]) -> None:
     (run / "record.json").write_text(json.dumps(values))
 
 
-def cut(run: Path) -> None:
-    (run / "predictions.h5").write_bytes((run / "predictions.h5").read_bytes()[:-1])
-
-
 def unpin(run: Path) -> None:
     edit(run, lambda values: values.pop("predictions_sha256"))
 
@@ -122,7 +119,7 @@ def nul(run: Path) -> None:
     ("spoil", "word"),
     [
         (nul, "a path inside the directory of runs"),
-        (cut, "not the file"),
+        (lambda run: os.truncate(run / "predictions.h5", 1000), "not the file"),
         (lambda run: (run / "record.json").write_text("{}"), "schema"),
         (unpin, "--update"),
         (lambda run: (run / "predictions.h5").unlink(), "no predictions.h5"),
@@ -140,7 +137,6 @@ def test_a_damaged_run_is_named_and_left_out(
 
 
 def differ(run: Path) -> None:
-    """Another run in its place, whole in itself."""
     (run / "predictions.h5").write_bytes((run / "predictions.h5").read_bytes() + b"\0")
     unpin(run)
     sha256 = record_files.predictions_sha256(run, record_files.load(run))

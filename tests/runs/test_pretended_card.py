@@ -23,8 +23,7 @@ from embedbench.checks.learner_check_tools import SEEDS, on_device, same, small
 from embedbench.checks.learner_contract import _check
 from embedbench.cli.app import app
 from embedbench.extract.pipeline import extract
-from embedbench.runs import learner_and_protocol_names
-from embedbench.runs.learner_and_protocol_names import ALIASES
+from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
@@ -63,18 +62,17 @@ def test_a_fault_is_found(fault: Callable[[Tensor], Any]) -> None:
 
 
 def kinds() -> list[Any]:
-    """Every learner with each kind of stream that it takes."""
     cases = []
-    for name in learner_and_protocol_names.learner_names():
-        if name not in ALIASES:
-            tags = learner_and_protocol_names.learner_class(name).tags
+    for name in by_name.learner_names():
+        if name not in by_name.ALIASES:
+            tags = by_name.learner_class(name).tags
             cases += [(name, "layers" if tags.needs_layers else "embeddings")]
             cases += [(name, "label-sets")] * tags.multilabel + [(name, "images")] * tags.images
     return cases
 
 
 def answers(name: str, kind: str, device: str) -> AnyPredictions:
-    cls = learner_and_protocol_names.learner_class(name)
+    cls = by_name.learner_class(name)
     if kind == "label-sets":
         stream = family_blobs(cls.tags, 16, n_val=4)
     else:
@@ -93,7 +91,7 @@ def test_a_learner_answers_as_on_the_cpu(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", pytest.param("icarl", marks=pytest.mark.long)])
 def test_an_interrupted_run_goes_on(name: str) -> None:
-    cls = learner_and_protocol_names.learner_class(name)
+    cls = by_name.learner_class(name)
     stream = blobs(cls.tags, SESSIONS[:2], 8, n_val=4)
     with pretended_card(), on_device("cuda"):
         _check(lambda: small(cls, **FEW), stream, 1)
@@ -106,7 +104,6 @@ def command(*words: object) -> str:
 
 
 def test_run_with_tuning_and_its_references(tmp_path: Path) -> None:
-    """The record says where it ran, and holds the CPU's figures."""
     file = embedding_file(tmp_path, width=4).path
     metrics = {}
     for device in ("cpu", "cuda"):
@@ -132,9 +129,7 @@ def test_check_takes_the_card() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", [n for n in learner_and_protocol_names.learner_names() if n not in ALIASES]
-)
+@pytest.mark.parametrize("name", [n for n in by_name.learner_names() if n not in by_name.ALIASES])
 def test_every_check_of_a_learner(name: str) -> None:
     with pretended_card():
         failures = [r for r in check(name, "cuda") if not r.passed]

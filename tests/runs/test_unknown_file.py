@@ -42,7 +42,6 @@ SETTINGS = ("protocol.base=2", "protocol.scale=standard", "references=0")
 
 
 def near(folder: Path, **more: Any) -> EmbeddingFile:
-    """The stream's file: classes a to e."""
     return make_file(folder, (9,) * 5, (0,) * 5, (6,) * 5, apart=3.0, **more)
 
 

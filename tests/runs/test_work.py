@@ -22,7 +22,6 @@ from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
-from embedbench.scores import record_files
 
 cells = partial(open_cells, seeds=(0,))
 
@@ -160,13 +159,3 @@ def test_a_later_field_at_another_value_is_another_run(
     old, new = (checkpoint_key(task, 1) for task in tasks)
     assert (tasks[0].run_dir != tasks[1].run_dir) == bool(moved)
     assert [name for name in ("setting", "stream") if new[name] != old[name]] == moved
-
-
-def test_finished_runs_stay_finished_and_records_hold_all_settings(tmp_path: Path) -> None:
-    (cell,) = cells(tmp_path)
-    (place,) = run_grid([cell], tmp_path / "a").run_dirs
-    assert run_grid([toy(cell)], tmp_path / "a").skipped == 2  # it, and the chance run
-    (again,) = run_grid([toy(cell)], tmp_path / "b").run_dirs
-    kept = record_files.load(again)
-    assert kept.learner_params == {**record_files.load(place).learner_params, "shrink": 0.0}
-    assert kept.protocol_params["overlap"] == 0

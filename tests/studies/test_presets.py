@@ -1,12 +1,12 @@
-"""Presets and names that carry settings: what the papers say, and a few steps on images."""
+"""Presets, regimes, and names that carry settings: what the papers say, and runs in one table."""
 
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from image_files import pixel_file
 from plan_runs import plan
+from protocol_files import make_file
 from typer.testing import CliRunner
 
 from embedbench import api
@@ -15,15 +15,14 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.networks.paper_networks import timm
 from embedbench.runs.learner_and_protocol_names import learner_names
-from embedbench.scores import record_files
 from embedbench.studies.presets import preset, preset_names
-from embedbench.studies.study import Key
+from embedbench.studies.resolve import resolve
+from embedbench.studies.study import Key, Study, parse_settings
 
 IMAGES = [name for name in preset_names() if name.endswith("-images")]
 
 
 def settings(learner: str, name: str | None = None, items: str = "") -> dict[str, Any]:
-    """A learner's settings under a preset, complete; nested ones have dots, too."""
     protocol = "iirc" if name and name.startswith("iirc") else "incremental-class"
     (cell,) = plan(["file.h5"], protocol, [learner], [0], items.split(), preset=name)
     made: dict[str, Any] = asdict(cell.learner.settings)
@@ -133,7 +132,6 @@ def test_the_trunk_of_online_learning_has_no_pooling_before_its_stages() -> None
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_no_learner_is_refused(name: str) -> None:
-    """Those that the paper did not have, too; what has no trunk keeps what it has."""
     learners = [learner for learner in learner_names() if learner not in ("offline", "chance")]
     protocol = "iirc" if name.startswith("iirc") else "incremental-class"
     trunks = [
@@ -153,27 +151,47 @@ def test_the_command_line_is_over_a_preset() -> None:
         settings("er", "onlin")
 
 
-@pytest.mark.parametrize(
-    ("name", "protocol", "learners", "items"),
-    [
-        ("iirc-cifar-images", "iirc", "er", ["protocol.hierarchy=file", "protocol.step=3"]),
-        ("online-images", "incremental-class", "er,gdumb,finetune", ["protocol.sessions=2"]),
-    ],
-)
-def test_a_few_steps(
-    tmp_path: Path, name: str, protocol: str, learners: str, items: list[str]
-) -> None:
-    short = ["stop.epochs=1", "trunk=resnet8", "references=0"]
-    short += ["stop.first_epochs=1"] if protocol == "iirc" else []
-    words = ["run", pixel_file(tmp_path).path, "--protocol", protocol, "--learner", learners]
-    words += ["--preset", name, "--device", "cpu", "--out", tmp_path / "runs", "--quiet"]
-    words += [w for item in (*items, *short) for w in ("--set", item)]
-    made = CliRunner().invoke(app, [str(w) for w in words])
-    assert made.exit_code == 0, (made.output, made.exception)
-    runs = [record_files.load(place) for place in record_files.find(tmp_path / "runs")]
-    runs = [run for run in runs if run.learner != "chance"]
-    assert sorted(run.learner for run in runs) == sorted(learners.split(","))
-    for run in runs:
-        assert run.learner_params["lr"] == settings(run.learner, name)["lr"]
-        assert run.learner_params["images"]["augment"] == "crop-flip"
-        assert f"--preset {name}" in run.command
+def study(preset: str, *items: str, **more: Any) -> Study:
+    given = {"files": (("a.h5",),), "protocols": ("incremental-class",), "learners": ("er", "slda")}
+    return Study(**{**given, **more}, preset=preset, set=parse_settings(items))
+
+
+def test_the_teaching_is_each_ones_own() -> None:
+    names = ("kemker", "pilot", "online", "equal-passes")
+    runs = [resolve(study(name, learners=("er",)))[0] for name in names]
+    protocols = [run.protocol.settings for run in runs]
+    assert [p.loss for p in protocols] == ["all", "seen", "all", "all"]
+    assert [p.validation for p in protocols] == ["test", "train", "train", "train"]
+    assert [run.learner.settings.passes for run in runs] == [0, 0, 0, 20]
+    assert [run.learner.settings.updates for run in runs] == [10, 10, 1, 10]
+    (few,) = resolve(study("equal-passes", "passes=7.5", learners=("er",)))
+    assert few.learner.settings.passes == 7.5
+
+
+@pytest.mark.parametrize("learner", ["exstream", "fearnet", "pathnet"])
+def test_a_training_that_is_not_counted_is_refused(learner: str) -> None:
+    with pytest.raises(UserError, match=f"{learner} has a training of its own"):
+        resolve(study("equal-passes", learners=(learner,)))
+    with pytest.raises(UserError, match=r"eeil\.passes would count one training"):
+        resolve(study("equal-passes", learners=("eeil",)))
+
+
+def test_regimes_are_one_table(tmp_path: Path) -> None:
+    path = make_file(tmp_path, [12] * 6, [0] * 6, [6] * 6, apart=4.0).path
+    words = ["run", str(path), "--protocol", "incremental-class", "--order", "icarl1993"]
+    words += ["--learner", "ncm,slda", "--seeds", "0-1", "--out", str(tmp_path / "runs")]
+    words += ["--set", "references=0", "--jobs", "1"]
+    for name in ("base", "step"):
+        words += ["--set", f"protocol.{name}=2"]
+    for name, about in (("pilot", "PILOT's stream b0-inc10"), ("online", "One pass in batches")):
+        done = CliRunner().invoke(app, [*words, "--preset", name])
+        assert done.exit_code == 0, done.output
+        assert f"preset {name}: {about}" in done.stderr
+    selected = tmp_path / "regimes.toml"
+    selected.write_text(
+        '[report]\nruns = ["runs"]\nrows = ["learner"]\ncolumns = "stream"\nover = "seeds"\n'
+    )
+    shown = CliRunner().invoke(app, ["report", str(selected)]).stdout
+    lines = [line for line in shown.splitlines() if line.startswith(("ncm", "slda"))]
+    assert all(line.count("[") == 2 for line in lines)
+    assert len(lines) == 2

@@ -123,9 +123,6 @@ def test_settings_of_the_protocols_and_a_grid_over_them() -> None:
     every = cells("--config", "study.toml", "--protocol", "incremental-class")
     said = [asdict(c.protocol.settings) for c in every]
     assert [(s["sessions"], s["loss"]) for s in said] == [(4, "all"), (4, "seen")]
-    (one,) = cells("--config", "study.toml", "--set", "protocol.loss=seen", "--protocol",
-                   "incremental-class")  # fmt: skip
-    assert asdict(one.protocol.settings)["loss"] == "seen"
 
 
 def test_options_go_over_the_file() -> None:
@@ -298,7 +295,6 @@ def test_a_wrong_preset(text: str, sentence: str) -> None:
 
 
 def test_a_setting_with_the_learners_name_goes_over_one_without() -> None:
-    """In any order; a search chooses by the learner's name, too."""
     for items in itertools.permutations(["lr=0.1", "ewc.lr=0.2"]):
         names = ["ewc", "mlp"]
         ewc, mlp = plan(["e.h5"], "incremental-class", names, [0], items, preset="league")
