@@ -27,7 +27,7 @@ from embedbench.checks import check_building_blocks as blocks
 from embedbench.checks import learner_check_tools as tools
 from embedbench.checks.blob_streams import as_images, blobs, family_blobs, on_table
 from embedbench.checks.check_building_blocks import CheckFailed, NotApplicable
-from embedbench.checks.learner_check_tools import SMALL, LearnerCheck, same
+from embedbench.checks.learner_check_tools import SMALL, LearnerCheck, held_bytes, same
 from embedbench.checks.learner_contract import (
     no_sample_is_kept_in_secret,
     same_seed_same_predictions,
@@ -310,12 +310,9 @@ def test_the_tools_of_the_checks_by_hand() -> None:
         "set": {7},
     }
     assert tools.samples_held(held, x) == 3
-    assert tools.held_bytes({"s": {7}, 5: (1.5,)}) == 24
+    assert held_bytes({"s": {7}, 5: (1.5,)}) == 24
     a, b = torch.zeros(100), np.zeros(10)  # shared memory counts once
-    assert (
-        tools.held_bytes({"a": a, "half": a[:50], "again": [a.numpy()], "b": b, "view": b[2:]})
-        == 480
-    )
+    assert held_bytes({"a": a, "half": a[:50], "again": [a.numpy()], "b": b, "view": b[2:]}) == 480
     ones = {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1}
     assert same(ones, {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1})
     for other in ({"x": [torch.ones(2), np.arange(3)], "n": 1}, {"x": ones["x"]}, ones["x"]):

@@ -26,7 +26,7 @@ from embedbench.papers.claims import (
     load_claims,
     load_commands,
 )
-from embedbench.papers.judge_claims import HOLDS, NONE, NOT, UNDECIDED
+from embedbench.papers.judge_claims import HOLDS, NONE, NOT, UNDECIDED, estimate
 from embedbench.papers.paper_folders import paper
 from embedbench.papers.paper_table import EXACT, PaperTable, TableRow, Value
 from embedbench.papers.result_files import Results
@@ -70,17 +70,13 @@ def test_a_paired_and_an_unpaired_interval_by_hand() -> None:
     a: Runs = {0: 1.0, 1: 2.0, 2: 3.0}
     b: Runs = {0: 0.0, 1: 1.0, 2: 2.0}
     alone = T2 / math.sqrt(3)  # sd 1, three runs
-    assert judging.estimate(a) == pytest.approx((2, alone, 3))
-    assert judging.estimate(a, b) == pytest.approx((1, 0, 3))
-    assert judging.estimate(a, b, paired=False, times=2) == pytest.approx(
-        (0, alone * math.sqrt(5), 3)
-    )
-    assert judging.estimate(a, b, times=2) == pytest.approx((0, alone, 3))  # 1, 0, -1
+    assert estimate(a) == pytest.approx((2, alone, 3))
+    assert estimate(a, b) == pytest.approx((1, 0, 3))
+    assert estimate(a, b, paired=False, times=2) == pytest.approx((0, alone * math.sqrt(5), 3))
+    assert estimate(a, b, times=2) == pytest.approx((0, alone, 3))  # 1, 0, -1
     # other seeds: not paired
-    assert judging.estimate(a, {5: 0.0, 6: 1.0, 7: 2.0}) == pytest.approx(
-        (1, alone * math.sqrt(2), 3)
-    )
-    one_in_common = judging.estimate({0: 1.0, 1: 5.0}, {1: 4.0, 2: 0.0})
+    assert estimate(a, {5: 0.0, 6: 1.0, 7: 2.0}) == pytest.approx((1, alone * math.sqrt(2), 3))
+    one_in_common = estimate({0: 1.0, 1: 5.0}, {1: 4.0, 2: 0.0})
     assert one_in_common == pytest.approx((1, math.nan, 1), nan_ok=True)
 
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import typer
 from command_line import embedbench
+from protocol_files import make_file
 from reproduce_files import blob_file
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.files.sample_metadata import Samples
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
 from embedbench.papers import paper_folders
 from embedbench.papers.class_orderings.paper import OrderingRuns
@@ -51,11 +52,17 @@ def cells_of(name: str, data: Sequence[str], out: Path, seeds: Sequence[int], *i
     return len(runs.plan_tables(tables))
 
 
+def small_file(folder: Path, name: str, width: int, classes: Sequence[str]) -> EmbeddingFile:
+    """A training and a test sample of each class."""
+    sizes: Any = [[n] * len(classes) for n in (1, 0, 1)]
+    return make_file(folder, *sizes, name=f"{name}.h5", width=width, classes=classes)
+
+
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
     """A pixel file with CIFAR-100's classes, two images each, in an order of its own."""
     pixels = np.random.default_rng(0).integers(0, 255, (200, 4, 4, 3)).astype(np.uint8)
-    samples = equal_samples(CIFAR["classes"][::-1])
+    samples = small_file(tmp_path, "vectors", 4, CIFAR["classes"][::-1]).samples
     return write_file(tmp_path / "images.h5", samples, pixels, {}).path
 
 
@@ -132,18 +139,6 @@ def test_images_get_the_settings_of_the_papers_networks(images: Path, tmp_path: 
     assert [(t.trunk, t.memory.per_class) for t in trunks] == [("resnet32", 5), ("resnet50", 5)]
 
 
-def equal_samples(classes: Sequence[str]) -> Samples:
-    """A training and a test sample of each class."""
-    n = len(classes)
-    return Samples(
-        ids=np.array([f"{i:03d}" for i in range(2 * n)]),
-        labels=np.tile(np.arange(n), 2),
-        split=np.repeat([0, 2], n),
-        classes=tuple(classes),
-        parents=np.full(n, -1),
-    )
-
-
 @pytest.mark.parametrize("name", PAPERS)
 def test_the_commands_of_a_plan_are_ours_and_make_files_before_they_read_them(name: str) -> None:
     group: Any = typer.main.get_command(app)
@@ -177,9 +172,8 @@ def test_runs_of_kemker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(KemkerRuns, "capacity", chosen)
     given = []
     for name, width, classes in (("mnist", 784, 10), ("cub", 2048, 200), ("audioset", 1280, 100)):
-        path, x = tmp_path / f"{name}.h5", np.ones((2 * classes, width), np.float32)
-        write_file(path, equal_samples([str(c) for c in range(classes)]), x, {})
-        given.append(f"{name}={path}")
+        file = small_file(tmp_path, name, width, [str(c) for c in range(classes)])
+        given.append(f"{name}={file.path}")
     plan = plan_of("kemker2018", 2)
     assert cells_of("kemker2018", given, tmp_path / "k", [0, 1]) == plan["runs"]
     trials = sum(len(values) for grid in CAPACITIES.values() for values in grid.values())

@@ -257,10 +257,9 @@ GRID = ["0.01", "0.1", "1"]
 
 
 @pytest.fixture
-def spec(tmp_path: Path) -> RunSpec:
-    file = make_file(tmp_path, [12] * 4, [0] * 4, [5] * 4, apart=8.0)
+def spec(file: Path) -> RunSpec:
     items = ["protocol.val_fraction=0.3", "protocol.order=random"]
-    return plan([str(file.path)], "incremental-class", ["slda"], [0], items)[0]
+    return plan([str(file)], "incremental-class", ["slda"], [0], items)[0]
 
 
 class Scripted:
