@@ -127,14 +127,6 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("embedbench.runs.checkpoint.time", clock)
-    monkeypatch.setattr("embedbench.runs.stream_runner.time", clock)
-    return clock
-
-
 @dataclass
 class Slow(MLP):
     """Takes ten seconds before it trains, and ten for an epoch."""
@@ -145,7 +137,9 @@ class Slow(MLP):
 
 
 @pytest.fixture
-def slow(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Make:
+def slow(monkeypatch: pytest.MonkeyPatch) -> Make:
+    for module in ("checkpoint", "stream_runner"):
+        monkeypatch.setattr(f"embedbench.runs.{module}.time", Clock())
     monkeypatch.setattr(Clock, "now", 0.0)
     shuffle = torch.randperm
 
