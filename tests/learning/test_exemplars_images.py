@@ -35,29 +35,21 @@ def whole(table: PixelTable) -> View:
     return View(table, np.arange(len(table.values)), table.width)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_every_byte_comes_back_for_every_scaling_that_a_file_can_have(seed: int) -> None:
-    """Means within [0, 1], deviations between a level of grey and half of the range."""
-    draw = np.random.default_rng(seed)
-    deviation = np.exp(draw.uniform(np.log(1 / 255), np.log(0.5), 3))
-    mean = draw.uniform(0, 1, 3)
-    scaling = tuple((1 / (255 * deviation)).tolist()), tuple((-mean / deviation).tolist())
-    table = every_level(*scaling)
-    x = whole(table).tensor()
-    packing = Packing(spec_of(table), "cpu")
-    held = packing.pack(x)
-    assert held.dtype == torch.uint8
-    assert torch.equal(held, table.tensor("cpu").permute(0, 3, 1, 2))
-    assert torch.equal(packing.unpack(held), x)  # bit by bit: no value is NaN or -0
-
-
-def test_the_default_scaling_and_a_constant_channel_come_back_too() -> None:
-    flat = np.full((9, 4, 5, 3), 255, np.uint8)  # deviation 0 counts as a level of grey
-    for table in (PixelTable(flat), standardise_images(flat, np.arange(9))):
+def test_every_byte_comes_back_for_every_scaling_that_a_file_can_have() -> None:
+    """Means within [0, 1], deviations between a level of grey, as of a flat image, and .5."""
+    flat, draw = np.full((9, 4, 5, 3), 255, np.uint8), np.random.default_rng(0)
+    tables = [PixelTable(flat), standardise_images(flat, np.arange(9))]
+    for _ in range(5):
+        deviation = np.exp(draw.uniform(np.log(1 / 255), np.log(0.5), 3))
+        factor, offset = 1 / (255 * deviation), -draw.uniform(0, 1, 3) / deviation
+        tables.append(every_level(tuple(factor.tolist()), tuple(offset.tolist())))
+    for table in tables:
         x = whole(table).tensor()
         packing = Packing(spec_of(table), "cpu")
-        assert packing.dtype == torch.uint8
-        assert torch.equal(packing.unpack(packing.pack(x)), x)
+        held = packing.pack(x)
+        assert held.dtype == torch.uint8
+        assert torch.equal(held, table.tensor("cpu").permute(0, 3, 1, 2))
+        assert torch.equal(packing.unpack(held), x)  # bit by bit: no value is NaN or -0
 
 
 def test_a_scaling_whose_levels_float32_cannot_tell_apart_is_held_as_shown() -> None:

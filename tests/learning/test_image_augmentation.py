@@ -8,30 +8,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from embedbench.learning import image_augmentation as augmentation
 from embedbench.learning.image_augmentation import (
-    AUGMENTS,
-    CROP_AREA,
-    CROP_RATIO,
-    ERASED,
-    ERASED_AREA,
-    ERASED_RATIO,
     PAD,
-    TRIES,
-    AugmentName,
-    Views,
     centre_box,
     crop_and_flip,
     crops,
     drawn_boxes,
-    erase_boxes,
-    resize_boxes,
 )
 
 SIZE = (6, 9)  # rows, columns
+CROP = augmentation.CROP_AREA, augmentation.CROP_RATIO
+HOLE = augmentation.ERASED_AREA, augmentation.ERASED_RATIO
 
 
-def augment(name: AugmentName, x: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
-    return Views(name, draw)(x)
+def augment(name: augmentation.AugmentName, x: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+    return augmentation.Views(name, draw)(x)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -58,25 +50,26 @@ def test_crops_are_the_definition(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", [SIZE, (9, 6), (32, 32), (3, 20)])
 def test_resized_crops_are_the_definition(size: tuple[int, int]) -> None:
     x, draw = images(20, size), seeded()
-    boxes, fits = drawn_boxes(len(x), size, CROP_AREA, CROP_RATIO, draw)
+    boxes, fits = drawn_boxes(len(x), size, *CROP, draw)
     boxes[~fits] = torch.tensor(centre_box(size))
     boxes[0] = torch.tensor([0, 0, *size])  # the whole image
     boxes[1] = torch.tensor([size[0] - 1, 1, 1, 1])  # one pixel
     flips = torch.rand(len(x), generator=draw) < 0.5
-    for i, one in enumerate(resize_boxes(x, boxes, flips)):
+    for i, one in enumerate(augmentation.resize_boxes(x, boxes, flips)):
         top, left, h, w = boxes[i].tolist()
         part = x[i : i + 1, :, top : top + h, left : left + w]
         expected = interpolate(part, size, mode="bilinear")[0]
         expected = expected.flip(2) if flips[i] else expected
         torch.testing.assert_close(one, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(resize_boxes(x, boxes, flips)[0], x[0].flip(2) if flips[0] else x[0])
+    whole = augmentation.resize_boxes(x, boxes, flips)[0]
+    torch.testing.assert_close(whole, x[0].flip(2) if flips[0] else x[0])
 
 
 def test_erasing_is_the_definition() -> None:
     x = images(30)
-    boxes, fits = drawn_boxes(len(x), SIZE, (0.02, 1 / 3), (0.3, 1 / 0.3), seeded(1))
+    boxes, fits = drawn_boxes(len(x), SIZE, *HOLE, seeded(1))
     chosen = fits & (torch.arange(30) % 2 == 0)
-    for i, one in enumerate(erase_boxes(x, boxes, chosen)):
+    for i, one in enumerate(augmentation.erase_boxes(x, boxes, chosen)):
         expected = x[i].clone()
         if chosen[i]:
             top, left, h, w = boxes[i].tolist()
@@ -88,7 +81,7 @@ def test_erasing_is_the_definition() -> None:
 def test_boxes_are_drawn_as_they_are_said_to_be() -> None:
     """Area and ratio within a rounded pixel of the limits; uniform places; the first that fits."""
     size, n = (40, 60), 4000
-    boxes, fits = drawn_boxes(n, size, CROP_AREA, CROP_RATIO, seeded(2))
+    boxes, fits = drawn_boxes(n, size, *CROP, seeded(2))
     boxes = boxes[fits]
     assert len(boxes) > 0.95 * n
     top, left, h, w = boxes.T.double()
@@ -110,12 +103,12 @@ def test_where_no_box_fits_the_largest_of_the_middle_is_taken() -> None:
     assert centre_box((20, 3)) == (8, 0, 4, 3)
     assert centre_box(SIZE) == (0, 0, 6, 8)
     assert centre_box((7, 7)) == (0, 0, 7, 7)
-    _, fits = drawn_boxes(50, (3, 20), (0.5, 1.0), CROP_RATIO, seeded())
+    _, fits = drawn_boxes(50, (3, 20), (0.5, 1.0), CROP[1], seeded())
     assert not fits.any()
     boxes, fits = drawn_boxes(50, (8, 8), (1.0, 1.0), (1.0, 1.0), seeded())  # the whole just fits
     assert fits.all()
     assert boxes.unique(dim=0).tolist() == [[0, 0, 8, 8]]
-    boxes, fits = drawn_boxes(200, (4, 4), ERASED_AREA, ERASED_RATIO, seeded())
+    boxes, fits = drawn_boxes(200, (4, 4), *HOLE, seeded())
     assert boxes[fits][:, 2:].amin(0).tolist() == [1, 1]
     assert torch.isfinite(augment("timm", images(50, (2, 64)), seeded())).all()
 
@@ -133,11 +126,11 @@ def test_flips_and_offsets_have_the_right_frequencies() -> None:
 
 
 def test_a_quarter_of_the_images_is_erased() -> None:
-    assert (ERASED, ERASED_AREA, ERASED_RATIO) == (0.25, (0.02, 1 / 3), (0.3, 1 / 0.3))  # timm's
-    assert (CROP_AREA, CROP_RATIO, TRIES) == ((0.08, 1.0), (3 / 4, 4 / 3), 10)
+    assert (augmentation.ERASED, *HOLE) == (0.25, (0.02, 1 / 3), (0.3, 1 / 0.3))  # timm's
+    assert (*CROP, augmentation.TRIES) == ((0.08, 1.0), (3 / 4, 4 / 3), 10)
     x = torch.ones(4000, 1, 12, 12)
     holes = (augment("timm", x, seeded(4)) == 0).flatten(1)
-    assert abs(float(holes.any(1).float().mean()) - ERASED) < 0.03
+    assert abs(float(holes.any(1).float().mean()) - augmentation.ERASED) < 0.03
     assert float(holes.float().mean(1).max()) < 0.4
 
 
@@ -148,8 +141,8 @@ def test_half_of_the_images_are_flipped_by_timm_too() -> None:
     assert abs(float(rising) - 0.5) < 0.05
 
 
-@pytest.mark.parametrize("name", AUGMENTS)
-def test_the_generator_decides_and_the_batch_is_left_alone(name: AugmentName) -> None:
+@pytest.mark.parametrize("name", augmentation.AUGMENTS)
+def test_the_generator_decides_and_the_batch_is_left_alone(name: augmentation.AugmentName) -> None:
     x, draw = images(16), seeded(6)
     before = x.clone()
     torch.manual_seed(1)
