@@ -275,10 +275,16 @@ def ask(kind: str, path: str | os.PathLike[str]) -> dict[str, str]:
         server = _start()
     assert server.stdin is not None
     assert server.stdout is not None
-    server.stdin.write(json.dumps([kind, os.path.abspath(path)]) + "\n")
-    server.stdin.flush()
-    code, said = json.loads(server.stdout.readline() or "[1, null]")
-    _SERVERS[os.getpid()] = server
+    try:
+        server.stdin.write(json.dumps([kind, os.path.abspath(path)]) + "\n")
+        server.stdin.flush()
+        line = server.stdout.readline()
+    except BaseException:  # such as Ctrl-C: a later file must not get this one's answer
+        os.killpg(server.pid, signal.SIGKILL)
+        raise
+    code, said = json.loads(line or "[1, null]")
+    if line:
+        _SERVERS[os.getpid()] = server
     if code == 0:
         answer: dict[str, str] = json.loads(said)
         return answer
@@ -295,12 +301,12 @@ def _start() -> subprocess.Popen[str]:
         stderr=subprocess.DEVNULL,
         env={**os.environ, **one},
         text=True,
+        start_new_session=True,  # whoever asks is interrupted, and kills it with its children
     )
 
 
 def serve() -> None:
     """Answer each line, a kind and a path, by the exit code of a child and what it prints."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is interrupted
     for line in sys.stdin:
         kind, path = json.loads(line)
         if kind == "torch":
@@ -310,7 +316,7 @@ def serve() -> None:
         if child == 0:
             _answer(kind, path, writer)
         os.close(writer)
-        with open(reader, encoding="utf-8") as file:
+        with open(reader, encoding="utf-8", errors="replace") as file:
             said = file.read()
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         print(json.dumps([code, said]), flush=True)
@@ -319,7 +325,8 @@ def serve() -> None:
 def _answer(kind: str, path: str, writer: int) -> NoReturn:
     """Write the answer on a file as JSON, and end this process."""
     try:
-        os.dup2(writer, 1)  # nothing of the file's reaches the pipe of all answers
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the pipes of all files are out of reach
+        os.dup2(writer, 1)
         bound_memory()
         alive()
         answer = {"hdf5": examine, "torch": examine_tensors}[kind](path)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -315,6 +316,7 @@ def test_a_process_that_ended_or_was_not_awaited_answers_no_more(
         patched.setattr(first, "stdout", Interrupted())
         with pytest.raises(KeyboardInterrupt):
             untrusted_files.ask("hdf5", text)
+    assert first.wait() == -signal.SIGKILL
     assert untrusted_files.ask("hdf5", good) == {}
     second = servers[os.getpid()]
     second.kill()
