@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 COMMIT = "0123456789" * 4
 TOKEN = "hf_verySecret123"
@@ -41,25 +42,19 @@ class Served:
         return [r for p, r, _ in self.asked if p == path]
 
 
-@contextmanager
-def serving(files: dict[str, bytes] | None = None) -> Iterator[Served]:
-    """Serve files on loopback."""
-    served = Served(files or {})
+class Handler(BaseHTTPRequestHandler):
+    store: Any
 
-    class Handler(_Handler):
-        store = served
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        served.address = f"http://127.0.0.1:{server.server_address[1]}"
-        yield served
-        server.shutdown()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    store: Served
+    @classmethod
+    @contextmanager
+    def listening(cls, store: Any) -> Iterator[str]:
+        """Serve what a store has on a free port of loopback; gives the address."""
+        handler = type("Handler", (cls,), {"store": store})
+        with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+            server.shutdown()
 
     def do_HEAD(self) -> None:
         """Answer for a file, or as the hub does for a name of a repository."""
@@ -111,7 +106,6 @@ class _Handler(BaseHTTPRequestHandler):
             length = {} if fault == "no-length" else {"Content-Length": says or str(len(data))}
             self._end(200, data, ETag=tag, **length, **more)
             return
-        assert match is not None
         start, end = int(match[1]), min(int(match[2] or len(data)) + 1, len(data))
         total = says or len(data) + (fault == "less")
         says_start = start + (fault == "late")
@@ -139,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not data and not {"Content-Length", "Transfer-Encoding"} & {*headers}:
             self.send_header("Content-Length", "0")
         self.end_headers()
-        if self.command == "GET":
+        if self.command != "HEAD":
             with suppress(ConnectionError):  # a client that was killed
                 self.wfile.write(data)
 
@@ -151,3 +145,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+@contextmanager
+def serving(files: dict[str, bytes] | None = None) -> Iterator[Served]:
+    """Serve files on loopback."""
+    served = Served(files or {})
+    with Handler.listening(served) as served.address:
+        yield served

@@ -8,16 +8,15 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import pytest
 import yaml
+from file_server import Handler
 
 WRITER, READER = "hf_writes_0123456789", "hf_reads_0123456789"  # tokens
 REGULAR = 10_000
@@ -50,8 +49,8 @@ class Repository:
 class Hub:
     """What a hub holds, and what it was asked.
 
-    `requests` lists (method, path, token, bytes sent); `stopped` is a part of the path of requests
-    that are cut off.
+    `requests` lists (method, first line, token, bytes sent); `stopped` is a part of the path of
+    requests that are cut off.
     """
 
     url: str = ""
@@ -71,18 +70,14 @@ class Hub:
         return sum(m == method and part in path for m, path, _, _ in self.requests)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    hub: Hub
+class _Handler(Handler):
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
     def _serve(self) -> None:
-        hub, path = self.hub, unquote(urlsplit(self.path).path)
+        hub, path = self.store, unquote(self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        hub.requests.append((self.command, self.path, token, body))
+        hub.requests.append((self.command, self.requestline, token, body))
         if hub.stopped and hub.stopped in path:
             self.close_connection = True
             return
@@ -103,17 +98,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = _serve  # noqa: N815
 
-    def _json(self, status: int, data: Any, **headers: str) -> None:
-        self._send(status, json.dumps(data).encode(), **{"Content-Type": "application/json"})
-
-    def _send(self, status: int, data: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
+    def _json(self, status: int, data: Any) -> None:
+        body = json.dumps(data).encode()
+        about = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        self._end(status, body, **about)
 
     def _may_write(self, token: str) -> bool:
         if token == WRITER:
@@ -122,24 +110,28 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(status, {"error": "Forbidden" if token == READER else "Invalid credentials"})
         return False
 
-    def _found(self, token: str, name: str) -> Repository | None:
-        repository = self.hub.repositories.get(name)
-        if repository and not (repository.private and token not in (READER, WRITER)):
-            return repository
-        status = 404 if token in (READER, WRITER) else 401
-        self._send(status, b"{}", **{"X-Error-Code": "RepoNotFound"})
+    def _files(self, token: str, name: str, revision: str) -> tuple[str, dict[str, bytes]] | None:
+        """The commit and its files; where there is none for this reader, that is the answer."""
+        repository = self.store.repositories.get(name)
+        if repository is None or (repository.private and token not in (READER, WRITER)):
+            status = 404 if token in (READER, WRITER) else 401
+            self._end(status, **{"X-Error-Code": "RepoNotFound"})
+        elif commit := repository.at(revision):
+            return commit
+        else:
+            self._end(404, **{"X-Error-Code": "RevisionNotFound"})
         return None
 
     def _create(self, token: str, asked: dict[str, Any]) -> None:
-        if self._may_write(token):
-            name = f"{asked.get('organization') or 'me'}/{asked['name']}"
-            if name in self.hub.repositories:
-                self._json(409, {"error": "it is there already", "url": name})
-                return
-            self.hub.add(
-                name, {".gitattributes": b""}, private=asked.get("visibility") == "private"
-            )
-            self._json(200, {"url": f"{self.hub.url}/datasets/{name}", "name": name})
+        name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+        if not self._may_write(token):
+            return
+        if name in self.store.repositories:
+            self._json(409, {"error": "it is there already", "url": name})
+        else:
+            private = asked.get("visibility") == "private"
+            self.store.add(name, {".gitattributes": b""}, private=private)
+            self._json(200, {"url": f"{self.store.url}/datasets/{name}", "name": name})
 
     def _validate(self, page: str) -> None:
         """As the hub does, refuse a page whose metadata is no YAML or lacks a licence it knows."""
@@ -149,26 +141,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _batch(self, token: str, asked: dict[str, Any]) -> None:
         if self._may_write(token):
-            objects = []
             for item in asked["objects"]:
-                href = f"{self.hub.url}/lfs/{item['oid']}"
-                new = item["oid"] not in self.hub.objects
-                objects.append({**item, **({"actions": {"upload": {"href": href}}} if new else {})})
-            self._json(200, {"transfer": "basic", "objects": objects})
+                if item["oid"] not in self.store.objects:
+                    href = f"{self.store.url}/lfs/{item['oid']}"
+                    item["actions"] = {"upload": {"href": href}}
+            self._json(200, {"transfer": "basic", "objects": asked["objects"]})
 
     def _store(self, oid: str, body: bytes) -> None:
         assert hashlib.sha256(body).hexdigest() == oid
-        self.hub.objects[oid] = body
-        self._send(200, b"")
+        self.store.objects[oid] = body
+        self._end(200)
 
     def _api(self, token: str, name: str, what: str, revision: str, body: bytes) -> None:
-        repository = self._found(token, name)
-        if repository is None:
-            return
-        commit = repository.at(revision)
+        commit = self._files(token, name, revision)
         if commit is None:
-            self._send(404, b"{}", **{"X-Error-Code": "RevisionNotFound"})
-        elif what == "revision":
+            return
+        repository = self.store.repositories[name]
+        if what == "revision":
             files = [{"rfilename": path} for path in commit[1]]
             info = {"id": name, "sha": commit[0], "private": repository.private, "tags": []}
             self._json(200, {**info, "siblings": files, "downloads": 0, "likes": 0})
@@ -178,12 +167,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif not self._may_write(token):
             return
         elif what == "preupload":
-            asked = [(f["path"], f["size"]) for f in json.loads(body)["files"]]
-            modes = ("lfs" if p.endswith(".h5") or n > REGULAR else "regular" for p, n in asked)
-            answers = zip(asked, modes, strict=True)
-            files = [
-                {"path": p, "uploadMode": mode, "shouldIgnore": False} for (p, _), mode in answers
-            ]
+            files = json.loads(body)["files"]
+            for file in files:
+                large = _is_large(file["path"], file["size"])
+                file |= {"uploadMode": "lfs" if large else "regular", "shouldIgnore": False}
             self._json(200, {"files": files})
         else:
             self._commit(name, repository, [json.loads(line) for line in body.splitlines()])
@@ -193,40 +180,31 @@ class _Handler(BaseHTTPRequestHandler):
         if head.get("parentCommit") not in (None, repository.head[0]):
             self._json(412, {"error": "A commit has happened since"})
             return
-        for line in lines[1:]:
-            value = line["value"]
-            lfs = line["key"] == "lfsFile"
-            content = self.hub.objects[value["oid"]] if lfs else base64.b64decode(value["content"])
-            files[value["path"]] = content
+        for value in (line["value"] for line in lines[1:]):
+            large = self.store.objects.get(value.get("oid"))
+            files[value["path"]] = large or base64.b64decode(value["content"])
         sha = repository.add(files)
-        url = f"{self.hub.url}/datasets/{name}/commit/{sha}"
+        url = f"{self.store.url}/datasets/{name}/commit/{sha}"
         self._json(200, {"success": True, "commitOid": sha, "commitUrl": url, "hookOutput": ""})
 
     def _resolve(self, token: str, name: str, revision: str, path: str) -> None:
-        repository = self._found(token, name)
-        if repository is None:
-            return
-        commit = repository.at(revision)
-        if commit is None or path not in commit[1]:
-            code = "RevisionNotFound" if commit is None else "EntryNotFound"
-            self._send(404, b"{}", **{"X-Error-Code": code})
-            return
-        data, headers = commit[1][path], {"X-Repo-Commit": commit[0], "Accept-Ranges": "bytes"}
-        headers["ETag"] = f'"{hashlib.sha256(data).hexdigest()}"'
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
-        if asked is None:
-            self._send(200, data, **headers)
-            return
-        first, last = int(asked[1]), int(asked[2] or len(data) - 1)
-        part = data[first : last + 1]
-        headers["Content-Range"] = f"bytes {first}-{first + len(part) - 1}/{len(data)}"
-        self._send(206, part, **headers)
+        commit = self._files(token, name, revision)
+        if commit and path in commit[1]:
+            sha = hashlib.sha256(commit[1][path]).hexdigest()
+            about = {"X-Repo-Commit": commit[0], "X-Linked-ETag": f'"{sha}"'}
+            self._send(commit[1][path], "", **about)
+        elif commit:
+            self._end(404, **{"X-Error-Code": "EntryNotFound"})
+
+
+def _is_large(path: str, size: int) -> bool:
+    return path.endswith(".h5") or size > REGULAR
 
 
 def _info(path: str, data: bytes) -> dict[str, Any]:
     blob = hashlib.sha1(f"blob {len(data)}\0".encode() + data).hexdigest()
     info = {"type": "file", "path": path, "size": len(data), "oid": blob}
-    if path.endswith(".h5") or len(data) > REGULAR:
+    if _is_large(path, len(data)):
         sha = hashlib.sha256(data).hexdigest()
         info["lfs"] = {"oid": sha, "size": len(data), "pointerSize": 134}
     return info
@@ -236,15 +214,8 @@ def _info(path: str, data: bytes) -> dict[str, Any]:
 def serving() -> Iterator[Hub]:
     """Run a hub on a free port of this machine."""
     hub = Hub()
-    handler = type("Handler", (_Handler,), {"hub": hub})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
+    with _Handler.listening(hub) as hub.url:
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def use(monkeypatch: pytest.MonkeyPatch, hub: Hub, token: str | None = WRITER) -> None:
