@@ -14,6 +14,7 @@ from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.api import make_learner
+from embedbench.checks.learner_check_tools import same
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.interop.exported_stream import LISTS, STREAM, ExportedStream, export, load
@@ -93,14 +94,6 @@ def scores_of(cell: RunSpec) -> tuple[dict[str, Any], Predictions]:
     return arrays, predictions
 
 
-def same(a: Predictions, b: Predictions) -> bool:
-    pairs = [(getattr(a, name), getattr(b, name)) for name in vars(a)]
-    return all(
-        x is y is None if x is None or y is None else np.array_equal(x, y, equal_nan=True)
-        for x, y in pairs
-    )
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str) -> None:
     """Predictions, scores, metrics and Ω of an imported run are those of the run, bit for bit."""
@@ -114,9 +107,8 @@ def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str)
     mine, theirs = record_files.load(outcome.run_dirs[0]), record_files.load(place)
     assert place.parent.parent == outcome.run_dirs[0].parent.parent
     assert place.name == outcome.run_dirs[0].name
-    assert same(
-        record_files.read_predictions(outcome.run_dirs[0]), record_files.read_predictions(place)
-    )
+    made, came = (vars(record_files.read_predictions(p)) for p in (outcome.run_dirs[0], place))
+    assert same(made, came)
     assert plain(theirs.by_score) == plain(mine.by_score)
     assert plain(theirs.reference) == plain(mine.reference)
     assert not np.isnan(theirs.metrics["omega_all"])
