@@ -98,30 +98,21 @@ def test_what_an_engine_does_not_take(
         chosen_engine(name, resources, [settings], threads=1, jobs=None)
 
 
-def test_options_of_slurm() -> None:
+def test_options_of_slurm_and_of_ray() -> None:
     asked = {"cluster": "local", "time": "4h", "partition": "gpu", "array_parallelism": "8"}
-    assert slurm_engine.options(Resources(cpus=2, gpus=1, memory=2**31), asked) == {
-        "name": "embedbench",
-        "cpus_per_task": 2,
-        "gpus_per_node": 1,
-        "mem_gb": 2,
-        "timeout_min": 240,
-        "slurm_signal_delay_s": 90,
-        "slurm_partition": "gpu",
-        "slurm_array_parallelism": 8,
-    }
-    assert slurm_engine.options(Resources(), {"cluster": "local"}) == {
-        "name": "embedbench",
-        "cpus_per_task": 1,
-        "gpus_per_node": 0,
-        "timeout_min": 240,
-        "slurm_signal_delay_s": 90,
-    }
-    for minutes, seconds in ((1, 15), (2, 30), (6, 90), (99_999, 90)):
-        made = slurm_engine.options(Resources(), {"cluster": "local", "time": f"{minutes}m"})
-        assert (made["timeout_min"], made["slurm_signal_delay_s"]) == (minutes, seconds)
-    made = slurm_engine.options(Resources(), {"cluster": "local", "time": "2d"})
-    assert made["timeout_min"] == 2880
+    plain = {"name": "embedbench", "cpus_per_task": 1, "gpus_per_node": 0}
+    plain |= {"timeout_min": 240, "slurm_signal_delay_s": 90}
+    more = {"cpus_per_task": 2, "gpus_per_node": 1, "mem_gb": 2}
+    more |= {"slurm_partition": "gpu", "slurm_array_parallelism": 8}
+    assert slurm_engine.options(Resources(), {"cluster": "local"}) == plain
+    assert slurm_engine.options(Resources(2, 1, 2**31), asked) == plain | more
+    for text, *times in (("1m", 1, 15), ("6m", 6, 90), ("2d", 2880, 90), ("99999m", 99_999, 90)):
+        made = slurm_engine.options(Resources(), {"cluster": "local", "time": text})
+        assert [made["timeout_min"], made["slurm_signal_delay_s"]] == times
+    made = {"name": "embedbench", "max_retries": 3, "retry_exceptions": False}
+    made |= {"num_cpus": 2, "num_gpus": 0.5, "memory": None}
+    assert ray_engine.options(Resources(2, 0.5, 0), {}) == made
+    assert ray_engine.options(Resources(memory=7), {})["memory"] == 7
 
 
 def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,29 +141,29 @@ def time_up() -> bytes:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that serves jobs looks at them often."""
-    monkeypatch.setattr(slurm_engine, "POLL", 0.01)
-
-
-@pytest.mark.usefixtures("looks")
-def test_jobs_that_slurm_refuses_or_whose_answer_is_lost() -> None:
-    """Each task gets its error, and the executor still takes others; nothing waits for ever."""
+def jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An executor of jobs that looks at them often; tasks are lost by it."""
     pytest.importorskip("submitit")
+    monkeypatch.setattr(slurm_engine, "POLL", 0.01)
     executor: Any
     with Engine.parse("slurm", None, ["cluster=local"]).executor(2) as executor:
-        reason = "Batch job submission failed\nsbatch: error: invalid partition"
-        executor._jobs.submit = Mock(side_effect=RuntimeError(reason))
-        for _ in range(2):
-            with pytest.raises(UserError, match=r"\(sbatch: error: invalid partition"):
-                executor.submit(int, "3").result(timeout=60)
-        executor._jobs.submit = lambda *_: job(lambda: b"no answer")
-        with pytest.raises(pickle.UnpicklingError):
-            executor.submit(int, "3").result(timeout=60)
-        executor._jobs.submit = lambda *_: job(no_answer, executor.folder / "2.err")
-        with pytest.raises(LostTaskError, match=rf"See {executor.folder}/2.err"):
-            executor.submit(int, "3").result(timeout=60)
-    assert executor.folder.is_dir()  # the message names a file in it
+        yield executor
+    assert executor.folder.is_dir()  # the errors name files in it
+
+
+def test_jobs_that_slurm_refuses_or_whose_answer_is_lost(jobs: Any) -> None:
+    """Each task gets its error, and the executor still takes others; nothing waits for ever."""
+    reason = "Batch job submission failed\nsbatch: error: invalid partition"
+    jobs._jobs.submit = Mock(side_effect=RuntimeError(reason))
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"\(sbatch: error: invalid partition"):
+            jobs.submit(int, "3").result(timeout=60)
+    jobs._jobs.submit = lambda *_: job(lambda: b"no answer")
+    with pytest.raises(pickle.UnpicklingError):
+        jobs.submit(int, "3").result(timeout=60)
+    jobs._jobs.submit = lambda *_: job(no_answer, jobs.folder / "2.err")
+    with pytest.raises(LostTaskError, match=rf"See {jobs.folder}/2.err"):
+        jobs.submit(int, "3").result(timeout=60)
 
 
 class Saves:
@@ -182,27 +173,25 @@ class Saves:
         self.saved = list(saved)
 
     def __call__(self) -> None:
-        """Do nothing."""
+        pass
 
     def progress(self) -> int:
         return self.saved.pop(0)
 
 
-@pytest.mark.usefixtures("looks")
 @pytest.mark.parametrize("answer", [no_answer, time_up])
-def test_a_job_that_saved_something_is_no_failed_try(answer: Callable[[], bytes]) -> None:
+def test_a_job_that_saved_something_is_no_failed_try(
+    jobs: Any, answer: Callable[[], bytes]
+) -> None:
     """The time of its jobs is over again and again; it fails when two in a row save nothing."""
-    pytest.importorskip("submitit")
-    executor: Any
-    with Engine.parse("slurm", None, ["cluster=local"]).executor(2) as executor:
-        answers = [answer] * 5 + [lambda: pickle.dumps((True, "all"))]
-        executor._jobs.submit = lambda *_: job(answers.pop(0))
-        assert executor.submit(Saves(0, 1, 5, 6, 6, 8)).result(timeout=60) == "all"
-        answers = [answer] * 4
-        failed = executor.submit(Saves(3, 4, 4, 4))
-        with pytest.raises(LostTaskError, match=r"2 times; .* time over before it saved anything"):
-            failed.result(timeout=60)
-        assert len(answers) == 1
+    answers = [answer] * 5 + [lambda: pickle.dumps((True, "all"))]
+    jobs._jobs.submit = lambda *_: job(answers.pop(0))
+    assert jobs.submit(Saves(0, 1, 5, 6, 6, 8)).result(timeout=60) == "all"
+    answers = [answer] * 4
+    failed = jobs.submit(Saves(3, 4, 4, 4))
+    with pytest.raises(LostTaskError, match=r"2 times; .* time over before it saved anything"):
+        failed.result(timeout=60)
+    assert len(answers) == 1
 
 
 def test_a_job_is_warned_before_its_time_is_over() -> None:
@@ -325,13 +314,6 @@ def test_one_living_node_has_all_that_a_task_takes(monkeypatch: pytest.MonkeyPat
             ray_engine._check_fits(asked)
 
 
-def test_options_of_ray() -> None:
-    made = {"name": "embedbench", "max_retries": 3, "retry_exceptions": False}
-    made |= {"num_cpus": 2, "num_gpus": 0.5, "memory": None}
-    assert ray_engine.options(Resources(2, 0.5, 0), {}) == made
-    assert ray_engine.options(Resources(memory=7), {})["memory"] == 7
-
-
 def test_cards_are_taken_in_turn_and_none_holds_more_than_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -380,16 +362,15 @@ def test_an_error_travels_in_its_words(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_jobs_are_short_for_local_processes() -> None:
-    def chosen(name: str | None, jobs: int | None, resources: str | None = None) -> Engine:
-        return chosen_engine(name, resources, None, threads=2, jobs=jobs)
-
-    assert chosen(None, 3).name == chosen("local:3", None).name
-    assert chosen(None, None).name == "local"
-    assert chosen(None, None).resources.cpus == 2
-    assert chosen("local", None, "cpus=4").resources.cpus == 4
+    for name, resources, jobs, chosen in (
+        (None, None, 3, Engine("local:3", Resources(2))),
+        (None, None, None, Engine("local", Resources(2))),
+        ("local", "cpus=4", None, Engine("local", Resources(4))),
+    ):
+        assert chosen_engine(name, resources, None, threads=2, jobs=jobs) == chosen
     for other in ("local:2", "local", "ray"):
         with pytest.raises(UserError, match=r"--jobs 3 is short for --engine local:3: give one"):
-            chosen(other, 3)
+            chosen_engine(other, None, None, threads=2, jobs=3)
 
 
 def test_the_device_of_an_engine_elsewhere_is_not_looked_for_here() -> None:
@@ -436,15 +417,13 @@ def test_a_lost_process_costs_its_task_a_retry_and_no_other_task_anything(
 
 
 def test_what_was_not_begun_is_cancelled_when_the_work_is_given_up() -> None:
-    futures = []
-
-    def give_up() -> None:
-        with quick_workers(), local_executor(1) as executor:
-            futures.extend(executor.submit(time.sleep, 0.2) for _ in range(5))
-            while not futures[0].running():
-                time.sleep(0.01)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        give_up()
+    with (  # noqa: PT012
+        pytest.raises(ZeroDivisionError),
+        quick_workers(),
+        local_executor(1) as executor,
+    ):
+        futures = [executor.submit(time.sleep, 0.2) for _ in range(5)]
+        while not futures[0].running():
+            time.sleep(0.01)
+        raise ZeroDivisionError
     assert [f.cancelled() for f in futures] == [False, True, True, True, True]

@@ -38,30 +38,29 @@ PROTOCOLS = {
 }
 
 
-def cells_of(folder: Path, protocol: str, learner: str = "slda", seed: int = 3) -> list[RunSpec]:
+def cell_of(folder: Path, protocol: str = "incremental-class") -> RunSpec:
     path = folder / "file.h5"
     if not path.exists():
         make_file(folder, (9, 8, 7, 9, 6), (0,) * 5, (5, 3, 4, 6, 2), apart=4.0)
-    settings = [*SMALL, *PROTOCOLS[protocol]]
-    return plan([str(path)], protocol, [learner], [seed], settings)
+    (cell,) = plan([str(path)], protocol, ["slda"], [3], [*SMALL, *PROTOCOLS[protocol]])
+    return cell
 
 
-def exported(folder: Path, protocol: str, seed: int = 3) -> Path:
-    (cell,) = cells_of(folder, protocol, seed=seed)
-    export(make_task(cell, folder / "runs", StreamCache()), folder / protocol)
+def exported(folder: Path, protocol: str = "incremental-class") -> Path:
+    export(make_task(cell_of(folder, protocol), folder / "runs", StreamCache()), folder / protocol)
     return folder / protocol
 
 
 @pytest.fixture(scope="module")
 def plain_stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An exported stream of three sessions; it is only read."""
-    return exported(tmp_path_factory.mktemp("plain"), "incremental-class")
+    return exported(tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
 def ours(plain_stream: Path) -> tuple[dict[str, Any], Predictions]:
     """Scores and answers of a learner on it."""
-    return scores_of(cells_of(plain_stream.parent, "incremental-class")[0])
+    return scores_of(cell_of(plain_stream.parent))
 
 
 def write(path: Path, stream: Path, **arrays: Any) -> Path:
@@ -97,17 +96,17 @@ def scores_of(cell: RunSpec) -> tuple[dict[str, Any], Predictions]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str) -> None:
     """Predictions, scores, metrics and Ω of an imported run are those of the run, bit for bit."""
-    cells, root = cells_of(tmp_path, protocol), tmp_path / "runs"
-    outcome = run_grid(cells, root)
+    cell, root = cell_of(tmp_path, protocol), tmp_path / "runs"
+    outcome = run_grid([cell], root)
     assert not outcome.failed
-    arrays, _ = scores_of(cells[0])
+    arrays, _ = scores_of(cell)
     stream = exported(tmp_path, protocol)
     answers = write(tmp_path / "answers.npz", stream, scores_are="log-likelihoods", **arrays)
     place = import_answers(answers, stream, root, name="theirs", tool=TOOL)
-    mine, theirs = record_files.load(outcome.run_dirs[0]), record_files.load(place)
-    assert place.parent.parent == outcome.run_dirs[0].parent.parent
-    assert place.name == outcome.run_dirs[0].name
-    made, came = (vars(record_files.read_predictions(p)) for p in (outcome.run_dirs[0], place))
+    (ours,) = outcome.run_dirs
+    mine, theirs = record_files.load(ours), record_files.load(place)
+    assert (place.parents[1], place.name) == (ours.parents[1], ours.name)
+    made, came = (vars(record_files.read_predictions(p)) for p in (ours, place))
     assert same(made, came)
     assert plain(theirs.by_score) == plain(mine.by_score)
     assert plain(theirs.reference) == plain(mine.reference)
@@ -117,15 +116,14 @@ def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str)
     assert rescore(place, root).agrees
 
 
-def test_masks_are_those_of_a_plain_loop(tmp_path: Path) -> None:
+def test_masks_are_those_of_a_plain_loop(plain_stream: Path, tmp_path: Path) -> None:
     """The best class among those seen, and among the session's; the first of equal ones."""
-    rng, directory = np.random.default_rng(0), exported(tmp_path, "incremental-class")
-    stream, tests = load(directory)
+    rng, (stream, tests) = np.random.default_rng(0), load(plain_stream)
     n, c = len(tests.rows), stream.n_labels
     scores = [rng.integers(-2, 3, (n, c)).astype(np.float64) for _ in stream.sessions]
     scores[0][:4] = -np.inf
     arrays = {f"scores_after_{i}": s for i, s in enumerate(scores)}
-    path = write(tmp_path / "a.npz", directory, **arrays)
+    path = write(tmp_path / "a.npz", plain_stream, **arrays)
     p, gave = read_answers(path, stream, tests)
     assert gave == "scores"
     assert p.logp is None  # the file does not say what its scores are
@@ -247,8 +245,7 @@ def test_answers_beyond_the_classes_are_refused(plain_stream: Path, tmp_path: Pa
 
 def test_lists_are_the_stream(tmp_path: Path) -> None:
     """Rows, labels and names of each session and eval set; features as a learner gets them."""
-    (cell,) = cells_of(tmp_path, "incremental-class")
-    task = make_task(cell, tmp_path, StreamCache())
+    task = make_task(cell_of(tmp_path), tmp_path, StreamCache())
     export(task, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
     names = task.files[0].sample_ids
@@ -348,8 +345,7 @@ def test_lists_and_paths_of_a_stream_file_that_do_not_fit(
 def test_a_stream_with_limited_answers_is_not_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (cell,) = cells_of(tmp_path, "incremental-class")
-    task = make_task(cell, tmp_path / "runs", StreamCache())
+    task = make_task(cell_of(tmp_path), tmp_path / "runs", StreamCache())
     first, *others = task.stream.eval_sets
     limited = replace(first, candidates=first.classes)
     stream = replace(task.stream, eval_sets=(limited, *others))
