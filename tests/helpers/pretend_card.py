@@ -71,31 +71,16 @@ class OnCard(torch.Tensor):
     device = property(lambda self: CARD)  # type: ignore[assignment]
     is_cuda = property(lambda self: True)  # type: ignore[assignment]
 
-    def get_device(self) -> int:
-        """The number of the card."""
-        return 0
-
     def numpy(self, *_: Any, **__: Any) -> Any:
-        """Refuse, as a card does."""
-        raise TypeError(
-            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
-            "to host memory first."
-        )
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        return self.numpy()
+        raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu()")
 
     def untyped_storage(self) -> torch.UntypedStorage:
-        """The memory, by which it is seen what shares it."""
         return self.values.untyped_storage()
 
     def tolist(self) -> Any:
-        """The values as numbers; on a card, too, this is a copy."""
         return self.values.tolist()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "OnCard":
-        if not self.is_leaf:
-            raise RuntimeError("Only leaves of the graph can be copied deeply")
         copy = memo.setdefault(id(self), OnCard(self.values.clone()))
         copy.requires_grad_(self.requires_grad)
         if isinstance(self, nn.Parameter):
@@ -208,8 +193,6 @@ class _Calls(TorchFunctionMode):
         kwargs = {key: _stand_in(v, key == "device") for key, v in (kwargs or {}).items()}
         args = tuple(_stand_in(v, call is torch.Tensor.to) for v in args)
         _check_generator(call, args, kwargs)
-        if call is torch.Tensor.cuda:
-            return args[0].to(STAND_IN)
         if call is torch.Tensor.pin_memory:
             return args[0].clone()
         if call is torch.Tensor.new_tensor:
@@ -240,7 +223,7 @@ def _of(tensor: torch.Tensor) -> torch.device:
 
 def _stand_in(value: Any, named: bool) -> Any:
     """The stand-in for the card; any other value as it is. `named`: a string names a device."""
-    if not isinstance(value, torch.device) and not (named and isinstance(value, str)):
+    if not isinstance(value, (torch.device, str) if named else torch.device):
         return value
     device = torch.device(value)
     if device.type != "cuda":
@@ -308,10 +291,6 @@ def _seed(seed: int) -> None:
     _Card.random = torch.Generator().manual_seed(seed).get_state()
 
 
-def _set_random(state: torch.Tensor, device: Any = None) -> None:
-    _Card.random = state.clone()
-
-
 _MODULE_APPLY, _STATES_NODE = nn.Module._apply, checkpoint_state._Writer.node
 _DRIVER: dict[str, Any] = {  # of torch.cuda
     "is_available": lambda: True,
@@ -326,10 +305,19 @@ _DRIVER: dict[str, Any] = {  # of torch.cuda
     "max_memory_allocated": lambda *_: 0,
     "reset_peak_memory_stats": lambda *_: None,
     "get_rng_state": lambda *_: _Card.random.clone(),
-    "set_rng_state": _set_random,
+    "set_rng_state": lambda state, device=None: setattr(_Card, "random", state.clone()),
     "manual_seed_all": _seed,
     "empty_cache": lambda: None,
 }
+_CHANGES: list[tuple[Any, dict[str, Any]]] = [
+    (torch.cuda, _DRIVER),
+    (torch.accelerator, {"is_available": lambda: False}),
+    (torch.backends.cudnn, {"version": lambda: None}),
+    (torch, {"Generator": Generator}),
+    (nn.Module, {"_apply": _apply}),
+    (checkpoint_state._Writer, {"node": _node}),
+    (torch._C, {"_InferenceMode": _without_grad}),
+]
 
 
 @contextmanager
@@ -337,15 +325,8 @@ def pretended_card() -> Iterator[None]:
     """Within this context "cuda" is the pretended card; afterwards all is as it was."""
     _seed(0)
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.multiple(torch.cuda, **_DRIVER))
-        stack.enter_context(
-            mock.patch.object(torch.accelerator, "is_available", return_value=False)
-        )
-        stack.enter_context(mock.patch.object(torch.backends.cudnn, "version", return_value=None))
-        stack.enter_context(mock.patch.object(torch, "Generator", Generator))
-        stack.enter_context(mock.patch.object(nn.Module, "_apply", _apply))
-        stack.enter_context(mock.patch.object(checkpoint_state._Writer, "node", _node))
-        stack.enter_context(mock.patch.object(torch._C, "_InferenceMode", _without_grad))
+        for place, changes in _CHANGES:
+            stack.enter_context(mock.patch.multiple(place, **changes))
         stack.enter_context(_Operations())
         stack.enter_context(_Calls())
         yield

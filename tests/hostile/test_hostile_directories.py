@@ -60,15 +60,13 @@ def changed(text: str, draw: np.random.Generator) -> bytes:
 def _change(document: Any, draw: np.random.Generator) -> None:
     """Change, remove or add one value at a random place."""
     at = document
-    while True:
-        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-        if not keys:
-            return
+    while keys := list(at if isinstance(at, dict) else range(len(at))):
         key = keys[draw.integers(len(keys))]
-        if isinstance(at[key], dict | list) and at[key] and draw.integers(3):
-            at = at[key]
-            continue
-        break
+        if not (isinstance(at[key], dict | list) and at[key] and draw.integers(3)):
+            break
+        at = at[key]
+    else:
+        return
     how = draw.integers(6)
     if how == 0:
         del at[key]
@@ -92,16 +90,10 @@ def _kinds_of_file(place: Path, draw: np.random.Generator, _: Path) -> None:
     path = place / ("record.json", "predictions.h5")[draw.integers(2)]
     path.unlink()
     how = draw.integers(6)
-    if how == 0:
-        os.mkfifo(path)
-    elif how == 1:
-        path.mkdir()
-    elif how == 2:
-        path.symlink_to(path)
-    elif how == 3:
-        path.symlink_to("/dev/zero")
-    elif how == 4:
-        path.symlink_to("/etc/passwd")
+    if how < 2:
+        (os.mkfifo, os.mkdir)[how](path)
+    elif how < 5:
+        path.symlink_to((path, "/dev/zero", "/etc/passwd")[how - 2])
 
 
 def _predictions(place: Path, draw: np.random.Generator, _: Path) -> None:

@@ -3,8 +3,9 @@
 import json
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,9 @@ from embedbench.files.write_file import write_file
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 
-@dataclass(frozen=True)
-class Sound:
-    """Files that are sound, and what each says."""
-
-    embeddings: dict[Path, str]
-    runs: dict[Path, str]
-
-
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
+def sound(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """Files that are sound, and what each says."""
     folder = tmp_path_factory.mktemp("sound")
     write_file(folder / "a.h5", make_samples(90), make_features(90), PROVENANCE)
     words = ["--protocol", "incremental-class", "--set", "protocol.base=2", "--learner", "ncm"]
@@ -37,9 +31,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
     assert ran.code == 0, ran.err
     golden = [GOLDEN / name for name in ("v1.0.h5", "v1.1.h5", "v1.0-pixels.h5")]
     runs = sorted(p.parent for p in (folder / "runs").rglob("record.json"))
-    return Sound(
-        {path: _content(victim.said, path) for path in (folder / "a.h5", *golden)},
-        {run: _content(victim.answered, run / "predictions.h5") for run in runs},
+    return SimpleNamespace(
+        embeddings={path: _content(victim.said, path) for path in (folder / "a.h5", *golden)},
+        runs={run: _content(victim.answered, run / "predictions.h5") for run in runs},
     )
 
 
@@ -49,9 +43,13 @@ def _content(function: str, path: Path) -> str:
     return outcome.out
 
 
-def _one_of(paths: Iterable[Path], draw: np.random.Generator) -> Path:
+def _copy_of_one(paths: Iterable[Path], draw: np.random.Generator, to: Path) -> Path:
+    """Copy one of the files or runs; returns which."""
     listed = list(paths)
-    return listed[draw.integers(len(listed))]
+    one = listed[draw.integers(len(listed))]
+    shutil.rmtree(to, ignore_errors=True)
+    (shutil.copytree if one.is_dir() else shutil.copy)(one, to)
+    return one
 
 
 def _as_before(outcome: Outcome, expected: str) -> Outcome:
@@ -75,11 +73,11 @@ def _flipped(path: Path, draw: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("numbers", cases(1200, 12))
-def test_flipped_embedding_files(numbers: list[int], sound: Sound, tmp_path: Path) -> None:
+def test_flipped_embedding_files(numbers: list[int], sound: Any, tmp_path: Path) -> None:
     def trial(number: int) -> Iterable[Outcome]:
         draw = drawn("flip", number)
-        before, path = _one_of(sound.embeddings, draw), tmp_path / "f.h5"
-        shutil.copy(before, path)
+        path = tmp_path / "f.h5"
+        before = _copy_of_one(sound.embeddings, draw, path)
         _flipped(path, draw)
         yield _as_before(victim.call(victim.said, path), sound.embeddings[before])
 
@@ -88,15 +86,11 @@ def test_flipped_embedding_files(numbers: list[int], sound: Sound, tmp_path: Pat
 
 @pytest.mark.parametrize("pinned", [True, False], ids=["pinned", "not-pinned"])
 @pytest.mark.parametrize("numbers", cases(500, 5, past=(236,)))
-def test_flipped_predictions(
-    numbers: list[int], pinned: bool, sound: Sound, tmp_path: Path
-) -> None:
+def test_flipped_predictions(numbers: list[int], pinned: bool, sound: Any, tmp_path: Path) -> None:
     def trial(number: int) -> Iterable[Outcome]:
         draw = drawn("answers", number)
-        before, place = _one_of(sound.runs, draw), tmp_path / "run"
-        path = place / "predictions.h5"
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(before, place)
+        place = tmp_path / "run"
+        before, path = _copy_of_one(sound.runs, draw, place), place / "predictions.h5"
         _flipped(path, draw)
         changed = path.read_bytes() != (before / path.name).read_bytes()
         if not pinned:
@@ -120,19 +114,18 @@ def _unpin(place: Path) -> None:
 
 
 @pytest.mark.parametrize("numbers", cases(300, 8, batch=25))
-def test_structures(numbers: list[int], sound: Sound, tmp_path: Path) -> None:
+def test_structures(numbers: list[int], sound: Any, tmp_path: Path) -> None:
     def trial(number: int) -> Iterable[Outcome]:
         draw = drawn("structure", number)
         if number % 3 == 0:
-            before, place = _one_of(sound.runs, draw), tmp_path / "run"
-            shutil.rmtree(place, ignore_errors=True)
-            shutil.copytree(before, place)
+            place = tmp_path / "run"
+            _copy_of_one(sound.runs, draw, place)
             mutate(place / "predictions.h5", draw)
             _unpin(place)
             yield victim.run("score", place)
             return
-        before, path = _one_of(sound.embeddings, draw), tmp_path / "f.h5"
-        shutil.copy(before, path)
+        path = tmp_path / "f.h5"
+        before = _copy_of_one(sound.embeddings, draw, path)
         signed = mutate(path, draw)
         outcome = victim.call(victim.said, path)
         yield outcome if signed else _as_before(outcome, sound.embeddings[before])
