@@ -37,8 +37,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 RUN: Any = typer.main.get_command(app.app).commands["run"]  # type: ignore[attr-defined]
-
-
 OPTIONS = inspect.signature(run.StudyOptions).parameters
 
 
