@@ -34,6 +34,13 @@ def test_half_of_the_connections_excite(units: int, given: int, fan_in: int) -> 
     assert len(torch.unique(weights.T, dim=0)) > min(40, 2 * units)  # units differ
 
 
+def test_connections_and_signs_are_drawn_evenly() -> None:
+    torch.manual_seed(0)
+    weights = expansion(20, 2000, 10)
+    for kind in (weights > 0, weights < 0):  # a quarter of 2,000 units, ±4.5 s.d. of .0097
+        assert ((kind.float().mean(1) - 0.25).abs() < 0.044).all()
+
+
 def test_training_moves_all_but_the_fixed_layer() -> None:
     learner = started()
     before = {k: v.clone() for k, v in learner.net.state_dict().items()}

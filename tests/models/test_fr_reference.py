@@ -26,6 +26,29 @@ def test_modules_have_their_number_of_parameters(hidden: int | None, parameters:
     assert sum(p.numel() for p in learner.net.parameters()) == 3 * parameters
 
 
+def test_the_reference_losses_by_hand() -> None:
+    """Two base samples at right angles and a novel one; every number follows from the equations."""
+    final = torch.eye(2, dtype=torch.float64)[[0, 1, 0]]
+    rectified = torch.tensor([[0.0, 2.0], [0.0, 2.0], [3.0, 0.0]], dtype=torch.float64)
+    layer = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 4.0]], dtype=torch.float64)
+    prototypes = 5 * torch.eye(2, dtype=torch.float64)
+    y = torch.tensor([0, 0, 1])
+    cos, novel, relation, same, different = map(
+        float, five(rectified, Batch(final, layer, y, prototypes, n_base=1))
+    )
+    assert cos == pytest.approx((1 + 0 + 0) / 3)
+    # the novel sample lies on the other prototype: -log(1 / (1 + e^16))
+    assert novel == pytest.approx(np.log1p(np.exp(16.0)))
+    p = np.exp(16 * np.array([1, 4]) / np.sqrt(17))  # of the third sample
+    p /= p.sum()
+    turned = np.tanh(8.0) * 16  # KL of two softmaxes that are mirrored
+    third = (p * (np.log(p) + np.log1p(np.exp([-16.0, 16.0])))).sum()
+    assert relation == pytest.approx((2 * turned + third) / 3)
+    assert same == 0  # both pairs of class 0 are at distance 0, and five pairs count
+    # distance √13 to the novel sample, and 4 in the layer
+    assert different == pytest.approx((4 - np.sqrt(13)) ** 2 / 2)
+
+
 def started(seed: int) -> tuple[FR, list[Module], Tensor, Tensor]:
     """FR with drawn prototypes, the references with its weights, a batch of all tables, labels."""
     layers = {f"block-{k}": (WIDTH * k, WIDTH * (k + 1)) for k in range(1, LAYERS + 1)}

@@ -8,6 +8,7 @@ from teaching import distilling_loss, disturb, learn, plain, teach
 from toy import class_stream
 
 from embedbench.learning.stopping import Stop
+from embedbench.models import wa
 from embedbench.models.wa import WA, align
 
 SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs", epochs=4)}
@@ -48,13 +49,21 @@ def test_it_is_the_loss_of_training() -> None:
     assert learn(learner, STREAM.sessions[2])["train_loss"] == pytest.approx(expected.item())
 
 
-def test_a_class_that_comes_again_is_aligned_with_its_session() -> None:
-    learner, logs = teach(WA(**SMALL), class_stream([[0, 1], [1, 2]]))
+def test_a_class_that_comes_again_is_aligned_with_its_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = class_stream([[0, 1], [1, 2]])
+    learner, logs = teach(WA(**SMALL), stream)
     length = learner.net.head.weight.detach().norm(dim=1)
     assert float(length[0]) == pytest.approx(float(length[[1, 2]].mean()), rel=1e-5)
     assert logs[0]["gamma"] == 1 != logs[1]["gamma"]
+    scale = torch.tensor([1.0, logs[1]["gamma"], logs[1]["gamma"]])
     _, logs = teach(WA(**SMALL), class_stream([[0, 1], [0, 1]]))
     assert logs[1]["gamma"] == 1  # no old class
+    monkeypatch.setattr(wa, "align", lambda *_: 1.0)
+    raw = teach(WA(**SMALL), stream)[0].net.head
+    assert torch.equal(learner.net.head.bias, raw.bias)
+    torch.testing.assert_close(learner.net.head.weight, scale[:, None] * raw.weight)
 
 
 @pytest.mark.parametrize("positive", [True, False])
