@@ -91,6 +91,8 @@ def test_the_table_of_exemptions_has_every_check_and_no_other_name() -> None:
     checks = {c.__name__: LEARNERS for c in LEARNER_CHECKS}
     checks |= {c.__name__: by_name.protocol_names() for c in PROTOCOL_CHECKS}
     assert set(EXEMPT) == set(checks)
+    sampled = {v for p in _pairs(LEARNERS, LEARNER_CHECKS) for v in p.values}
+    assert sampled == {*LEARNERS, *LEARNER_CHECKS}
     assert not [n for check, names in EXEMPT.items() for n in names if n not in checks[check]]
 
 

@@ -260,6 +260,13 @@ def test_a_fault_is_caught_by_its_checks(
     assert [words for name, words in says.items() if words not in said[name]] == []
 
 
+def test_wrong_validation_labels_are_caught() -> None:
+    said = failures(PROTOCOL_CHECKS, _spoiled(IC, _late(val_y=lambda s: 0 * s.val_y - 1)))
+    assert "{-1}" in said[FUTURE]
+    assert "{-1}" in said[NEW]
+    assert "wrong labels" in said[FILES]
+
+
 def test_a_later_parameter_passes_and_every_check_catches_something() -> None:
     assert failures(PROTOCOL_CHECKS, _Later) == {}
     caught = {name.replace(" ", "_") for *_, says in FAULTS for name in says}
