@@ -141,6 +141,7 @@ def test_one_stream_on_two_files(tmp_path: Path, name: str) -> None:
     files = embedding_file(tmp_path), pixel_file(tmp_path)
     frozen, full = (STREAMS[name]().build([file], seed=1) for file in files)
     assert recipe_train_eval(frozen) == recipe_train_eval(full)
+    assert full.spec.scaling == table_of(full.sessions[-1].x).scaling is not None
     a, b = frozen.merged(), full.merged()
     assert recipe_train_eval(a) == recipe_train_eval(b)
     for one, other in zip(frozen.sessions, full.sessions, strict=True):

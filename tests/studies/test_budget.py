@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from image_files import pixel_file
 from plan_runs import plan
 from protocol_files import make_file
 
@@ -64,6 +65,15 @@ def test_a_quantised_exemplar_counts_with_its_codes(tmp_path: Path) -> None:
     assert held["codebooks"] == 256 * 10 * 4
     assert held["samples"] == 13 * kept(cell)
     assert 14400 - 6 * 13 - 13 < sum(held.values()) <= 14400
+
+
+def test_a_byte_budget_of_images_counts_bytes(tmp_path: Path) -> None:
+    """Images of 3 x 3 x 4; six classes; a label each, and their logits."""
+    items = ["protocol.sessions=3", "trunk=resnet8"]
+    path = str(pixel_file(tmp_path).path)
+    (cell,) = plan([path], "incremental-class", ["derpp"], [0], items)
+    less, more = (exemplars_within(cell, megabytes) or 0 for megabytes in (1.0, 1.0044))
+    assert more - less == pytest.approx(4400 / (36 + 8 + 24), abs=1)
 
 
 @pytest.mark.parametrize("name", ["icarl", "gdumb"])

@@ -14,7 +14,7 @@ from embedbench.cli import list_entries
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.networks.paper_networks import timm
-from embedbench.runs.learner_and_protocol_names import learner_names
+from embedbench.runs.learner_and_protocol_names import alias_settings, learner_names
 from embedbench.studies.presets import preset, preset_names
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Key, Study, parse_settings
@@ -109,10 +109,13 @@ def test_names_of_classes_from_python_and_in_the_list() -> None:
     said = {e["name"]: e["summary"] for e in list_entries.entries("learners")}
     assert said["icarl-norm"] == "another name of icarl with answer=logits, head=cosine"
     assert said["finetune"] == "another name of mlp"
+    assert said["fel-2012"] == "another name of fel with value=sign"
+    assert alias_settings("klda") == {"features": 5000, "gamma": 1e-4, "shrinkage": 1e-6}
 
 
 def test_presets_set_the_protocol_too() -> None:
     assert preset("class-orderings-images")[Key("protocol", "sessions")] == "10"
+    assert preset("class-orderings-images")[Key("protocol", "loss")] == "seen"
     assert preset("online-images")[Key("protocol", "observe_batch")] == "10"
     factor = settings("lwf", "class-orderings-images")["stop"]["factor"]
     assert factor == pytest.approx(1 / 3)
