@@ -53,11 +53,11 @@ def pretrained(pixels: EmbeddingFile, out: Path, trunk: str, *more: object) -> d
     return told
 
 
-# The parameters that Tang et al. print in Table 1, 11.57 M, less three modules and a classifier.
 @pytest.mark.parametrize(
     ("name", "size", "blocks", "heads", "parameters"),
     [
         ("vit_fscil_patch3_36", 36, 12, 8, 9_522_176),
+        # Table 1 of Tang et al.: 11.57 M, less three modules and a classifier
         ("vit_fscil_patch8_96", 96, 12, 8, 9_564_416),
         ("vit_fscil_patch16_224", 224, 12, 8, 9_725_184),
         ("vit_fscil_small_patch16_96", 96, 12, 4, 651_584),
