@@ -1,18 +1,22 @@
 """From images to a file: the same rows as timm's own way, resumed, refused, reported."""
 
 import hashlib
+import os
 import pickle
 import shutil
+import signal
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import huggingface_hub
 import numpy as np
 import pytest
 import timm
 import torch
+from commands import CONTEXT
 from hostile_sources import idx
 from numpy.typing import NDArray
 from pickled import Hostile
@@ -159,6 +163,33 @@ def test_interrupted_work_resumes_to_the_same_content(
         assert resumed.digests == whole.digests
         assert resumed.provenance["skipped"] == whole.provenance["skipped"]
         assert not list(tmp_path.glob(".*.partial"))
+
+
+def _extract_in_blocks(source: Path, out: Path, **options: Any) -> EmbeddingFile:
+    with mock.patch.object(Partial, "BLOCK", 16):
+        return extract(str(source), out, backbone="pixels", size=8, **options)
+
+
+@pytest.mark.thorough
+def test_kill_dash_nine_leaves_work_to_resume(tmp_path: Path) -> None:
+    source, out = images(tmp_path / "in", 40), tmp_path / "a.h5"
+    how = {"progress": _kill}
+    process = CONTEXT.Process(target=_extract_in_blocks, args=(source, out), kwargs=how)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert not out.exists()
+    with pytest.raises(UserError, match="unfinished work of another job"):
+        extract(str(source), out, backbone="pixels", size=9)
+    seen: list[int] = []
+    file = _extract_in_blocks(source, out, progress=lambda done, _: seen.append(done))
+    assert seen[0] == 16
+    assert file.digests == _extract_in_blocks(source, tmp_path / "whole.h5").digests
+
+
+def _kill(done: int, total: int) -> None:
+    if done == 24:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_corrupt_image_stops_or_is_recorded(pictures: str, tmp_path: Path) -> None:
