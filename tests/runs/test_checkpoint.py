@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import signal
+import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import stored
+from commands import start, stored
 from file_helpers import flip
 from pretend_card import pretended_card
 from small_grid import open_cells
@@ -21,6 +23,7 @@ from toy import class_stream
 
 from embedbench.checks.learner_check_tools import SEEDS, same
 from embedbench.checks.learner_contract import CutOffError, Saboteur
+from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import generator
 from embedbench.engines.engine_tasks import TimeUpError, ends_soon
 from embedbench.learning.base_session_prototypes import Classifier
@@ -406,3 +409,41 @@ def test_overwrite_begins_anew(tmp_path: Path) -> None:
     assert told == []
     assert record_files.load(place).resumed == 0
     assert not partial.exists()
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    ends = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < ends, f"no {path} after {seconds} s"
+        time.sleep(0.002)
+
+
+@pytest.mark.thorough
+def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
+    items = [*TWO, "stop.epochs=300"]
+    (cell,) = open_cells(tmp_path, "mlp", *items, seeds=(0,))
+    line = ["run", *cell.files, "--protocol", "incremental-class", "--learner", "mlp"]
+    line += [w for item in ("references=0", *items) for w in ("--set", item)]
+    line += ["--checkpoint", "0", "--jobs", "1", "--device", "cpu", "--out", str(tmp_path / "a")]
+    task, told = make_task(cell, tmp_path / "a", StreamCache()), tmp_path / "told"
+    place, partial = task.run_dir, task.checkpoint
+    for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second
+        process = start(line, told)
+        for path in (partial / "begun.json", partial / name):
+            wait_for(path)
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert (partial / name).exists()  # or the session would have ended before
+    assert not place.exists()
+    process = start(line, told)
+    process.join()
+    assert process.exitcode == 0, told.read_text()
+    assert "goes on from its checkpoint, 1 of 2 sessions done\n" in told.read_text()
+    assert not partial.exists()
+    (whole,) = run_grid([cell], tmp_path / "b").run_dirs
+    assert same(stored(place), stored(whole))
+    ours, theirs = record_files.load(place), record_files.load(whole)
+    assert (ours.resumed, theirs.resumed) == (2, 0)
+    assert plain(ours.metrics) == plain(theirs.metrics)
+    assert [s.log for s in ours.sessions] == [s.log for s in theirs.sessions]
