@@ -34,10 +34,10 @@ class Repository:
     def head(self) -> tuple[str, dict[str, bytes]]:
         return self.commits[-1]
 
-    def at(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
-        if revision == "main":
-            return self.head
-        return next((c for c in self.commits if c[0] == revision), None)
+    def at(self, revision: str) -> tuple[str, dict[str, bytes]]:
+        return (
+            self.head if revision == "main" else next(c for c in self.commits if c[0] == revision)
+        )
 
     def add(self, files: dict[str, bytes]) -> str:
         sha = hashlib.sha1(f"{len(self.commits)}{sorted(files)}".encode()).hexdigest()
@@ -88,7 +88,7 @@ class _Handler(Handler):
         elif path.startswith("/lfs/"):
             self._store(path.removeprefix("/lfs/"), body)
         elif m := re.fullmatch(r"/datasets/(.+)\.git/info/lfs/objects/batch", path):
-            self._batch(token, json.loads(body))
+            self._batch(json.loads(body))
         elif m := re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
             self._resolve(token, *m.groups())
         elif m := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)(?:/([\w-]+)/([^/]+).*)?", path):
@@ -111,16 +111,13 @@ class _Handler(Handler):
         return False
 
     def _files(self, token: str, name: str, revision: str) -> tuple[str, dict[str, bytes]] | None:
-        """The commit and its files; where there is none for this reader, that is the answer."""
+        """The commit and its files; that this reader sees no such repository is the answer."""
         repository = self.store.repositories.get(name)
         if repository is None or (repository.private and token not in (READER, WRITER)):
             status = 404 if token in (READER, WRITER) else 401
             self._end(status, **{"X-Error-Code": "RepoNotFound"})
-        elif commit := repository.at(revision):
-            return commit
-        else:
-            self._end(404, **{"X-Error-Code": "RevisionNotFound"})
-        return None
+            return None
+        return repository.at(revision)
 
     def _create(self, token: str, asked: dict[str, Any]) -> None:
         name = f"{asked.get('organization') or 'me'}/{asked['name']}"
@@ -139,13 +136,11 @@ class _Handler(Handler):
         errors = [] if data["license"] in LICENCES else [{"message": "unknown license"}]
         self._json(400 if errors else 200, {"errors": errors, "warnings": []})
 
-    def _batch(self, token: str, asked: dict[str, Any]) -> None:
-        if self._may_write(token):
-            for item in asked["objects"]:
-                if item["oid"] not in self.store.objects:
-                    href = f"{self.store.url}/lfs/{item['oid']}"
-                    item["actions"] = {"upload": {"href": href}}
-            self._json(200, {"transfer": "basic", "objects": asked["objects"]})
+    def _batch(self, asked: dict[str, Any]) -> None:
+        for item in asked["objects"]:
+            if item["oid"] not in self.store.objects:
+                item["actions"] = {"upload": {"href": f"{self.store.url}/lfs/{item['oid']}"}}
+        self._json(200, {"transfer": "basic", "objects": asked["objects"]})
 
     def _store(self, oid: str, body: bytes) -> None:
         assert hashlib.sha256(body).hexdigest() == oid
@@ -164,8 +159,6 @@ class _Handler(Handler):
         elif what == "paths-info":
             paths = parse_qs(body.decode()).get("paths", [])
             self._json(200, [_info(p, commit[1][p]) for p in paths if p in commit[1]])
-        elif not self._may_write(token):
-            return
         elif what == "preupload":
             files = json.loads(body)["files"]
             for file in files:
@@ -189,12 +182,10 @@ class _Handler(Handler):
 
     def _resolve(self, token: str, name: str, revision: str, path: str) -> None:
         commit = self._files(token, name, revision)
-        if commit and path in commit[1]:
+        if commit:
             sha = hashlib.sha256(commit[1][path]).hexdigest()
             about = {"X-Repo-Commit": commit[0], "X-Linked-ETag": f'"{sha}"'}
             self._send(commit[1][path], "", **about)
-        elif commit:
-            self._end(404, **{"X-Error-Code": "EntryNotFound"})
 
 
 def _is_large(path: str, size: int) -> bool:

@@ -56,14 +56,8 @@ class OnCard(torch.Tensor):
     @staticmethod
     def __new__(cls, values: torch.Tensor) -> "OnCard":
         make: Any = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
-        made: OnCard = make(
-            cls,
-            values.size(),
-            strides=values.stride(),
-            storage_offset=values.storage_offset(),
-            dtype=values.dtype,
-            device=STAND_IN,
-        )
+        memory = {"strides": values.stride(), "storage_offset": values.storage_offset()}
+        made: OnCard = make(cls, values.size(), **memory, dtype=values.dtype, device=STAND_IN)
         made.values = values.detach()
         return made
 

@@ -354,7 +354,7 @@ def test_a_stream_with_limited_answers_is_not_exported(
         export(task, tmp_path / "s")
 
 
-@pytest.mark.parametrize("name", ["er", "a/b", "..", "", "x" * 61, "pkg.mod:Name"])
-def test_names_that_mean_something_else_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="--name"):
-        import_answers(tmp_path, tmp_path, tmp_path, name=name, tool=TOOL)
+def test_names_that_mean_something_else_are_refused(tmp_path: Path) -> None:
+    for name in ("er", "a/b", "..", "", "x" * 61, "pkg.mod:Name"):
+        with pytest.raises(UserError, match="--name"):
+            come_in(tmp_path, tmp_path, name=name)
