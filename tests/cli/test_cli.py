@@ -100,6 +100,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["import", "toy.npz", "--out", "toy.h5"], "toy.h5 exists; choose another name"),
     (["import", "toy.npz", "--out", "no/such/new.h5"], "there is no directory no/such"),
     (["export", "toy.h5", "--out", "taken.npz"], "--overwrite"),
+    (["report", "runs", "--html", "taken.npz"], "--overwrite"),
     (_extract("corrupt"), "dog/2.png of corrupt cannot be used (image file is truncated)"),
     (["score", "runz"], "there is no directory runz"),
     (["check", "nmc"], "Did you mean 'ncm'?"),

@@ -226,6 +226,13 @@ def test_bad_samples_are_refused(change: Callable[[Samples], Samples], message: 
         change(make_samples(10)).check()
 
 
+def test_a_hierarchy_may_have_as_many_levels_as_classes() -> None:
+    n = 60_000
+    parents = np.append(np.arange(1, n), -1)
+    one = np.array(["a"]), np.zeros(1, int), np.zeros(1, np.uint8)
+    Samples(*one, tuple(map(str, range(n))), parents).check()
+
+
 def test_reading_takes_little_more_memory_than_its_result(tmp_path: Path) -> None:
     features = make_features(20_000, 100)
     file = written(tmp_path / "a.h5", 20_000, features, layers={"b": features})

@@ -88,6 +88,7 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "kind is a number": (lambda f: f.attrs.create("kind", 1), "'kind' is not a text"),
     "a provenance that is a list": (said(b"[]"), "must be a JSON object"),
     "no JSON": (said(b"{"), "provenance is not JSON"),
+    "deep": (said(b'{"a":' + b"[" * 200 + b"]" * 200 + b"}"), "deeper than 100 levels"),
     **{
         f"{key} is {value}": (said(json.dumps({key: value}).encode()), f"{key} must be")
         for key, value in WRONG_PARTS.items()

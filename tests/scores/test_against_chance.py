@@ -63,6 +63,14 @@ def test_curves_by_exact_loops(seen: list[int]) -> None:
             assert found["raf"][k - 1] == pytest.approx(found["af"][k - 1] * float(beta(k, K)))
 
 
+def test_the_printed_values() -> None:
+    """Those of docs/metrics.md, and the paper's β₂."""
+    for seen, share in (([*range(5, 11)], 0.679), ([*range(100, 201)], 0.0506)):
+        found = curves(drawn(seen, 0))
+        assert found["raf"][-1] / found["af"][-1] == pytest.approx(share, abs=5e-4)
+    assert [round(float(beta(2, K)), 4) for K in (5, 10)] == [0.6417, 0.4287]
+
+
 def test_undefined_where_no_class_is_added() -> None:
     """A permutation stream has every class from the start: forgetting has no chance level."""
     p = random_predictions(3, permutation=True)

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from pinned_runs import merged, write_run
@@ -160,3 +161,6 @@ def test_random_predictions_are_reproduced(tmp_path: Path, seed: int) -> None:
     assert kept.reference.ideal is not None
     assert kept.reference.ideal["accuracy"] > 0
     assert complaint(tmp_path / "run") == ""
+    with h5py.File(tmp_path / "run" / "predictions.h5", "r+") as file:
+        file["answer"][-1] = -1
+    assert "accuracy: " in complaint(tmp_path / "run")

@@ -137,6 +137,7 @@ def test_a_name_and_a_date(team: Path, tmp_path: Path) -> None:
         ("/home/a/x.h5", "x.h5"),
         ("~/x.h5", "x.h5"),
         (r"C:\Users\a b\x.h5", "x.h5"),
+        (r"\\server\a\x.h5", "x.h5"),
         ("file:///home/a/x.h5", "x.h5"),
         ("hf://datasets/org/name@v1/x.h5", "hf://datasets/org/name@v1/x.h5"),
         ("my.module:Class", "my.module:Class"),

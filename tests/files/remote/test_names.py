@@ -69,6 +69,10 @@ def test_what_fixes_a_name() -> None:
         ("https://me@x.org/b.h5", "holds a password"),
         ("https://x.org/b.h5?X-Amz-Signature=abc", "holds a password or a signature"),
         ("https://x.org/b.h5?sig=", "holds a password or a signature"),
+        *(
+            (f"https://x.org/b.h5?{key}=abc", "holds a password or a signature")
+            for key in ("access_token", "api_key", "AccessKeyId")
+        ),
         ("https://[x/b.h5", "no IPv6 address"),
     ],
 )
