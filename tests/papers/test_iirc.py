@@ -14,6 +14,7 @@ from reproduce_files import blob_file
 from embedbench.errors import UserError
 from embedbench.papers.iirc import paper as iirc
 from embedbench.papers.paper import PaperData
+from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import PaperTable
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.study import parse_settings
@@ -25,6 +26,15 @@ def test_counts_are_the_printed_ones() -> None:
     values = [v for row in rows for v in row.values.values() if v.ours]
     assert [v.published for v in values] == [v.ours.mean for v in values if v.ours]
     assert len(values) == 6 + 8 + 7
+
+
+def test_tables_6_and_7_are_the_printed_ones() -> None:
+    """Their first and last columns in the last row; no file of results has these tables."""
+    tables = facts("iirc")["printed"]["tables"]
+    assert [len(tables[name]) for name in "67"] == [10, 35]
+    six, seven = (tables[name][-1]["pw_js"] for name in "67")
+    assert [six[name] for name in ("incremental-joint", "icarl-norm")] == [0.72, 0.20]
+    assert [seven[name] for name in ("joint", "icarl-cnn")] == [0.42, 0.07]
 
 
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from embedbench.text.markdown import escape_markdown
 THREE = (0.49, 0.5, 0.51)
 DATA = Path(__file__).resolve().parents[2] / "docs" / "results" / "data"
 PAPERS = [of_folder[0] for of_folder in names().values()]
+RUNS_ALONE = "kemker2018-s1$|tang2024-(?!printed)"  # nothing in these files is without runs
 
 
 def table(*values: Value) -> PaperTable:
@@ -129,14 +130,16 @@ def test_committed_results_have_the_tables_of_today(
     made = [[make()] for make in of_paper.exact.values()]
     made += [make(runs) for make in of_paper.tables.values()]
     today = {t.name: t for of in made for t in ([of] if isinstance(of, PaperTable) else of)}
-    for was in kept.tables:
-        if (now := today.get(was.name)) and printed(now):
-            assert now.heads == was.heads
-            assert {*now.columns} <= {*was.columns}  # without columns that only our runs fill
-            assert printed(now) == printed(was)
-            for a, b in zip(now.rows, was.rows, strict=True) if now.name in of_paper.exact else ():
-                means = [{c: v.ours.mean for c, v in r.values.items() if v.ours} for r in (a, b)]
-                assert means[0] == pytest.approx(means[1])
+    pairs = [(today[was.name], was) for was in kept.tables if was.name in today]
+    pairs = [(now, was) for now, was in pairs if printed(now)]
+    assert pairs or re.match(RUNS_ALONE, stored.stem)
+    for now, was in pairs:
+        assert now.heads == was.heads
+        assert {*now.columns} <= {*was.columns}  # without columns that only our runs fill
+        assert printed(now) == printed(was)
+        for a, b in zip(now.rows, was.rows, strict=True) if now.name in of_paper.exact else ():
+            means = [{c: v.ours.mean for c, v in r.values.items() if v.ours} for r in (a, b)]
+            assert means[0] == pytest.approx(means[1])
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.config.run_seeds import Seeds
 from embedbench.scores.predictions import Predictions
+from embedbench.sharing import verify_pack
 from embedbench.sharing.board import board, write_board
 from embedbench.sharing.pack import pack
 
@@ -120,12 +121,20 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
         Forgery(said=setting(reference__chance_run=None)),
         "chance is not in the pack",
     ),
+    "reference's name": (
+        Forgery(said=setting(reference__learner="linear")),
+        "references are not offline",
+    ),
     "duplicates": (Forgery(moved=lambda place: re.sub("seed-.", "seed-5", place)), ELSEWHERE),
     "moments": (Forgery(one_moment_more), MOMENTS),
     "samples seen": (Forgery(lambda p: replace(p, samples_seen=p.samples_seen // 2)), MOMENTS),
     "labels": (Forgery(relabelled), "its 'y' is not that of the stream"),
     "learns": (Forgery(said=setting(learns=False)), "its learns is False"),
     "session id": (Forgery(said=setting(session_id_at_test=True)), "its session_id_at_test"),
+    "candidates": (
+        Forgery(said=lambda v: v.update(n_candidates=[2] * len(v["n_train"]))),
+        "its 'n_candidates' is not that",
+    ),
     "class names": (Forgery(said=renamed_classes), "its 'classes' is not that"),
     "names": (Forgery(said=setting(learner="mlp")), "unknown setting of learner|as this version"),
     "names of others": (Forgery(said=setting(learner="best:Learner")), "is code of others"),
@@ -200,6 +209,17 @@ def test_an_honest_pack_is_ranked_beside_them(made: tuple[Any, Reasons]) -> None
     mine = {e["learner"]: e["n"] for e in stream["entries"] if e["pack"] == honest["sha256"]}
     assert mine == {"ncm": 3, "slda": 3, "chance": 3}
     assert {e["by"] for e in stream["entries"]} == {"Team A"}
+
+
+def test_what_more_moments_would_cost_is_not_computed(
+    team: Path, lean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(verify_pack, "_check_answers", lambda _, p: asked.append(len(p.session)))
+    path = forged(lean, tmp_path / "b.zip", {"/ncm-": Forgery(one_moment_more)})
+    (one,) = board([path], [team / "e.h5"]).submissions[0].unranked
+    assert re.search(MOMENTS, one.reason)
+    assert {*asked} == {1, 4}  # of references; the forged run has five
 
 
 def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> None:
