@@ -95,6 +95,11 @@ def test_features_are_scaled_by_what_session_0_gave(
     np.testing.assert_allclose(stream.far.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_references_have_no_far_samples(tmp_path: Path) -> None:
+    stream = replace(stream_with(tmp_path, other(tmp_path)), so_far=True)
+    assert [part.far for part in stream.references] == [None] * 4
+
+
 def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:
     stream = stream_with(tmp_path, other(tmp_path, "bwx"))
     assert stream.far is not None
