@@ -141,11 +141,6 @@ def opened(root: Path, make: Callable[[Path], Path], options: str = "") -> Sourc
     return open_source(f"hfds/{make(root / make.__name__)}{options}")
 
 
-def split_of(source: Source) -> list[int]:
-    assert source.split is not None
-    return source.split.tolist()
-
-
 @pytest.mark.parametrize(("make", "options", "begins", "holds"), CARDS)
 def test_a_card_is_read_and_a_line_says_how(
     tmp_path: Path, make: Callable[[Path], Path], options: str, begins: str, holds: str
@@ -159,11 +154,11 @@ def test_rows_are_those_of_the_parts(tmp_path: Path) -> None:
     """Labels, contents and the split, sample by sample; and those of texts."""
     source = opened(tmp_path, cifar100)
     assert source.ids[5:8] == ("train/00005", "test/00000", "test/00001")
-    assert split_of(source) == [TRAIN] * 6 + [TEST] * 3
+    assert hostile_sources.split_of(source) == [TRAIN] * 6 + [TEST] * 3
     assert source.labels.tolist() == [7 * i % 100 for i in range(9)]
     assert [source.read(i) for i in range(9)] == [png(i) for i in range(9)]
     source = opened(tmp_path, emotion)
-    assert split_of(source) == [TRAIN] * 6 + [VAL] * 2 + [TEST] * 3
+    assert hostile_sources.split_of(source) == [TRAIN] * 6 + [VAL] * 2 + [TEST] * 3
     assert (source.holds, source.read(7)) == ("texts", "i feel 7 é".encode())
     assert source.ids[6] == "val/00000"
 
@@ -300,7 +295,7 @@ def test_splits_of_unusual_names_are_named(tmp_path: Path) -> None:
     data["old"].save_to_disk(str(tmp_path / "one"))
     assert "; all 2;" in open_source(f"hfds/{tmp_path / 'one'}").remark
     source = open_source(f"hfds/{tmp_path / 'set'}?split=old:train,new:test")
-    assert split_of(source) == [TRAIN, TRAIN, TEST, TEST]
+    assert hostile_sources.split_of(source) == [TRAIN, TRAIN, TEST, TEST]
 
 
 def test_the_revision_is_the_commit_that_was_read() -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile_sources import image
+from hostile_sources import image, split_of
 from PIL import Image
 
 from embedbench.errors import UserError
 from embedbench.extract import source as bounds
 from embedbench.extract.open_source import open_source
-from embedbench.extract.source import Source
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
 
@@ -22,11 +21,6 @@ def put(root: Path, *paths: str) -> Path:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(image(value=number))
     return root
-
-
-def split_of(source: Source) -> list[int]:
-    assert source.split is not None
-    return source.split.tolist()
 
 
 def test_nested_folders_are_the_hierarchy(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hostile_sources import split_of
 from PIL import Image
 from scipy.io import savemat
 from torchvision import datasets
@@ -130,8 +131,7 @@ def test_parts_and_labels_are_torchvisions(tmp_path: Path, monkeypatch: pytest.M
     """An option of the class chooses another partition; numbers may be the names of classes."""
     dtd(tmp_path, monkeypatch)
     source = open_source(f"torch/dtd@{tmp_path}")
-    assert source.split is not None
-    assert source.split.tolist() == [TRAIN, TRAIN, VAL, VAL, TEST, TEST]
+    assert split_of(source) == [TRAIN, TRAIN, VAL, VAL, TEST, TEST]
     assert source.classes == ("banded", "dotted")
     assert source.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert source.ids[2:5] == ("val/00000", "val/00001", "test/00000")

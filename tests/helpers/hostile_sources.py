@@ -27,6 +27,11 @@ def image(
     return out.getvalue()
 
 
+def split_of(source: Any) -> list[int]:
+    split: list[int] = source.split.tolist()
+    return split
+
+
 def sound(value: int = 0) -> bytes:
     out = io.BytesIO()
     wavfile.write(out, 16000, np.full(16000, value, np.int16))

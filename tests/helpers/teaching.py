@@ -82,6 +82,12 @@ def cosine(a: Array, b: Array) -> float:
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
+def samples(seed: int, n: int, classes: Sequence[int], width: int = 6) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(seed)
+    x = torch.from_numpy(rng.normal(size=(n, width)).astype(np.float32))
+    return x, torch.from_numpy(rng.choice(classes, size=n))
+
+
 def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
@@ -108,6 +114,13 @@ def minibatches(
     """Indices of n samples, shuffled in every epoch."""
     for _ in range(epochs):
         yield from torch.randperm(n, generator=draw).split(size)
+
+
+def batches_of(stream: Stream, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    for s in stream.sessions:
+        x, y = s.x.tensor(), torch.from_numpy(s.y)
+        for i in minibatches(len(y), torch.Generator().manual_seed(1), epochs=1, size=size):
+            yield x[i], y[i]
 
 
 def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:

@@ -18,9 +18,8 @@ SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs
 STREAM = class_stream([[0, 1], [2, 3], [4]])
 
 
-def taught(stream: Stream, sessions: int, **settings: Any) -> BiC:
-    learner: BiC = teach(BiC(**{**SMALL, **settings}), stream, sessions)[0]
-    return learner
+def taught(stream: Stream, sessions: int, **settings: Any) -> Any:
+    return teach(BiC(**{**SMALL, **settings}), stream, sessions)[0]
 
 
 def penalised(bias: Any, logits: Any, y: Any, new: list[int]) -> float:
@@ -98,9 +97,7 @@ def test_the_hold_out_is_balanced_and_not_trained_on(share: float, size: int) ->
     assert log["held_out"] == 4 * size
 
 
-def test_a_kept_hold_out_is_not_trained_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_kept_hold_out_is_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """12 exemplars in all: 6 a class, then 3, then 2; a third of them, rounded up, is held out."""
     trained: list[torch.Tensor] = []
     fit = BiC.train

@@ -19,9 +19,8 @@ GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK = Stop(rule="epochs", epochs=2)
 
 
-def taught(stream: Stream, sessions: int, **settings: Any) -> CFSCIL:
-    learner = CFSCIL(**{"units": 32, "stop": QUICK, **settings})
-    return teach(learner, stream, sessions)[0]  # type: ignore[no-any-return]
+def taught(stream: Stream, sessions: int, **settings: Any) -> Any:
+    return teach(CFSCIL(**{"units": 32, "stop": QUICK, **settings}), stream, sessions)[0]
 
 
 def test_crowding_by_a_naive_loop() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from teaching import (
+    SGD,
     assert_same_weights,
     descend,
     distilling_loss,
@@ -22,15 +23,8 @@ from embedbench.learning import Memory, Seeds, Stop, generator
 from embedbench.models.eeil import BALANCED, EEIL
 from embedbench.streams.stream import Stream
 
-SMALL: dict[str, Any] = {
-    "units": 8,
-    "batch_size": 16,
-    "lr": 0.05,
-    "optimiser": "sgd",
-    "stop": Stop(rule="epochs", epochs=3),
-    "finetune_epochs": 2,
-    "memory": Memory(per_class=5),
-}
+SMALL: dict[str, Any] = {**SGD, "units": 8, "batch_size": 16, "lr": 0.05, "finetune_epochs": 2}
+SMALL |= {"memory": Memory(per_class=5)}
 STREAM = class_stream([[0, 1], [2, 3], [4]])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import teaching
 import torch
 from numpy.typing import NDArray
 from teaching import STORAGE_CHECKS, assert_same_weights, descend, start
@@ -24,10 +25,8 @@ Array = NDArray[Any]
 Buffers = dict[int, list[list[Any]]]  # class → [prototype, count] in the order of their places
 
 
-def samples(seed: int, n: int = 80, classes: int = 3, width: int = 5) -> tuple[Tensor, Tensor]:
-    rng = np.random.default_rng(seed)
-    x = torch.from_numpy(rng.normal(size=(n, width)).astype(np.float32))
-    return x, torch.from_numpy(rng.integers(0, classes, n))
+def samples(seed: int, n: int = 80) -> tuple[Tensor, Tensor]:
+    return teaching.samples(seed, n, range(3), width=5)
 
 
 def filled(kind: str, x: Tensor, y: Tensor, size: int, cuts: int = 1000, seed: int = 0) -> Clusters:

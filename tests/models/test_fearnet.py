@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import toy
-from teaching import learn, start, teach
+from teaching import learn, normal, start, teach
 from torch.nn.functional import elu, log_softmax
 
 from embedbench.checks.learner_check_tools import state_bytes
@@ -29,11 +29,8 @@ def taught(stream: Stream, sessions: int, **settings: Any) -> tuple[FearNet, lis
 
 def right(learner: FearNet, stream: Stream, sets: slice) -> float:
     """The share of right answers on some eval sets."""
-    marks = [
-        (learner.scores(e.x.tensor()).argmax(1).numpy() == e.y).mean()
-        for e in stream.eval_sets[sets]
-    ]
-    return float(np.mean(marks))
+    asked = ((learner.scores(e.x.tensor()).argmax(1), e.y) for e in stream.eval_sets[sets])
+    return float(np.mean([(found.numpy() == y).mean() for found, y in asked]))
 
 
 def test_hc_is_the_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,10 +83,7 @@ def test_a_class_of_one_sample_has_no_spread_and_others_keep_theirs() -> None:
 
 def test_the_loss_is_cross_entropy_and_the_errors_of_matched_levels() -> None:
     net = MPFC([4, 3, 2], 3, seed=0)
-    x, y = (
-        torch.randn(5, 4, generator=torch.Generator().manual_seed(0)),
-        torch.tensor([0, 1, 0, 1, 1]),
-    )
+    x, y = normal(5, 4), torch.tensor([0, 1, 0, 1, 1])
     mask = torch.tensor([0.0, 0.0, -math.inf])  # class 2 has not come
     (e1, e2), (d1, d2) = net.encoder, net.decoder
     hidden = elu(e1(x))

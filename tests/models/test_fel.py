@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from teaching import learn, start, teach
-from torch import Tensor
+from torch.nn.utils import parameters_to_vector
 from toy import class_stream
 
 from embedbench.learning import Stop, StreamSpec
@@ -15,9 +15,8 @@ from embedbench.models.fel import FEL, expansion
 SMALL: dict[str, Any] = {"units": 24, "fel_units": 20, "k_pos": 3, "k_neg": 2, "batch_size": 8}
 
 
-def started(inputs: int = 6, classes: int = 3, **settings: Any) -> FEL:
-    learner: FEL = start(FEL(**{**SMALL, **settings}), StreamSpec((inputs,), classes))
-    return learner
+def started(inputs: int = 6, classes: int = 3, **settings: Any) -> Any:
+    return start(FEL(**{**SMALL, **settings}), StreamSpec((inputs,), classes))
 
 
 @pytest.mark.parametrize(
@@ -94,10 +93,6 @@ def test_the_gradient_goes_through_winners_only_and_straight(value: str) -> None
     torch.testing.assert_close(net.hidden.weight.grad, back.T @ x, rtol=1e-4, atol=1e-5)
 
 
-def weights(learner: FEL) -> Tensor:
-    return torch.cat([p.detach().flatten() for p in learner.net.parameters()])
-
-
 @pytest.mark.parametrize("state", ["fresh", "kept"])
 def test_later_sessions_have_their_own_rate(state: str) -> None:
     """One step a session: its length is proportional to the rate, also with momentum."""
@@ -106,9 +101,9 @@ def test_later_sessions_have_their_own_rate(state: str) -> None:
     for rate in (None, 0.1, 0.02):
         how = {**SMALL, "batch_size": 1000, "optimiser": "sgd", "lr": 0.1, "lr_later": rate}
         learner, _ = teach(FEL(**how, optimiser_state=state, stop=once), stream, 1)
-        before = weights(learner)
+        before = parameters_to_vector(learner.net.parameters())
         learn(learner, stream.sessions[1])
-        moved[rate] = (before, weights(learner) - before)
+        moved[rate] = before, parameters_to_vector(learner.net.parameters()) - before
     assert torch.equal(moved[None][0], moved[0.02][0])  # the first session has `lr`
     assert torch.equal(moved[None][1], moved[0.1][1])
     assert moved[0.1][1].abs().max() > 1e-3

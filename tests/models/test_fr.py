@@ -27,9 +27,8 @@ GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK: dict[str, Any] = {"epochs": 10, "epoch_samples": 50}
 
 
-def started(spec: StreamSpec, **settings: Any) -> FR:
-    learner: FR = start(FR(**{**QUICK, **settings}), spec)
-    return learner
+def started(spec: StreamSpec, **settings: Any) -> Any:
+    return start(FR(**{**QUICK, **settings}), spec)
 
 
 def taught(stream: Stream, sessions: int | None = None, **settings: Any) -> tuple[FR, list[Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import ONLINE, assert_same_weights, descend, start, teach
+from teaching import ONLINE, assert_same_weights, descend, samples, start, teach
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy
 from toy import class_stream
@@ -16,12 +16,6 @@ from embedbench.learning.network import Net, mlp_net
 from embedbench.learning.per_sample_gradients import is_mlp
 from embedbench.models.gss import GSS, most_alike, select
 from embedbench.runs.stream_runner import run_stream
-
-
-def samples(seed: int, n: int) -> tuple[Tensor, Tensor]:
-    draw = np.random.default_rng(seed)
-    x = torch.from_numpy(draw.normal(size=(n, 6)).astype(np.float32))
-    return x, torch.from_numpy(draw.choice([0, 2, 3], size=n))
 
 
 def slope(net: nn.Module, x: Tensor, y: Tensor, classes: list[int]) -> Tensor:
@@ -36,7 +30,7 @@ def slope(net: nn.Module, x: Tensor, y: Tensor, classes: list[int]) -> Tensor:
 def test_the_largest_cosine_is_that_of_autograd(averaged: int, disguised: bool) -> None:
     """7 old samples, so that the last of the means of 3 is one gradient."""
     net = mlp_net(6, 5, 2, 4, 0)
-    new, old = samples(0, 5), samples(50, 7)
+    new, old = samples(0, 5, [0, 2, 3]), samples(50, 7, [0, 2, 3])
     same = Net(nn.Tanh(), *net) if disguised else net
     assert is_mlp(same) is not disguised
     for classes in ([0, 1, 2, 3], [0, 2, 3]):
@@ -51,7 +45,7 @@ def test_the_largest_cosine_is_that_of_autograd(averaged: int, disguised: bool) 
 
 def test_a_gradient_of_length_zero_is_like_nothing() -> None:
     net = mlp_net(6, 5, 1, 4, 0)
-    new, old = samples(0, 5), samples(1, 4)
+    new, old = samples(0, 5, [0, 2, 3]), samples(1, 4, [0, 2, 3])
     only = torch.tensor([2])  # a loss over one class is 0
     new, old = (new[0], new[1].fill_(2)), (old[0], old[1].fill_(2))
     assert most_alike(net, new, old, 2, only).tolist() == [0.0] * 5
@@ -78,12 +72,9 @@ def algorithm_2(c: list[float], held: list[float], total: int, seed: int) -> tup
 @pytest.mark.parametrize("seed", range(3))
 def test_the_memory_is_that_of_algorithm_2(seed: int) -> None:
     draw = np.random.default_rng(100 + seed)
-    c, held = draw.uniform(0, 1.4, 30), draw.uniform(0.1, 2, 4)
-    places, scores = select(
-        c.astype(np.float32), held.astype(np.float32), 9, np.random.default_rng(seed)
-    )
-    kept = [float(v) for v in held.astype(np.float32)]
-    expected = algorithm_2([float(v) for v in c.astype(np.float32)], kept, 9, seed)
+    c, held = (draw.uniform(*how).astype(np.float32) for how in ((0, 1.4, 30), (0.1, 2, 4)))
+    places, scores = select(c, held, 9, np.random.default_rng(seed))
+    expected = algorithm_2(c.tolist(), held.tolist(), 9, seed)
     assert places == expected[0]
     assert scores.tolist() == expected[1]
     assert any(place < 4 for place in places)
@@ -100,7 +91,7 @@ def test_a_full_memory_takes_no_sample_that_is_like_it() -> None:
 
 def test_gss_takes_two_steps_and_then_offers_the_batch() -> None:
     """Twice for each batch: a step on it, a step on a draw; the memory is not full."""
-    seeds, (x, y) = Seeds.of(0), samples(0, 20)
+    seeds, (x, y) = Seeds.of(0), samples(0, 20, [0, 2, 3])
     memory = Memory(total=90, select="gradients")
     twice = {**ONLINE, "updates": 2, "averaged": 2, "batch_size": 3}
     learner = start(GSS(memory=memory, **twice), StreamSpec((6,), 4))

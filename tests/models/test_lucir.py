@@ -18,9 +18,8 @@ SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs
 STREAM = class_stream([[0, 1], [2, 3], [4]])
 
 
-def taught(stream: Stream, sessions: int, **settings: Any) -> LUCIR:
-    learner: LUCIR = teach(LUCIR(**{**SMALL, **settings}), stream, sessions)[0]
-    return learner
+def taught(stream: Stream, sessions: int, **settings: Any) -> Any:
+    return teach(LUCIR(**{**SMALL, **settings}), stream, sessions)[0]
 
 
 def test_margins_by_hand() -> None:

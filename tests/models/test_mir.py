@@ -3,9 +3,8 @@
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 import torch
-from teaching import ONLINE, assert_same_weights, check_online_steps, learn, teach
+from teaching import ONLINE, assert_same_weights, check_online_steps, learn, samples, teach
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from toy import class_stream
@@ -13,12 +12,6 @@ from toy import class_stream
 from embedbench.learning import Memory, Stop
 from embedbench.learning.network import mlp_net
 from embedbench.models.mir import MIR, growth
-
-
-def samples(seed: int, n: int = 24, n_classes: int = 4) -> tuple[Tensor, Tensor]:
-    draw = np.random.default_rng(seed)
-    x = torch.from_numpy(draw.normal(size=(n, 6)).astype(np.float32))
-    return x, torch.from_numpy(draw.integers(n_classes, size=n))
 
 
 @torch.no_grad()
@@ -41,7 +34,7 @@ def test_growth_over_some_classes_is_that_of_a_smaller_head() -> None:
     with torch.no_grad():
         small[-1].weight.copy_(net.head.weight[[0, 2]])
         small[-1].bias.copy_(net.head.bias[[0, 2]])
-    (x, _), y = samples(0, 6), torch.tensor([0, 2, 2, 0, 0, 2])
+    (x, _), y = samples(0, 6, range(4)), torch.tensor([0, 2, 2, 0, 0, 2])
     cross_entropy(net(x)[:, [0, 2]], y // 2).backward()
     cross_entropy(small(x), y // 2).backward()
     expected = interference(small, 0.5, x, y // 2)
@@ -51,7 +44,7 @@ def test_growth_over_some_classes_is_that_of_a_smaller_head() -> None:
 
 def test_growth_leaves_the_network_as_it_is() -> None:
     net = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 4))
-    x, y = samples(0)
+    x, y = samples(0, 24, range(4))
     cross_entropy(net(x), y).backward()
     before = deepcopy(net.state_dict())
     slopes = [p.grad.clone() for p in net.parameters()]
@@ -76,7 +69,7 @@ def test_mir_replays_the_worst_candidates() -> None:
 
     memory = Memory(total=1000, select="reservoir")
     learner = MIR(memory=memory, candidates=2, batch_size=3, **{**ONLINE, "lr": 0.1})
-    x, y = samples(0)
+    x, y = samples(0, 24, range(4))
     check_online_steps(learner, zip(x.split(4), y.split(4), strict=True), gradients, lr=0.1)
     assert others >= 2
 

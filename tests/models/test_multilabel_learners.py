@@ -9,7 +9,17 @@ import pytest
 import torch
 from multilabel_streams import N_CLASSES, hierarchy_stream, teach
 from scipy.optimize import minimize
-from teaching import assert_same_weights, cosine, descend, disturb, learn, minibatches, plain, start
+from teaching import (
+    SGD,
+    assert_same_weights,
+    cosine,
+    descend,
+    disturb,
+    learn,
+    minibatches,
+    plain,
+    start,
+)
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -22,13 +32,7 @@ from embedbench.models.icarl import ICaRL
 from embedbench.models.lucir import LUCIR
 
 STREAM = hierarchy_stream()
-FEW: dict[str, Any] = {
-    "units": 8,
-    "batch_size": 16,
-    "optimiser": "sgd",
-    "lr": 0.1,
-    "stop": Stop(rule="epochs", epochs=3),
-}
+FEW: dict[str, Any] = {**SGD, "units": 8, "batch_size": 16, "lr": 0.1}
 RANDOM = Memory(per_class=10, select="random")
 
 
@@ -221,10 +225,8 @@ def test_bics_targets_hold_out_and_pairs() -> None:
     y = torch.from_numpy(STREAM.sessions[2].y)[::5]
     scale = torch.tensor([1.2, 1.2, 0.7, 1.2, 1.2, 0.7, 1.2, 0.7])
     shift = torch.tensor([0.3, 0.3, -0.8, 0.3, 0.3, -0.8, 0.3, -0.8])
-    targets = y.float()
-    targets[:, [0, 1, 2, 5, 7]] = torch.sigmoid(learner.net(x) * scale + shift)[
-        :, [0, 1, 2, 5, 7]
-    ].detach()
+    targets, old = y.float(), [0, 1, 2, 5, 7]
+    targets[:, old] = torch.sigmoid(learner.net(x) * scale + shift)[:, old].detach()
     disturb(learner.net)
     expected = entropy((learner.net(x) * scale + shift).detach(), targets, [0, 1, 2, 3, 5, 6, 7])
     assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)

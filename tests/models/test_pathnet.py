@@ -18,17 +18,8 @@ from embedbench.models import pathnet
 from embedbench.models.pathnet import PathNet, gather_layers, train_paths, with_ones
 from embedbench.streams.stream import Session, Stream, StreamSpec
 
-SMALL: dict[str, Any] = {
-    "modules": 4,
-    "active": 2,
-    "units": 5,
-    "population": 4,
-    "batches": 3,
-    "batch_size": 4,
-    "lr": 0.02,
-    "cap": 7,
-    "patience": 3,
-}
+SMALL: dict[str, Any] = {"modules": 4, "active": 2, "units": 5, "population": 4, "lr": 0.02}
+SMALL |= {"batches": 3, "batch_size": 4, "cap": 7, "patience": 3}
 
 
 def permuted(n_sessions: int, n_val: int = 4, spread: float = 1.0) -> Stream:
@@ -44,10 +35,8 @@ def permuted(n_sessions: int, n_val: int = 4, spread: float = 1.0) -> Stream:
     return replace(one, sessions=tuple(sessions), eval_sets=tuple(sets))
 
 
-def taught(
-    stream: Stream, sessions: int | None = None, **settings: Any
-) -> tuple[PathNet, list[dict[str, Any]]]:
-    return teach(PathNet(**{**SMALL, **settings}), stream, sessions)
+def taught(stream: Stream, **settings: Any) -> tuple[PathNet, list[dict[str, Any]]]:
+    return teach(PathNet(**{**SMALL, **settings}), stream)
 
 
 def plain_scores(
@@ -216,13 +205,8 @@ def test_the_algorithm_is_the_plain_one(layers: int, val_samples: int, contestan
 
 def test_a_session_is_answered_by_its_own_path_and_head() -> None:
     stream = permuted(2)
-    stream = replace(
-        stream,
-        sessions=tuple(
-            replace(s, session_id=n) for s, n in zip(stream.sessions, (7, 3), strict=True)
-        ),
-    )
-    learner, _ = taught(stream)
+    numbered = (replace(s, session_id=n) for s, n in zip(stream.sessions, (7, 3), strict=True))
+    learner, _ = taught(replace(stream, sessions=tuple(numbered)))
     x = stream.eval_sets[0].x.tensor()[:6]
     found = learner.scores(x, session_id=torch.tensor([3, 7, 7, 3, 0, 99]))
     expected = [

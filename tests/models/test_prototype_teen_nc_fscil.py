@@ -125,10 +125,8 @@ def test_later_sessions_train_on_their_samples_and_one_mean_of_each_class_before
         torch.testing.assert_close(x[6 + c], expected)
 
 
-FR_SHORT: dict[str, Any] = {
-    "epochs": 8, "epoch_samples": 64, "batch_classes": 4, "batch_samples": 16,
-    "optimiser": "adam", "lr": 3e-3,
-}  # fmt: skip
+FR_SHORT: dict[str, Any] = {"epochs": 8, "epoch_samples": 64, "optimiser": "adam", "lr": 3e-3}
+FR_SHORT |= {"batch_classes": 4, "batch_samples": 16}
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,12 @@ from embedbench.learning import UNSEEN, Seeds, StreamSpec
 from embedbench.models.randumb import RanDumb
 
 
-def started(seed: int = 0, **settings: Any) -> RanDumb:
-    learner: RanDumb = start(RanDumb(**{"features": 30, **settings}), StreamSpec((5,), 4), seed)
-    return learner
+def started(seed: int = 0, **settings: Any) -> Any:
+    return start(RanDumb(**{"features": 30, **settings}), StreamSpec((5,), 4), seed)
 
 
-def taught(x: Array, y: Array, cuts: list[int], seed: int = 0, **settings: Any) -> RanDumb:
-    learner: RanDumb = show(RanDumb(**{"features": 30, **settings}), x, y, cuts, seed)
-    return learner
+def taught(x: Array, y: Array, cuts: list[int], seed: int = 0, **settings: Any) -> Any:
+    return show(RanDumb(**{"features": 30, **settings}), x, y, cuts, seed)
 
 
 def data(seed: int, n: int = 300) -> tuple[Array, Array, Array]:

@@ -13,10 +13,8 @@ from embedbench.learning import Seeds, Session, StreamSpec, generator
 from embedbench.models.ranpac import LAMBDAS, RanPAC
 
 
-def started(n_classes: int = 3, **settings: Any) -> RanPAC:
-    made = RanPAC(**{"projections": 40, **settings})
-    learner: RanPAC = start(made, StreamSpec((6,), n_classes))
-    return learner
+def started(n_classes: int = 3, **settings: Any) -> Any:
+    return start(RanPAC(**{"projections": 40, **settings}), StreamSpec((6,), n_classes))
 
 
 def noisy(spread: float, n: int = 30, seed: int = 0) -> Session:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from teaching import STORAGE_CHECKS, assert_same_weights, descend, start
+from teaching import STORAGE_CHECKS, assert_same_weights, batches_of, descend, start
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
@@ -26,18 +26,9 @@ def trained(n: int, width: int, parts: int, seed: int) -> tuple[ProductQuantiser
     return quantiser, x
 
 
-def batches(size: int = 5) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    out: list[tuple[torch.Tensor, torch.Tensor]] = []
-    for s in STREAM.sessions:
-        order = torch.randperm(len(s.y), generator=torch.Generator().manual_seed(1))
-        x, y = s.x.tensor(), torch.from_numpy(s.y)
-        out += [(x[i], y[i]) for i in torch.split(order, size)]
-    return out
-
-
-def taught(n: int | None = None, **settings: Any) -> REMIND:
-    learner: REMIND = start(REMIND(**{**SMALL, **settings}), STREAM.spec)
-    for x, y in batches()[:n]:
+def taught(n: int | None = None, **settings: Any) -> Any:
+    learner = start(REMIND(**{**SMALL, **settings}), STREAM.spec)
+    for x, y in [*batches_of(STREAM, 5)][:n]:
         learner.observe(x, y)
     return learner
 
@@ -98,7 +89,7 @@ def test_steps_are_those_of_the_plain_algorithm() -> None:
     net = mlp_net(6, 8, 2, 5, SEEDS.init)
     sgd = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-5)
     held_x, held_y, quantiser = torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64), None
-    for t, (x, y) in enumerate(batches()):
+    for t, (x, y) in enumerate(batches_of(STREAM, 5)):
         draw = np.random.default_rng([SEEDS.batches, t])
         old = draw.choice(len(held_x), min(6, len(held_x)), replace=False, shuffle=False)
         new = x if quantiser is None else quantiser.unpack(quantiser.pack(x))

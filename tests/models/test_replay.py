@@ -1,7 +1,6 @@
 """er, agem, derpp, er-ace, gdumb: each against the plain algorithm, a step or epoch at a time."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,9 @@ import torch
 from teaching import (
     ONLINE,
     assert_same_weights,
+    batches_of,
     check_online_steps,
     descend,
-    minibatches,
     start,
     weights,
 )
@@ -37,13 +36,6 @@ NEVER_FULL = Memory(total=1000, select="reservoir")
 
 def stream_of(n_train: int = 12) -> Stream:
     return class_stream([[0, 1], [2], [3]], n_train=n_train, spread=1.0)
-
-
-def batches_of(stream: Stream, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    for s in stream.sessions:
-        x, y = s.x.tensor(), torch.from_numpy(s.y)
-        for i in minibatches(len(y), torch.Generator().manual_seed(1), epochs=1, size=size):
-            yield x[i], y[i]
 
 
 def taught(learner: Any, stream: Stream, size: int) -> Any:

@@ -15,9 +15,8 @@ from embedbench.models import slda
 from embedbench.models.slda import SLDA
 
 
-def taught(x: Array, y: Array, cuts: list[int], **settings: Any) -> SLDA:
-    learner: SLDA = show(SLDA(**settings), x, y, cuts)
-    return learner
+def taught(x: Array, y: Array, cuts: list[int], **settings: Any) -> Any:
+    return show(SLDA(**settings), x, y, cuts)
 
 
 def data(seed: int, n: int = 60) -> tuple[Array, Array, Array]:

@@ -67,9 +67,7 @@ def test_a_class_that_comes_again_is_aligned_with_its_session(
 
 
 @pytest.mark.parametrize("positive", [True, False])
-def test_clipped_weights_are_not_negative(
-    positive: bool,
-) -> None:
+def test_clipped_weights_are_not_negative(positive: bool) -> None:
     learner, _ = teach(WA(**SMALL, positive=positive), STREAM)
     assert bool((learner.net.head.weight >= 0).all()) == positive
     assert learner.footprint()["samples"] == 5 * 20 * (6 * 4 + 8)

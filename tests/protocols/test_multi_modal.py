@@ -341,8 +341,6 @@ def test_a_missing_own_reference_leaves_no_silent_number(missing: float) -> None
         assert math.isnan(values["omega_all"])
 
 
-# --- Kemker et al. (2018): Table 2's multi-modal columns from Table S8's accuracies ---
-
 TABLES = facts("kemker2018")["printed"]["tables"]
 PRINTED = {(r["learner"], r["data"]): r for r in TABLES["2"] if r["protocol"] == "multi-modal"}
 OFFLINE = {"cub": 0.621, "audioset": 0.461}
