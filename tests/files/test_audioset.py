@@ -6,7 +6,7 @@ Records are written byte by byte, as the formats' descriptions say.
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import google_crc32c
@@ -18,7 +18,6 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats import audioset as reader
 from embedbench.files.formats.audioset import (
-    Ontology,
     choose_classes,
     count_clips,
     read_ontology,
@@ -114,38 +113,6 @@ LABELS = (
 )
 
 
-@pytest.fixture
-def ontology(tmp_path: Path) -> Ontology:
-    write_metadata(
-        tmp_path,
-        LABELS,
-        children={
-            "root": ["animal", "thing"],
-            "animal": ["dog", "cat"],
-            "dog": ["bark"],
-            "thing": ["bell", "engine"],
-            "music": ["song"],
-            "human": ["song"],  # with two parents
-        },
-        restrictions={"root": ["abstract"], "black": ["blacklist"]},
-        quality={"poor": (90, 63), "good": (90, 64), "unrated": (-1, 0)},  # 70 % is not above it
-    )
-    return read_ontology(tmp_path)
-
-
-def test_eligible_and_related(ontology: Ontology) -> None:
-    assert ontology.eligible == set(LABELS) - {"poor", "black", "unrated"}
-    assert ontology.names["bell"] == "The bell, sound"
-    related = {name: ontology.related[name] for name in ("animal", "dog", "song", "root", "good")}
-    assert related == {
-        "animal": {"root", "dog", "cat", "bark"},
-        "dog": {"root", "animal", "bark"},  # cat is a sibling
-        "song": {"music", "human"},
-        "root": {"animal", "dog", "bark", "cat", "thing", "bell", "engine"},
-        "good": set(),
-    }
-
-
 # labels of the clips -> training and eval clips
 CLIPS = {
     ("animal", "dog", "bark"): (300, 0),  # one line of the ontology: counts for all three
@@ -175,12 +142,34 @@ COUNTS = {
 }
 
 
-def test_clips_that_count(ontology: Ontology) -> None:
+def test_classes_are_taken_by_count_unless_related(tmp_path: Path) -> None:
+    write_metadata(
+        tmp_path,
+        LABELS,
+        children={
+            "root": ["animal", "thing"],
+            "animal": ["dog", "cat"],
+            "dog": ["bark"],
+            "thing": ["bell", "engine"],
+            "music": ["song"],
+            "human": ["song"],  # with two parents
+        },
+        restrictions={"root": ["abstract"], "black": ["blacklist"]},
+        quality={"poor": (90, 63), "good": (90, 64), "unrated": (-1, 0)},  # 70 % is not above it
+    )
+    ontology = read_ontology(tmp_path)
+    assert ontology.eligible == set(LABELS) - {"poor", "black", "unrated"}
+    assert ontology.names["bell"] == "The bell, sound"
+    related = {name: ontology.related[name] for name in ("animal", "dog", "song", "root", "good")}
+    assert related == {
+        "animal": {"root", "dog", "cat", "bark"},
+        "dog": {"root", "animal", "bark"},  # cat is a sibling
+        "song": {"music", "human"},
+        "root": {"animal", "dog", "bark", "cat", "thing", "bell", "engine"},
+        "good": set(),
+    }
     numbered = {tuple(LABELS.index(name) for name in names): n for names, n in CLIPS.items()}
     assert count_clips(ontology, numbered) == COUNTS
-
-
-def test_classes_are_taken_by_count_unless_related(ontology: Ontology) -> None:
     # good has most clips but too few to train on; cat, dog and bark belong to animal, music to song
     assert choose_classes(ontology, COUNTS, 3) == ["animal", "song", "bell"]
     assert choose_classes(ontology, COUNTS, 2) == ["animal", "song"]
@@ -282,6 +271,7 @@ def test_fewer_classes_leave_more_clips_with_one_label(
     audioset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "a.h5"
+    assert "no key 'speaker'" in refusal(import_file, audioset, out, group="speaker")
     monkeypatch.setattr(reader, "N_CLASSES", N_CLASSES)
     assert "only 3 classes satisfy" in (said := refusal(import_file, audioset, out))
     assert "100 are needed" in said
@@ -295,59 +285,44 @@ def test_fewer_classes_leave_more_clips_with_one_label(
     assert (other.split == TEST).sum() == round(len(other.split) / 2)
 
 
-def replaced(path: str, text: str | bytes | None) -> Callable[[Path], None]:
-    def change(root: Path) -> None:
-        (root / path).unlink()
-        if text is not None:
-            (root / path).write_bytes(text.encode() if isinstance(text, str) else text)
-
-    return change
+def recorded(example: bytes) -> tuple[str, bytes]:
+    return "bal_train/00.tfrecord", framed(clip("fine", [0])) + framed(example)
 
 
-def recorded(example: bytes) -> Callable[[Path], None]:
-    def change(root: Path) -> None:
-        write_records(root / "bal_train/00.tfrecord", [clip("fine", [0]), example])
-
-    return change
+def classes(n: int) -> tuple[str, bytes]:
+    made = [{"id": "x", "child_ids": [], "restrictions": []}] * n
+    return "ontology.json", json.dumps(made).encode()
 
 
-def ontology_of(n: int) -> str:
-    return json.dumps([{"id": "x", "child_ids": [], "restrictions": []}] * n)
-
-
-BAD = {
-    "no ratings": (replaced(QUALITY, None), f"{QUALITY} cannot be read"),
-    "another table": (replaced(INDICES, "mid,name\n/m/1,x\n"), "with the columns index, mid"),
-    "no number": (replaced(QUALITY, "label_id,num_rated,num_true\nsiren,ten,9\n"), "numbers whole"),
-    "no JSON": (replaced("ontology.json", "{"), "ontology.json is not JSON"),
-    "other JSON": (replaced("ontology.json", "[1]"), "is not AudioSet's ontology.*TypeError"),
-    "2,001 classes": (replaced("ontology.json", ontology_of(2_001)), "ValueError: it has 2,001"),
-    "2,000 classes": (replaced("ontology.json", ontology_of(2_000)), "only 0 classes satisfy"),
+BAD: dict[str, tuple[tuple[str, bytes | None], str]] = {
+    "no ratings": ((QUALITY, None), f"{QUALITY} cannot be read"),
+    "another table": ((INDICES, b"mid,name\n/m/1,x\n"), "with the columns index, mid"),
+    "no number": ((QUALITY, b"label_id,num_rated,num_true\nsiren,ten,9\n"), "numbers whole"),
+    "no JSON": (("ontology.json", b"{"), "ontology.json is not JSON"),
+    "other JSON": (("ontology.json", b"[1]"), "is not AudioSet's ontology.*TypeError"),
+    "2,001 classes": (classes(2_001), "ValueError: it has 2,001"),
+    "2,000 classes": (classes(2_000), "only 0 classes satisfy"),
     "unknown label": (recorded(clip("abc", [0, 6])), "00.tfrecord: clip abc has label 6"),
     "other frames": (recorded(clip("abc", [0], [bytes(64)] * 10)), "frames that are not of 128"),
     "no video": (recorded(part(1, entries({"x": bytes_feature(b"y")}))), "KeyError: 'video_id'"),
     "no message": (recorded(b"\x0a\xff"), "is none of .*DecodeError"),
-    "damage": (replaced("bal_train/00.tfrecord", bytes(12) + b"text"), "match its checksum"),
+    "damage": (("bal_train/00.tfrecord", bytes(12) + b"text"), "match its checksum"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(tmp_path: Path, case: str) -> None:
-    change, sentence = BAD[case]
-    (tmp_path / "as").mkdir()
+    (name, data), sentence = BAD[case]
+    (tmp_path / "as/eval").mkdir(parents=True)
+    assert "nothing that import reads" in refusal(import_file, tmp_path / "as", tmp_path / "a.h5")
     write_metadata(tmp_path / "as", SMALL, {}, {}, {})
     write_records(tmp_path / "as/bal_train/00.tfrecord", [clip("fine", [0])])
-    change(tmp_path / "as")
+    (tmp_path / "as" / name).unlink()
+    if data is not None:
+        (tmp_path / "as" / name).write_bytes(data)
     with pytest.raises(UserError, match=sentence):
         import_file(tmp_path / "as", tmp_path / "a.h5")
     assert not (tmp_path / "a.h5").exists()
-
-
-def test_options_that_do_not_go_together(audioset: Path, tmp_path: Path) -> None:
-    out = tmp_path / "a.h5"
-    assert "no key 'speaker'" in refusal(import_file, audioset, out, group="speaker")
-    (tmp_path / "none/eval").mkdir(parents=True)
-    assert "nothing that import reads" in refusal(import_file, tmp_path / "none", out)
 
 
 def test_every_wrong_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from file_helpers import (
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files import integrity_checks
-from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 
@@ -126,8 +126,9 @@ def test_damaged_labels_and_metadata_do_not_open(
     path: Path, table: str, row: int, sentence: str
 ) -> None:
     damage(path, table, row)
-    with pytest.raises(DamagedFileError, match=sentence):
+    with pytest.raises(DamagedFileError, match=sentence) as error:
         EmbeddingFile.open(path)
+    assert verify(path)[0] == str(error.value)
 
 
 def test_a_cut_or_unfinished_file_does_not_open(path: Path) -> None:
@@ -137,8 +138,9 @@ def test_a_cut_or_unfinished_file_does_not_open(path: Path) -> None:
     assert "incomplete" in refusal(EmbeddingFile.open, path)
     for keep in (0.2, 0.999):
         path.write_bytes(data[: int(keep * len(data))])
-        with pytest.raises(DamagedFileError, match="damaged or incomplete"):
+        with pytest.raises(DamagedFileError, match="damaged or incomplete") as error:
             EmbeddingFile.open(path)
+        assert verify(path) == [str(error.value)]
 
 
 def test_what_is_no_embedding_file_is_refused(path: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def check(file: EmbeddingFile, x: Any = X, labels: Any = LABELS) -> None:
     assert np.array_equal(file.labels, labels)
 
 
-def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
+def test_tensors_of_other_types_become_float32(tmp_path: Path) -> None:
     x = torch.from_numpy(X).bfloat16()
     data = {"embeddings": x, "y": torch.from_numpy(LABELS)}
     save_torch_tensors(data, tmp_path / "a.safetensors")
@@ -38,6 +38,12 @@ def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
     for name in ("a.safetensors", "a.pt"):
         file = import_file(tmp_path / name, tmp_path / "a.h5", overwrite=True)
         check(file, x.float().numpy())
+    data |= {"X": torch.from_numpy(X).double(), "classes": [*"abcd"], "note": "hm"}
+    del data["embeddings"]
+    torch.save(data, tmp_path / "a.pt")
+    file = import_file(tmp_path / "a.pt", tmp_path / "a.h5", overwrite=True)
+    check(file)
+    assert file.classes == ("a", "b", "c", "d")
 
 
 def test_safetensors_that_declare_too_much(tmp_path: Path) -> None:
@@ -48,15 +54,6 @@ def test_safetensors_that_declare_too_much(tmp_path: Path) -> None:
         path.write_bytes(data)
         assert "write it again as safetensors" in refusal(import_file, path, tmp_path / "a.h5")
     assert not (tmp_path / "a.h5").exists()
-
-
-def test_torch_files(tmp_path: Path) -> None:
-    x, classes = torch.from_numpy(X).double(), ["a", "b", "c", "d"]
-    data = {"X": x, "y": torch.from_numpy(LABELS), "classes": classes, "note": "hm"}
-    torch.save(data, tmp_path / "a.pt")
-    file = import_file(tmp_path / "a.pt", tmp_path / "a.h5")
-    check(file)
-    assert file.classes == ("a", "b", "c", "d")
 
 
 def test_a_pickle_is_refused(tmp_path: Path) -> None:

@@ -60,34 +60,24 @@ def test_what_makes_no_split_is_refused(
     assert message in refusal(make_split, choice, ["a", "b"], groups, classes)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_list_file_says_where_each_sample_goes(tmp_path: Path) -> None:
+    path = tmp_path / "split.csv"
+    for text in (
         "b,test\na,train\nc/1,val\n",
         "\ufeffsample_id,split\na,train\nb,test\n\nc/1,val\n",
         "a\ttrain\nb\ttest\nc/1\tval",
         '"a",train\r\n"b", test\r\nc/1,val\r\n',
-    ],
-)
-def test_a_list_file_says_where_each_sample_goes(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "split.csv"
-    path.write_bytes(text.encode())
-    assert make_split(str(path), ["a", "b", "c/1"]).tolist() == [0, 2, 1]
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"a,training\nb,test\n", "expected train, val or test, not 'training'"),
-        (b"a\nb\n", "line 1: expected"),
-        (b"\xff\xfe", "give a text file in UTF-8"),
-        (b'"' + b"a" * 200_000, "CSV"),
-    ],
-)
-def test_bad_list_files_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
-    path = tmp_path / "split.csv"
-    path.write_bytes(data)
-    assert message in refusal(read_split_list, path, ["a", "b"])
+    ):
+        path.write_bytes(text.encode())
+        assert make_split(str(path), ["a", "b", "c/1"]).tolist() == [TRAIN, TEST, VAL]
+    for data, message in {
+        b"a,training\nb,test\n": "expected train, val or test, not 'training'",
+        b"a\nb\n": "line 1: expected",
+        b"\xff\xfe": "give a text file in UTF-8",
+        b'"' + b"a" * 200_000: "CSV",
+    }.items():
+        path.write_bytes(data)
+        assert message in refusal(read_split_list, path, ["a", "b"])
 
 
 @pytest.mark.parametrize(("seed", "fraction"), [(31, 0.1), (31, 0.95)])  # classes of 1, 2, 3

@@ -35,6 +35,11 @@ from embedbench.version import __version__
 OTHER = {**JOB, "recipe": {"size": 256}}
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.h5"
+
+
 def whole(path: Path, n: int = 2500, **columns: Any) -> EmbeddingFile:
     """Write what ``blocks(n)`` holds at once."""
     layer = make_features(n, 2, seed=1).astype(np.float16)
@@ -77,8 +82,7 @@ def test_nan_names_the_row_and_leaves_nothing(tmp_path: Path, row: int, value: f
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
-    path = tmp_path / "a.h5"
+def test_nothing_is_overwritten_unasked(path: Path, tmp_path: Path) -> None:
     path.write_text("mine")
     targets = {path: "exists", tmp_path: "is a directory", tmp_path / "no" / "a.h5": "mkdir"}
     for target, said in targets.items():
@@ -139,10 +143,10 @@ def test_provenance_must_be_json(tmp_path: Path, value: Any, said: str) -> None:
 
 @pytest.mark.parametrize(("seed", "size"), [(0, 1024), (1, 333)])
 def test_blocks_in_any_order_give_the_file_written_at_once(
-    tmp_path: Path, seed: int, size: int
+    path: Path, tmp_path: Path, seed: int, size: int
 ) -> None:
     """Interrupted after any block, in blocks of any size: the same data sets and digests."""
-    path, parts = tmp_path / "a.h5", blocks(size=size)
+    parts = blocks(size=size)
     order = np.random.default_rng(seed).permutation(len(parts)).tolist()
     for number in order:
         work = begin(path, JOB)  # a new process each time
@@ -158,8 +162,7 @@ def test_blocks_in_any_order_give_the_file_written_at_once(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_damaged_block_is_redone(tmp_path: Path, seed: int) -> None:
-    path = tmp_path / "a.h5"
+def test_a_damaged_block_is_redone(path: Path, tmp_path: Path, seed: int) -> None:
     work = filled(path)
     victim = work.directory / "block-000001.bin"
     flip(victim, int(np.random.default_rng(seed).integers(victim.stat().st_size)))
@@ -188,8 +191,7 @@ def test_skipped_samples_and_notes_survive_an_interruption(tmp_path: Path) -> No
     np.testing.assert_array_equal(file.read(), make_features()[kept])
 
 
-def test_a_missing_block_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.h5"
+def test_a_missing_block_is_named(path: Path) -> None:
     work = filled(path, [0, 2])
     assert "block-000001.bin is damaged" in refusal(work.finish, make_samples(), PROVENANCE)
     work.write(1, blocks()[1])
@@ -207,8 +209,7 @@ def test_a_missing_block_is_named(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
-def test_one_process_is_at_work_on_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.h5"
+def test_one_process_is_at_work_on_a_file(path: Path) -> None:
     with Partial.begun(path, JOB) as late:
         late.write(0, blocks()[0])
         for job, overwrite in ((JOB, False), (OTHER, True)):
@@ -226,8 +227,7 @@ def test_one_process_is_at_work_on_a_file(tmp_path: Path) -> None:
     assert "it belongs to another job" in refusal(work.finish, make_samples(), PROVENANCE)
 
 
-def test_others_write_blocks_where_they_see_the_directory(tmp_path: Path) -> None:
-    path = tmp_path / "a.h5"
+def test_others_write_blocks_where_they_see_the_directory(path: Path, tmp_path: Path) -> None:
     work = filled(path, [0])
     Partial.joined(path, JOB).write(2, blocks()[2])
     assert work.missing(2500) == [1]
@@ -240,10 +240,9 @@ def test_others_write_blocks_where_they_see_the_directory(tmp_path: Path) -> Non
 
 
 def test_finished_work_that_was_not_cleared_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after the file had its name, but before the directory was gone."""
-    path = tmp_path / "a.h5"
     with monkeypatch.context() as patch:
         patch.setattr("shutil.rmtree", lambda *_, **__: None)
         made = filled(path).finish(make_samples(), PROVENANCE)

@@ -260,7 +260,7 @@ def stored(small: bytes) -> Iterator[bytes]:
     store.rm("/bucket", recursive=True)
 
 
-def test_memory(stored: bytes) -> None:
+def test_memory(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     path = local(URL)
     assert path.read_bytes() == stored
     assert local(URL) == path
@@ -268,9 +268,6 @@ def test_memory(stored: bytes) -> None:
     missing = "memory://bucket/none.h5"
     assert f"there is no {missing}" in refusal(local, missing)
     assert "is no file of a known size; name a file" in refusal(local, "memory://bucket")
-
-
-def test_pieces(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_servers, "STORE_PIECE", 1000)
     remote = remote_servers.ask_store(Name.parse(URL))
     pieces = list(remote.read(500, 3600))
@@ -281,44 +278,33 @@ def test_pieces(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "sentence"),
+    ("answer", "sentence"),
     [
-        (PermissionError, "no permission for"),
-        (type("NoCredentialsError", (Exception,), {}), "no permission for"),
-        (OSError, "could not be reached (OSError)"),
-    ],
-)
-def test_a_store_that_fails(
-    stored: bytes, monkeypatch: pytest.MonkeyPatch, kind: type[Exception], sentence: str
-) -> None:
-    """The text of its error may hold anything."""
-
-    def raises(*_: object, **__: object) -> None:
-        raise kind("key AKIASECRET")
-
-    monkeypatch.setattr(type(fsspec.filesystem("memory")), "cat_file", raises)
-    said = refusal(local, URL)
-    assert sentence in said
-    assert "AKIASECRET" not in said
-
-
-@pytest.mark.parametrize(
-    ("size", "sentence"),
-    [
+        (PermissionError("key AKIASECRET"), "no permission for"),
+        (type("NoCredentialsError", (Exception,), {})("key AKIASECRET"), "no permission for"),
+        (OSError("key AKIASECRET"), "could not be reached (OSError)"),
         (10**18, "no file of a known size"),
         (None, "no file of a known size"),
         ("1" * 5000, "not be reached"),
     ],
 )
-def test_a_store_that_says_another_size(
-    stored: bytes, monkeypatch: pytest.MonkeyPatch, size: object, sentence: str
+def test_a_store_that_fails_or_says_another_size(
+    stored: bytes, monkeypatch: pytest.MonkeyPatch, answer: object, sentence: str
 ) -> None:
-    kind = type(fsspec.filesystem("memory"))
-    monkeypatch.setattr(kind, "info", lambda *_, **__: {"size": size, "type": "file"})
+    """The text of its error may hold anything."""
+    kind, fails = type(fsspec.filesystem("memory")), isinstance(answer, Exception)
+
+    def says(*_: object, **__: object) -> dict[str, object]:
+        if isinstance(answer, Exception):
+            raise answer
+        return {"size": answer, "type": "file"}
+
+    monkeypatch.setattr(kind, "cat_file" if fails else "info", says)
     monkeypatch.setattr(kind, "ukey", lambda *_: "1")
     said = refusal(local, URL)
     monkeypatch.undo()  # what the fixture needs
     assert sentence in said
+    assert "AKIASECRET" not in said
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
