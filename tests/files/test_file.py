@@ -204,10 +204,7 @@ def changed(row: int | list[int], **values: Any) -> Callable[[Samples], Samples]
     [
         (changed(4, labels=3), r"label 3 of sample 'größe/00004.png' \(row 4\) .* 0 to 2"),
         (changed(4, labels=-1), "label -1"),
-        (
-            changed([7, 9], ids="größe/00002.png", split=2),
-            r"in val \(row 2\) and in test \(row 7\);",
-        ),
+        (changed([7, 9], ids="größe/00002.png", split=2), r"val \(row 2\) and in test \(row 7\);"),
         (changed(7, ids="größe/00000.png", split=0), r"in val \(row 0\) and in train \(row 7\);"),
         (lambda s: replace(s, labels=s.labels[:-1]), "10 sample ids, but labels of shape"),
         (lambda s: replace(s, split=s.split[:-1]), "10 sample ids, but labels of shape"),

@@ -70,7 +70,6 @@ def test_images_and_embeddings_are_not_mistaken_for_each_other(tmp_path: Path) -
         make_images(10)[:, :0],
         make_features(10).astype(np.uint8),
     ],
-    ids=["four channels", "no channel axis", "float", "no rows of pixels", "vectors of bytes"],
 )
 def test_what_is_no_image_is_refused(tmp_path: Path, features: NDArray[Any]) -> None:
     said = refusal(written, tmp_path / "a.h5", 10, features)

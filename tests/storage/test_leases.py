@@ -63,6 +63,11 @@ def test_a_lease_is_held_by_one_until_it_is_released(path: Path) -> None:
         assert lease.is_mine()
     assert not lease.is_mine()
     assert not names(path)
+    lost = take(path)  # one that was taken over is left alone
+    there = elsewhere(path)
+    lost.beat()
+    lost.release()
+    assert (lost.is_mine(), json.loads(path.read_text())) == (False, there)
 
 
 def test_a_counter_that_moves_keeps_a_lease(path: Path, clock: SimpleNamespace) -> None:
@@ -151,14 +156,6 @@ def test_what_moved_while_it_was_taken_over_is_put_back(
     assert leases.take(path) is None
     assert first[0].is_mine()
     assert names(path) == [path.name]
-
-
-def test_a_lease_that_was_taken_over_is_left_alone(path: Path) -> None:
-    lost = take(path)
-    there = elsewhere(path)
-    lost.beat()
-    lost.release()
-    assert (lost.is_mine(), json.loads(path.read_text())) == (False, there)
 
 
 def test_a_beat_does_not_bring_back_what_was_renamed(

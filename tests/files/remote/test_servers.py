@@ -43,8 +43,10 @@ def kept() -> list[str]:
 
 def test_fetched_once(web: Served, small: bytes, other: bytes) -> None:
     url, root = web.address + PATH, user_cache.directory() / "files"
-    path = local(url)
-    assert path == root / hashlib.sha256(small).hexdigest() / "small.h5"
+    with ThreadPoolExecutor(2) as pool:  # by two at once
+        path, again = pool.map(local, [url] * 2)
+    assert len([r for r in web.asked_for(PATH) if r != "bytes=0-0"]) == 1
+    assert path == again == root / hashlib.sha256(small).hexdigest() / "small.h5"
     assert path.read_bytes() == small
     modes = [stat.S_IMODE(p.stat().st_mode) for p in (root, path.parent, path)]
     assert modes == [0o700, 0o700, 0o600]
@@ -217,14 +219,6 @@ def test_a_full_disk(web: Served, small: bytes, monkeypatch: pytest.MonkeyPatch)
         assert path.read_bytes() == small
         assert web.asked_for(PATH) == fetched
         path.rename(begun)
-
-
-def test_two_at_once(web: Served, small: bytes) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(local, [web.address + PATH] * 2)
-    assert first == second
-    assert first.read_bytes() == small
-    assert len([r for r in web.asked_for(PATH) if r != "bytes=0-0"]) == 1
 
 
 def test_a_file_that_was_damaged_since_is_fetched_again(web: Served, small: bytes) -> None:
