@@ -122,9 +122,7 @@ def test_damage_names_the_block_of_rows(path: Path, table: str, row: int) -> Non
         *((f"checksums/{table}", 1, "content digest") for table in ("features", "layers/block-8")),
     ],
 )
-def test_damaged_labels_and_metadata_do_not_open(
-    path: Path, table: str, row: int, sentence: str
-) -> None:
+def test_damage_of_metadata_does_not_open(path: Path, table: str, row: int, sentence: str) -> None:
     damage(path, table, row)
     with pytest.raises(DamagedFileError, match=sentence) as error:
         EmbeddingFile.open(path)

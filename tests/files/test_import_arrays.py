@@ -205,9 +205,7 @@ def stored(path: Path, x: Any, how: str) -> Path:
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.parametrize("how", ["npy", "npz", "packed"])
-def test_rows_and_digests_do_not_depend_on_how_they_came(
-    tmp_path: Path, how: str, dtype: str
-) -> None:
+def test_rows_and_digests_are_alike_however_stored(tmp_path: Path, how: str, dtype: str) -> None:
     x = make_features(2500).astype(dtype)
     made = import_file(stored(tmp_path / "a", x, how), tmp_path / "a.h5")
     by_columns = np.asfortranarray(x)

@@ -85,6 +85,9 @@ def test_a_copy_that_has_changed_is_made_anew(monkeypatch: pytest.MonkeyPatch) -
         another_copy,
         Path.unlink,
     ]
+    with ThreadPoolExecutor(3) as pool:  # three at once make one copy
+        for rows in pool.map(lambda _: source.map(), range(3)):
+            np.testing.assert_array_equal(rows, ROWS)
     for number, change in enumerate(changes, 1):
         np.testing.assert_array_equal(source.map(), ROWS)
         assert source.asked == number
@@ -96,17 +99,7 @@ def test_a_copy_that_has_changed_is_made_anew(monkeypatch: pytest.MonkeyPatch) -
     assert source.asked == 5
 
 
-def test_three_at_once_make_one_copy() -> None:
-    source = Source()
-    with ThreadPoolExecutor(3) as pool:
-        for rows in pool.map(lambda _: source.map(), range(3)):
-            np.testing.assert_array_equal(rows, ROWS)
-    assert source.asked == 1
-
-
-def test_what_cannot_be_copied_is_one_sentence(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_copied_is_one_sentence(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "free")(1000)
     with monkeypatch.context() as patch:
         patch.setattr("shutil.disk_usage", lambda _: usage)
@@ -127,9 +120,7 @@ def test_what_cannot_be_copied_is_one_sentence(
     assert "EMBEDBENCH_CACHE" in said
 
 
-def test_rows_are_asked_for_where_the_process_reads_from_a_disk(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rows_are_asked_for_where_a_disk_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = iter([5, 5, 7])
     usage = namedtuple("usage", "ru_inblock")
     monkeypatch.setattr(mmap_cache, "_input", 0)

@@ -135,9 +135,7 @@ def test_a_pixel_file_has_the_samples_of_the_embedding_file(tmp_path: Path) -> N
         assert "none is no model: no --weights" in said
 
 
-def test_commands_take_pixel_files(
-    call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_take_images(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images(tmp_path / "in", 12)
     monkeypatch.chdir(tmp_path)
     made = call("extract", "in", "--backbone", "none", "--size", "8", "--out", "a.h5")

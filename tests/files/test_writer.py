@@ -120,9 +120,7 @@ FEATURES, IMAGES = make_features(10), np.zeros((10, 4, 5, 3), np.uint8)
         ({"columns": {"group": np.full(10, "a\0b")}}, "holds a zero byte"),
     ],
 )
-def test_what_is_not_of_the_format_is_not_written(
-    tmp_path: Path, given: dict[str, Any], message: str
-) -> None:
+def test_other_forms_are_not_written(tmp_path: Path, given: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         written(tmp_path / "a.h5", 10, **given)
     assert list(tmp_path.iterdir()) == []

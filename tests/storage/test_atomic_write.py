@@ -12,9 +12,7 @@ from embedbench.storage import atomic_write
 from embedbench.storage.atomic_write import create, temporary_name, write_safely, writing
 
 
-def test_a_name_that_is_taken_keeps_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_taken_name_keeps_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And one that was free stays so where the disk is full."""
     taken, free = tmp_path / "taken", tmp_path / "free"
 

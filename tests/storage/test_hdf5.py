@@ -192,10 +192,6 @@ def test_honest_files_pass(tmp_path: Path, libver: str) -> None:
         for key in "bcdf":
             with pytest.raises(ValueError, match="is not a text"):
                 safe_hdf5.attribute(f, key)
-
-
-def test_errors_while_it_is_open_are_damage(tmp_path: Path) -> None:
-    path = made(tmp_path / "a.h5", member("x", 0))
     with (
         pytest.raises(DamagedFileError, match=r"is damaged or incomplete .*; mend it"),
         safe_hdf5.open_hdf5(path, remedy="mend it") as f,
@@ -311,9 +307,7 @@ def test_a_process_that_ended_or_was_not_awaited_answers_no_more(
     assert len({first.pid, second.pid, servers[os.getpid()].pid}) == 3
 
 
-def test_a_file_that_changes_while_it_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_when_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, other = (made(tmp_path / name, member("x", 0)) for name in ("a.h5", "b.h5"))
     monkeypatch.setattr(safe_hdf5, "_examine", lambda *_: other.replace(path))
     assert "changed while it was opened" in refusal(opens, path)

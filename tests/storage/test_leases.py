@@ -139,9 +139,7 @@ def test_one_of_many_takes_it_over(path: Path) -> None:
         assert not names(path)
 
 
-def test_what_moved_while_it_was_taken_over_is_put_back(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_moved_meanwhile_is_put_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes think it abandoned; the first has it already when the second renames it."""
     elsewhere(path)
     first = []
@@ -158,9 +156,7 @@ def test_what_moved_while_it_was_taken_over_is_put_back(
     assert names(path) == [path.name]
 
 
-def test_a_beat_does_not_bring_back_what_was_renamed(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_beat_brings_back_what_was_renamed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken over between the look at the token and the move of the counter."""
     lost, there, writes = take(path), list[Any](), os.pwrite
 

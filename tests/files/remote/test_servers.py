@@ -234,9 +234,7 @@ def test_a_file_that_was_damaged_since_is_fetched_again(web: Served, small: byte
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="no users")
-def test_what_another_user_wrote_is_not_believed(
-    web: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_of_another_user_is_believed(web: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     local(web.address + PATH)
     monkeypatch.setattr("os.getuid", lambda: 12345)
     assert download_cache.entries() == []
