@@ -95,14 +95,8 @@ CASES: dict[str, tuple[Callable[[h5py.File], object], str]] = {
     "an unknown name": (replaced("columns/times", np.zeros(N)), "Did you mean 'time'"),
     "a table for columns": (replaced("columns", np.zeros(3)), "no table in 'columns'"),
     "no columns": (lambda f: f.pop("columns") and f.create_group("columns"), "no table in 'colu"),
-    "a column, no sums": (
-        lambda f: f.pop("checksums/columns/time"),
-        "no table 'checksums/col",
-    ),
-    "checksums of none": (
-        lambda f: f.pop("columns/time"),
-        "'checksums/columns/time', which is",
-    ),
+    "a column, no sums": (lambda f: f.pop("checksums/columns/time"), "no table 'checksums/col"),
+    "checksums of none": (lambda f: f.pop("columns/time"), "'checksums/columns/time', which is"),
     "no digest": (lambda f: f["digests"].attrs.pop("columns"), "damaged"),
     "version 1.0": (lambda f: f.attrs.modify("format_version", b"1.0"), "1.0, which has no column"),
     "no text": (replaced("columns/domain", np.full(N, b"")), "'domain' has no text in row 0"),
