@@ -38,6 +38,7 @@ def test_it_is_a_ridge_on_the_layers(layers: str, columns: list[int], lam: float
 
 
 def test_lambda_is_the_most_accurate_on_four_folds_with_all_that_came_before() -> None:
+    np.testing.assert_allclose(LAMBDAS, [*np.logspace(-4, 3, 15), 1e-8])  # the authors'
     stream = few_shot_stream(GROUPS, width=WIDTH, layers=1, spread=3.0)
     learner = start(LayUP(), stream.spec)
     before_h, before_y = np.zeros((0, 2 * WIDTH)), np.zeros(0, dtype=np.int64)
@@ -54,10 +55,6 @@ def test_lambda_is_the_most_accurate_on_four_folds_with_all_that_came_before() -
         np.testing.assert_allclose(log["validation_accuracy"], accuracies, atol=1e-12)
         assert log["lam"] == LAMBDAS[int(np.argmax(accuracies))]
         before_h, before_y = np.concatenate([before_h, h]), np.concatenate([before_y, y])
-
-
-def test_its_values_of_lambda_are_the_authors() -> None:
-    np.testing.assert_allclose(LAMBDAS, [*np.logspace(-4, 3, 15), 1e-8])
 
 
 def test_sessions_with_few_samples_have_fewer_folds_or_choose_nothing() -> None:

@@ -77,12 +77,7 @@ def plain(stream: Stream, seed: int, optimiser: str, strength: float, rule: Rule
 )
 @pytest.mark.parametrize("seed", range(2))
 def test_importance_and_weights_are_those_of_a_naive_loop(
-    seed: int,
-    cls: Any,
-    settings: dict[str, float],
-    optimiser: str,
-    rule: Rule,
-    monkeypatch: pytest.MonkeyPatch,
+    seed: int, cls: Any, settings: Any, optimiser: str, rule: Rule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mas, "BLOCK", 7)  # the sums go over several blocks
     stream = class_stream([[0, 1], [2]], seed=seed)

@@ -153,12 +153,7 @@ class Plain:
         self.answers.append(answer)
 
     def train(
-        self,
-        s: Session,
-        paths: list[list[set[int]]],
-        head: Tensor,
-        adams: dict[Tensor, torch.optim.Adam],
-        draw: torch.Generator,
+        self, s: Session, paths: list[list[set[int]]], head: Tensor, adams: Any, draw: Any
     ) -> list[float]:
         own, n = self.own, len(s.x)
         order: list[int] = []
@@ -271,10 +266,7 @@ def scripted(
     ],
 )  # fmt: skip
 def test_a_session_ends_and_its_best_is_restored(
-    values: list[tuple[float, float]],
-    settings: dict[str, Any],
-    expected: tuple[int, int, str],
-    monkeypatch: pytest.MonkeyPatch,
+    values: Any, settings: Any, expected: tuple[int, int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, learner, stood = scripted(values, monkeypatch, **settings)
     assert (log["tournaments"], log["kept_tournament"], log["stopped"]) == expected

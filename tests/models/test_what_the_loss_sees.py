@@ -19,13 +19,9 @@ from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, l
 from embedbench.streams.stream import Stream, StreamSpec
 
 ALL = StreamSpec((6,), 4)
-PROTOCOLS: dict[str, type[IncrementalClass | FSCIL]] = {
-    "incremental-class": IncrementalClass,
-    "fscil": FSCIL,
-}
-SIZES: dict[str, dict[str, Any]] = {
-    "incremental-class": {"base": 2, "step": 2},
-    "fscil": {"base": 2, "way": 2, "shot": 4},
+PROTOCOLS: dict[str, tuple[Any, dict[str, int]]] = {
+    "incremental-class": (IncrementalClass, {"base": 2, "step": 2}),
+    "fscil": (FSCIL, {"base": 2, "way": 2, "shot": 4}),
 }
 # The learners with a head that has a row for every class: whether `protocol.loss` decides for them.
 # The losses of the others never include a class that has not come.
@@ -44,12 +40,12 @@ WAYS = [
 ]
 
 
-def stream_of(folder: Path, protocol: str, loss: str, batch: int = 5) -> Stream:
+def stream_of(folder: Path, protocol: str, loss: str, batch: int = 5) -> Any:
     """Three sessions of two classes."""
     counts = [14] * 6, [0] * 6, [2] * 6
     file = make_file(folder, *counts, width=6, apart=2.0, name=f"{loss}.h5")
-    settings = {**SIZES[protocol], "loss": loss, "observe_batch": batch}
-    return PROTOCOLS[protocol](**settings).build([file], seed=0)
+    cls, sizes = PROTOCOLS[protocol]
+    return cls(**sizes, loss=loss, observe_batch=batch).build([file], seed=0)
 
 
 def small(name: str) -> Any:

@@ -1,7 +1,6 @@
 """The mixtures: each rule held against the paper's, and streams counted by hand."""
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,8 @@ def table(session_of: list[np.ndarray], labels: np.ndarray, n: int) -> np.ndarra
 
 
 def deal(
-    rule: Callable[..., list[np.ndarray]],
-    labels: np.ndarray,
-    sessions: int,
-    *given: Any,
-    seed: int = 0,
-    **more: Any,
-) -> list[np.ndarray]:
+    rule: Any, labels: np.ndarray, sessions: int, *given: Any, seed: int = 0, **more: Any
+) -> Any:
     """The parts that a rule makes of all rows, with the classes in order."""
     rows, classes = np.arange(len(labels)), np.arange(labels.max() + 1)
     return rule(rows, labels, classes, sessions, *given, np.random.default_rng(seed), **more)
