@@ -93,6 +93,15 @@ def refusal(call: Callable[..., object], *args: Any, **options: Any) -> str:
     return str(error.value)
 
 
+def failing(error: BaseException) -> Callable[..., Any]:
+    """A function that raises this whatever it is given."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
 def blocks(n: int = 2500, size: int = 1024) -> list[dict[str, Any]]:
     """Return the rows of ``make_features(n)`` and of a layer in blocks."""
     features, layer = make_features(n), make_features(n, 2, seed=1).astype(np.float16)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from file_helpers import refusal
+from file_helpers import failing, refusal
 
 from embedbench.storage import atomic_write
 from embedbench.storage.atomic_write import create, temporary_name, write_safely, writing
@@ -16,9 +16,6 @@ def test_a_taken_name_keeps_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """And one that was free stays so where the disk is full."""
     taken, free = tmp_path / "taken", tmp_path / "free"
 
-    def no_handle_is_left(*_: object) -> None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
     def full(path: Path, _: str) -> object:
         path.touch()
         return open("/dev/full", "wb", buffering=0)
@@ -26,7 +23,8 @@ def test_a_taken_name_keeps_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert create(taken, b"first")
     assert not create(taken, b"second")
     assert "taken/below" in refusal(create, taken / "below", b"")
-    monkeypatch.setattr(atomic_write, "open", no_handle_is_left, raising=False)
+    no_handle_is_left = OSError(errno.EMFILE, "Too many open files")
+    monkeypatch.setattr(atomic_write, "open", failing(no_handle_is_left), raising=False)
     assert "Too many open files" in refusal(create, taken, b"second")
     monkeypatch.setattr(atomic_write, "open", full, raising=False)
     assert "No space left" in refusal(create, free, b"x")
@@ -71,12 +69,11 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_what_a_disk_refuses_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     path = tmp_path / "a"
     path.write_text("old")
-    monkeypatch.setattr(atomic_write.os, "fsync", refuse)
+    monkeypatch.setattr(
+        atomic_write.os, "fsync", failing(OSError(errno.ENOSPC, "No space left on device"))
+    )
     said = refusal(write_safely, path, "new")
     assert said.startswith(f"cannot write {path} (No space left on device); free some space")
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "old")]

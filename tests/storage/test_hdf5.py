@@ -6,12 +6,13 @@ import signal
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from file_helpers import refusal
+from file_helpers import failing, refusal
 
 from embedbench.errors import DamagedFileError
 from embedbench.storage import safe_hdf5, untrusted_files, user_cache
@@ -290,12 +291,9 @@ def test_a_process_that_ended_or_was_not_awaited_answers_no_more(
     assert "signature" in untrusted_files.ask("hdf5", text)["damaged"]
     assert servers[os.getpid()] is first
 
-    class Interrupted:
-        def readline(self) -> str:
-            raise KeyboardInterrupt
-
+    interrupted = SimpleNamespace(readline=failing(KeyboardInterrupt()))
     with monkeypatch.context() as patched:
-        patched.setattr(first, "stdout", Interrupted())
+        patched.setattr(first, "stdout", interrupted)
         with pytest.raises(KeyboardInterrupt):
             untrusted_files.ask("hdf5", text)
     assert first.wait() == -signal.SIGKILL

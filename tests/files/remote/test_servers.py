@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import fsspec
 import pytest
-from file_helpers import make_features, make_small, refusal
+from file_helpers import failing, make_features, make_small, refusal
 from file_server import Served, serving
 
 from embedbench.files.remote import download_cache, remote_servers
@@ -102,12 +102,9 @@ def test_cut_off_again_and_again(web: Served, small: bytes, share: float) -> Non
 def test_killed_in_the_middle(
     web: Served, small: bytes, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def kill(*_: int) -> None:
-        raise KeyboardInterrupt
-
     web.faults[PATH] = "cut 5000"
     with pytest.raises(KeyboardInterrupt):
-        local(web.address + PATH, progress=kill)
+        local(web.address + PATH, progress=failing(KeyboardInterrupt()))
     (begun,) = (user_cache.directory() / "files").glob("*.partial")
     assert begun.stat().st_size == 5000
     monkeypatch.setattr(remote_servers, "PIECE", 701 if fault else len(small))
@@ -204,11 +201,9 @@ def test_a_full_disk(web: Served, small: bytes, monkeypatch: pytest.MonkeyPatch)
         patch.setattr("shutil.disk_usage", lambda _: usage._replace(free=10))
         assert "GB are free; free some space" in refusal(local, web.address + PATH)
 
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patch:
-        patch.setattr("embedbench.storage.atomic_write.os.fsync", full)
+        patch.setattr("embedbench.storage.atomic_write.os.fsync", failing(full))
         assert "No space left" in refusal(local, web.address + PATH)
     assert [name.rpartition(".")[2] for name in kept()] == ["partial"]
     (begun,) = (user_cache.directory() / "files").glob("*.partial")
@@ -284,14 +279,11 @@ def test_a_store_that_fails_or_says_another_size(
     stored: bytes, monkeypatch: pytest.MonkeyPatch, answer: object, sentence: str
 ) -> None:
     """The text of its error may hold anything."""
-    kind, fails = type(fsspec.filesystem("memory")), isinstance(answer, Exception)
-
-    def says(*_: object, **__: object) -> dict[str, object]:
-        if isinstance(answer, Exception):
-            raise answer
-        return {"size": answer, "type": "file"}
-
-    monkeypatch.setattr(kind, "cat_file" if fails else "info", says)
+    kind = type(fsspec.filesystem("memory"))
+    if isinstance(answer, Exception):
+        monkeypatch.setattr(kind, "cat_file", failing(answer))
+    else:
+        monkeypatch.setattr(kind, "info", lambda *_, **__: {"size": answer, "type": "file"})
     monkeypatch.setattr(kind, "ukey", lambda *_: "1")
     said = refusal(local, URL)
     monkeypatch.undo()  # what the fixture needs
@@ -300,10 +292,8 @@ def test_a_store_that_fails_or_says_another_size(
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(_: str) -> None:
-        raise ImportError("Install s3fs to access S3")
-
-    monkeypatch.setattr("fsspec.core.url_to_fs", absent)
+    absent = ImportError("Install s3fs to access S3")
+    monkeypatch.setattr("fsspec.core.url_to_fs", failing(absent))
     for scheme, remedy in (("s3", "pip install s3fs"), ("smb", "what fsspec's list")):
         said = refusal(local, f"{scheme}://bucket/small.h5")
         assert f"{scheme}:// needs one more package; " in said
