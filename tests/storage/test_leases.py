@@ -43,12 +43,6 @@ def elsewhere(path: Path, **changes: Any) -> dict[str, Any]:
     return there
 
 
-def take(path: Path) -> leases.Lease:
-    lease = leases.take(path)
-    assert lease is not None
-    return lease
-
-
 def ended() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
@@ -56,14 +50,14 @@ def ended() -> int:
 
 
 def test_a_lease_is_held_by_one_until_it_is_released(path: Path) -> None:
-    with take(path) as lease:
+    with leases.take(path) as lease:
         assert leases.take(path) is None
         me = f"process {os.getpid()} on host {os.uname().nodename}"
         assert str(leases.holder(path)) == me
         assert lease.is_mine()
     assert not lease.is_mine()
     assert not names(path)
-    lost = take(path)  # one that was taken over is left alone
+    lost = leases.take(path)  # one that was taken over is left alone
     there = elsewhere(path)
     lost.beat()
     lost.release()
@@ -71,7 +65,7 @@ def test_a_lease_is_held_by_one_until_it_is_released(path: Path) -> None:
 
 
 def test_a_counter_that_moves_keeps_a_lease(path: Path, clock: SimpleNamespace) -> None:
-    lease = take(path)
+    lease = leases.take(path)
     size = path.stat().st_size
     for _ in range(5):
         assert leases.take(path) is None
@@ -92,7 +86,7 @@ def test_one_that_does_not_move_is_taken_over_by_the_clock_of_who_wants_it(
     clock.now += leases.PATIENCE - 0.1
     assert leases.take(path) is None
     clock.now += 0.1
-    assert take(path).is_mine()
+    assert leases.take(path).is_mine()
     assert names(path) == [path.name]
     elsewhere(path, counter="12")
     assert getattr(leases.holder(path), "moves", None) == 0  # it has ten digits
@@ -115,10 +109,10 @@ def test_another_holder_is_waited_for_anew(path: Path, clock: SimpleNamespace) -
 
 def test_the_lease_of_a_process_that_has_ended_is_free_at_once(path: Path) -> None:
     elsewhere(path, machine=leases.machine_identity(), pid=ended())
-    take(path).release()
+    leases.take(path).release()
     # a process that was started since may have its number
     elsewhere(path, machine=leases.machine_identity(), pid=os.getpid(), started="1")
-    assert take(path).is_mine()
+    assert leases.take(path).is_mine()
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**62])
@@ -158,7 +152,7 @@ def test_what_moved_meanwhile_is_put_back(path: Path, monkeypatch: pytest.Monkey
 
 def test_no_beat_brings_back_what_was_renamed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken over between the look at the token and the move of the counter."""
-    lost, there, writes = take(path), list[Any](), os.pwrite
+    lost, there, writes = leases.take(path), list[Any](), os.pwrite
 
     def taken_over(*args: Any) -> int:
         path.rename(path.with_name("aside"))
@@ -182,7 +176,7 @@ def test_one_thread_moves_all_counters(path: Path, monkeypatch: pytest.MonkeyPat
     turns = iter([None])
     monkeypatch.setattr(leases, "time", SimpleNamespace(sleep=lambda _: next(turns)))
     monkeypatch.setattr(leases, "_hold", lambda lease: leases._held.update({lease.token: lease}))
-    held = [take(path.with_name(name)) for name in "ab"]
+    held = [leases.take(path.with_name(name)) for name in "ab"]
     with pytest.raises(StopIteration):
         leases._beat_all()
     for lease in held:
@@ -191,7 +185,7 @@ def test_one_thread_moves_all_counters(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_forked_process_moves_no_counter_of_its_parent(path: Path) -> None:
-    with take(path):
+    with leases.take(path):
         child = os.fork()
         if child == 0:
             os._exit(len(leases._held))
@@ -209,7 +203,6 @@ def test_one_sentence_says_who_is_waited_for(path: Path, clock: SimpleNamespace)
     assert wait(False, False, False, True) is None
     path.unlink()
     lease = wait(False, False)
-    assert lease is not None
     assert lease.is_mine()
     lease.release()
     assert wait(False, True, True) is None  # it was made between a look and the lease

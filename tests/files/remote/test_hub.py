@@ -20,11 +20,6 @@ NAME = "hf://datasets/org/{}/small.h5"
 FIXED = f"hf://datasets/org/{{}}@{COMMIT}/small.h5"
 
 
-def store_of(hub: Served) -> Served:
-    assert hub.elsewhere is not None
-    return hub.elsewhere
-
-
 def test_a_branch_is_fixed_to_its_commit(hub: Served, small: bytes) -> None:
     assert pin_name(NAME.format("open")) == FIXED.format("open")
     found = fetch(NAME.format("open"))
@@ -34,10 +29,10 @@ def test_a_branch_is_fixed_to_its_commit(hub: Served, small: bytes) -> None:
     assert path.read_bytes() == small  # of a commit nothing is asked
     assert hub.asked == []
     hub.commit = "f" * 40  # with the same file
-    store_of(hub).asked.clear()
+    hub.elsewhere.asked.clear()
     assert pin_name(NAME.format("open")) == NAME.format("open@" + "f" * 40)
     assert local(NAME.format("open@" + "f" * 40)) == path
-    assert store_of(hub).asked_for("/lfs/small.h5") == ["bytes=0-0"]
+    assert hub.elsewhere.asked_for("/lfs/small.h5") == ["bytes=0-0"]
 
 
 def test_what_the_hub_refuses(hub: Served, small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +57,7 @@ def test_a_token_appears_nowhere(
 ) -> None:
     """Neither in output, nor in a file or a record, nor is it sent to another host."""
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    said, store = "", store_of(hub)
+    said, store = "", hub.elsewhere
     for hub.elsewhere in (store, None):
         hub.files = {} if hub.elsewhere else store.files
         for words in (
@@ -140,7 +135,7 @@ def test_every_command_that_takes_a_file(here: Served, small: bytes, call: Any) 
     ):
         assert call(*words)[0] == 0, words
     whole = f"bytes=0-{len(small) - 1}"
-    assert store_of(here).asked_for("/lfs/small.h5").count(whole) == 1  # into the cache
+    assert here.elsewhere.asked_for("/lfs/small.h5").count(whole) == 1  # into the cache
     assert here.asked_for("/small.h5") == ["bytes=0-0", whole]
     named, plain = (build_stream(x, "incremental-class", base=2) for x in (OPEN, "small.h5"))
     assert named.digests == plain.digests
