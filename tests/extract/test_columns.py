@@ -63,7 +63,7 @@ def test_rules_that_do_not_fit(tmp_path: Path) -> None:
     rules: dict[str, Any]
     for rules, message in (
         ({"group": "("}, r"--group-from '\(' is no regular expression"),
-        ({"group": "x"}, "--group-from 'x' matches nothing in"),
+        ({"group": "v1"}, r"--group-from 'v1' matches nothing in sample 'art/dog/v2_1\.png'"),
         ({"listed": listed, "domain": "folder"}, "'domain' is in .*--domain-from makes it too"),
     ):
         with pytest.raises(UserError, match=message):

@@ -9,6 +9,8 @@ from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of
 
+GROUPS = [[0, 1, 2, 3], [4, 5], [6]]  # the classes of three sessions
+
 
 def few_shot_stream(
     groups: Sequence[Sequence[int]],

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from few_shot import few_shot_stream
+from few_shot import GROUPS, few_shot_stream
 from teaching import cosine, learn, start
 from toy import blobs, session
 
 from embedbench.learning import UNSEEN, Stop, StreamSpec
 from embedbench.models.alice import ALICE
 
-GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK = Stop(rule="epochs", epochs=2)
 
 

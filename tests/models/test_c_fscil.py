@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from few_shot import few_shot_stream
+from few_shot import GROUPS, few_shot_stream
 from numpy.typing import NDArray
 from teaching import assert_same_weights, cosine, learn, normal, plain, teach
 
@@ -15,7 +15,6 @@ from embedbench.learning import UNSEEN, Stop
 from embedbench.models.c_fscil import CFSCIL, _descend, crowding
 from embedbench.streams.stream import Stream
 
-GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK = Stop(rule="epochs", epochs=2)
 
 

@@ -146,12 +146,10 @@ def test_sleep_empties_hc_and_keeps_the_answers() -> None:
     asleep, logs = taught(stream, 4, period=3)
     assert [log.get("asleep") for log in logs] == [None, False, False, True]
     assert [log["hc_bytes"] for log in logs[1:]] == [k * 20 * (6 * 4 + 8) for k in (1, 2, 3)]
-    assert len(awake.hc_y) == 40
-    assert awake.codes.classes.tolist() == [0, 1, 2]
-    assert len(asleep.hc_y) == 0
-    assert asleep.codes.classes.tolist() == [0, 1, 2, 3, 4, 5]
     assert asleep.footprint()["samples"] == 0
-    for learner in (awake, asleep):
+    for learner, held, classes in ((awake, 40, 3), (asleep, 0, 6)):
+        assert len(learner.hc_y) == held
+        assert learner.codes.classes.tolist() == [*range(classes)]
         assert learner.footprint().total == state_bytes(learner.state_dict())
     assert right(awake, stream, slice(3)) > 0.9
     assert right(asleep, stream, slice(4)) > 0.9

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from few_shot import few_shot_stream
+from few_shot import GROUPS, few_shot_stream
 from teaching import learn, normal, start, teach
 
 from embedbench.errors import UserError
@@ -23,7 +23,6 @@ from embedbench.models.fr import (
 )
 from embedbench.streams.stream import Stream, StreamSpec
 
-GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK: dict[str, Any] = {"epochs": 10, "epoch_samples": 50}
 
 

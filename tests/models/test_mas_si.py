@@ -15,7 +15,6 @@ from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.models import mas
 from embedbench.models.mas import MAS, sensitivity
-from embedbench.models.mlp import MLP
 from embedbench.models.si import SI
 from embedbench.streams.stream import Stream
 
@@ -102,13 +101,6 @@ def test_sensitivity_is_autograds(classes: list[int] | None, faster: bool, layer
     found = sensitivity(same, x, None if classes is None else torch.tensor(classes))
     assert min(float(e.max()) for e in expected) > 1e-3
     assert_same_weights([f / 9 for f in found], expected)
-
-
-@pytest.mark.parametrize("penalised", [MAS(**SGD, lam=0.0), SI(**SGD, c=0.0)])
-def test_without_strength_it_is_the_mlp(penalised: Any) -> None:
-    stream = class_stream([[0, 1], [2]])
-    (learner, _), (mlp, _) = teach(penalised, stream), teach(MLP(**SGD), stream)
-    assert_same_weights(learner, mlp, rtol=0, atol=0)
 
 
 def test_a_path_ends_where_its_best_epoch_ended() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from few_shot import few_shot_stream
+from few_shot import GROUPS, few_shot_stream
 from teaching import cosine, learn, start
 from toy import blobs, session
 
@@ -22,8 +22,6 @@ from embedbench.models.nc_fscil import NCFSCIL, simplex
 from embedbench.models.prototype import Prototype
 from embedbench.models.teen import TEEN
 from embedbench.runs.stream_runner import run_stream
-
-GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 
 
 def started(learner: Learner, width: int, n_classes: int) -> Any:

@@ -323,10 +323,7 @@ def test_own_references_by_plain_loops(divided: bool) -> None:
     for i in range(1, T):
         base += R[i, 0] / ideal[0]
         new += R[i, i] / (ideal[i] if divided else 1.0)
-        shares = 0.0
-        for j in range(i + 1):
-            shares += R[i, j] / ideal[j]
-        everything += shares / (i + 1)
+        everything += sum(R[i, j] / ideal[j] for j in range(i + 1)) / (i + 1)
     assert found["omega_base"] == pytest.approx(base / (T - 1))
     assert found["omega_new"] == pytest.approx(new / (T - 1))
     assert found["omega_all"] == pytest.approx(everything / (T - 1))
