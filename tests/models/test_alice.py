@@ -17,11 +17,9 @@ from embedbench.models.alice import ALICE
 QUICK = Stop(rule="epochs", epochs=2)
 
 
-def started(width: int, n_classes: int, **settings: Any) -> ALICE:
-    learner: ALICE = start(
-        ALICE(**{"units": 16, "stop": QUICK, **settings}), StreamSpec((width,), n_classes)
-    )
-    return learner
+def started(width: int, n_classes: int, **settings: Any) -> Any:
+    made = ALICE(**{"units": 16, "stop": QUICK, **settings})
+    return start(made, StreamSpec((width,), n_classes))
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -85,16 +85,14 @@ def test_the_hold_out_is_balanced_and_not_trained_on(share: float, size: int) ->
     rest, held, held_y = learner._hold_out(joined, [0, 1])
     assert np.bincount(held_y.numpy()).tolist() == [size] * 4
     assert np.bincount(rest.y).tolist() == [10 - size] * 2 + [20 - size] * 2
-    trained = rest.x.batch(torch.arange(len(rest.x)), "cpu")
-    both = torch.cat([trained, held])
+    both = torch.cat([rest.x.batch(torch.arange(len(rest.x)), "cpu"), held])
     order = torch.cat([torch.tensor(rest.y), held_y])
     every = joined.x.batch(torch.arange(len(joined.y)))
     where = torch.cdist(both, every).argmin(1)
     assert sorted(where.tolist()) == list(range(len(every)))  # each sample once
     assert torch.equal(every[where], both)
     assert order.tolist() == joined.y[where.numpy()].tolist()
-    log = learn(learner, STREAM.sessions[1])
-    assert log["held_out"] == 4 * size
+    assert learn(learner, STREAM.sessions[1])["held_out"] == 4 * size
 
 
 def test_a_kept_hold_out_is_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:

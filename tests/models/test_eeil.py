@@ -73,9 +73,8 @@ def test_the_balanced_set_is_balanced(memory: Memory, counts: list[int]) -> None
 
 def test_fine_tuning_is_the_plain_algorithm() -> None:
     """SGD on the balanced set at a tenth of the rate, from the weights before the fine-tuning."""
-    stream = class_stream([[0, 1], [2, 3], [4]])
-    learner, _ = taught(stream, 2)
-    rough, (_, log) = taught(stream, 2, finetune_epochs=0)
+    learner, _ = taught(STREAM, 2)
+    rough, (_, log) = taught(STREAM, 2, finetune_epochs=0)
     assert "finetune" not in log
     net, teacher = rough.net, copy.deepcopy(rough.net)
     x, y = rough.exemplars.x, rough.exemplars.y

@@ -51,9 +51,8 @@ def test_distances_are_those_of_the_dense_matrices(n: int, gammas: tuple[float, 
     learner = taught((x, y), gamma1=gammas[0], gamma2=gammas[1])
     found = learner.scores(torch.tensor(test)).numpy()
     for c in (0, 1):
-        np.testing.assert_allclose(
-            -found[:, c], plain(x[y == c], test, 0.5, *gammas), rtol=2e-3, atol=1e-5
-        )
+        expected = plain(x[y == c], test, 0.5, *gammas)
+        np.testing.assert_allclose(-found[:, c], expected, rtol=2e-3, atol=1e-5)
         assert len(learner.factors[c]) == min(n - 1, 8)  # never more numbers than D x D
     assert (found[:, 2] == UNSEEN).all()
 

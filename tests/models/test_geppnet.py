@@ -172,10 +172,8 @@ def test_samples_are_kept_as_they_were_shown() -> None:
 
 def test_the_state_holds_no_other_rows_of_the_table() -> None:
     samples = Store(3)
-    samples.add(
-        View(Table(np.arange(30, dtype=np.float32).reshape(10, 3)), np.array([7, 2]), 3),
-        np.zeros(2),
-    )
+    table = Table(np.arange(30, dtype=np.float32).reshape(10, 3))
+    samples.add(View(table, np.array([7, 2]), 3), np.zeros(2))
     tables = samples.state_dict()["tables"]
     assert [t["values"].tolist() for t in tables] == [[[6, 7, 8], [21, 22, 23]]]
 

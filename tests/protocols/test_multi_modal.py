@@ -66,9 +66,8 @@ def test_a_session_a_file_by_hand(tmp_path: Path) -> None:
     for view in (session.x, session.val_x, test.x):
         np.testing.assert_array_equal(view.numpy()[:, :3], b[rows_of(view)])
         np.testing.assert_array_equal(view.numpy()[:, 3:], np.zeros((len(view), 1)))
-    np.testing.assert_array_equal(
-        stream.sessions[0].x.numpy(), files[0].read()[:13][rows_of(stream.sessions[0].x)]
-    )
+    first = stream.sessions[0].x
+    np.testing.assert_array_equal(first.numpy(), files[0].read()[:13][rows_of(first)])
     assert stream.notes == (
         "b.h5: 3 columns, padded with zeros to 4",
         "answers are among the classes of the sample's own file",
