@@ -21,21 +21,6 @@ def test_version_and_licence_are_the_same_everywhere() -> None:
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_make_demo_installs_the_package_alone() -> None:
-    """`make test` adds the tools; torch may come from an index of its own."""
-    commands = {
-        goal: subprocess.run(
-            ["make", "--dry-run", "--always-make", goal, "TORCH_INDEX=URL"],
-            cwd=ROOT, check=True, capture_output=True, text=True,
-        ).stdout
-        for goal in ("demo", "test")
-    }  # fmt: skip
-    for made in commands.values():
-        assert "pip install --quiet --index-url URL torch torchvision\n" in made
-        assert "pip install --quiet -e .\n" in made
-    assert [".[dev]" in commands[goal] for goal in ("demo", "test")] == [False, True]
-
-
 def test_what_is_on_the_path_is_the_package_alone(tmp_path: Path) -> None:
     """From the clone's parent, with what an editable installation adds to the path."""
     (tmp_path / "embedbench").symlink_to(ROOT)
