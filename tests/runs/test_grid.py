@@ -105,11 +105,18 @@ def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
     assert "know at test which session a sample is from" in outcome.failed[0][1]
 
 
-@pytest.mark.parametrize(("scale", "references"), [("none", 1), ("standard", 3)])
-def test_one_offline_reference_serves_all_orders(blobs, tmp_path, scale, references):
-    """Unless the scaling is fitted to the base session, which is another one in each order."""
-    items = ["protocol.order=random", f"protocol.scale={scale}"]
-    outcome = run_grid(cells(blobs, "ncm", "0-2", items), tmp_path)
+@pytest.mark.parametrize(
+    ("protocol", "items", "references"),
+    [
+        ("incremental-class", ["protocol.scale=none"], 1),
+        ("incremental-class", ["protocol.scale=standard"], 3),
+        ("fscil", ["protocol.scale=none", "protocol.base=3", "protocol.way=2"], 3),
+    ],
+)
+def test_one_offline_reference_serves_all_orders(blobs, tmp_path, protocol, items, references):
+    """Unless the scaling is fitted to the base session, or an order chooses classes or samples."""
+    items = ["protocol.order=random", *items]
+    outcome = run_grid(cells(blobs, "ncm", "0-2", items, protocol), tmp_path)
     assert len(list((tmp_path / "references").glob("*/seed-*"))) == references
     kept = [record_files.load(p) for p in outcome.run_dirs]
     assert len({run.digests.train for run in kept}) == 3
