@@ -154,9 +154,7 @@ def steps():
 """
 
 
-def test_a_worker_answers_whatever_happens_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_answers_in_any_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "strange_steps.py").write_text(SCRIPT)
     monkeypatch.syspath_prepend(str(tmp_path))
     steps = {step.name: step for step in importlib.import_module("strange_steps").steps()}

@@ -252,9 +252,7 @@ FAULTS: list[tuple[type[Any], Spoil | None, dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("base", "spoil", "says"), FAULTS)
-def test_a_fault_is_caught_by_its_checks(
-    base: type[Any], spoil: Spoil | None, says: dict[str, str]
-) -> None:
+def test_a_fault_is_seen(base: type[Any], spoil: Spoil | None, says: dict[str, str]) -> None:
     said = failures(PROTOCOL_CHECKS, _spoiled(base, spoil) if spoil else base)
     assert said.keys() == says.keys()
     assert [words for name, words in says.items() if words not in said[name]] == []

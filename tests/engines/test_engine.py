@@ -180,9 +180,7 @@ class Saves:
 
 
 @pytest.mark.parametrize("answer", [no_answer, time_up])
-def test_a_job_that_saved_something_is_no_failed_try(
-    jobs: Any, answer: Callable[[], bytes]
-) -> None:
+def test_a_job_that_saved_has_not_failed(jobs: Any, answer: Callable[[], bytes]) -> None:
     """The time of its jobs is over again and again; it fails when two in a row save nothing."""
     answers = [answer] * 5 + [lambda: pickle.dumps((True, "all"))]
     jobs._jobs.submit = lambda *_: job(answers.pop(0))
@@ -232,9 +230,7 @@ def squeue(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
 
-def test_a_job_is_gone_when_two_looks_at_the_queue_miss_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_two_looks_miss_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm_engine, "LOOK", 0.0)
     monkeypatch.setenv("SQUEUE_STATES", "RUNNING")  # a user's settings would hide what waits
     queue = slurm_engine._Queue()
@@ -314,7 +310,7 @@ def test_one_living_node_has_all_that_a_task_takes(monkeypatch: pytest.MonkeyPat
             ray_engine._check_fits(asked)
 
 
-def test_cards_are_taken_in_turn_and_none_holds_more_than_fits(
+def test_cards_are_taken_in_turn_and_hold_what_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken: list[int] = []
@@ -401,9 +397,7 @@ def die(mark: str, times: int) -> int:
     return before
 
 
-def test_a_lost_process_costs_its_task_a_retry_and_no_other_task_anything(
-    pool: Executor, tmp_path: Path
-) -> None:
+def test_a_lost_process_costs_its_task_one_retry_alone(pool: Executor, tmp_path: Path) -> None:
     slow = pool.submit(time.sleep, 0.2)
     once = pool.submit(die, str(tmp_path / "once"), 1)
     always = pool.submit(die, str(tmp_path / "always"), 99)

@@ -136,9 +136,7 @@ def test_circles_of_links_end(tmp_path: Path) -> None:
     assert followed.read(followed.ids.index("dog/link.png")) == hostile.image(value=0)
 
 
-def test_missing_permission_is_called_so(
-    extract: Extract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_permission(extract: Extract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Imitated, because root may read everything."""
     root = hostile.good(tmp_path / "in")
     denied = root / "cat/bad.png"
@@ -176,9 +174,7 @@ def test_a_fifo_that_takes_the_place_of_a_file_is_not_waited_for(
         open_regular(tmp_path / "fifo")
 
 
-def test_a_member_is_not_unpacked_beyond_its_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_member_is_unpacked_to_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen megabytes of zeros under their real size, and under one of 20 bytes."""
     path, zeros = tmp_path / "in.zip", bytes(2**24)
     hostile.patched(path, zeros, size=20)
@@ -215,7 +211,7 @@ class Counting(Images):
 
 
 @pytest.mark.parametrize("large", [True, False])
-def test_large_images_wait_for_each_other(
+def test_large_images_take_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:
     monkeypatch.setattr(extraction_work, "LARGE", 6 * 5 - 1 if large else 6 * 5)

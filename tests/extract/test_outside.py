@@ -167,9 +167,7 @@ def test_a_source_gets_the_text_after_its_name() -> None:
             open_source(f"{HERE}:source@{text}")
 
 
-def test_a_folder_is_a_folder_whatever_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert is_outside("my.mod:source")
     (tmp_path / "my.mod:source").mkdir()

@@ -138,9 +138,7 @@ def _slowly(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> N
         fill()
 
 
-def test_a_task_that_fails_ends_the_command(
-    source: str, whole: EmbeddingFile, tmp_path: Path
-) -> None:
+def test_a_failing_task_ends_the_command(source: str, whole: EmbeddingFile, tmp_path: Path) -> None:
     copy, out = shutil.copytree(source, tmp_path / "in"), tmp_path / "a.h5"
     bad = copy / "s0/c0/0033.png"
     good = bad.read_bytes()

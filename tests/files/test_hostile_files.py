@@ -228,9 +228,7 @@ def npz(path: Path, members: dict[str, bytes], declared: int | None = None) -> P
     ],
 )
 @pytest.mark.parametrize("kind", ["npz", "npy"])
-def test_headers_of_numpy_files_are_not_believed(
-    tmp_path: Path, header: bytes, sentence: str, kind: str
-) -> None:
+def test_headers_of_npy_that_lie(tmp_path: Path, header: bytes, sentence: str, kind: str) -> None:
     src, labels = tmp_path, tmp_path / "labels.npy"
     np.save(labels, np.arange(3))
     if kind == "npz":

@@ -94,7 +94,7 @@ def test_what_is_no_table_of_a_torch_file(tmp_path: Path, what: str) -> None:
     assert sentence in refusal(import_file, tmp_path / "a.pt", tmp_path / "a.h5")
 
 
-def test_a_torch_file_is_opened_here_only_if_it_has_passed(
+def test_torch_files_open_after_they_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that crashes a process crashes another than this one."""

@@ -54,9 +54,7 @@ def test_without_groups_every_sample_is_its_own() -> None:
         ("speaker", None, None, "neither a fraction such as 0.3 nor"),
     ],
 )
-def test_what_makes_no_split_is_refused(
-    choice: str, groups: list[str] | None, classes: Any, message: str
-) -> None:
+def test_refused_splits(choice: str, groups: list[str] | None, classes: Any, message: str) -> None:
     assert message in refusal(make_split, choice, ["a", "b"], groups, classes)
 
 

@@ -56,7 +56,7 @@ def filled(path: Path, numbers: Sequence[int] = (0, 1, 2)) -> Partial:
     return work
 
 
-def test_dates_and_makers_are_filled_in_only_where_missing(
+def test_missing_dates_and_makers_are_filled_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata, "distribution", None)  # as in a clone that is not installed
@@ -235,9 +235,7 @@ def test_others_write_blocks_where_they_see_the_directory(path: Path, tmp_path: 
         begin(path, JOB).write(0, blocks()[0])
 
 
-def test_finished_work_that_was_not_cleared_up(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_that_was_left(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after the file had its name, but before the directory was gone."""
     with monkeypatch.context() as patch:
         patch.setattr("shutil.rmtree", lambda *_, **__: None)

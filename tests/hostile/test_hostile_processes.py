@@ -86,9 +86,7 @@ def test_several_runs_at_once(numbers: list[int], expected: Expected, tmp_path: 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power-cut"])
 @pytest.mark.parametrize("numbers", cases(50, 0, batch=5))
-def test_killed_and_begun_again(
-    numbers: list[int], power: bool, expected: Expected, tmp_path: Path
-) -> None:
+def test_killed_often(numbers: list[int], power: bool, expected: Expected, tmp_path: Path) -> None:
     for number in numbers:
         draw = drawn(f"killed {power}", number)
         folder = tmp_path / str(number)

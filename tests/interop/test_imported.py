@@ -317,9 +317,7 @@ REFERENCE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", [*REFERENCE, "few candidates", "many candidates", "long place"])
-def test_lists_and_paths_of_a_stream_file_that_do_not_fit(
-    plain_stream: Path, tmp_path: Path, case: str
-) -> None:
+def test_lists_and_paths_that_do_not_fit(plain_stream: Path, tmp_path: Path, case: str) -> None:
     """Neither digest covers them; a record of a run with such a list is refused as well."""
     stream = shutil.copytree(plain_stream, tmp_path / "stream")
     scores = answers_of(load(stream)[0], "scores", (20, load(stream)[0].n_labels), 0)
@@ -342,9 +340,7 @@ def test_lists_and_paths_of_a_stream_file_that_do_not_fit(
             record_files.evaluate(record_files.load(good), good, tmp_path / "r")
 
 
-def test_a_stream_with_limited_answers_is_not_exported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limited_answers_are_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = make_task(cell_of(tmp_path), tmp_path / "runs", StreamCache())
     first, *others = task.stream.eval_sets
     limited = replace(first, candidates=first.classes)

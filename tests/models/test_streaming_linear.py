@@ -81,9 +81,7 @@ def plain_perceptron(x: Array, y: Array) -> Array:
 
 @pytest.mark.parametrize("block", [256, 7])
 @pytest.mark.parametrize("cuts", CUTS)
-def test_the_perceptron_is_the_plain_loop(
-    cuts: list[int], block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_perceptron_by_loop(cuts: list[int], block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perceptron, "BLOCK", block)
     x, y, asked = data(0)
     learner = show(Perceptron(), x, y, cuts)

@@ -221,9 +221,7 @@ def test_the_page_and_the_readme_are_what_the_results_give() -> None:
     assert line in readme
 
 
-def test_the_command_judges_what_is_brought(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_judges_new_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> Any:

@@ -393,9 +393,7 @@ def test_panels_show_every_class_at_its_place() -> None:
         np.testing.assert_array_equal(line.get_xydata(), part)
 
 
-def test_features_are_the_layers_and_what_the_modules_make_of_them(
-    path: Path, tmp_path: Path
-) -> None:
+def test_features_are_layers_and_outputs_of_modules(path: Path, tmp_path: Path) -> None:
     items = [*QUICK, "fr.layers=block-9,block-8"]
     runs = runs_on(path, tmp_path, items)
     assert runs.layers("vit") == ("block-9", "block-8")

@@ -49,9 +49,7 @@ def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_readi
     assert off == [("geppnet", "cub"), ("geppnet-stm", "cub")]
 
 
-def test_a_file_is_held_to_the_data_set_that_it_is_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_held_to_its_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blob_file(Path("birds.h5"), 4, 4)
     runs = kemker.KemkerRuns(tmp_path, [0])
@@ -70,9 +68,7 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
     assert misprinted in [place for place, _ in kemker.table2(runs).remarks]
 
 
-def test_table_3_has_means_where_all_three_data_sets_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_3_has_means_of_three_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def made(runs: kemker.KemkerRuns, _: str, names: tuple[str, ...], __: str) -> list[float]:
         return [0.25, 0.75] if runs.data.keys() >= {*names} else []
 
@@ -90,9 +86,7 @@ def test_table_3_has_means_where_all_three_data_sets_are(
     assert not any(v.ours for row in rows for v in row.values.values())
 
 
-def test_stand_ins_are_run_labelled_and_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stand_ins_are_run_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blob_file(Path("birds.h5"), 4, 12)
     items = ["mlp.units=8", "offline.mlp.units=8"]
@@ -150,9 +144,7 @@ def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
-    share: float, tmp_path: Path
-) -> None:
+def test_the_end_of_a_drifting_stream_is_of_upper_classes(share: float, tmp_path: Path) -> None:
     file = blob_file(tmp_path / "ten.h5", 10, 24)  # 120 training samples
     stream = kemker.drifting(file.path, share, 1)
     y = np.concatenate([s.y for s in stream.sessions])
@@ -195,9 +187,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     assert len(table.rows) == 22
 
 
-def test_columns_of_tables_s6_and_s8_by_hand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_s6_and_s8_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = scored([[0.875, math.nan], [0.5, 0.75]], [0.875, 0.625], {})
     monkeypatch.setattr(kemker.KemkerRuns, "records", lambda *_: [record])
     data = {n: PaperData(tmp_path / "a.h5", n) for n in ("mnist", "cub", "audioset")}

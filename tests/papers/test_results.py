@@ -162,9 +162,7 @@ def test_every_paper_has_a_page_with_all_tables_of_its_results(pages: dict[str, 
     assert len(re.findall(row, pages["kemker2018"], re.M)) == 3  # of three files
 
 
-def test_the_command_shows_the_tables_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_shows_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["reproduce", "michel2023", "--results"]
     made = embedbench("reproduce", "michel2023", "--table", "2", "--out", "b")

@@ -29,9 +29,7 @@ def lines(name: str) -> list[list[str]]:
         ("cub200", 100, 3_000, [50] * 10, "b357013347063690d9a56bcc901c7572"),
     ],
 )
-def test_the_published_lists(
-    name: str, classes: int, base: int, later: list[int], sha256: str
-) -> None:
+def test_published_lists(name: str, classes: int, base: int, later: list[int], sha256: str) -> None:
     every = [line for session in lines(name) for line in session]
     text = "".join(f"{line}\n" for line in every)
     assert hashlib.sha256(text.encode()).hexdigest()[:32] == sha256

@@ -127,9 +127,7 @@ def test_the_offline_references_are_of_the_data_so_far(file: EmbeddingFile) -> N
     assert not any(p.ordered or p.so_far for p in parts[1:])
 
 
-def test_columns_are_in_the_digests_only_where_they_are_read(
-    file: EmbeddingFile, tmp_path: Path
-) -> None:
+def test_columns_are_digested_where_they_are_read(file: EmbeddingFile, tmp_path: Path) -> None:
     plain = make_file(tmp_path, [6] * N, [0] * N, [1] * N, name="plain.h5")
     for ordering in ("iid", "class-iid"):
         assert build(file, ordering=ordering).digests == build(plain, ordering=ordering).digests

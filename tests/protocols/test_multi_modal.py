@@ -272,7 +272,7 @@ def test_omega_of_a_record_by_hand(runs: tuple[Path, list[str]]) -> None:
         assert f"{100 * a:.1f} %, {100 * b:.1f} %" in shown
 
 
-def test_the_offline_learner_asked_for_runs_on_every_file(
+def test_the_offline_learner_runs_on_each_file(
     runs: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     _, files = runs
@@ -282,7 +282,7 @@ def test_the_offline_learner_asked_for_runs_on_every_file(
     assert shown == [[Path(f).name] for f in files]
 
 
-def test_the_python_api_scores_by_each_modalitys_own_reference(
+def test_the_api_scores_by_the_reference_of_each_modality(
     runs: tuple[Path, list[str]],
 ) -> None:
     stream = build_stream(runs[1], "multi-modal")

@@ -92,9 +92,7 @@ def expected(scores: Any, y: int, candidates: Any, kind: str) -> dict[str, float
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["logits", "log-likelihoods", "probabilities", "cosines"])
 @pytest.mark.parametrize("limits", [[None] * 3, [None, [0, 3, 4], [2, 5]]], ids=["all", "some"])
-def test_the_tables_are_as_defined(
-    kind: str, dtype: Any, limits: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables(kind: str, dtype: Any, limits: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers_from_scores, "EVAL_BATCH", 20)
     stream = numbered_stream(limits)
     table = random_scores(stream, 1, dtype, kind)

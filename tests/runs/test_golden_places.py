@@ -140,9 +140,7 @@ OFFLINE = {"place": "references/offline-fbe6670e-926c9907/seed-4", "settings": "
         ("mlp", [FORMER, "protocol.scale_least=50"], set(KEYS) - {"train", "eval"}),
     ],
 )
-def test_what_a_setting_moves(
-    folder: Path, golden: Any, name: str, items: list[str], changed: Any
-) -> None:
+def test_moves(folder: Path, golden: Any, name: str, items: list[str], changed: Any) -> None:
     new = places(folder, name, *items)
     moved = {key: value for key, value in new.items() if golden[name][key] != value}
     assert (moved if isinstance(changed, dict) else {*moved}) == changed

@@ -144,9 +144,7 @@ def test_dashes_are_underscores_at_every_level() -> None:
     assert (made.batch_size, made.stop.min_steps) == (16, 5)
 
 
-def test_a_copy_without_its_links_is_told_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_without_its_links_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a zip or git on Windows leaves it: the link is a file that holds its target."""
     (tmp_path / "runs").mkdir()
     (tmp_path / "models").write_text("../models")

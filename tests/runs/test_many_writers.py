@@ -294,9 +294,7 @@ def test_what_stopped_workers_leave_is_cleared_up(
     assert (outcome.run_dirs, outcome.skipped, names(place.parent)) == ([place], 2, ["seed-0"])
 
 
-def test_sigterm_ends_a_command_as_ctrl_c_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
-) -> None:
+def test_sigterm_is_as_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
     (file,), before = open_cells(tmp_path)[0].files, signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(run_one, "execute", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     line = ["run", file, "--protocol", "incremental-class", "--learner", "ncm", "--jobs", "1"]

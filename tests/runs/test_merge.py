@@ -82,7 +82,7 @@ def test_merged_shards_are_what_one_command_makes(made: Made, tmp_path: Path) ->
     assert run_grid(made[0], out).skipped == 7
 
 
-def test_open_values_are_filled_in_when_the_reference_comes(
+def test_references_that_come_fill_open_values(
     made: Made, shards: list[Path], tmp_path: Path
 ) -> None:
     """One directory lost its references before its runs were scored; the other has them."""
@@ -144,9 +144,7 @@ def differ(run: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["two directories", "the result"])
-def test_two_different_runs_of_one_place_are_refused(
-    shards: list[Path], tmp_path: Path, where: str
-) -> None:
+def test_two_runs_of_one_place_are_refused(shards: list[Path], tmp_path: Path, where: str) -> None:
     out = tmp_path / "out"
     if where == "the result":
         merge(shards[:1], out)
@@ -174,9 +172,7 @@ def at_copy(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], objec
     return once
 
 
-def test_no_grid_clears_up_a_run_that_is_being_copied(
-    made: Made, tmp_path: Path, at_copy: Any
-) -> None:
+def test_no_grid_clears_up_a_copy_at_work(made: Made, tmp_path: Path, at_copy: Any) -> None:
     root, out, taken = made[1] / "shard-1", tmp_path / "out", []
     at_copy(lambda run: taken.append(leases.take(leases.lease_path(out / run.relative_to(root)))))
     merge([root], out)
@@ -197,9 +193,7 @@ def test_a_run_that_another_process_puts_there_is_kept_or_refused(
     assert not list(out.rglob("*.tmp"))
 
 
-def test_a_run_that_changes_while_it_is_copied_is_refused(
-    shards: list[Path], tmp_path: Path, at_copy: Any
-) -> None:
+def test_a_run_that_changes_is_not_copied(shards: list[Path], tmp_path: Path, at_copy: Any) -> None:
     at_copy(differ)
     with pytest.raises(UserError, match="changed while it was copied"):
         merge(shards, tmp_path / "out")

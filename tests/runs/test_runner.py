@@ -65,9 +65,7 @@ class Counter(Learner):
         (100, 1, [40, 60, 80]),
     ],
 )
-def test_an_online_learner_is_evaluated_at_sample_counts(
-    batch: int, every: int, moments: list[int]
-) -> None:
+def test_an_online_learner_is_evaluated_often(batch: int, every: int, moments: list[int]) -> None:
     stream = class_stream([[0, 1], [2], [3]], n_train=20)
     learner = Counter()
     found, logs = run_stream(

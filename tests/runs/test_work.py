@@ -66,9 +66,7 @@ def test_a_file_is_opened_once_and_a_stream_built_once_for_its_cells(
     assert (len(opened), len(built)) == (1, 1)
 
 
-def test_planning_builds_each_stream_once_though_only_the_last_is_kept(
-    tmp_path: Path, built: list[int]
-) -> None:
+def test_planning_builds_each_stream_once(tmp_path: Path, built: list[int]) -> None:
     streams = StreamCache()
     for cell in 2 * cells(tmp_path, "ncm,slda", "references=1", seeds=(0, 1)):
         assert streams.reference(cell, tmp_path).offline_runs

@@ -160,7 +160,7 @@ def test_omega_is_undefined_without_a_reference(ideal: float) -> None:
         (0, 2, set()),  # nobody asks for two sessions ahead
     ],
 )
-def test_one_undefined_score_makes_exactly_its_metrics_undefined(
+def test_an_undefined_score_spreads_to_its_metrics(
     row: int, column: int, touched: set[str]
 ) -> None:
     R = PERMUTED.R.tolist()

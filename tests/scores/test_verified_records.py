@@ -303,9 +303,7 @@ def test_the_second_report_computes_nothing_unless_something_changed(
     assert set(state(root)) == before
 
 
-def test_the_page_is_written_before_anything_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_is_written_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: Any) -> None:
         raise BrokenPipeError
 

@@ -58,9 +58,7 @@ def test_what_does_not_agree_is_named(made: Board) -> None:
     assert not any("/tmp" in one.reason for s in made.submissions for one in s.unranked)
 
 
-def test_runs_on_other_features_have_a_page_of_their_own(
-    three: dict[str, Path], team: Path
-) -> None:
+def test_runs_on_other_features_have_their_page(three: dict[str, Path], team: Path) -> None:
     data = [team / "e.h5", three["other"].parent / "other" / "e.h5"]
     both = board([three["honest"], three["other"]], data)
     assert not any(one.unranked for one in both.submissions)

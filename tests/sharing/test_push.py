@@ -83,7 +83,7 @@ def test_a_licence_is_needed(hub: Hub, tmp_path: Path) -> None:
     push(stated.path, "hf://datasets/kanan/c", licence="CC0")
 
 
-def test_a_licence_of_the_weights_that_is_not_stated_is_said(
+def test_an_unstated_licence_of_weights_is_said(
     hub: Hub, file: EmbeddingFile, tmp_path: Path
 ) -> None:
     """To the user alone: the file may be pushed. Pixels come from no weights, and are no rows."""

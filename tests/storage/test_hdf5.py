@@ -218,7 +218,7 @@ def test_what_compressed_data_can_hold(most: int, there: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "said"), [(3, ""), (4, "more than 4 objects"), (5, "is too large")])
-def test_objects_are_counted(
+def test_too_many_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int, said: str
 ) -> None:
     monkeypatch.setattr(untrusted_files, "OBJECTS", 4)  # the root is one

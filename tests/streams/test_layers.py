@@ -78,7 +78,7 @@ def shown(stream: Stream) -> list[View]:
         ("block-10, block-9,block-10", {"block-10": (4, 6), "block-9": (6, 9)}),
     ],
 )
-def test_which_layers_and_where(
+def test_where_it_lies(
     layers: str, expected: dict[str, tuple[int, int]], file: EmbeddingFile
 ) -> None:
     stream = FSCIL(layers=layers).build([file], seed=0)
@@ -127,9 +127,7 @@ def test_the_features_digest_says_which_layers(file: EmbeddingFile) -> None:
 
 @pytest.mark.parametrize("layers", ["none", "all"])
 @pytest.mark.parametrize("embedding", LAYERS)
-def test_a_layer_takes_the_place_of_the_embedding(
-    embedding: str, layers: str, file: EmbeddingFile
-) -> None:
+def test_a_layer_replaces_the_embedding(embedding: str, layers: str, file: EmbeddingFile) -> None:
     stream = FSCIL(embedding=embedding, layers=layers).build([file], seed=0)
     table, width = table_of(shown(stream)[0]).values, LAYERS[embedding]
     np.testing.assert_array_equal(table[:, :width], file.read([embedding])[:, D:])

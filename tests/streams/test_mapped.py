@@ -85,9 +85,7 @@ def test_the_bits_of_a_mapped_table_are_those_in_memory(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_statistics_by_blocks_have_the_bits_of_numpy(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statistics_by_blocks_are_numpys(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(seed)
     monkeypatch.setattr(scaling, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
     n, width = int(draw.integers(1, 3000)), int(draw.choice([1, 2, 3, 8, 17, 100, 1030]))
@@ -120,9 +118,7 @@ def test_images_are_mapped_as_they_are(tmp_path: Path, monkeypatch: pytest.Monke
         np.testing.assert_array_equal(b.part(rows, 6).values, images[rows])
 
 
-def test_a_device_with_room_gets_the_table_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_gets_the_table_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = made(tmp_path / "a.h5")
     a, b = both(monkeypatch, file, "standard", np.arange(N))
     assert not b.moves("cpu")
@@ -173,9 +169,7 @@ def test_a_memory_reads_only_the_samples_that_it_takes(monkeypatch: pytest.Monke
     assert torch.equal(held.lists, by_sample.lists)
 
 
-def test_what_is_mapped_follows_from_the_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_decides_what_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = made(tmp_path / "a.h5", "float16", width=5)
     for layers, width in (((), 5), (("b",), 8)):
         monkeypatch.setattr(loading, "RESIDENT", 4 * N * width)  # as float32

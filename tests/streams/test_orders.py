@@ -181,9 +181,7 @@ def test_natural_random_coarse(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1))
-def test_coarse_sorts_by_the_names_of_the_groups_from_the_root_down(
-    tmp_path: Path, seed: int
-) -> None:
+def test_coarse_sorts_by_names_of_groups_from_the_root(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     inner, n = 12, 30
     names = tuple(f"c{i}" for i in rng.permutation(n + inner))
@@ -267,9 +265,7 @@ def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
     assert matrix[:, 0].tolist() == [0, 20, 20, 20, 20, 20]
 
 
-def test_the_penalty_is_the_best_on_the_first_fifth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_penalty_of_the_first_fifth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, used = confused_file(tmp_path / "a.h5"), list[float]()
     label = {row.tobytes(): int(c) for row, c in zip(file.read(), file.labels, strict=True)}
 

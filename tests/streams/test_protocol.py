@@ -34,9 +34,7 @@ from embedbench.streams.view import rows_of, table_of
         (10, 0.5, 5),
     ],
 )
-def test_how_many_samples_a_class_gives(
-    n: int, fraction: float, expected: int, tmp_path: Path
-) -> None:
+def test_samples_that_a_class_gives(n: int, fraction: float, expected: int, tmp_path: Path) -> None:
     file = make_file(tmp_path, train=(n, 20), val=(0, 0), test=(1, 1))
     split = split_rows(file, "train", fraction)
     counts = [int((file.labels[rows] == 0).sum()) for rows in (split.val, split.train)]

@@ -161,9 +161,7 @@ READ: dict[str, Callable[[View], NDArray[Any]]] = {
 
 @pytest.mark.parametrize("read", READ.values(), ids=READ)
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_what_is_read_is_a_copy_of_the_samples_alone(
-    view: View, read: Callable[[View], NDArray[Any]]
-) -> None:
+def test_a_read_is_a_copy_of_its_samples(view: View, read: Callable[[View], NDArray[Any]]) -> None:
     x: Any = read(view)
     assert view.tensor().untyped_storage().nbytes() == view.numpy().nbytes
     before = view.numpy()

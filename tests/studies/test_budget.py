@@ -41,9 +41,7 @@ def kept(cell: RunSpec) -> int:
 @pytest.mark.parametrize(
     ("name", "megabytes"), [("er", 0.004), ("icarl", 0.004), *((n, 0.0061) for n in LEARNERS)]
 )
-def test_what_is_held_fits_and_one_exemplar_more_would_not(
-    name: str, megabytes: float, tmp_path: Path
-) -> None:
+def test_one_exemplar_more_would_not_fit(name: str, megabytes: float, tmp_path: Path) -> None:
     """6 classes of 36 training samples; each exemplar has ten float32, a label, some logits."""
     (cell,) = fit_budget(cells(tmp_path, [name], []), megabytes)
     _, logs = run_stream(StreamCache().stream(cell), cell.learner.fresh(), cell.seeds)
@@ -77,9 +75,7 @@ def test_a_byte_budget_of_images_counts_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["icarl", "gdumb"])
-def test_classes_of_one_sample_do_not_make_exemplars_look_smaller(
-    name: str, tmp_path: Path
-) -> None:
+def test_classes_of_one_sample_do_not_count_as_smaller(name: str, tmp_path: Path) -> None:
     (cell,) = fit_budget(cells(tmp_path, [name], []), 0.0061)
     (tmp_path / "rare").mkdir()
     rare = cells(tmp_path / "rare", [name], [], sizes=[40, 1, 40, 40, 1, 40])

@@ -221,7 +221,7 @@ def test_the_least_and_the_most_that_a_study_takes() -> None:
 
 
 @pytest.mark.parametrize("key", ["learners", "protocols"])
-def test_code_is_named_by_a_file_only_with_leave(
+def test_code_of_a_file_needs_leave(
     key: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And never imported from the working directory."""

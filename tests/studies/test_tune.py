@@ -295,9 +295,7 @@ def told(log: dict[str, Any]) -> str:
     return searches([record])
 
 
-def test_the_mean_over_seeds_decides_and_all_is_recorded(
-    tmp_path: Path, spec: RunSpec, trials: Scripted
-) -> None:
+def test_the_mean_over_seeds_decides(tmp_path: Path, spec: RunSpec, trials: Scripted) -> None:
     better = {None: 0.5, 0.01: 0.3, 0.1: 0.6, 1.0: 0.4}
     trials.scores = lambda v, s: better[v] + (s - 100) / 100
     log = tune(spec, {"shrinkage": GRID}, tmp_path, seeds=SEEDS)

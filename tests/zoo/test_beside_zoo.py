@@ -83,9 +83,7 @@ def test_a_stand_in_gets_rows_and_no_verdict(runs: Path) -> None:
     ]
 
 
-def test_a_verdict_where_all_agrees_and_the_reason_where_not(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verdict_or_the_reason_for_none(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zoo = read_zoo()
     data = {**zoo.data, "cifar100": replace(zoo.data["cifar100"], splits={"official": "200 100"})}
     same = next(r for r in zoo.published if r.learner == "ncm" and r.data == "cifar100")

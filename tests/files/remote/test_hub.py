@@ -52,7 +52,7 @@ def test_what_the_hub_refuses(hub: Served, small: bytes, monkeypatch: pytest.Mon
     assert "small.h5 could not be reached (" in refusal(local, NAME.format("open"))
 
 
-def test_a_token_appears_nowhere(
+def test_tokens_are_secret(
     hub: Served, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither in output, nor in a file or a record, nor is it sent to another host."""
@@ -97,7 +97,7 @@ def records(root: str) -> dict[str, dict[str, Any]]:
     return {r["learner"]: r for r in found}
 
 
-def test_a_run_of_a_name(
+def test_runs_of_names(
     here: Served, small: bytes, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call("run", OPEN, *RUN, "named")[0] == 0
