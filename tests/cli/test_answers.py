@@ -67,8 +67,9 @@ def test_a_stream_in_the_terminal_and_as_json(call: Call) -> None:
 
 def test_eval_sets_that_are_not_those_of_the_sessions_have_a_line(call: Call) -> None:
     stream = build_stream("file.h5", "incremental-class", base=2)
-    summary = replace(StreamSummary.of(stream, "", [*"abcd"]), tests=(14,))
-    assert str(show_stream.stream_parts(summary)[2]).endswith(": 14")
+    summary = replace(StreamSummary.of(stream, "", [*"abcd"]), tests=(14,), notes=("one", "two"))
+    said = [str(part) for part in show_stream.stream_parts(summary)[2:5]]
+    assert said == ["samples of the eval sets: 14", "note: one", "note: two"]
     assert {row["test"] for row in show_stream.stream_rows(summary)} == {None}
     short = [show_stream._names(tuple(names)) for names in ("", "abcd", "abcde")]
     assert short == ["–", "a, b, c, d", "a, b, c, … 2 more"]
@@ -95,7 +96,9 @@ def test_streams_of_several_files_are_shown_and_not_exported(call: Call, tmp_pat
     make_file(tmp_path, name="other.h5")
     words = ("show", "file.h5", "other.h5", "--protocol", "multi-modal", "--quiet")
     assert call(*words).code == 0
-    assert "several files" in call(*words, "--export", "s").err
+    for answers in ("restricted", "all"):
+        asked = ("--set", f"protocol.answers={answers}", "--export", "s")
+        assert "several files" in call(*words, *asked).err
     assert not Path("s").exists()
 
 

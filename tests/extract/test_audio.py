@@ -211,6 +211,8 @@ def test_sounds_and_images_are_not_mixed(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=sentence):
             extract(str(where), tmp_path / "a.h5", **options)
+    with pytest.raises(ValueError, match="an image, not a sound"):
+        LogMel(1).prepare(np.zeros((4, 4), np.uint8))
     shutil.copy(photo, source / "s0/c0/cover.png")
     both = r"hums holds 1 images \(first s0/c0/cover\.png\) and 3 sounds \(first s0/c0/0000\.wav\)"
     with pytest.raises(UserError, match=both):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hostile_sources import split_of
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 from scipy.io import savemat
 from torchvision import datasets
 
@@ -122,7 +122,9 @@ def test_a_layout_is_read_and_a_line_says_how(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[..., None], line: str
 ) -> None:
     make(tmp_path, monkeypatch)
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # not looked for yet
     source = open_source(f"torch/{make.__name__}@{tmp_path}")
+    assert EpsImagePlugin.gs_binary is False  # no image starts Ghostscript
     assert source.remark == f"torch/{make.__name__}: {line}"
     assert all(isinstance(source.read(i), Image.Image) for i in range(len(source.ids)))
 
