@@ -98,7 +98,11 @@ def format_seeds(seeds: Sequence[int]) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether `int` reads a text that has digits alone; it reads at most 4,300 of them."""
+    """Whether `int` reads a text that has digits alone; it reads at most 4,300 of them.
+
+    >>> [is_number(text) for text in ("07", "7" * 4300, "7" * 4301, "-7", "٧", "")]
+    [True, True, False, False, False, False]
+    """
     return text.isascii() and text.isdigit() and len(text) <= 4300
 
 
