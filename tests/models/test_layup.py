@@ -67,3 +67,5 @@ def test_sessions_with_few_samples_have_fewer_folds_or_choose_nothing() -> None:
     _, logs = teach(LayUP(), few_shot_stream(GROUPS, width=WIDTH, layers=1, shots=1))
     assert ["validation_accuracy" in log for log in logs] == [True, False, False]
     assert logs[2]["lam"] == logs[0]["lam"]  # the last choice stands
+    _, logs = teach(LayUP(lam=0), few_shot_stream(GROUPS, width=200, layers=1))  # of 60 samples
+    assert [log["lam"] for log in logs] == [LAMBDAS[-1]] * 3

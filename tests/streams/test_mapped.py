@@ -101,9 +101,13 @@ def test_images_are_mapped_as_they_are(tmp_path: Path, monkeypatch: pytest.Monke
     images = np.random.default_rng(0).integers(0, 256, (N, 3, 2, 3), dtype=np.uint8)
     samples = made(tmp_path / "a.h5").samples
     file = write_file(tmp_path / "p.h5", samples, images, PROVENANCE)
+    monkeypatch.setattr(loading, "RESIDENT", images.nbytes)
+    assert not loading.is_mapped(file)
+    monkeypatch.undo()
     for scale in ("none", "standard"):
         a = loading.load_table(file, scale, np.arange(0, N, 2))[0]
-        monkeypatch.setattr(loading, "RESIDENT", 0)
+        monkeypatch.setattr(loading, "RESIDENT", images.nbytes - 1)
+        assert loading.is_mapped(file)
         b = loading.load_table(file, scale, np.arange(0, N, 2))[0]
         monkeypatch.undo()
         assert isinstance(b, PixelTable)
