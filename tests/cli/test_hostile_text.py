@@ -12,6 +12,7 @@ from commands import Call
 from rich.console import Console
 
 from embedbench.cli.command_output import bar, note
+from embedbench.cli.shared_options import fetching
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.scores import record_files
@@ -87,3 +88,6 @@ def test_progress_takes_no_markup(
     assert "\x07" not in printed
     note(EVIL)
     assert capfd.readouterr().err == f"{SEEN}\n"
+    with fetching(quiet=False) as how:  # counts megabytes
+        how["progress"](3_700_000, 7_200_000)
+    assert "3/7" in capfd.readouterr().err
