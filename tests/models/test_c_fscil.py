@@ -93,7 +93,7 @@ def test_later_sessions_push_the_prototypes_apart_and_the_projection_follows(mod
     memory = learner.prototypes.means()[:6]
     keys = net(memory).detach()
     moved = torch.nn.Parameter(keys.clone())
-    _descend([moved], lambda: crowding(moved.tanh(), keys.tanh()), 7, 0.2)
+    _descend([moved], lambda: crowding(moved.tanh(), keys.tanh()), 7, 0.2, 0.0)
     aims = {1: keys, 2: keys.sign(), 3: moved.detach()}[mode].tanh()
 
     def away() -> torch.Tensor:
