@@ -86,6 +86,7 @@ BAD_TIMES = ("100000m", "4s", "4", "-1h")
         ("slurm", "gpus=0.5", "cluster=local", "whole cards: --resources gpus=1, not 0.5"),
         ("slurm", "", "cluster=mine", "got 'mine'"),
         ("slurm", "", "cluster=local,array_parallelism=0", "got '0'"),
+        ("slurm", "", "cluster=local,array_parallelism=1000001", "got '1000001'"),
         *(("slurm", "", f"cluster=local,time={t}", f"got '{t}'") for t in BAD_TIMES),
         ("nowhere:make", "", "", "cannot import 'nowhere'"),
     ],
