@@ -32,9 +32,7 @@ def stream(task: Task) -> peer_answers.Exported:
     return peer_answers.read_stream(task.root.parent / "exported")
 
 
-def test_the_stream_is_read_with_classes_numbered_as_they_are_learned(
-    task: Task, stream: peer_answers.Exported
-) -> None:
+def test_classes_are_numbered_as_learned(task: Task, stream: peer_answers.Exported) -> None:
     assert stream.ends == [2, 4, 5]
     for i, (session, test) in enumerate(
         zip(task.stream.sessions, task.stream.eval_sets, strict=True)

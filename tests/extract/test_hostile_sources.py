@@ -211,9 +211,7 @@ class Counting(Images):
 
 
 @pytest.mark.parametrize("large", [True, False])
-def test_large_images_take_turns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
-) -> None:
+def test_large_images_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
     monkeypatch.setattr(extraction_work, "LARGE", 6 * 5 - 1 if large else 6 * 5)
     opened = open_source(str(hostile.good(tmp_path / "in")))
     counting = Counting(extraction_work.first_image(opened), 2)

@@ -94,9 +94,7 @@ def test_what_is_no_table_of_a_torch_file(tmp_path: Path, what: str) -> None:
     assert sentence in refusal(import_file, tmp_path / "a.pt", tmp_path / "a.h5")
 
 
-def test_torch_files_open_after_they_passed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_torch_files_open_once_they_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that crashes a process crashes another than this one."""
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(user_cache, "FRESH", 0.0)

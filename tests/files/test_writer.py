@@ -56,9 +56,7 @@ def filled(path: Path, numbers: Sequence[int] = (0, 1, 2)) -> Partial:
     return work
 
 
-def test_missing_dates_and_makers_are_filled_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dates_and_makers_are_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "distribution", None)  # as in a clone that is not installed
     samples, features = make_samples(5), make_features(5)
     bare = write_file(tmp_path / "a.h5", samples, features, {"source": {"name": "x"}}).provenance

@@ -272,9 +272,7 @@ def test_omega_of_a_record_by_hand(runs: tuple[Path, list[str]]) -> None:
         assert f"{100 * a:.1f} %, {100 * b:.1f} %" in shown
 
 
-def test_the_offline_learner_runs_on_each_file(
-    runs: tuple[Path, list[str]], tmp_path: Path
-) -> None:
+def test_the_offline_learner_has_each_file(runs: tuple[Path, list[str]], tmp_path: Path) -> None:
     _, files = runs
     settings = [f"offline.mlp.{i}" for i in BRIEF]
     outcome = run_grid(plan(files, "multi-modal", ["offline"], [0], settings), tmp_path)

@@ -82,9 +82,7 @@ def test_merged_shards_are_what_one_command_makes(made: Made, tmp_path: Path) ->
     assert run_grid(made[0], out).skipped == 7
 
 
-def test_references_that_come_fill_open_values(
-    made: Made, shards: list[Path], tmp_path: Path
-) -> None:
+def test_a_reference_fills_open_values(made: Made, shards: list[Path], tmp_path: Path) -> None:
     """One directory lost its references before its runs were scored; the other has them."""
 
     def open_values(values: Any) -> None:

@@ -143,9 +143,7 @@ def test_a_card_without_enough_memory_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("every", [0, 7])
-def test_a_run_adds_up_the_seconds_of_its_lessons_and_evaluations(
-    monkeypatch: pytest.MonkeyPatch, every: int
-) -> None:
+def test_the_seconds_of_a_run_are_a_sum(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     ticks = itertools.count()
     clock = SimpleNamespace(perf_counter=lambda: float(next(ticks)))
     monkeypatch.setattr("embedbench.runs.stream_runner.time", clock)

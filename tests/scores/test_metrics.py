@@ -160,9 +160,7 @@ def test_omega_is_undefined_without_a_reference(ideal: float) -> None:
         (0, 2, set()),  # nobody asks for two sessions ahead
     ],
 )
-def test_an_undefined_score_spreads_to_its_metrics(
-    row: int, column: int, touched: set[str]
-) -> None:
+def test_an_undefined_score_spreads_to_metrics(row: int, column: int, touched: set[str]) -> None:
     R = PERMUTED.R.tolist()
     R[row][column] = NAN
     reference = Reference(ideal=0.8, chance=np.array([NAN, 0.2, 0.2]), so_far=np.ones(3))

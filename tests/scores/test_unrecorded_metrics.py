@@ -92,9 +92,7 @@ def test_what_is_no_metric_is_refused() -> None:
         assert sentence in str(error.value)
 
 
-def test_a_package_cannot_take_the_name_of_ours_nor_stop_a_report(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_takes_no_name_of_ours(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offers = [("bwt", "spread"), ("gone", "nothing"), ("good", "spread")]
     entries = tuple(
         importlib.metadata.EntryPoint(name, f"{HERE}:{value}", "embedbench.metrics")

@@ -83,9 +83,7 @@ def test_a_licence_is_needed(hub: Hub, tmp_path: Path) -> None:
     push(stated.path, "hf://datasets/kanan/c", licence="CC0")
 
 
-def test_an_unstated_licence_of_weights_is_said(
-    hub: Hub, file: EmbeddingFile, tmp_path: Path
-) -> None:
+def test_an_unstated_licence_is_said(hub: Hub, file: EmbeddingFile, tmp_path: Path) -> None:
     """To the user alone: the file may be pushed. Pixels come from no weights, and are no rows."""
     for licence, said in (("unknown", 1), ("mit", 0), (None, 0)):
         made = pixel_file(tmp_path)

@@ -221,9 +221,7 @@ def test_the_least_and_the_most_that_a_study_takes() -> None:
 
 
 @pytest.mark.parametrize("key", ["learners", "protocols"])
-def test_code_of_a_file_needs_leave(
-    key: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_files_code_needs_leave(key: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And never imported from the working directory."""
     (folder / "planted.py").write_text("raise SystemExit('planted code ran')")
     write(f"{key} = 'planted:Name'")

@@ -78,9 +78,7 @@ def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: P
     assert trial_score(cell, 1, 1, streams) > 0.8
 
 
-def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_kept(
-    file: Path, tmp_path: Path
-) -> None:
+def test_the_best_on_validation_data_is_chosen_and_kept(file: Path, tmp_path: Path) -> None:
     grid = {"lr": ["1e-9", "0.01"], "batch_size": ["8", "4"]}
     short = ["mlp.stop.epochs=4"]
     (cell,) = cells(file, short)

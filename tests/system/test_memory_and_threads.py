@@ -51,7 +51,7 @@ def _threads() -> tuple[dict[str, int], int, dict[str, str | None]]:
     return libraries, torch.get_num_threads(), {name: os.environ.get(name) for name in LIMITS}
 
 
-def test_inside_every_library_takes_the_threads_and_afterwards_those_of_before(
+def test_threads_inside_and_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -102,9 +102,7 @@ def test_quick_tests_of_the_line_come_first_then_those_of_the_file() -> None:
 
 
 @pytest.mark.thorough
-def test_a_mutant_is_killed_only_by_a_test_that_passes_without_it(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_green_tests_kill(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take a second to import
     monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
     trace = mutate.trace_tests(tree, 1)
