@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.protocols.fscil import FSCIL, LISTS, SHOT, read_list
+from embedbench.protocols.fscil import FSCIL, LISTS, SHOT, _check_classes, read_list
 from embedbench.streams.view import rows_of
 
 
@@ -106,6 +108,10 @@ def test_cifar_in_another_order_needs_its_numbers(tmp_path: Path) -> None:
     hidden = cifar_file(tmp_path, "train/{:09d}", order)  # no number of this data set
     with pytest.raises(UserError, match="in another order than the lists of cifar100"):
         FSCIL(lists="cifar100").build([hidden], seed=0)
+    labels = np.array([*range(60), *np.repeat([*range(60, 65), 60, *range(66, 70)], 5)])
+    twice: Any = SimpleNamespace(path=hidden.path, labels=labels)
+    with pytest.raises(UserError, match="session 2 are of 5 classes, 4 of them new"):
+        _check_classes("cifar100", twice, np.split(np.arange(len(labels)), [60, 85]))
 
 
 def birds(folder: Path, skip: int = 0) -> EmbeddingFile:

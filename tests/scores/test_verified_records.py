@@ -83,7 +83,11 @@ def test_what_was_edited_is_named_and_written_only_when_asked(runs: Path, metric
     edited = state(runs)
     result = rescore(place, runs)
     assert (result.run, result.agrees, result.updated) == (MLP, False, False)
-    assert metric in {d.metric for d in result.differs}
+    first, *others = [d.metric for d in result.differs]
+    more = f", and {len(others)} more values" if others else ""
+    assert metric in (first, *others)
+    assert result.describe().startswith(first)
+    assert result.describe().endswith(f" from predictions.h5{more}")
     assert state(runs) == edited
     assert rescore(place, runs, update=True).agrees
     assert (place / "record.json").read_bytes() == whole
