@@ -95,9 +95,7 @@ def test_classes_have_room_and_names_to_60(classes: int, height: float, size: fl
         (200, [*range(0, 200, 17)], 1, 1 / 8),
     ],
 )
-def test_sessions_have_ticks_and_outlines_that_fit(
-    sessions: int, ticks: list[int], side: float, edge: float
-) -> None:
+def test_ticks_and_outlines_fit(sessions: int, ticks: list[int], side: float, edge: float) -> None:
     counts = np.ones((sessions, 16), dtype=int)
     axes = drawn(counts, counts, sets=("unseen",)).axes[0]
     assert axes.get_xticks().tolist() == ticks

@@ -228,9 +228,7 @@ def test_packs_and_boards_take_it_with_its_file(tmp_path: Path) -> None:
         ({"name": "another.h5"}, "other.h5"),
     ],
 )
-def test_what_cannot_work_is_one_sentence(
-    tmp_path: Path, call: Call, how: dict[str, Any], reason: str
-) -> None:
+def test_what_cannot_work(tmp_path: Path, call: Call, how: dict[str, Any], reason: str) -> None:
     more = how.pop("more", [])
     other(tmp_path, how.pop("names", "wxy"), **how)
     line = words(tmp_path, "--unknown", str(tmp_path / "other.h5"), *more)

@@ -149,9 +149,7 @@ def toy(cell: RunSpec, learner: Any = None, protocol: Any = None) -> RunSpec:
         ({"protocol": LaterClasses(overlap=1)}, ["stream"]),
     ],
 )
-def test_a_later_field_at_another_value_is_another_run(
-    tmp_path: Path, made: dict[str, Any], moved: list[str]
-) -> None:
+def test_a_later_field_counts(tmp_path: Path, made: dict[str, Any], moved: list[str]) -> None:
     (cell,) = cells(tmp_path)
     tasks = [make_task(c, tmp_path, StreamCache()) for c in (cell, toy(cell, **made))]
     old, new = (checkpoint_key(task, 1) for task in tasks)

@@ -127,9 +127,7 @@ CHANGES: list[tuple[str, Callable[[Stream], Stream], set[str]]] = [
 
 
 @pytest.mark.parametrize(("what", "change", "moved"), CHANGES, ids=[c[0] for c in CHANGES])
-def test_a_change_moves_exactly_its_digests(
-    what: str, change: Callable[[Stream], Stream], moved: set[str]
-) -> None:
+def test_what_digests_tell(what: str, change: Callable[[Stream], Stream], moved: set[str]) -> None:
     stream = class_stream([[0, 1], [2], [3]])
     before, after = stream.digests, change(stream).digests
     assert set(before) == {"recipe", "train", "eval", "features"}

@@ -54,7 +54,7 @@ def _threads() -> tuple[dict[str, int], int, dict[str, str | None]]:
 def test_threads_inside_and_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     before = _threads()
     assert any("blas" in name for name in before[0])
