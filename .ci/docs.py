@@ -14,7 +14,7 @@ from sphinx.cmd.build import main as sphinx
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BUILT = DOCS / "_build"
-OPTIONS = ("-q", "-W", "--keep-going", "-E", "-a", "-b", "html")
+OPTIONS = ("-q", "-n", "-W", "--keep-going", "-E", "-a", "-b", "html")
 ARTICLE = re.compile(r'<article[^>]*role="main"[^>]*>(.*?)</article>', re.DOTALL)
 
 

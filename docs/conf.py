@@ -33,6 +33,21 @@ autodoc_typehints = "none"  # the docstrings have the types
 autodoc_member_order = "bysource"
 autodoc_class_signature = "separated"
 autodoc_preserve_defaults = True
+napoleon_preprocess_types = True
+napoleon_type_aliases = {
+    "Path": "~pathlib.Path",
+    "array": "~numpy.ndarray",
+    "dtype": "~numpy.dtype",
+    "sequence": "~collections.abc.Sequence",
+    "callable": "~collections.abc.Callable",
+    "mapping": "~collections.abc.Mapping",
+    "AnyPredictions": "~embedbench.scores.predictions.Predictions",  # or LabelSets
+}
+
+nitpicky = True
+nitpick_ignore_regex = [  # of other projects, whose pages are on the network; and inner types
+    ("py:class", r"(pathlib|collections|numpy|torch)\..*|Answers|Bytes|Scaling|RunRecord|Table"),
+]
 
 nb_execution_mode = "force"  # a page says what this code does, not what earlier code did
 nb_execution_timeout = 600  # seconds a cell, on a busy machine

@@ -72,14 +72,14 @@ class _Rows:
 def _package() -> tuple[Any, Any]:
     """The package's loader and its data set class, without Pillow."""
     pillow, image = types.ModuleType("PIL"), types.ModuleType("PIL.Image")
-    image.Image = object  # type: ignore[attr-defined]
-    image.fromarray = lambda pixels: pixels.row  # type: ignore[attr-defined]
-    pillow.Image = image  # type: ignore[attr-defined]
+    image.Image = object
+    image.fromarray = lambda pixels: pixels.row
+    pillow.Image = image
     sys.modules |= {"PIL": pillow, "PIL.Image": image}
     loader = importlib.import_module("iirc.datasets_loader")
     base = importlib.import_module("iirc.lifelong_dataset.base_dataset").BaseDataset
 
-    class Dataset(base):  # type: ignore[misc]
+    class Dataset(base):
         def __getitem__(self, index: int) -> Any:
             return self.get_item(index)
 
@@ -97,7 +97,7 @@ def _datasets(loader: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
             "meta": {b"fine_label_names": [n.encode() for n in names]},
         }
         loader.unpickle = lambda path: raw[os.path.basename(path)]
-        return loader._get_dataset(_official(name), "root")  # type: ignore[no-any-return]
+        return loader._get_dataset(_official(name), "root")
     wnids = sorted(_wnids(loader, name))
     counts, listdir = {"train": train, "val": test}, os.listdir
 
@@ -107,7 +107,7 @@ def _datasets(loader: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
             return wnids
         return [f"{i:05d}.JPEG" for i in range(counts[os.path.basename(parent)])]
 
-    os.listdir = listed  # type: ignore[assignment]
+    os.listdir = listed
     try:
         datasets, settings = loader._get_dataset(_official(name), "root")
     finally:

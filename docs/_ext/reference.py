@@ -50,8 +50,15 @@ REPORTS = {
 
 def setup(app: Any) -> dict[str, Any]:
     app.connect("builder-inited", lambda app: write())
+    app.connect("config-inited", _types)
     app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon
     return {"parallel_read_safe": True}
+
+
+def _types(app: Any, config: Any) -> None:
+    """In types of docstrings, our classes are written without their modules."""
+    known = {**embedbench._HOMES, **BEHIND}
+    config.napoleon_type_aliases |= {n: f"~embedbench.{home}.{n}" for n, home in known.items()}
 
 
 def _plain(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -40,9 +40,10 @@ def streams(rows: Sequence[RowOfRun]) -> list[str]:
         first.setdefault(_stream_key(row), row)
     each = [(_title(row), _of(row, "protocol.")) for row in first.values()]
     apart = [", ".join(words) for words in differences(each, absent=False)]
-    names = [" · ".join(filter(None, (n, a))) for (n, _), a in zip(each, apart, strict=True)]
+    told = [" · ".join(filter(None, (n, a))) for (n, _), a in zip(each, apart, strict=True)]
+    names = list(told)
     for i, row in enumerate(first.values()):
-        if names.count(names[i]) > 1:
+        if told.count(told[i]) > 1:
             names[i] += f" ({str(row.get('digests.features'))[:8]} {i})"
     of = dict(zip(first, names, strict=True))
     return [of[_stream_key(row)] for row in rows]

@@ -76,7 +76,7 @@ def test_streams_of_one_title_have_names_of_their_own() -> None:
     assert streams([{"protocol.base": base} for base in (2, 3)]) == ["base=2", "base=3"]
     one = {"protocol": "p", "files": "a.h5", "digests.recipe": "r"}
     each = [one | {"digests.features": features * 10} for features in "aba"]
-    first, last = "p · a.h5 (aaaaaaaa 0)", "p · a.h5"
+    first, last = "p · a.h5 (aaaaaaaa 0)", "p · a.h5 (bbbbbbbb 1)"
     assert streams([*each, one | {"stream": "mine"}]) == [first, last, first, "mine"]
 
 
