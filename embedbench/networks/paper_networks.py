@@ -61,7 +61,7 @@ def _register(name: str, changed: Mapping[str, int]) -> None:
     """Register a ViT of width 256, 12 blocks of 8 heads, with some of this changed."""
     defaults = {"embed_dim": 256, "depth": 12, "num_heads": 8, **changed}
 
-    def create(pretrained: bool = False, **settings: Any) -> Any:
+    def create(pretrained: bool, **settings: Any) -> Any:
         build: Any = build_model_with_cfg
         return build(VisionTransformer, name, pretrained, **{**defaults, **settings})
 
@@ -89,7 +89,7 @@ def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @register_model
-def resnet18_small_images(pretrained: bool = False, **settings: Any) -> Any:
+def resnet18_small_images(pretrained: bool, **settings: Any) -> Any:
     """A ResNet-18 that begins with a 3x3 convolution of stride 1, without pooling.
 
     Code of online continual learning uses it for CIFAR and Tiny ImageNet.

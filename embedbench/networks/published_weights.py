@@ -1,5 +1,6 @@
 """Published weights of networks: those of the hub, fetched once, and those that are shipped."""
 
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,10 @@ def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
         if isinstance(cached, str):
             return Path(cached), hub
     for name in names:
-        try:
+        with suppress(EntryNotFoundError):
             # a short request first: without a network the download retries for half a minute
             get_hf_file_metadata(hf_hub_url(hub, name), timeout=10)
             return Path(hf_hub_download(hub, name)), hub
-        except EntryNotFoundError:
-            continue
     raise FileNotFoundError(f"{hub} has no file {' or '.join(names)}")
 
 

@@ -27,7 +27,7 @@ _STATES = ("state_dict_ema", "model_ema", "state_dict", "model")
 _FILTERS = ("checkpoint_filter_fn", "_filter_fn", "_filter_torchvision_pretrained")
 
 
-def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels: int = 3) -> str:
+def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels: int) -> str:
     """Load a file of weights into a model without its classifier, in float32; return its SHA-256.
 
     First timm renames parameters, resamples position embeddings, and adapts the first convolution
@@ -38,12 +38,10 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
     if not path.is_file():
         raise _missing(path)
     state = _read(path)
-    for name in _FILTERS:
-        convert = getattr(sys.modules[type(model).__module__], name, None)
-        if convert is not None:
-            with _refusing(path, cfg):
-                state = convert(state, model)
-            break
+    module = sys.modules[type(model).__module__]
+    if convert := next((getattr(module, f) for f in _FILTERS if hasattr(module, f)), None):
+        with _refusing(path, cfg):
+            state = convert(state, model)
     _adapt(state, model, path, cfg, channels)
     _check(model, state, path, cfg)
     model.load_state_dict(state, strict=False)
@@ -189,11 +187,10 @@ class _Preprocessing(JsonRecord):
     interpolation: str
 
     def check(self, name: str) -> None:
-        channels, *sides = self.input_size or (0,)
         if not (
-            len(sides) == 2
-            and all(1 <= side <= 4096 for side in sides)
-            and channels == len(self.mean) == len(self.std)
+            len(self.input_size) == 3
+            and all(1 <= side <= 4096 for side in self.input_size[1:])
+            and self.input_size[0] == len(self.mean) == len(self.std)
             and all(map(math.isfinite, self.mean))
             and all(0 < value < math.inf for value in self.std)
             and 0 < self.crop_pct <= 1

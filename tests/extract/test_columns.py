@@ -110,4 +110,4 @@ def test_what_timm_knows_of_its_weights() -> None:
     assert pretrained == ["imagenet-21k", "imagenet-1k"]
     for other in ("my_in1k.safetensors", "timm/", "timm/resnet50.no", "timm/unknown"):
         assert known_weights({**backbone, "weights_id": other}) == {}
-    assert known_weights({"name": "pixels"}) == {}
+    assert known_weights({**backbone, "library": "torch"}) == {}

@@ -94,7 +94,7 @@ def test_weights_come_back(tmp_path: Path, name: str, kind: str) -> None:
 
 def test_weights_for_colours_serve_images_of_other_channels(tmp_path: Path) -> None:
     """Grey images have the features of the same ones in colour; of several channels the share."""
-    images = ImageTraining(weights=saved(tmp_path / "w.safetensors", lively(ResNet(3, 1))))
+    images = ImageTraining(weights=saved(tmp_path / "w.safetensors", lively(ResNet(3, 1)).half()))
     one, two, colours, four = (image_trunk("resnet8", (c, 8, 8), images)[0] for c in (1, 2, 3, 4))
     old = colours.get_parameter("body.conv.weight")
     for channels, trunk in ((2, two), (4, four)):
@@ -119,6 +119,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     refused("does not fit resnet8: .* 72 unknown", longer)
     refused("does not fit resnet32: 60 of its parameters", longer, "resnet32")
     refused("does not fit resnet8: .* 1 of another shape", grey)
+    image_trunk("resnet8", (5, 8, 8), ImageTraining(weights=five))
     refused(r"does not fit resnet8 \(NotImplementedError", five, c=2)
     refused("no file of weights none", "none")
     refused("timm's hub has no weights for 'resnet8'; .* its authors", "hub")

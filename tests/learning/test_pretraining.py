@@ -194,9 +194,10 @@ def test_foreign_weights_tell_nothing(tmp_path: Path) -> None:
     save_file(a, path, metadata={"format": "pt"})
     assert read_metadata(path) == {}
     save_weights(path, a, {"z": 1, "b": [0.1]})
-    assert read_metadata(path) == {"z": 1, "b": [0.1]}
+    save_weights(other := tmp_path / "o.safetensors", a, {"b": [0.1], "z": 1})
+    assert (path.read_bytes(), read_metadata(path)) == (other.read_bytes(), {"z": 1, "b": [0.1]})
     with pytest.raises(UserError, match="does not fit"):
-        load_weights(torch.nn.Linear(2, 2), path, {"architecture": "linear"})
+        load_weights(torch.nn.Linear(2, 2), path, {"architecture": "linear"}, channels=3)
     for text, words in (("{", "not JSON"), ("[]", "must be an object")):
         save_file(a, path, metadata={"embedbench": text})
         with pytest.raises(UserError, match=words):
@@ -205,9 +206,11 @@ def test_foreign_weights_tell_nothing(tmp_path: Path) -> None:
     good |= {"crop_mode": "center", "interpolation": "bicubic"}
     save_weights(path, a, {"shown": {**good, "architecture": [1]}})
     assert read_metadata(path) == {"shown": good}
-    sizes = [3, 8, 4097], [3, 0, 8], [3, 8], [1, 8, 8]
-    wrong = {"mean": [math.inf] * 3, "std": [0.0] * 3, "crop_pct": 1.5, "crop_mode": "x"}
-    for key, value in [*(("input_size", size) for size in sizes), *wrong.items()]:
+    sizes = [3, 8, 4097], [3, 0, 8], [3, 8], [], [1, 8, 8]
+    wrong: list[tuple[str, Any]] = [("mean", [0, math.inf, 0]), ("mean", [0]), ("std", [1, 0, 1])]
+    wrong += [("std", [1]), ("std", [1, 1, math.inf]), *(("input_size", size) for size in sizes)]
+    wrong += [("crop_pct", 0), ("crop_pct", 1.01), ("crop_mode", "x"), ("interpolation", "x")]
+    for key, value in wrong:
         save_weights(path, a, {"shown": {**good, key: value}})
         with pytest.raises(UserError, match="preprocessing"):
             read_metadata(path)

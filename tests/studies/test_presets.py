@@ -128,7 +128,7 @@ def test_the_trunk_of_online_learning_has_no_pooling_before_its_stages() -> None
     assert sum(p.numel() for p in model.parameters()) == 11_168_832
     seen: list[tuple[int, ...]] = []
     model.layer1.register_forward_hook(lambda _, x, y: seen.append(tuple(y.shape)))
-    assert model.eval()(torch.zeros(2, 3, 32, 32)).shape == (2, 512)
+    assert model.eval()(torch.zeros(2, *model.pretrained_cfg["input_size"])).shape == (2, 512)
     assert seen == [(2, 64, 32, 32)]
     assert model.conv1.weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.1)
 
