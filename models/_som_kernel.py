@@ -97,10 +97,10 @@ def _distances(p: Array, x2: float, w2: Array, d2: Array) -> int:
     least = bits[0]
     for y in range(len(bits)):  # with floats the compiler would not vectorise this loop
         least = min(least, bits[y])
-    for y in range(len(bits)):
-        if bits[y] == least:
-            return y
-    return 0
+    y = 0
+    while bits[y] != least:
+        y += 1
+    return y
 
 
 @_fast
@@ -197,7 +197,6 @@ def _move(
 
     Returns the least share of its old position that a unit has kept.
     """
-    least = np.float32(1)
     share, mine, squares = a[low:high], P[i, low:high], w2[low:high]
     sums, rest = moved[i, low:high], left[low:high]
     for k in range(len(share)):  # from 0, so that the compiler vectorises it
@@ -206,9 +205,8 @@ def _move(
         squares[k] += share[k] * (np.float32(2) * stay * mine[k] + share[k] * x2)
         rest[k] *= stay
         sums[k] += share[k] / rest[k]
-        least = min(least, rest[k])
     for s in range(first, len(P)):
         row, g = P[s, low:high], G[i, s]
         for k in range(len(share)):
             row[k] += share[k] * (g - row[k])
-    return float(least)
+    return float(rest.min())

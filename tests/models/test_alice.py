@@ -3,6 +3,7 @@
 import itertools
 import math
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -44,7 +45,9 @@ def test_the_margin_the_scale_and_the_mixtures_are_trained_with() -> None:
     stream, found = few_shot_stream([[0, 1, 2, 3]]), set[tuple[float, ...]]()
     for name, value in (("margin", 0.4), ("margin", 0.0), ("scale", 1.0), ("mixes", 0)):
         learner = started(8, 4, **{name: value})
-        learn(learner, stream.sessions[0])
+        with mock.patch.object(ALICE, "_whole", autospec=True, side_effect=ALICE._whole) as made:
+            learn(learner, stream.sessions[0])
+        assert made.call_args.args[1] == (6 if learner.mixes else 0)  # a class for each pair
         found.add(tuple(learner.net.state_dict()["0.weight"].flatten().tolist()))
     assert len(found) == 4
 

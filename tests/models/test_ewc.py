@@ -70,9 +70,7 @@ def drawn_labels(p: Tensor, draw: torch.Generator) -> Tensor:
 @pytest.mark.parametrize("layers", [0, 1, 3])
 @pytest.mark.parametrize("batch", [1024, 4])  # 4: three batches
 @pytest.mark.parametrize("kind", ["exact", "sampled", "empirical"])
-def test_fisher_is_the_mean_over_single_samples(
-    kind: str, batch: int, layers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fisher_is_a_mean_of_samples(kind: str, batch: int, layers: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(ewc, "FISHER_BATCH", batch)
     net, x, y = small_net(1, layers)
     drawn = drawn_labels(torch.softmax(net(x), 1).detach(), generator(1, 0))
@@ -169,9 +167,7 @@ def test_lambda_zero_is_the_mlp_bit_for_bit(merge: str, optimiser: str) -> None:
     assert_same_weights(learner, mlp, rtol=0, atol=0)
 
 
-def searched(
-    values: Sequence[float], sessions: int = 2, **settings: Any
-) -> tuple[EWC, list[dict[str, Any]]]:
+def searched(values: Sequence[float], sessions: int = 2, **settings: Any) -> tuple[EWC, list[Any]]:
     """Learn with these validation accuracies, of which none may be left; the logs."""
     learner, left = start(EWC(**{**SGD, **settings}), STREAM.spec), iter(values)
     given = context(lambda _: next(left))

@@ -24,14 +24,12 @@ def unit(x: Array) -> Array:
     return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
-def plain(
-    x: Array, test: Array, beta: float, gamma1: float, gamma2: float, *others: Array
-) -> Array:
+def plain(x: Array, test: Array, beta: float, gamma1: float, gamma2: float, *base: Array) -> Array:
     """Distances of `test` to one class with samples x, with every matrix written out.
 
-    The covariance is the mean of those of `others`, if there are any.
+    The covariance is the mean of those of `base`, if there are any.
     """
-    x, test, *data = (unit(a.astype(np.float64)) ** beta for a in (x, test, *(others or (x,))))
+    x, test, *data = (unit(a.astype(np.float64)) ** beta for a in (x, test, *(base or (x,))))
     sigma = np.mean([np.cov(a.T) for a in data], axis=0)
     width = len(sigma)
     v1 = np.mean(np.diag(sigma))
@@ -44,16 +42,16 @@ def plain(
 
 
 @pytest.mark.parametrize("gammas", [(1.0, 1.0), (1.0, 0.0), (0.3, 0.1)])
-@pytest.mark.parametrize("n", [3, 6, 40])  # fewer and more samples than dimensions
-def test_distances_are_those_of_the_dense_matrices(n: int, gammas: tuple[float, float]) -> None:
-    y = np.repeat([0, 1], n)
-    x, test = np.abs(blobs(y, 8, 0, spread=0.5)), np.abs(blobs(y, 8, 1, spread=0.5))
+@pytest.mark.parametrize(("n", "width"), [(3, 8), (6, 8), (40, 8), (9, 2)])
+def test_distances_are_those_of_dense_matrices(n: int, width: int, gammas: tuple[Any, Any]) -> None:
+    y = np.repeat([0, 1], n)  # fewer and more samples than dimensions
+    x, test = (np.abs(blobs(y, width, k, spread=0.5)) for k in (0, 1))
     learner = taught((x, y), gamma1=gammas[0], gamma2=gammas[1])
     found = learner.scores(torch.tensor(test)).numpy()
     for c in (0, 1):
         expected = plain(x[y == c], test, 0.5, *gammas)
         np.testing.assert_allclose(-found[:, c], expected, rtol=2e-3, atol=1e-5)
-        assert len(learner.factors[c]) == min(n - 1, 8)  # never more numbers than D x D
+        assert len(learner.factors[c]) == min(n - 1, width)  # never more numbers than D x D
     assert (found[:, 2] == UNSEEN).all()
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy
 from toy import class_stream
 
-from embedbench.learning import Memory, Seeds, Stop, StreamSpec
+from embedbench.learning import Memory, Seeds, Stop, StreamSpec, generator
 from embedbench.learning.network import Net, mlp_net
 from embedbench.learning.per_sample_gradients import is_mlp
 from embedbench.models.gss import GSS, most_alike, select
@@ -134,7 +134,8 @@ def test_the_memory_is_full_and_its_scores_are_counted(batch: int, total: int) -
 
 def test_a_whole_session_is_offered_when_it_has_ended_in_random_order() -> None:
     stream = class_stream([[0, 1], [2]], n_train=12)
-    made = GSS(memory=Memory(total=8, select="gradients"), units=8, batch_size=3)
+    made = GSS(memory=Memory(total=24, select="gradients"), units=8, batch_size=3)
     learner, _ = teach(made, stream, 1)
-    assert {*learner.exemplars.y.tolist()} == {0, 1}  # the first 8 in the file are of class 0
+    order = torch.randperm(24, generator=generator(Seeds.of(0).memory, 1))
+    assert torch.equal(learner.exemplars.x, stream.sessions[0].x.tensor()[order])
     assert learner.offered == 8  # batches of 3 of 24 samples

@@ -94,6 +94,9 @@ def test_chance_scores_are_uncorrelated_between_classes_and_lie_in_range() -> No
 def test_chance_knows_a_sample_by_its_values_alone() -> None:
     x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
     learner = chance(4, 10)
+    drawn = torch.cat([learner.column, learner.class_])
+    assert drawn.min() < -(2**61) < 2**61 < drawn.max()
+    assert (drawn % 2 == 1).all()  # a product with an odd number loses no bit
     whole = learner.scores(x)
     strided = torch.cat([x, x], 1)[:, :4]
     assert torch.equal(whole, learner.scores(strided))

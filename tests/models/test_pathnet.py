@@ -39,9 +39,7 @@ def taught(stream: Stream, **settings: Any) -> tuple[PathNet, list[dict[str, Any
     return teach(PathNet(**{**SMALL, **settings}), stream)
 
 
-def plain_scores(
-    x: Tensor, modules: Sequence[Sequence[Tensor]], head: Tensor, path: Tensor
-) -> Tensor:
+def plain_scores(x: Tensor, modules: Sequence[Any], head: Tensor, path: Tensor) -> Tensor:
     """Logits by the definition, a module at a time."""
     h = x
     for layer, row in zip(modules, path.tolist(), strict=True):

@@ -75,7 +75,7 @@ def test_later_choices_have_the_error_on_all_held_out_samples(seed: int, project
     for k, (labels, spread) in enumerate((([0, 1], 0.5), ([2], 3.0), ([3], 0.1), ([1, 3], 2.0))):
         y = np.resize(labels, 25)
         part = session(blobs(y, 6, 10 * seed + k, spread=spread), y)
-        log = learn(learner, part)
+        before, log = learner.lam_, learn(learner, part)
         order = torch.randperm(25, generator=generator(Seeds.of(0).batches, k)).numpy()
         h, true = projected(learner, part.x.tensor())[order], np.eye(4)[y[order]]
         fitted.append((h[:20], true[:20]))
@@ -94,8 +94,8 @@ def test_later_choices_have_the_error_on_all_held_out_samples(seed: int, project
         h, t = np.concatenate([x, held_x]), np.concatenate([t, held_t])
         w = np.linalg.solve(h.T @ h + log["lam"] * np.eye(projections), h.T @ t)
         np.testing.assert_allclose(learner.weights.numpy(), w, rtol=1e-3, atol=1e-5)
-        at = LAMBDAS.index(log["lam"])
-        assert {f"{lam:g}" for lam in LAMBDAS[max(at - 1, 0) : at + 2]} <= {*log["tried_mse"]}
+        low, high = sorted(map(LAMBDAS.index, (log["lam"], before)))
+        assert [*tried] == pytest.approx(LAMBDAS[low - 1 : high + 2])  # and neighbours of both
 
 
 def test_a_first_choice_that_rounding_decides_is_left() -> None:

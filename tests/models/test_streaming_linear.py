@@ -42,7 +42,7 @@ def test_naive_bayes_is_scikit_learns(cuts: list[int]) -> None:
 
 def test_naive_bayes_as_published() -> None:
     """The authors' loop: running means, variances by n - 1, w = Λμ, x·w - μ·w / 2."""
-    x, y, asked = data(0)
+    x, y, asked = data(0, 10)  # two of class 2
     scores = scores_of(show(NaiveBayes(likelihood="published"), x, y, [7]), asked)
     for c in range(3):
         mean, square = np.zeros(5), np.zeros(5)

@@ -49,9 +49,7 @@ def test_it_is_the_loss_of_training() -> None:
     assert learn(learner, STREAM.sessions[2])["train_loss"] == pytest.approx(expected.item())
 
 
-def test_a_class_that_comes_again_is_aligned(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_class_that_comes_again_is_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = class_stream([[0, 1], [1, 2]])
     learner, logs = teach(WA(**SMALL), stream)
     length = learner.net.head.weight.detach().norm(dim=1)
