@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import count
 
 from .printable_text import printable
 
@@ -25,7 +26,7 @@ def code(text: object) -> str:
     """
     plain = printable(str(text)).replace("|", "¦") or " "
     runs = [len(run) for run in re.findall("`+", plain)]
-    fence = "`" * next(n for n in range(1, len(runs) + 2) if n not in runs)
+    fence = "`" * next(n for n in count(1) if n not in runs)
     space = " " if plain[0] == "`" or plain[-1] == "`" else ""
     return f"{fence}{space}{plain}{space}{fence}"
 

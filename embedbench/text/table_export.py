@@ -141,7 +141,7 @@ def _short(value: Any) -> str:
 
 _PACKAGES = {"booktabs": r"\toprule", "amssymb": r"\checkmark"}  # package → what needs it
 _NUMBER = re.compile(r"([−<+]?)([\d,]*\.?\d+)(?: ±([\d,]*\.?\d+))?")
-_INDEXED = re.compile("([Α-ω])_([a-zA-Z]+)")
+_INDEXED = re.compile("([Α-ΡΣ-Ωα-ρσ-ω])_([a-zA-Z]+)")
 # fmt: off
 _FORMULAS = {
     "·": r"\cdot", "×": r"\times", "−": "-", "±": r"\pm", "≤": r"\le", "≥": r"\ge",

@@ -81,7 +81,6 @@ def render_text(
         width=NATURAL,
         force_terminal=colour,
         color_system="standard" if colour else None,
-        highlight=False,
     )
     with console.capture() as captured:
         for part in parts:

@@ -1,10 +1,13 @@
 """Freed memory is kept: taken again, it costs no page faults. Arithmetic has its threads."""
 
+import ctypes
 import os
 import platform
+import re
 import resource
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -45,37 +48,42 @@ def test_blocks_that_are_freed_and_taken_again_are_not_had_from_the_kernel_again
     assert _counted(True) < 0.2 * _counted(False)
 
 
-def _threads() -> tuple[dict[str, int], int, dict[str, str | None]]:
+def test_blocks_up_to_one_gib_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[int, int] = {}
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=told.setdefault))
+    keep_freed_memory()
+    assert told == {-3: 2**30, -1: 2**30}  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of malloc.h
+
+
+def _threads() -> tuple[dict[str, int], set[str], dict[str, str | None]]:
     """Threads of every library of BLAS and OpenMP, of torch, and what the environment says."""
     libraries = {library["filepath"]: library["num_threads"] for library in threadpool_info()}
-    return libraries, torch.get_num_threads(), {name: os.environ.get(name) for name in LIMITS}
+    torchs = re.findall(r"(?:num|max)_threads\(\) : (\d+)", torch.__config__.parallel_info())
+    return libraries, set(torchs), {name: os.environ.get(name) for name in LIMITS}
 
 
-def test_threads_inside_and_afterwards(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_threads_inside_and_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    torch.set_num_threads(torch.get_num_threads())  # from now on its MKL follows OpenMP no more
     before = _threads()
     assert any("blas" in name for name in before[0])
     assert any("omp" in name for name in before[0])
     for number in (3, 2):  # more than there are cores, whatever OMP_NUM_THREADS says
         with suppress(ZeroDivisionError), limit_threads(number):
-            libraries, torchs, said = _threads()
-            assert {*libraries.values(), torchs} == {number}
-            assert set(said.values()) == {str(number)}
+            inside = _threads()
+            assert set(inside[0].values()) == {number}
+            assert inside[1] == set(inside[2].values()) == {str(number)}
             with limit_threads(1):
-                assert {*_threads()[0].values(), torch.get_num_threads()} == {1}
-            assert torch.get_num_threads() == number
+                assert (set(_threads()[0].values()), _threads()[1]) == ({1}, {"1"})
+            assert _threads() == inside
             raise ZeroDivisionError
         assert _threads() == before
 
 
 @pytest.mark.parametrize("limit", [None, "", "0", "1", "many", "100000"])
-def test_cores_are_those_of_the_process_at_most_as_many_as_omp_says(
-    limit: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 5}, raising=False)
+def test_cores_at_most_as_omp_says(limit: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", {0: {0, 1, 5}}.get, raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if limit is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", limit)

@@ -74,7 +74,7 @@ def test_a_column_without_entries_is_left_out() -> None:
         ("a&b #1 {x} ~^\\", r"a\&b \#1 \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{}"),
         ("α_ideal → τ_n x", r"$\alpha_{\mathrm{ideal}}$ $\to$ $\tau_{\mathrm{n}}$ x"),
         ("<.01", "$<.01$"),
-        ("λΣ", r"$\lambda$$\Sigma$"),
+        ("λΣ ά_x ς_x", r"$\lambda$$\Sigma$ ά\_x ς\_x"),
         ("run --order", "run -{}-order"),
         ("Řeka ½", "Řeka ½"),
         ("\x1b[31mred\n", "[31mred "),
