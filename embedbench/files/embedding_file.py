@@ -7,7 +7,7 @@ docs/format.md describes them.
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,8 +54,8 @@ class EmbeddingFile:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     layers: dict[str, int]
-    columns: dict[str, Array] = field(default_factory=dict)
-    version: str = hdf5_layout.VERSIONS[0]
+    columns: dict[str, Array]
+    version: str
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:

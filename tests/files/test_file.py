@@ -180,9 +180,7 @@ BAD[4, 2] = -np.inf
         (replace(GOOD, labels=GOOD.labels + 1), X, {}, "out of range"),
     ],
 )
-def test_files_of_other_writers_are_checked(
-    tmp_path: Path, samples: Samples, features: Any, meta: dict[str, str], message: str
-) -> None:
+def test_foreign(tmp_path: Path, samples: Samples, features: Any, meta: Any, message: str) -> None:
     path = tmp_path / "f.h5"
     foreign_write(path, samples, features, meta=meta)
     assert message in refusal(lambda: EmbeddingFile.open(path).read())

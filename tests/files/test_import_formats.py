@@ -205,6 +205,11 @@ def test_categories_and_brackets_for_metadata(tmp_path: Path) -> None:
     labels = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(LONG))
     parquet(src, {"features": FIRST, "label": labels})
     assert "label has a text of 1,000,000" in refusal(import_file, src, tmp_path / "b.h5")
+    labels = pa.DictionaryArray.from_arrays([0, None, 1], ["a", None])
+    table = pa.table({"features": FIRST, "label": labels})
+    with pa.ipc.new_stream(str(tmp_path / "data.arrow"), table.schema) as stream:
+        stream.write_table(table)
+    assert "label has 2 rows without a value" in refusal(import_file, tmp_path, tmp_path / "b.h5")
 
 
 FIRST = [[1.0], [2.0], [3.0]]  # columns that take the place of good ones, metadata, what is said

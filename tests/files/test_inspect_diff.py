@@ -59,18 +59,22 @@ def test_card_counts(tmp_path: Path) -> None:
     assert Card.from_json(json.loads(json.dumps(result.to_json()))) == result
     alike = replace(result, class_counts={"x": result.class_counts["x"]})
     assert alike.class_sizes() == {"train": "3", "test": "1"}
-    text = card_text(replace(result, bytes=1_260_000))
-    assert {
+    text = card_text(replace(result, bytes=1_260_000)).splitlines()
+    lines = [" ".join(line.split()) for line in text]
+    assert lines[:8] == [
         f"file {tmp_path / 'a.h5'} (1.3 MB)",
+        "format embedbench-embedding 1.0, kind embedding",
         "features 7 x 5 float32",
+        "layers none",
         "samples 5 train, 2 test",
         "classes 3 leaves, 1 inner nodes",
-        f"content digest {result.digests['content']}",
-        "skipped 0 samples",
-        "made 2026-01-02T03:04:05Z by embedbench 0",
-    } <= {" ".join(line.split()) for line in text.splitlines()}
-    assert "name resnet50, layer head, library timm" in text
-    assert "ab" * 32 in text
+        "train per class 0 to 3, median 2; 1 classes have none",
+        "test per class 0 to 1, median 1; 1 classes have none",
+    ]
+    assert lines[8].startswith("backbone name resnet50, layer head, library timm, library_version ")
+    digests = [f"{key} digest {result.digests[key]}" for key in ("content", "recipe", "samples")]
+    made = "made 2026-01-02T03:04:05Z by embedbench 0"
+    assert lines[12:] == ["split", "skipped 0 samples", made, *digests]
 
 
 def test_verify_names_damaged_rows(tmp_path: Path) -> None:

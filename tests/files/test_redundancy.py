@@ -15,13 +15,7 @@ from PIL import Image
 
 from embedbench.files import feature_redundancy
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.feature_redundancy import (
-    DiscretisedFeatures,
-    class_su,
-    fcbf,
-    mdlp_cuts,
-    su_matrix,
-)
+from embedbench.files.feature_redundancy import DiscretisedFeatures, class_su, fcbf, mdlp_cuts
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 from embedbench.files.write_file import write_file
 
@@ -71,7 +65,7 @@ def test_matrices_by_plain_loops(seed: int) -> None:
     codes, y = correlated(seed)
     rows = codes.values.tolist()
     said: list[Any] = []
-    found = su_matrix(codes, lambda *n: said.append(n))
+    found = feature_redundancy.su_matrix(codes, lambda *n: said.append(n))
     assert said == [(first, 9) for first in range(0, 9, feature_redundancy.BATCH)]
     expected = [[su_by_loops(a, b) for b in rows] for a in rows]
     np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -18,13 +18,7 @@ from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.text import terminal_text
 from embedbench.text.printable_text import printable
-from embedbench.text.terminal_text import (
-    align_pairs,
-    fit_width,
-    line,
-    new_table,
-    render_text,
-)
+from embedbench.text.terminal_text import align_pairs, fit_width, line, new_table, render_text
 
 NAME = "a-learner-with-a-long-name"
 

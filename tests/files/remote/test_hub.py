@@ -97,9 +97,7 @@ def records(root: str) -> dict[str, dict[str, Any]]:
     return {r["learner"]: r for r in found}
 
 
-def test_runs_of_names(
-    here: Served, small: bytes, call: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs(here: Served, small: bytes, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("run", OPEN, *RUN, "named")[0] == 0
     assert call("run", "small.h5", *RUN, "plain")[0] == 0
     named, plain = records("named"), records("plain")

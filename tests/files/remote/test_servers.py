@@ -98,9 +98,7 @@ def test_cut_off_again_and_again(web: Served, small: bytes, share: float) -> Non
 
 
 @pytest.mark.parametrize("fault", ["", "no-ranges"])
-def test_killed_in_the_middle(
-    web: Served, small: bytes, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed(web: Served, small: bytes, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     web.faults[PATH] = "cut 5000"
     with pytest.raises(KeyboardInterrupt):
         local(web.address + PATH, progress=failing(KeyboardInterrupt()))
@@ -181,6 +179,10 @@ def test_a_file_that_changes_in_the_middle(web: Served, other: bytes) -> None:
     assert "changed while it was read" in refusal(local, web.address + PATH, progress=change)
     web.faults.clear()
     assert local(web.address + PATH).read_bytes() == other
+    remote = remote_servers.ask_server(web.address + PATH, "a file")
+    assert b"".join(remote.read(3, 9)) == other[3:9]
+    web.files[PATH] = bytes(len(other))
+    assert "a file changed while it was read" in refusal(list, remote.read(3, 9))
 
 
 def test_what_is_damaged_or_something_else_is_not_kept(web: Served, small: bytes) -> None:
