@@ -59,8 +59,7 @@ class Hierarchy:
         """(K, K) row k: node k itself and all nodes above it."""
         above = np.eye(len(self.parents), dtype=np.bool_)
         at = self.parents.copy()
-        while (at >= 0).any():
-            k = np.flatnonzero(at >= 0)
+        while len(k := np.flatnonzero(at != -1)):
             above[k, at[k]] = True
             at[k] = self.parents[at[k]]
         return above
@@ -75,7 +74,7 @@ class Hierarchy:
     def chain(self, leaf: int) -> list[int]:
         """The nodes from the top down to a leaf."""
         nodes = [leaf]
-        while (parent := int(self.parents[nodes[-1]])) >= 0:
+        while (parent := int(self.parents[nodes[-1]])) != -1:
             nodes.append(parent)
         return nodes[::-1]
 

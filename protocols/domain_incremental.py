@@ -81,12 +81,10 @@ class DomainIncremental(Protocol):
                 f"{self.sessions}"
             )
         groups = np.array_split(names, self.sessions or len(names))
-        parts = [split.where(np.isin(domain, group)) for group in groups]
-        for part, group in zip(parts, groups, strict=True):
-            self._check(part, group)
+        parts = [self._part(split, domain, group) for group in groups]
         if self.test == "all":  # the first session has the one eval set
-            tests = [split.test, *(split.test[:0] for _ in parts[1:])]
-            parts = [replace(part, test=test) for part, test in zip(parts, tests, strict=True)]
+            parts = [replace(part, test=split.test[:0]) for part in parts]
+            parts[0] = replace(parts[0], test=split.test)
         sizes = np.array([np.count_nonzero(domain[split.train] == name) for name in names])
         few = tools.mean_rows(sizes, len(groups[0])) < self.scale_least
         table, features, fitted = load_table(file, self.scale, parts[0].train, few=few)
@@ -135,8 +133,9 @@ class DomainIncremental(Protocol):
             )
         return np.array(names), len(known) - len(names)
 
-    def _check(self, part: tools.Split, names: Array) -> None:
-        """Refuse a session with nothing to learn or to test."""
+    def _part(self, split: tools.Split, domain: Array, names: Array) -> tools.Split:
+        """The samples of a session; one with nothing to learn or to test is refused."""
+        part = split.where(np.isin(domain, names))
         if not len(part.train) or (self.test == "domain" and not len(part.test)):
             what = "test" if len(part.train) else "training"
             raise UserError(
@@ -145,3 +144,4 @@ class DomainIncremental(Protocol):
                 "one test set of all domains, or give the file a split that cuts every domain "
                 "(--split)"
             )
+        return part

@@ -46,8 +46,7 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
     """
     sessions = read_list(name)
     numbered = name == "cifar100"
-    names = map(_last, file.sample_ids[pool].tolist())
-    row = _by_number(file, pool) if numbered else dict(zip(names, pool.tolist(), strict=True))
+    row = _by_number(file, pool) if numbered else {_last(file.sample_ids[k]): k for k in pool}
     keys = [[_last(line) for line in lines] for lines in sessions]
     missing = [line for lines in sessions for line in lines if _last(line) not in row]
     if missing:

@@ -119,12 +119,12 @@ class IIRC(Protocol):
         rows, val_rows = (
             tuple(union(of_node[k] for k in nodes) for nodes in order) for of_node in shares
         )
-        tops = [len(shares[0][k]) for k in np.flatnonzero(hierarchy.parents < 0)]
+        tops = [len(shares[0][k]) for k in np.flatnonzero(hierarchy.parents == -1)]
         few = mean_rows(np.array(tops), len(order[0])) < self.scale_least
         table, features, fitted = load_table(file, self.scale, rows[0], few=few)
         introduced = np.sort(np.concatenate(order))
         paths = hierarchy.above[hierarchy.leaf][:, introduced]
-        paths[hierarchy.leaf < 0] = False
+        paths[hierarchy.leaf == -1] = False
         classes = tuple(np.searchsorted(introduced, nodes) for nodes in order)
         sessions = _Sessions(table, file.labels, paths, classes, rows, val_rows, self.information)
         everything = (np.arange(len(introduced)),)
@@ -151,7 +151,7 @@ class IIRC(Protocol):
             notes=(note, *_notes(file, hierarchy, sum(len(r) for _, r in train), whole)),
             whole=whole,
             classes=tuple(hierarchy.classes[k] for k in introduced),
-            parents=np.where(parents < 0, -1, np.searchsorted(introduced, parents)),
+            parents=np.where(parents == -1, -1, np.searchsorted(introduced, parents)),
         )
 
     def _order(self, hierarchy: _hierarchy.Hierarchy, seed: int) -> tuple[tuple[Ints, ...], str]:
@@ -240,12 +240,12 @@ class _Sessions(Sequence[Session]):
 def _notes(file: EmbeddingFile, hierarchy: Hierarchy, train: int, whole: _Sessions) -> list[str]:
     """Notes for the reader on samples that the stream leaves out or divides, of `train` samples."""
     notes = []
-    if (hierarchy.parents < 0).all():
+    if (hierarchy.parents == -1).all():
         notes.append(
             f"{hierarchy.name} has no hierarchy, so that every sample has one label, as in "
             "incremental-class; --set protocol.hierarchy=… names one"
         )
-    dropped = [file.classes[k] for k in np.flatnonzero(hierarchy.leaf < 0)]
+    dropped = [file.classes[k] for k in np.flatnonzero(hierarchy.leaf == -1)]
     if dropped:
         named = ", ".join(dropped[:3]) + (", …" if len(dropped) > 3 else "")
         notes.append(f"{len(dropped)} classes that {hierarchy.name} has not are left out: {named}")
@@ -275,20 +275,20 @@ def draw_sessions(
     node is taken without a draw.
     """
     parents, heights = hierarchy.parents, _heights(hierarchy)
-    n, tops = len(parents), int((parents < 0).sum())
-    supers = int(((parents < 0) & (heights > 1)).sum())
+    n, top = len(parents), parents == -1
+    supers = int((top & (heights > 1)).sum())
     base = base or -(-2 * supers // 3) or max(1, n // 2)
-    if base > min(tops, n - 1):
+    most = min(int(top.sum()), n - 1)
+    if base > most:
         raise UserError(
-            f"base must be between 1 and {min(tops, n - 1)}, the classes that may come first, got "
-            f"{base}"
+            f"base must be between 1 and {most}, the classes that may come first, got {base}"
         )
-    total = _number(heights, parents < 0, base, step, sessions)
+    total = _number(heights, top, base, step, sessions)
     rng = np.random.default_rng(seed)
     left = np.ones(n, dtype=np.bool_)
     drawn: list[Ints] = []
     while left.any():
-        may = left & ((parents < 0) | ~left[parents])
+        may = left & (top | ~left[parents])
         remaining = total - len(drawn)
         must = heights >= remaining
         quota = (
@@ -308,7 +308,7 @@ def draw_sessions(
 def _heights(hierarchy: _hierarchy.Hierarchy) -> Ints:
     """(K,) number of levels from each node down, its own level included."""
     depth = hierarchy.above.sum(axis=1, dtype=np.int16)
-    deepest = np.where(hierarchy.above, depth[:, None], 0).max(axis=0)
+    deepest = (hierarchy.above * depth[:, None]).max(axis=0)
     heights: Ints = (deepest - depth + 1).astype(np.int64)
     return heights
 
@@ -344,7 +344,7 @@ def leaf_roles(
     has_val = (file.split == VAL).any()
     roles: tuple[ByLeaf, ByLeaf, list[Ints]] = ([], [], [])
     for label, leaf in enumerate(hierarchy.leaf.tolist()):
-        if leaf < 0:
+        if leaf == -1:
             continue
         mine, held = train[label], brought[label]
         first = -(-len(held) // 2)
@@ -395,7 +395,7 @@ def share_out(
     for leaf, rows in by_leaf:
         for node in hierarchy.chain(leaf)[:-1]:
             n = int(hierarchy.n_leaves[node])
-            share = cap / n * upper if n > cap else upper
+            share = min(1, cap / n) * upper
             given[node].append(rows[: max(1, int(share * len(rows)))])
             rows = rows[-max(1, int(lower * len(rows))) :]
         given[leaf].append(rows)

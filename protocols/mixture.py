@@ -170,16 +170,16 @@ class Mixture(Protocol):
             return tools.mean_rows(sizes, len(sizes)) / self.sessions
         n, whole = len(sizes), len(sizes) // self.sessions
         last = n - 1 if self.setting == "long-tailed-shuffled" else whole
-        kept = np.minimum(sizes, int(sizes.max() * self.imbalance ** (last / max(n - 1, 1))))
+        kept = np.minimum(sizes, int(sizes.max() * self.imbalance ** (last / (n - 1))))
         return tools.mean_rows(kept, whole)
 
     def _held(self, file: EmbeddingFile, split: tools.Split, parts: list[Ints]) -> Ints:
         """Validation rows; a class that lost training samples loses as large a share of them."""
         label, n = file.labels, file.samples.n_leaves
         taught = np.bincount(label[np.concatenate(parts)], minlength=n)
-        there = np.maximum(np.bincount(label[split.train], minlength=n), 1)
-        rows = [split.val[label[split.val] == c] for c in range(n)]
-        kept = [mine[: len(mine) * taught[c] // there[c]] for c, mine in enumerate(rows)]
+        there = np.bincount(label[split.train], minlength=n)
+        rows = {c: split.val[label[split.val] == c] for c in np.flatnonzero(there)}
+        kept = [mine[: len(mine) * taught[c] // there[c]] for c, mine in rows.items()]
         return np.sort(np.concatenate(kept))
 
     def _notes(self, file: EmbeddingFile, train: Ints) -> tuple[str, ...]:
@@ -217,11 +217,11 @@ def i_blurry(
     sizes = [len(part) for part in np.array_split(blurry, sessions)][::-1]
     major = np.split(blurry, np.cumsum(sizes)[:-1])
     mixed = [rng.permutation(_of(rows, labels, part)) for part in major]
-    moved = [int(_floor(len(own) * shares[1])) for own in mixed]
-    pool = rng.permutation(np.concatenate([own[:n] for own, n in zip(mixed, moved, strict=True)]))
+    parted = [np.split(own, [int(_floor(len(own) * shares[1]))]) for own in mixed]
+    pool = rng.permutation(np.concatenate([moved for moved, _ in parted]))
     back = np.array_split(pool, sessions)
     return [
-        np.sort(np.concatenate([_of(rows, labels, apart[k]), mixed[k][moved[k] :], back[k]]))
+        np.sort(np.concatenate([_of(rows, labels, apart[k]), parted[k][1], back[k]]))
         for k in range(sessions)
     ]
 
@@ -251,7 +251,7 @@ def si_blurry(
         total = int(_floor(sum(map(len, mixed)) * shares[1]))
         ends = np.array([0, *_borders(total, sessions, rng), total])
         moved = np.diff(ends).tolist()
-        given = [own[:n] for own, n in zip(mixed, moved, strict=True)]
+        given = [mixed[k][: moved[k]] for k in range(sessions)]
         back = np.split(rng.permutation(np.concatenate(given)), ends[1:-1])
         parts = [
             np.sort(np.concatenate([_of(rows, labels, apart[k]), mixed[k][moved[k] :], back[k]]))

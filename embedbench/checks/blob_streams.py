@@ -82,7 +82,7 @@ def blobs(
 
 def permuted_blobs(tags: Tags) -> Stream:
     """Two sessions of all classes, the second with permuted columns; session ids are revealed."""
-    one = blobs(tags, EVERY_CLASS, 48, reveal=True)
+    one = blobs(tags, EVERY_CLASS, reveal=True)
     session, test = one.sessions[0], one.eval_sets[0]
     columns = np.random.default_rng(0).permutation(session.x.width)
     again = replace(
@@ -147,11 +147,11 @@ def family_blobs(tags: Tags, size: int = 96, *, n_val: int = 16) -> Stream:
 
 def each_kind(tags: Tags) -> dict[str, Stream]:
     """A small stream of each kind that a learner with these tags takes."""
-    streams = {"vectors": blobs(tags, FEW, 18, n_val=4)}
+    streams = {"vectors": blobs(tags, FEW, 18)}
     if tags.images:
-        streams["images"] = as_images(blobs(tags, FEW, 17, n_val=4))  # a last batch of one
+        streams["images"] = as_images(blobs(tags, FEW, 17))  # a last batch of one
     if tags.multilabel:
-        sets = family_blobs(tags, 24, n_val=8)
+        sets = family_blobs(tags, 24)
         streams["label sets"] = sets.merged() if tags.offline else sets
     return streams
 

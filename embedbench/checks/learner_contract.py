@@ -4,6 +4,7 @@ Tags, footprint and resuming are checked here, unusual sessions in `learner_edge
 """
 
 import dataclasses
+import functools
 import json
 import math
 import random
@@ -23,7 +24,7 @@ from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.streams.stream import Stream
 
 from . import learner_check_tools as tools
-from .blob_streams import FEW, SESSIONS, as_images, blobs
+from .blob_streams import SESSIONS, as_images, blobs, each_kind
 from .check_building_blocks import applies_where, demand
 
 
@@ -251,9 +252,6 @@ def tags_are_true(cls: type[Learner]) -> None:
 # --- interrupted runs ---
 
 
-SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, one of which is the best
-
-
 class CutOffError(Exception):
     """Raised in place of a power cut."""
 
@@ -280,12 +278,13 @@ class Saboteur(CheckpointDirectory):
 def goes_on_inside_a_session(cls: type[Learner]) -> None:
     """A run that is interrupted at checkpoints, within sessions too, gives the same scores."""
     applies_where(cls.tags.deterministic)
-    stream = blobs(cls.tags, FEW, 18, n_val=4)
+    stream = each_kind(cls.tags)["vectors"]
     if learns_sessions(cls()):
         stream = replace(stream, observe_batch=0)
-    inside = _check(lambda: tools.small(cls, **SHORT), stream, 1)
+    make = functools.partial(tools.small, cls, min_steps=1)  # of a few epochs one is the best
+    inside = _check(make, stream, 1)
     if cls.tags.images:
-        inside |= _check(lambda: tools.small(cls, **{**SHORT, **tools.TINY}), as_images(stream), 4)
+        inside |= _check(functools.partial(make, **tools.TINY), as_images(stream), 4)
     applies_where(inside)
 
 

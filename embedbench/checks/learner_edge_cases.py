@@ -54,8 +54,8 @@ def unusual_sessions_are_learned(cls: type[Learner]) -> None:
     make = partial(blob_streams.blobs, cls.tags)
     for what, stream in {
         "sessions of one sample": make(sizes=(24, 1, 1), n_val=0),
-        "a first session of one sample": make(sizes=(1, 1, 1), n_val=0),
-        "sessions of one class": make(((2,), (0,), (3,)), 12),
+        "a first session of one sample": make(sizes=1, n_val=0),
+        "sessions of one class": make(((2,), (0,), (3,))),
         "a last batch of one": make(sizes=batch + 1, n_val=1),
         "classes that come again": make(((0, 1), (0, 2), (1,))),
         "no new class, but permuted columns": blob_streams.permuted_blobs(cls.tags),

@@ -25,7 +25,7 @@ def random_scores(seed: int, sessions: int = 3) -> ScoreMatrix:
 
 def reference(sessions: int = 3) -> Reference:
     """A reference with every field measured; with an α_ideal of 1, fractions stay the same."""
-    return Reference(ideal=1.0, chance=np.full(sessions, 1 / 3), so_far=np.ones(sessions))
+    return Reference(ideal=1.0, chance=np.full(sessions, 0.3), so_far=np.ones(sessions))
 
 
 def value_of(metric: Metric, scores: ScoreMatrix, references: Reference) -> float:

@@ -23,9 +23,9 @@ WIDTH = 6
 SEEDS = (0, 1, 2)
 # samples of each leaf class for training, validation and test
 KINDS = {
-    "plain": ([10] * 6, [0] * 6, [4] * 6),
-    "brings its validation data": ([6] * 6, [2] * 6, [3] * 6),
-    "uneven": ([1, 2, 3, 4, 5, 12], [0] * 6, [1, 2, 1, 0, 3, 1]),
+    "plain": [(10, 0, 4)] * 6,
+    "brings its validation data": [(6, 2, 3)] * 6,
+    "uneven": [(1, 0, 1), (2, 0, 2), (3, 0, 1), (4, 0, 0), (5, 0, 3), (12, 0, 1)],
 }
 
 _folder = cache(TemporaryDirectory)  # lasts as long as the process
@@ -36,7 +36,7 @@ def small_file(kind: str, width: int = WIDTH) -> EmbeddingFile:
     """The small file of a kind, written at its first use; two of its leaves have a parent."""
     folder = Path(_folder().name) / str(width)
     folder.mkdir(exist_ok=True)
-    train, val, test = KINDS[kind]
+    train, val, test = zip(*KINDS[kind], strict=True)
     n_classes = len(train)
     labels = np.concatenate([np.repeat(np.arange(n_classes), n) for n in (train, val, test)])
     split = np.repeat([TRAIN, VAL, TEST], [sum(train), sum(val), sum(test)])

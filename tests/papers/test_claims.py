@@ -93,10 +93,8 @@ def test_a_paired_and_an_unpaired_interval_by_hand() -> None:
         ({"within": 0.1, "around": 1.0}, 0.0, 0.05, NOT, -0.9),
     ],
 )
-def test_an_interval_against_a_threshold(
-    bound: dict[str, float], effect: float, half: float, word: str, margin: float
-) -> None:
-    part = ClaimPart("2", "Ω", **bound)  # type: ignore[arg-type]
+def test_thresholds(bound: Any, effect: float, half: float, word: str, margin: float) -> None:
+    part = ClaimPart("2", "Ω", **bound)
     assert judging.decide(part, effect, half) == (word, pytest.approx(margin))
 
 

@@ -160,9 +160,7 @@ def test_the_end_of_a_drifting_stream_is_of_upper_classes(share: float, tmp_path
 
 
 @pytest.mark.thorough
-def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_capacity_serves_both_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(kemker.CAPACITIES, "mlp", {"units": [3, 5]})
     file = blob_file(tmp_path / "birds.h5", 4, 40)
     runs = kemker.KemkerRuns(

@@ -115,9 +115,7 @@ def printed(table: PaperTable) -> list[Any]:
 
 
 @pytest.mark.parametrize("stored", sorted(DATA.iterdir()), ids=lambda path: path.stem)
-def test_committed_results_have_the_tables_of_today(
-    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_committed_results(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed, and what needs no runs, is as it was when the results were made."""
     text, kept = stored.read_text("utf-8"), Results.read(stored)
     assert not any(start in text for start in ("/home/", "/tmp/", "/root/", "/Users/"))

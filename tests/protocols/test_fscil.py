@@ -45,9 +45,7 @@ def shots(stream: Stream) -> dict[int, list[int]]:
         ({"base": 5, "way": 2}, [[0, 1, 2, 3, 4], [5, 6]]),
     ],
 )
-def test_classes_of_the_sessions(
-    settings: dict[str, Any], expected: list[list[int]], file: EmbeddingFile
-) -> None:
+def test_classes(settings: dict[str, Any], expected: list[list[int]], file: EmbeddingFile) -> None:
     stream = FSCIL(**settings).build([file], seed=0)
     assert classes(stream) == expected
     tested = [np.flatnonzero(e.classes).tolist() for e in stream.eval_sets]

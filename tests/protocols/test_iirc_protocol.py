@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from iirc_files import ABOVE, BEARS, bears, label_file, label_list, publish, random_file, shown
 
+from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.protocols.iirc import IIRC
 from embedbench.streams.view import rows_of
@@ -103,11 +104,12 @@ def test_validation_that_the_file_brings() -> None:
 
 
 def test_a_file_without_a_hierarchy_is_said() -> None:
-    for file, said in ((label_list(list("abcd"), 8, 2), 1), (bears(), 0)):
+    for file, said in ((label_list(list("abc"), 8, 2), 1), (bears(), 0)):
         stream = IIRC().build([file], seed=0)
-        notes = stream.notes
-        assert len(stream.sessions[0].classes) == 1 + said  # half of four, or the one above others
-        assert sum("protocol.hierarchy" in note for note in notes) == said
+        assert len(stream.sessions[0].classes) == 1  # half of three, or the one above others
+        assert sum("protocol.hierarchy" in note for note in stream.notes) == said
+        with pytest.raises(UserError, match=r"base must be between 1 and 2, .* got 3"):
+            IIRC(base=3).build([file], seed=0)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])
@@ -173,6 +175,9 @@ def test_the_base_is_superclasses() -> None:
         assert len(first.classes) == int(np.ceil(2 / 3 * len(supers)))
         later = len(file.classes) - len(first.classes)
         assert len(IIRC().build([file], seed=seed).sessions) == 1 + -(-later // 5)
+    with pytest.raises(UserError, match="sessions must be 3 to"):  # one superclass first, then all
+        IIRC(base=1, sessions=2).build([file], seed=0)
+    assert len(IIRC(base=1, sessions=2).build([bears()], seed=0).sessions) == 2
 
 
 def test_the_order_is_the_seeds_or_the_configurations() -> None:

@@ -132,9 +132,9 @@ def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
 
 
 def test_a_class_without_training_samples_cannot_be_a_session(tmp_path: Path) -> None:
-    file = make_file(tmp_path, train=(4, 4, 0, 4))
-    with pytest.raises(UserError, match="no training samples for the session of c"):
-        IncrementalClass().build([file], seed=0)
+    file = make_file(tmp_path, [4] * 4 + [0] * 4, [0] * 8, [2] * 8)
+    with pytest.raises(UserError, match=r"no training samples for the session of e, f, g$"):
+        IncrementalClass(step=4).build([file], seed=0)
 
 
 def test_session_0_is_unpermuted_and_the_others_differ(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def _classes() -> Counts:
     for label, name in (("IIRC-CIFAR", "iirc-cifar"), ("IIRC-ImageNet-full", "iirc-imagenet-full")):
         hierarchy = _published(name)
         n, leaves = len(hierarchy.parents), len(hierarchy.leaf)
-        alone = int((hierarchy.parents[:leaves] < 0).sum())
+        alone = int((hierarchy.parents[:leaves] == -1).sum())
         rows[label,] = (n - leaves, leaves - alone, alone, n)
     return rows
 
@@ -221,8 +221,8 @@ def _sizes() -> Counts:
     hierarchy, sizes = _published("iirc-cifar"), [*map(len, _taught(TRAINED))]
     rows: Counts = {}
     for k, top in zip(hierarchy.leaf, hierarchy.parents, strict=False):
-        above = hierarchy.classes[top] if top >= 0 else "–"
-        of_top = (int(hierarchy.n_leaves[top]), sizes[top]) if top >= 0 else ()
+        above = hierarchy.classes[top] if top != -1 else "–"
+        of_top = (int(hierarchy.n_leaves[top]), sizes[top]) if top != -1 else ()
         rows["IIRC-CIFAR", above, hierarchy.classes[k]] = (sizes[k], *of_top)
     return rows
 
