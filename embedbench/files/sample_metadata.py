@@ -61,7 +61,7 @@ class Samples:
     @property
     def n_leaves(self) -> int:
         """Number of classes that are nobody's parent; labels lie below it."""
-        return len(self.classes) - len(np.unique(self.parents[self.parents >= 0]))
+        return len(self.classes) - len({*self.parents.tolist()} - {-1})
 
     def check(self) -> None:
         """Raise UserError unless the samples form a valid data set."""

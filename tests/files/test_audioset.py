@@ -17,13 +17,6 @@ from file_helpers import refusal
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats import audioset as reader
-from embedbench.files.formats.audioset import (
-    choose_classes,
-    count_clips,
-    read_ontology,
-    records,
-    sequence_example,
-)
 from embedbench.files.import_features import import_file
 from embedbench.files.sample_metadata import TEST, TRAIN
 
@@ -156,7 +149,7 @@ def test_classes_are_taken_by_count_unless_related(tmp_path: Path) -> None:
         restrictions={"root": ["abstract"], "black": ["blacklist"]},
         quality={"poor": (90, 63), "good": (90, 64), "unrated": (-1, 0)},  # 70 % is not above it
     )
-    ontology = read_ontology(tmp_path)
+    ontology = reader.read_ontology(tmp_path)
     assert ontology.eligible == set(LABELS) - {"poor", "black", "unrated"}
     assert ontology.names["bell"] == "The bell, sound"
     related = {name: ontology.related[name] for name in ("animal", "dog", "song", "root", "good")}
@@ -168,16 +161,16 @@ def test_classes_are_taken_by_count_unless_related(tmp_path: Path) -> None:
         "good": set(),
     }
     numbered = {tuple(LABELS.index(name) for name in names): n for names, n in CLIPS.items()}
-    assert count_clips(ontology, numbered) == COUNTS
+    assert reader.count_clips(ontology, numbered) == COUNTS
     # good has most clips but too few to train on; cat, dog and bark belong to animal, music to song
-    assert choose_classes(ontology, COUNTS, 3) == ["animal", "song", "bell"]
-    assert choose_classes(ontology, COUNTS, 2) == ["animal", "song"]
-    assert "only 3 classes satisfy" in refusal(choose_classes, ontology, COUNTS, 4)
+    assert reader.choose_classes(ontology, COUNTS, 3) == ["animal", "song", "bell"]
+    assert reader.choose_classes(ontology, COUNTS, 2) == ["animal", "song"]
+    assert "only 3 classes satisfy" in refusal(reader.choose_classes, ontology, COUNTS, 4)
     same = dict.fromkeys(ontology.eligible, (300, 0))
     # animal < bark < bell < cat < dog < engine < good < human < music < song
     expected = ["animal", "bell", "engine", "good", "human", "music"]
     for counts in (same, dict(reversed(same.items()))):
-        assert choose_classes(ontology, counts, 6) == expected
+        assert reader.choose_classes(ontology, counts, 6) == expected
 
 
 # A whole import: bell 317 + 70 clips count, animal 305, siren 280 + 20.
@@ -326,7 +319,7 @@ def test_every_wrong_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
 
     def read(data: bytes) -> list[bytes]:
         path.write_bytes(data)
-        return list(records(path))
+        return list(reader.records(path))
 
     for end, number in ((0, 0), (25, 1), (41, 2), (62, 3)):
         assert read(whole[:end]) == held[:number]
@@ -342,5 +335,5 @@ def test_every_wrong_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
 def test_lists_of_floats_are_skipped_and_messages_come_in_parts() -> None:
     context = {"labels": int_feature([7, 2**40]), "none": b"", "x": FLOAT}
     second = {"video_id": bytes_feature(b"v", b"w")}
-    found = sequence_example(part(1, entries(context)) + part(1, entries(second)))
+    found = reader.sequence_example(part(1, entries(context)) + part(1, entries(second)))
     assert found == ({"labels": [7, 2**40], "none": [], "x": [], "video_id": [b"v", b"w"]}, {})

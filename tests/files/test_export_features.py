@@ -24,10 +24,7 @@ def file(tmp_path: Path, request: pytest.FixtureRequest) -> EmbeddingFile:
         "domain": np.array(["ärt", "photo"])[np.arange(n) % 2],
         "time": np.arange(n) / 8,
     }
-    layers = {
-        "b": make_features(n, 2, seed=1).astype(np.float16),
-        "block.2": make_features(n, 1),
-    }
+    layers = {"b": make_features(n, 2, seed=1).astype(np.float16), "block.2": make_features(n, 1)}
     features = make_features(n).astype(request.param)
     return written(tmp_path / "a.h5", n, features, layers=layers, columns=columns)
 
@@ -53,12 +50,13 @@ def test_safetensors(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.Mo
             np.testing.assert_array_equal(tensors.get_tensor(name), values)
         assert tensors.get_tensor("features").dtype == file.dtype
         metadata = tensors.metadata()
-    assert {name: json.loads(text) for name, text in metadata.items()} == {
+    texts = {
         "sample_ids": file.sample_ids.tolist(),
         "classes": list(file.classes),
         "domain": file.column("domain").tolist(),
         "provenance": file.provenance,
     }
+    assert metadata == {k: json.dumps(text, ensure_ascii=False) for k, text in texts.items()}
     assert 90e6 < export_features._MOST_TEXT < 100e6
     most = sum(len(text.encode()) for text in metadata.values())
     monkeypatch.setattr(export_features, "_MOST_TEXT", most)

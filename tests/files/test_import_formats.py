@@ -81,6 +81,7 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "negative bit": ({"features": torch._neg_view(ZEROS)}, "'features' is no plain tensor"),
     "bits8": ({"features": ZEROS.byte().view(torch.bits8)}, "but torch.bits8; save it as float32"),
     "complex": ({"features": ZEROS + 1j}, "but torch.complex64"),
+    "one label": ({"labels": ["a"]}, "3 rows of features and 1 labels"),
     "half a character": ({"labels": ["a", "\ud800", "c"]}, "labels has a text that is not Unicode"),
     "a long text": ({"labels": LONG}, "labels has a text of 1,000,000 characters; at most 512"),
 }
@@ -206,10 +207,11 @@ def test_categories_and_brackets_for_metadata(tmp_path: Path) -> None:
     parquet(src, {"features": FIRST, "label": labels})
     assert "label has a text of 1,000,000" in refusal(import_file, src, tmp_path / "b.h5")
     labels = pa.DictionaryArray.from_arrays([0, None, 1], ["a", None])
-    table = pa.table({"features": FIRST, "label": labels})
-    with pa.ipc.new_stream(str(tmp_path / "data.arrow"), table.schema) as stream:
-        stream.write_table(table)
-    assert "label has 2 rows without a value" in refusal(import_file, tmp_path, tmp_path / "b.h5")
+    for name, said in (("features", "label has 2 rows without"), ("label", "two columns of one")):
+        table = pa.table([pa.array(FIRST), labels], [name, "label"])
+        with pa.ipc.new_stream(str(tmp_path / "data.arrow"), table.schema) as stream:
+            stream.write_table(table)
+        assert said in refusal(import_file, tmp_path, tmp_path / "b.h5")
 
 
 FIRST = [[1.0], [2.0], [3.0]]  # columns that take the place of good ones, metadata, what is said
@@ -258,14 +260,10 @@ def test_parquet_that_is_none_or_declares_too_much(tmp_path: Path) -> None:
 def test_what_datasets_saves(tmp_path: Path) -> None:
     datasets, root = pytest.importorskip("datasets"), tmp_path / "set"
     x, labels = X[:40], LABELS[:40] % 2
-    kinds = datasets.Features(
-        {
-            "embedding": datasets.Sequence(datasets.Value("float32")),
-            "label": datasets.ClassLabel(names=["no", "yes"]),
-        }
-    )
+    label = datasets.ClassLabel(names=["no", "yes"])
+    kinds = {"embedding": datasets.Sequence(datasets.Value("float32")), "label": label}
     values = {"embedding": list(x), "label": labels.tolist()}
-    made = datasets.Dataset.from_dict(values, features=kinds)
+    made = datasets.Dataset.from_dict(values, features=datasets.Features(kinds))
     made.train_test_split(test_size=10, shuffle=False).save_to_disk(str(root))
     file = import_file(root, tmp_path / "a.h5")
     rows = np.r_[30:40, :30]  # folders in the order of their names

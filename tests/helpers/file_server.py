@@ -80,6 +80,8 @@ class Handler(BaseHTTPRequestHandler):
             self._end(403, **{"X-Error-Code": "GatedRepo"})
         elif repo == "org/private" and login != f"Bearer {TOKEN}":
             self._end(401, **{"X-Error-Code": "RepoNotFound"})
+        elif repo.startswith("org/status"):
+            self._end(int(repo[10:]))
         elif revision not in ("main", self.store.commit):
             self._end(404, **{"X-Error-Code": "RevisionNotFound"})
         elif f"/lfs/{path}" not in (self.store.elsewhere or self.store).files:

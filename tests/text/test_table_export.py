@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from embedbench.text import markdown
-from embedbench.text.table_export import (
-    csv_text,
-    export_tables,
-    latex_text,
-    make_table,
-    pairs,
-    records,
-    tabular,
-)
+from embedbench.text import markdown, table_export
+from embedbench.text.table_export import csv_text, export_tables, latex_text, make_table, pairs
 from embedbench.text.terminal_text import line, new_table
 
 
@@ -54,10 +46,10 @@ def test_latex_has_formulas_and_booktabs() -> None:
 
 
 def test_a_column_without_entries_is_left_out() -> None:
-    made = tabular(["name", "flags"], [["a_b", ""]], [False, False])
+    made = table_export.tabular(["name", "flags"], [["a_b", ""]], [False, False])
     assert made.splitlines()[0] == r"\begin{tabular}{@{}l@{}}"
     assert "flags" not in made
-    empty = tabular(["name", "n"], [], [False, True]).splitlines()
+    empty = table_export.tabular(["name", "n"], [], [False, True]).splitlines()
     assert (empty[0], empty[2]) == (r"\begin{tabular}{@{}lr@{}}", r"name & n \\")
     assert export_tables([line("x")], "latex") == ("", ["x"])
 
@@ -111,7 +103,7 @@ def test_csv_is_exact_and_holds_no_formula() -> None:
 
 def test_rows_of_nested_data() -> None:
     data = {"schema": "s/1", "of": [{"t": "a", "in": [{"m": {"x": 1}, "v": [1, 2]}]}, {"in": []}]}
-    assert records(data, "of", "in") == [{"t": "a", "m.x": 1, "v": "1 2"}]
+    assert table_export.records(data, "of", "in") == [{"t": "a", "m.x": 1, "v": "1 2"}]
     assert pairs({"a": {"b": 1}}) == [{"name": "a.b", "value": 1}]
 
 

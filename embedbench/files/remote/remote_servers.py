@@ -249,7 +249,7 @@ def ask_store(name: Name) -> Remote:
         store.invalidate_cache()
         info = store.info(path)
         version = str(store.ukey(path))
-        size = -1 if info["type"] == "directory" else int(info.get("size") or -1)
+        size = 0 if info["type"] == "directory" else int(info.get("size") or 0)
     if not 0 < size < LARGEST:
         raise UserError(f"{name.url} is no file of a known size; name a file")
 

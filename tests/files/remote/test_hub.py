@@ -39,6 +39,11 @@ def test_what_the_hub_refuses(hub: Served, small: bytes, monkeypatch: pytest.Mon
     for name, sentence in {
         NAME.format("gated"): "ask for access to org/gated on its page, and log in",
         NAME.format("private"): "small.h5 is not there, or not for everybody",
+        NAME.format("status200"): "small.h5 is on a server that does not name its commit",
+        NAME.format("status403"): "ask for access to org/status403 on its page",
+        NAME.format("status409"): "was changed by another commit meanwhile",
+        NAME.format("status412"): "was changed by another commit meanwhile",
+        NAME.format("status418"): "small.h5 could not be reached (status 418); check",
         NAME.format("open@v9"): "there is no hf://datasets/org/open@v9/small.h5",
         "hf://datasets/org/open/none.h5": "there is no hf://datasets/org/open/none.h5",
     }.items():
@@ -49,12 +54,10 @@ def test_what_the_hub_refuses(hub: Served, small: bytes, monkeypatch: pytest.Mon
     said = refusal(local, NAME.format("open"))
     assert said == f"{FIXED.format('open')} has {len(small):,} bytes, and the hub says 7"
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    assert "small.h5 could not be reached (" in refusal(local, NAME.format("open"))
+    assert "small.h5 could not be reached (Connect" in refusal(local, NAME.format("open"))
 
 
-def test_tokens_are_secret(
-    hub: Served, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets(hub: Served, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither in output, nor in a file or a record, nor is it sent to another host."""
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     said, store = "", hub.elsewhere

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import fsspec
@@ -276,9 +277,7 @@ def test_memory(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
         ("1" * 5000, "not be reached"),
     ],
 )
-def test_a_store_that_fails_or_says_another_size(
-    stored: bytes, monkeypatch: pytest.MonkeyPatch, answer: object, sentence: str
-) -> None:
+def test_stores(stored: bytes, monkeypatch: pytest.MonkeyPatch, answer: Any, sentence: str) -> None:
     """The text of its error may hold anything."""
     kind = type(fsspec.filesystem("memory"))
     if isinstance(answer, Exception):
