@@ -86,7 +86,7 @@ class Blocks:
         self.waiting.append((x, y))
         if sum(len(part) for _, part in self.waiting) < BLOCK:
             return
-        x, y = (torch.cat(parts) for parts in zip(*self.waiting, strict=True))
+        ((x, y),) = self.rest()
         whole = len(y) - len(y) % BLOCK
         self.waiting = [(x[whole:].clone(), y[whole:].clone())] if whole < len(y) else []
         yield from zip(torch.split(x[:whole], BLOCK), torch.split(y[:whole], BLOCK), strict=True)

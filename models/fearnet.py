@@ -199,7 +199,7 @@ class FearNet(Learner):
         ctx: Context,
         objective: Objective,
     ) -> dict[str, Any]:
-        optimiser = OPTIMISERS[self.optimiser](groups, lr=self.lr, weight_decay=0.0)
+        optimiser = OPTIMISERS[self.optimiser](groups, lr=self.lr)
         draws = generator(self.seeds.batches, self.learned)
         return Training(
             net, optimiser, session, self.batch_size, stop, draws, self.device,

@@ -62,16 +62,17 @@ def test_mixtures_lie_between_two_classes_and_each_pair_has_a_class() -> None:
     assert torch.equal(mixed[: len(y)], x)
     assert torch.equal(labels[: len(y)], y)
     of_pair: dict[tuple[int, ...], set[int]] = {}
-    shares = []
+    own = np.random.default_rng(0)
+    other, shares = own.permutation(len(y)), torch.from_numpy(own.beta(20, 20, len(y))).float()
+    shares[(shares < 0.4) | (shares > 0.6)] = 0.5
+    first = (shares[:, None] * x + (1 - shares[:, None]) * x[other])[y != y[other]]
+    torch.testing.assert_close(mixed[len(y) : len(y) + len(first)], first)
     for row, label in zip(mixed[len(y) :], labels[len(y) :], strict=True):
         parts = row.nonzero().flatten()
         assert len(parts) == 2
         assert float(row.sum()) == pytest.approx(1)
-        shares.append(float(row[parts[0]]))
         pair = tuple(sorted(y[parts].tolist()))
         of_pair.setdefault(pair, set()).add(int(label))
-    assert all(0.4 <= s <= 0.6 for s in shares)
-    assert np.std(shares) > 0.02
     assert sorted(of_pair) == list(itertools.combinations(classes, 2))
     found = [label for own in of_pair.values() for label in own]
     assert sorted(found) == list(range(10, 20))  # each pair one, and none twice

@@ -105,7 +105,6 @@ def test_the_module_the_losses_and_the_gradients_are_theirs(seed: int, novel: bo
     wide = tables.double()
     expected = [m(wide[1 + k], wide[0]) for k, m in enumerate(modules)]
     torch.testing.assert_close(found.double(), torch.stack(expected), **CLOSE)
-
     prototypes = learner.prototypes.rows[:CLASSES].double()
     by_layer = [
         torch.stack(five(x, Batch(wide[0], wide[1 + k], y, prototypes, N_BASE)))
@@ -114,7 +113,6 @@ def test_the_module_the_losses_and_the_gradients_are_theirs(seed: int, novel: bo
     terms = learner._losses(tables, y)
     assert (terms > 0).tolist() == [True, novel, True, True, True]
     torch.testing.assert_close(terms.double(), torch.stack(by_layer).sum(0), **CLOSE)
-
     (terms * learner._weights()).sum().backward()
     theirs = sum((t * torch.tensor(WEIGHTS, dtype=torch.float64)).sum() for t in by_layer)
     assert isinstance(theirs, Tensor)

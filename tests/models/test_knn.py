@@ -53,9 +53,7 @@ def test_votes_are_scikit_learns(k: int, metric: str) -> None:
 
 
 @pytest.mark.parametrize(("select", "stored"), [("all", 90), ("reservoir", 20), ("balanced", 20)])
-def test_a_memory_bounds_what_is_stored_and_blocks_and_cuts_change_nothing(
-    select: str, stored: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_is_bounded(select: str, stored: int, monkeypatch: pytest.MonkeyPatch) -> None:
     y = np.random.default_rng(0).integers(0, 4, 90)
     x, asked = blobs(y, 5, 0), torch.tensor(blobs(y[:33], 5, 9))
     one = show(KNN(memory=Memory(total=20, select=select)), x, y, range(10, 90, 10))

@@ -73,7 +73,6 @@ def test_the_loss_a_sample_at_a_time() -> None:
     disturb(learner.net)
     x = torch.cat([s.x.tensor()[::5] for s in STREAM.sessions[:2]])
     y = torch.cat([torch.tensor(s.y)[::5] for s in STREAM.sessions[:2]])
-
     theta = plain(learner.net.theta)
     losses, margins = [], []
     for row, c in zip(x, y.tolist(), strict=True):

@@ -154,7 +154,6 @@ def test_lucirs_loss_a_sample_at_a_time() -> None:
     y = torch.cat([torch.from_numpy(STREAM.sessions[1].y)[::5], learner.exemplars.y[::5]])
     y[-1, 0] = y[-1, 1] = True  # an exemplar of two old classes has its margins from both
     y[0, 1] = True  # a sample with a new label is no exemplar
-
     theta = plain(learner.net.theta)
     logits, turned, margins = [], [], []
     for row, labels in zip(x, y.tolist(), strict=True):

@@ -93,10 +93,9 @@ def test_chance_scores_are_uncorrelated_between_classes_and_lie_in_range() -> No
 
 def test_chance_knows_a_sample_by_its_values_alone() -> None:
     x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+    (found,) = chance(2, 3).scores(torch.tensor([[1.0, 2.0]])).tolist()
+    assert found == pytest.approx([0.10517335, 0.97084451, 0.92455375])  # as in finished runs
     learner = chance(4, 10)
-    drawn = torch.cat([learner.column, learner.class_])
-    assert drawn.min() < -(2**61) < 2**61 < drawn.max()
-    assert (drawn % 2 == 1).all()  # a product with an odd number loses no bit
     whole = learner.scores(x)
     strided = torch.cat([x, x], 1)[:, :4]
     assert torch.equal(whole, learner.scores(strided))
@@ -123,7 +122,7 @@ def test_offline_may_be_slda_on_the_merged_stream() -> None:
     stream = class_stream([[0, 1], [2], [3]], spread=1.0, n_train=700)  # more than one batch
     offline, logs = run_stream(stream, Offline(learner="slda"), Seeds.of(4))
     plain, _ = run_stream(stream.merged(), SLDA(), Seeds.of(1))
-    assert len(logs) == len(offline.session) == 1
+    assert [log.log for log in logs] == [{"epochs": 1}]
     np.testing.assert_array_equal(offline.answer, plain.answer)
     assert identity(Offline()) == {"mlp": identity(Offline().mlp)}  # older runs stay finished
 

@@ -129,7 +129,10 @@ def test_members_are_drawn_independently_and_the_first_is_that_of_one() -> None:
 def test_where_nothing_varies_the_nearest_mean_answers() -> None:
     x = np.array([[0, 0, 0, 0, 0], [3, 0, 0, 0, 0]], dtype=np.float32)
     learner = taught(x, np.array([0, 1]), [1], features=200)
-    assert learner.scores(torch.tensor(x)).argmax(1).tolist() == [0, 1]
+    scores, (a, b) = learner.scores(torch.tensor(x)), phi(learner, x)
+    expected = phi(learner, x) @ (b - a) - (b @ b - a @ a) / 2  # of ‖φ - a‖² and ‖φ - b‖²
+    np.testing.assert_allclose(scores[:, 1] - scores[:, 0], expected, rtol=1e-3)
+    assert scores.argmax(1).tolist() == [0, 1]
 
 
 def test_too_many_features_are_refused_before_memory_is_taken() -> None:

@@ -51,6 +51,8 @@ def test_lambda_has_the_least_squared_error_on_a_fifth(seed: int, projections: i
     given = noisy(2.0, seed=seed)
     learner = started(projections=projections)
     log = learn(learner, given)
+    drawn = torch.randn(6, projections, generator=generator(Seeds.of(0).init, 0))
+    assert torch.equal(learner.projection, drawn)
     order = torch.randperm(30, generator=generator(Seeds.of(0).batches, 0)).numpy()
     h, true = projected(learner, given.x.tensor())[order], np.eye(3)[given.y[order]]
     errors = []

@@ -55,8 +55,11 @@ def test_centroids_are_the_means_of_their_samples() -> None:
     rebuilt = single.unpack(single.pack(few))
     for value in rebuilt.unique():
         assert float(few[rebuilt == value].mean()) == pytest.approx(float(value), abs=1e-3)
-    small, x = trained(20, 6, 3, 0)  # fewer samples than centroids: each is its own
-    assert torch.equal(small.unpack(small.pack(x)), x)
+    for n in (20, CENTROIDS):  # no more samples than centroids: each is its own
+        small, x = trained(n, 6, 3, 0)
+        values = np.unique(x[:, :2].numpy(), axis=0).tolist()
+        assert small.books[0].tolist() == values + values[:1] * (CENTROIDS - n)
+        assert torch.equal(small.unpack(small.pack(x)), x)
 
 
 @pytest.mark.parametrize(

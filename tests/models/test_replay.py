@@ -171,7 +171,8 @@ def test_gdumb_learns_from_the_memory_alone_and_from_scratch() -> None:
         often.observe(x, y)
         often.prepare()
     assert moved(often, once) == 0.0
-    x, y = once.exemplars.x, once.exemplars.y
+    x, y, none = once.exemplars.x, once.exemplars.y, once._session()
+    assert len(none.val_x) == len(none.val_y) == 0
     net = mlp_net(6, 8, 2, 4, SEEDS.init)
     sgd = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-6)
     draw = gdumb.generator(SEEDS.batches, 100)

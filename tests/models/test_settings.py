@@ -211,9 +211,7 @@ LAYERED = StreamSpec((12,), 3, layers={"a": (4, 8), "b": (8, 12)})
         ("_som", {"som.side": 3}, 3 * 3 * (12 + 3)),
     ],
 )
-def test_the_size_that_is_bounded_is_that_of_what_is_held(
-    home: str, settings: dict[str, Any], numbers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bounded_size(home: str, settings: Any, numbers: int, monkeypatch: Any) -> None:
     asked: list[int] = []
     place = f"embedbench.models.{home}.check_size"
     monkeypatch.setattr(place, lambda _, numbers: asked.append(numbers))

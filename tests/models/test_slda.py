@@ -12,6 +12,7 @@ from toy import Array, blobs
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models import slda
+from embedbench.models._linear_models import oas
 from embedbench.models.slda import SLDA
 
 
@@ -104,6 +105,8 @@ def test_a_frozen_covariance_stays_while_means_move() -> None:
 
 def test_oas_of_what_has_no_direction_is_that() -> None:
     """Nothing varies in the base session: no division by zero, Σ is 0 and ε I is left."""
+    for alike in (torch.eye(5), torch.tensor([1.0, 1.2]).diag()):
+        assert oas(alike.double(), 2) == (1, pytest.approx(float(alike.trace()) / len(alike)))
     x = np.ones((6, 5), dtype=np.float32)
     learner = taught(x, np.array([0, 1, 2, 0, 1, 2]), [], base_samples=6)
     assert not learner.scatter.any()

@@ -13,7 +13,7 @@ from embedbench.models._som import MapNetwork, Som, by_last_use, previous
 
 # side, inputs, classes, samples. As many samples as units or more: of two units that begin at one
 # sample either may be the nearest, by how a matrix product rounds.
-SHAPES = [(3, 5, 4, 9), (6, 12, 10, 150), (1, 3, 2, 9), (2, 2, 1, 30)]
+SHAPES = [(3, 5, 4, 9), (6, 12, 10, 150), (1, 3, 2, 9), (2, 2, 1, 1100)]
 BRIEF: dict[str, Any] = {"iterations": 700, "som_iterations": 250, "hold": 60, "lr": 0.02}
 
 
@@ -76,7 +76,7 @@ def test_units_that_move_far_end_a_block(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(fast, "_learn_block", counted)
     fast.learn_base(*teach, 0, np.random.default_rng(0))
     plain.learn_base(*samples, 0, np.random.default_rng(0))
-    assert len(done) > 2 + 2  # one block and what was cut short for each of the two parts
+    assert 2 + 2 < len(done) < 100  # one block and what was cut short for each of the two parts
     assert sum(done) == 700
     assert_close(fast, plain)
 
@@ -104,7 +104,7 @@ def test_of_equal_outputs_the_first_is_the_answer() -> None:
 def test_a_step_of_the_readout_never_goes_beyond_the_label() -> None:
     """Two units at activities 2 and 1: an energy of 1 + 4 + 1, so steps over 1/6 are cut to it."""
     z, active = np.float32([2, 1]), np.arange(2)
-    for rate, part in ((10.0, 1.0), (0.01, 6 * 0.02)):
+    for rate, part in ((10.0, 1.0), (0.1, 1.0), (0.01, 6 * 0.02)):
         V, b, o = np.zeros((2, 3), np.float32), np.zeros(3, np.float32), np.zeros(3, np.float32)
         _som_kernel._teach(z, active, V, b, 1, o, rate)
         np.testing.assert_allclose(b + z @ V, [0, part, 0], rtol=1e-6)
