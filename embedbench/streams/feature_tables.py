@@ -90,7 +90,7 @@ class Table:
     ) -> torch.Tensor:
         """Copy rows out as a `View` defines them, as a tensor; indices lie on `device`."""
         table = self.tensor(device)
-        if columns is None and table.shape[1] > width:
+        if columns is None:
             table = table[:, :width]
         x = table.index_select(0, rows)
         if columns is not None:

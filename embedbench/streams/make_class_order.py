@@ -193,9 +193,6 @@ def anneal(W: Floats, matrix: Ints, seed: int, steps: int = STEPS) -> Ints:
     """The order with the lowest score in a simulated annealing that starts from the identity."""
     from . import simulated_annealing as _anneal
 
-    n = len(W)
-    if n < 2:
-        return np.arange(n)
     both = (matrix + matrix.T).astype(np.float64)  # W is symmetric, so only the sum matters
     np.fill_diagonal(both, 0)
     draws = np.random.default_rng(seed).random((steps, 6))

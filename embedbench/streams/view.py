@@ -57,7 +57,7 @@ class View:
     @property
     def _span(self) -> int:
         """Columns of the table that the view may read, and of the samples."""
-        return max(self.width, 0 if self.columns is None else len(self.columns))
+        return self.width if self.columns is None else max(self.width, len(self.columns))
 
     def numpy(self) -> Float32s:
         """Copy the view out, (n, *shape) float32."""

@@ -1,6 +1,7 @@
 """Mapped tables: the same bits as tables in memory, whatever is asked of them."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from file_helpers import PROVENANCE, make_features
 from toy import class_stream
 
 from embedbench.array_types import Array
-from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning import sample_containers
@@ -87,8 +88,8 @@ def test_the_bits_of_a_mapped_table_are_those_in_memory(
 @pytest.mark.parametrize("seed", range(4))
 def test_statistics_by_blocks_are_numpys(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(seed)
-    monkeypatch.setattr(scaling, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
-    n, width = int(draw.integers(1, 3000)), int(draw.choice([1, 2, 3, 8, 17, 100, 1030]))
+    monkeypatch.setattr(scaling, "BLOCK", (1, 2, 100, 1024)[seed])
+    n, width = (int(draw.integers(1, 3000)), 1999, 2049, 1)[seed], (1030, 1, 17, 2)[seed]
     spread = 10 ** draw.uniform(-3, 3, width)
     x = (draw.standard_normal((n, width)) * spread + 5).astype(np.float32)
     rows = draw.permutation(n)
@@ -125,7 +126,7 @@ def test_images_are_mapped_as_they_are(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_device_gets_the_table_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = made(tmp_path / "a.h5")
     a, b = both(monkeypatch, file, "standard", np.arange(N))
-    assert not b.moves("cpu")
+    assert (a.moves("cpu"), b.moves("cpu"), b.nbytes) == (True, False, a.nbytes)
     b._moves.clear()
     monkeypatch.setattr(feature_tables, "free_bytes", lambda _: 3 * b.nbytes)
     monkeypatch.setattr(feature_tables, "MOVED", 4 * 7 * 999)  # rows at a time
@@ -173,10 +174,11 @@ def test_a_memory_reads_only_the_samples_that_it_takes(monkeypatch: pytest.Monke
     assert torch.equal(held.lists, by_sample.lists)
 
 
-def test_the_size_decides_what_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = made(tmp_path / "a.h5", "float16", width=5)
-    for layers, width in (((), 5), (("b",), 8)):
-        monkeypatch.setattr(loading, "RESIDENT", 4 * N * width)  # as float32
-        assert not loading.is_mapped(file, layers)
-        monkeypatch.setattr(loading, "RESIDENT", 4 * N * width - 1)
-        assert loading.is_mapped(file, layers)
+@pytest.mark.parametrize("more", [0, 1])
+def test_more_than_256_mib_are_mapped(more: int) -> None:
+    """Of float32, whatever is stored; of images, bytes."""
+    for kind, width, layers in (("pixels", 256, ()), ("e", 64, ()), ("e", 60, ("a", "b"))):
+        like: Any = SimpleNamespace(kind=kind, layers={"a": 3, "b": 1}, labels=range(2**20 + more))
+        like.width = {FINAL: width, "c": width - 1}.__getitem__
+        assert loading.is_mapped(like, layers) == bool(more)
+        assert not loading.is_mapped(like, layers, "c")

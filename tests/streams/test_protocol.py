@@ -151,15 +151,16 @@ def test_a_fitted_scaling_is_recorded_by_the_rows_it_saw(tmp_path: Path) -> None
     assert IncrementalClass(scale="l2").build([file], seed=0).fitted == ""
 
 
-def test_a_constant_column_stays_finite(tmp_path: Path) -> None:
+def test_a_constant_column_stays_finite_and_a_small_one_is_scaled(tmp_path: Path) -> None:
     file = make_file(tmp_path)
     features = file.read()
-    features[:, 1] = 3
+    features[:, 1], features[:, 2] = 3, 3e-6 * (np.arange(len(features)) % 2)
     flat = write_file(tmp_path / "flat.h5", file.samples, features, file.provenance)
     stream = IncrementalClass(scale="standard").build([flat], seed=0)
     values = table_of(stream.sessions[0].x).values
     assert np.isfinite(values).all()
     assert (values[:, 1] == 0).all()
+    assert stream.sessions[0].x.numpy()[:, 2].std() == pytest.approx(1, rel=1e-3)
 
 
 @pytest.mark.parametrize(

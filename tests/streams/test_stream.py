@@ -21,6 +21,8 @@ def test_a_revealed_stream_is_the_same_with_ids() -> None:
     assert [s.session_id for s in told.sessions] == [0, 1, 2]
     assert told.spec == dataclasses.replace(stream.spec, reveals_session_id=True)
     assert told.digests == stream.digests
+    limited = dataclasses.replace(told, spec=dataclasses.replace(told.spec, loss_over_seen=True))
+    assert limited.merged().spec == stream.merged().spec == stream.spec
     assert repr(told) == "<Stream: 3 sessions, 4 classes>"
     assert [s.session_id for s in stream.sessions] == [None] * 3  # and leaves the other as it was
     for a, b in zip(stream.sessions, told.sessions, strict=True):
@@ -159,6 +161,7 @@ def test_merged_depends_on_what_the_scaling_was_fitted_to() -> None:
     assert stream.merged().digests["recipe"] != fitted.merged().digests["recipe"]
     one = class_stream([[0, 1]])
     assert one.merged() is one
+    assert not dataclasses.replace(one, so_far=True).references[0].so_far
 
 
 def permuted(seed: int, *, shared: bool = True) -> Stream:
