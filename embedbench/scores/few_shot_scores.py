@@ -102,8 +102,8 @@ def gacc_area(accuracies: Floats, ratio: float, *, exact: bool = False) -> Float
         return np.asarray(np.trapezoid(values, dx=1 / ratio, axis=0), dtype=np.float64)
     base, novel, k = _parts(accuracies)
     later = np.maximum(k, 1)
-    share = np.where(k > 0, np.log((ratio + later) / later) / ratio, 0.0)
-    area: Floats = base + (novel - k * base) * share
+    share = np.log((ratio + later) / later) / ratio
+    area: Floats = base + np.where(k > 0, (novel - k * base) * share, 0.0)
     return area
 
 

@@ -31,9 +31,9 @@ def pw_js(true: Bools, answered: Bools) -> Floats:
 
     |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|; 0 where Ŷ is empty. **Source**: Abdelsalam et al. (2021), Eq. 1.
 
-    >>> true = np.array([[1, 1, 0], [1, 0, 0]], np.bool_)
-    >>> pw_js(true, np.array([[1, 0, 0], [1, 1, 0]], np.bool_))  # 1/2 · 1, 1/2 · 1/2
-    array([0.5 , 0.25])
+    >>> true = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0]], np.bool_)
+    >>> pw_js(true, np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0]], np.bool_))  # 1/2 · 1, 1/2 · 1/2, 1
+    array([0.5 , 0.25, 1.  ])
     """
     both = (true & answered).sum(axis=-1)
     either, given = (true | answered).sum(axis=-1), answered.sum(axis=-1)

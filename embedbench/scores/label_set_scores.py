@@ -51,7 +51,7 @@ def score_matrix(p: LabelSets, name: str = "pw_js") -> ScoreMatrix:
 def curves(p: LabelSets) -> dict[str, Floats]:
     """Every curve of the test samples, by name; (T,) each, the values after each session."""
     result = {f.__name__: f(p) for f in CURVES}
-    for depth in range(int(levels(p.parents).max(initial=-1)) + 1):
+    for depth in range(int(levels(p.parents).max()) + 1):
         result[f"depth_{depth}_pw_js"] = depth_pw_js(p, depth)
     return {name: values[p.ends] for name, values in result.items()}
 

@@ -57,7 +57,7 @@ class LeftOut:
 
     names: Array  # (G,) of the groups: the same in all runs that are compared
     values: Floats  # (G + 1,) the metric without that group; the last value is the metric itself
-    grouped: bool = False  # whether groups are those of a file; if not, each sample is one
+    grouped: bool  # whether groups are those of a file; if not, each sample is one
 
     def aligned(self, names: Array) -> Floats:
         """The values without each of `names`, which are sorted; some may not be in this run."""

@@ -37,17 +37,16 @@ def _of_matrix(compute: Callable[[Floats], float]) -> Compute:
     return lambda scores: compute(scores["accuracy"].R)
 
 
-def _forgetting(R: Floats, until: int = 1) -> float:
+def _forgetting(R: Floats, left_out: int = 0) -> float:
     """Mean over sessions but the last of the drop from the best score since they were learned.
 
-    `until`: the best score is sought up to the last session, so that no session counts below 0; -1:
-    before the one before it.
+    The best score is sought in all rows but the `left_out` last; with 0 no session counts below 0.
     """
     L = len(R) - 1
     if L < 1:
         return math.nan
-    drops = (np.max(R[j : L + until, j]) - R[L, j] for j in range(L + min(until, 0)))
-    return sum(map(float, drops)) / L
+    best = [np.max(R[j : len(R) - left_out, j]) for j in range(min(L, len(R) - left_out))]
+    return float(np.sum(best - R[L, : len(best)])) / L
 
 
 def _since(R: Floats, gap: int) -> float:
@@ -124,7 +123,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             "two sessions left out",
             "Continuum 1.2.7: metrics.forgetting (its issue 281)",
             "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
-            _of_matrix(lambda R: _forgetting(R, -1)),
+            _of_matrix(lambda R: _forgetting(R, 2)),
         ),
     ),
     "backward transfer": (

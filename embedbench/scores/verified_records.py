@@ -87,8 +87,7 @@ def home(kept: RunRecord, place: Path, root: Path) -> Path:
     That is `root`, or where `place` lies in the layout of docs/record.md.
     """
     if not record_files.are_finished(kept.reference, root):
-        above = place.resolve().parents
-        layout = above[min(2, len(above) - 1)]
+        layout = (place / "../../..").resolve()
         if record_files.are_finished(kept.reference, layout):
             return layout
     return root
@@ -164,9 +163,7 @@ class RescoredRun(JsonRecord):
         return self.fault is None and (self.updated or not self.differs)
 
     def describe(self) -> str:
-        """The first value that differs, and how many more do; empty if none does."""
-        if not self.differs:
-            return ""
+        """The first value that differs, and how many more do."""
         first, *others = self.differs
         more = f", and {len(others)} more values" if others else ""
         return (

@@ -143,7 +143,6 @@ KEPT = ("classes",)  # keys of a record whose texts may look like paths, such as
 
 _ABSOLUTE = re.compile(r"file:/|[/~\\]|[A-Za-z]:[/\\]|\.\.?[/\\]")
 _INSIDE = re.compile(r"(?<![\w.:/\\~-])(?:file:/+|~[\w.-]*/|/|[A-Za-z]:[/\\])[^\s'\"<>|:;,()]+")
-_SCHEME = re.compile(r"(?!file:)[A-Za-z][\w+.-]+:")  # https://…, hf://…, known:NAME
 
 
 def without_paths(record: dict[str, Any]) -> dict[str, Any]:
@@ -194,9 +193,7 @@ def _walked(value: Any) -> Any:
 
 
 def _last_name(path: str) -> str:
-    """The last part of a path, as far as it has one; a URL as it is."""
-    if _SCHEME.match(path) and not re.match(r"[A-Za-z]:[/\\]", path):
-        return path
+    """The last part of a path, as far as it has one."""
     return re.split(r"[/\\]+", path.rstrip("/\\"))[-1] or path
 
 

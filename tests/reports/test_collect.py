@@ -30,6 +30,7 @@ def test_mean_and_interval_by_hand() -> None:
     assert (five.mean, five.values) == (3.0, (1.0, 2.0, 3.0, 4.0, 5.0))
     assert five.sd == pytest.approx(1.5811388)
     assert five.half == pytest.approx(1.9632432)
+    assert Stat.of([1, 3]).half == pytest.approx(12.7062047)  # t(0.975, 1) · √2 / √2
     one = Stat.of([0.7])
     assert (one.mean, np.isnan(one.half), np.isnan(one.sd)) == (0.7, True, True)
     assert np.isnan(Stat.of([]).mean)

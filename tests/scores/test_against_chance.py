@@ -18,7 +18,6 @@ from embedbench.scores.single_label_scores import score_matrix
 
 
 def drawn(seen: list[int], seed: int) -> ScoreMatrix:
-    """Random scores on a class-incremental stream."""
     T = len(seen)
     values: Floats = np.random.default_rng(seed).uniform(0.1, 0.9, (T, T))
     values[np.triu_indices(T, 1)] = np.nan

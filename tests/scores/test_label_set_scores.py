@@ -1,11 +1,14 @@
 """Scores of label sets: by hand, and by loops over Python sets."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from label_set_answers import Sets, above, label_sets, random_label_sets
+from report_records import unscored
 
+from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import Bytes, LabelSets, levels
 from embedbench.scores.label_set_scores import SCORES, curves, score_matrix, superclasses
 from embedbench.scores.make_score_matrices import score_matrices
@@ -131,6 +134,13 @@ def test_scores_and_curves_are_the_definition(seed: int, n_classes: int, share: 
             expected[f"depth_{depth}_pw_js"] = restricted(pairs, among)
         values = {name: curve[m] for name, curve in found_curves.items()}
         assert values == pytest.approx(expected, rel=1e-12, nan_ok=True)
+
+
+def test_a_record_has_the_curves_of_the_main_score_alone(tmp_path: Path) -> None:
+    BEARS.save(tmp_path / "predictions.h5")
+    made = record_files.evaluate(unscored(3), tmp_path, tmp_path)
+    expected = {name: pytest.approx(v, nan_ok=True) for name, v in curves(BEARS).items()}
+    assert [score.curves for score in made.by_score.values()] == [expected, {}, {}]
 
 
 def test_without_test_samples_there_are_no_scores() -> None:

@@ -46,7 +46,6 @@ def naive_bounds(values: Floats, variances: Floats, groups: int) -> Floats:
 
 
 def equals(row: RowVerdict, **expected: object) -> None:
-    """Every field of a verdict."""
     assert asdict(row).keys() == expected.keys()
     for name, value in expected.items():
         number = isinstance(value, float)

@@ -45,13 +45,7 @@ def reference(p: Predictions, offline: Sequence[Sequence[Predictions]], score: s
     return Reference(ideal=float(ideals[-1]), chance=chance, so_far=so_far, normalise_new=True)
 
 
-def compute(
-    name: str,
-    p: Predictions,
-    values: Reference,
-    score: str,
-    sizes: list[int],
-) -> float:
+def compute(name: str, p: Predictions, values: Reference, score: str, sizes: list[int]) -> float:
     metric = find_metric(name)
     assert metric is not None
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -131,8 +125,8 @@ def test_gacc_is_the_mean_of_its_curve() -> None:
 
 def test_groups_are_those_of_all_runs() -> None:
     """Without "b" .2 and .4, without "a" .3 in the first run; the second lacks "a"."""
-    one = LeftOut(np.array(["a", "b"]), np.array([0.3, 0.2, 0.25]))
-    other = LeftOut(np.array(["b"]), np.array([0.4, 0.5]))
+    one = LeftOut(np.array(["a", "b"]), np.array([0.3, 0.2, 0.25]), True)
+    other = LeftOut(np.array(["b"]), np.array([0.4, 0.5]), True)
     variances, n = share_of_rows([[[one]], [[other]]])
     assert (n, variances is None) == (2, False)
     # differences .2 without "a", .2 without "b"; the first row alone .3, .2: mean .25

@@ -14,11 +14,7 @@ from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.single_label_scores import score_matrix
 
 NAN = math.nan
-BY_CLASS = {
-    "worst_class_accuracy",
-    "per_class_forgetting",
-    "few_shot_accuracy",
-}  # test_single_label_scores
+BY_CLASS = {"worst_class_accuracy", "per_class_forgetting", "few_shot_accuracy"}
 
 
 def matrix(R: list[list[float]], pooled: list[float]) -> ScoreMatrix:
@@ -35,15 +31,9 @@ def plain(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
 
 # Class-incremental, T = 3. Base falls .9 → .6 → .3, session 1 is learned to .8 and falls to .5,
 # session 2 is learned to 1.0. The pooled scores are given, as if the sets had unequal sizes.
-INCREMENTAL = matrix(
-    [[0.9, NAN, NAN], [0.6, 0.8, NAN], [0.3, 0.5, 1.0]],
-    [0.9, 0.65, 0.55],
-)
+INCREMENTAL = matrix([[0.9, NAN, NAN], [0.6, 0.8, NAN], [0.3, 0.5, 1.0]], [0.9, 0.65, 0.55])
 # Domain-incremental, T = 3: sets of later sessions can be answered before they are learned.
-PERMUTED = matrix(
-    [[0.9, 0.3, 0.1], [0.7, 0.8, 0.4], [0.8, 0.5, 0.6]],
-    [0.9, 0.75, 19 / 30],
-)
+PERMUTED = matrix([[0.9, 0.3, 0.1], [0.7, 0.8, 0.4], [0.8, 0.5, 0.6]], [0.9, 0.75, 19 / 30])
 
 
 def test_incremental_by_hand() -> None:
@@ -142,8 +132,9 @@ def test_one_session_has_no_omega_no_forgetting_no_transfer() -> None:
 
 @pytest.mark.parametrize("ideal", [NAN, 0.0])
 def test_omega_is_undefined_without_a_reference(ideal: float) -> None:
-    values = compute(PERMUTED, Reference(ideal=ideal, normalise_new=True))
-    for name in ("omega_base", "omega_new", "omega_all"):
+    so_far = np.array([0.5, ideal, 0.5])
+    values = compute(PERMUTED, Reference(ideal=ideal, normalise_new=True, so_far=so_far))
+    for name in ("omega_base", "omega_new", "omega_all", "omega_streaming"):
         assert math.isnan(values[name])
     assert math.isnan(values["fwt"])  # without chance
     raw = compute(PERMUTED, Reference(ideal=ideal, normalise_new=False))
@@ -168,9 +159,7 @@ def test_an_undefined_score_spreads_to_metrics(row: int, column: int, touched: s
     assert {k for k, v in values.items() if math.isnan(v)} == touched
 
 
-def newest_only(
-    base: int, later: int, base_kept: float = 0.0, later_kept: float = 0.0
-) -> ScoreMatrix:
+def newest(base: int, later: int, base_kept: float = 0.0, later_kept: float = 0.0) -> ScoreMatrix:
     """A learner that answers every sample with the newest class, but for what it keeps.
 
     There are 100 test samples a class. `base_kept` of the base set's samples and `later_kept` of
@@ -191,7 +180,7 @@ def newest_only(
 def test_ewc_on_incremental_mnist_omega_all() -> None:
     # Ω_new 1.000 and Ω_base .001: only the newest of 6…10 classes is right, so α_i is 1/6 … 1/10,
     # mean .12913. Printed Ω_all .133 then says α_ideal = .12913/.133 = .971.
-    scores = newest_only(5, 5)
+    scores = newest(5, 5)
     np.testing.assert_allclose(scores.pooled[1:], [1 / 6, 1 / 7, 1 / 8, 1 / 9, 1 / 10])
     values = compute(scores, Reference(ideal=0.971))
     assert values["omega_new"] == 1.0
@@ -206,14 +195,14 @@ def test_ewc_on_incremental_mnist_omega_all() -> None:
         (100, 100, 0.621, 0.020, (0.025, 0.031)),  # CUB-200, MLP: printed Ω_all .031
     ],
 )
-def test_mlp_on_incremental_sets_omega_all(
+def test_mlp_omega_all(
     base: int, later: int, ideal: float, omega_base: float, band: tuple[float, float]
 ) -> None:
     # Ω_new 1.000 and the printed Ω_base leave Ω_all between "nothing of the classes between" and
     # "as much of them as of the base set", α_ideal being the accuracy over all classes.
     share = omega_base * ideal
     for later_kept, end in zip((0.0, share), band, strict=True):
-        values = compute(newest_only(base, later, share, later_kept), Reference(ideal=ideal))
+        values = compute(newest(base, later, share, later_kept), Reference(ideal=ideal))
         assert values["omega_base"] == pytest.approx(omega_base, abs=5e-4)
         assert values["omega_new"] == 1.0
         assert values["omega_all"] == pytest.approx(end, abs=1e-3)
@@ -253,8 +242,6 @@ ANSWERS = [
     [0, 1, 1, 2, 2, 2],  # 2/4, and set 2: 2/2
     [0, 0, 1, 1, 2, 1],  # 4/4 and 1/2
 ]
-
-
 WITHIN = np.tile([0, 0, 1, 1, 2, 2], (4, 1))
 P = predictions(TRUTH, ANSWERS, GROUPS, within=WITHIN)
 

@@ -71,6 +71,9 @@ def test_one_run_by_hand() -> None:
 
 
 def test_one_session_has_accuracies_only() -> None:
+    two = values(predictions([[0], [1]], [[0, 0], [1, 1]], [[0], [1]]))
+    assert two["forgetting", "from the best, the last included"] == 1
+    assert two["backward transfer", "over all sessions"] == -1
     p = predictions([[0, 1]], [[0, 0]], [[0, 1]])
     for e in audit(p):
         assert math.isnan(e["value"]) is (e["group"] != "accuracy")

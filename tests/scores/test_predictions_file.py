@@ -19,7 +19,7 @@ NOTHING: Sets = [set(), set(), set()]
 P, S = random_predictions(1), confident_predictions(4)
 L = label_sets([{0, 2}, {1}, {0, 3}], [NOTHING] * 2, [{0, 1}, {2, 3}], [-1, -1, 0, 0], [0] * 3)
 SAVED: dict[str, Any] = {
-    "answers": P,
+    "answers": replace(P, samples_seen=0 * P.samples_seen),
     "probabilities and groups": S,
     "scores": confident_predictions(1, logits=False),
     "no groups": confident_predictions(2, groups=False),
@@ -44,12 +44,17 @@ def test_the_file_gives_back_what_was_saved(tmp_path: Path, kind: str) -> None:
 def test_versions(tmp_path: Path) -> None:
     """A file of 1.0 scores to the same bits, whatever lies beside its tables."""
     path = tmp_path / "predictions.h5"
+    assert repr(L) == "<LabelSets of 3 samples at 2 moments, 4 classes>"
     P.save(path)
     with h5py.File(path, "r+") as f:
         f["rank"] = np.zeros(3)
     assert load_any(path).rank is None
-    for version, says in (("1.1", "the table rank"), ("1.2", r"1\.0 or 1\.1")):
-        P.save(path)
+    for p, version, says in (
+        (P, "1.1", "the table rank"),
+        (P, "1.2", r"1\.0 or 1\.1"),
+        (L, "1.1", r"expected embedbench-label-sets version 1\.0, it says"),
+    ):
+        p.save(path)
         with h5py.File(path, "r+") as f:
             f.attrs["format_version"] = version
         with pytest.raises(UserError, match=says):
@@ -57,7 +62,6 @@ def test_versions(tmp_path: Path) -> None:
 
 
 def changed(name: str, at: Any, value: Any) -> tuple[Predictions, dict[str, Any]]:
-    """One value of a table of `S` changed."""
     table = getattr(S, name).copy()
     table[at] = value
     return S, {name: table}
@@ -74,6 +78,8 @@ def wrong_predictions() -> dict[str, tuple[Any, dict[str, Any]]]:
     )
     right, wrong, none, unseen = map(tuple, places)
     M, N, C = len(P.session), len(P.y), P.seen.shape[1]
+    moments = ("session", "samples_seen", "seen", "answer", "within")
+    far = {"far_ids": np.arange(2), "far_score": np.zeros((len(S.session), 2), np.float32)}
     unseen_class, other_set = (np.flatnonzero(x)[0] for x in (~P.seen[0], P.set_classes[0]))
     return {
         "the table y is missing": (P, {"y": None}),
@@ -86,11 +92,16 @@ def wrong_predictions() -> dict[str, tuple[Any, dict[str, Any]]]:
         "answer must be among": (P, {"answer": np.full_like(P.answer, unseen_class)}),
         "within must be among": (P, {"within": np.full_like(P.within, other_set)}),
         "eval_set must not decrease": (P, {"eval_set": P.eval_set[::-1].copy()}),
-        "eval_set must lie in": (P, {"eval_set": P.eval_set + 1}),
+        f"eval_set must lie in 0 to {M - 1}": (P, {"eval_set": P.eval_set + 1}),
+        "it has no eval set": (P, {"set_classes": P.set_classes[:0]}),
+        "it has no evaluation moment": (P, {name: getattr(P, name)[:0] for name in moments}),
         "seen must hold 0 and 1": (P, {"seen": P.seen.astype(np.uint8) * 2}),
         "seen must lose no class": (P, {"seen": P.seen[::-1]}),
         "session must begin at 0": (P, {"session": P.session * 2}),
-        "samples_seen must not": (P, {"samples_seen": -P.samples_seen}),
+        "session must begin at 0 and go": (P, {"session": P.session - 1}),
+        "samples_seen must not": (P, {"samples_seen": P.samples_seen - 1000}),
+        "samples_seen must not be": (P, {"samples_seen": P.samples_seen[::-1]}),
+        "session must lie in 0 to 0": (L, {"introduces": L.introduces[:1]}),
         "undecided must lie in 0 to 3": (L, {"undecided": L.undecided + 4}),
         "split must lie in 0 to 1": (L, {"split": L.split + 2}),
         "y has labels beyond": (L, {"y": L.y | np.uint8(1)}),
@@ -104,7 +115,7 @@ def wrong_predictions() -> dict[str, tuple[Any, dict[str, Any]]]:
             L,
             {"parents": np.array([1, 0, 0, 0])},
         ),
-        "parents must lie in": (L, {"parents": np.array([-1, -1, 4, 0])}),
+        "parents must lie in -1 to 3, got -1 to 4": (L, {"parents": np.array([-1, -1, 4, 0])}),
         "rank must be 0 exactly": changed("rank", wrong, 0),
         "rank must be 0 exactly where": changed("rank", right, 1),
         "rank must be 65535": changed("rank", unseen, 1),
@@ -121,6 +132,10 @@ def wrong_predictions() -> dict[str, tuple[Any, dict[str, Any]]]:
         "only all of rank, score": (S, {"score": None}),
         "only all of logp, true_logp": (S, {"squares": None}),
         "need rank and score": (S, {"rank": None, "score": None}),
+        "only all of far_ids, far_score": (S, {"far_ids": far["far_ids"]}),
+        "far_logp must be there as": (S, far),
+        "far_logp is NaN elsewhere": (S, {**far, "far_logp": far["far_score"] * np.nan}),
+        "far_logp must be at most 0": (S, {**far, "far_logp": far["far_score"] + 1}),
         "group must not be negative": changed("group", 0, -1),
     }
 

@@ -24,7 +24,6 @@ READ, SURE, BASE, ENDS, METRICS, SEVERAL, STREAMING, SETS = (
 
 
 def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The variables of the page after a file was read."""
     monkeypatch.chdir(folder)
     space: dict[str, Any] = {}
     exec(READ, space)

@@ -18,10 +18,7 @@ OLD = [0, 0, 1, 1]  # right on session 0
 IDLE = [0] * 4  # nothing of a later session is right
 
 
-def flags(
-    tmp_path: Path, *answers: list[int], log: dict[str, Any] | None = None, **changes: Any
-) -> tuple[str, ...]:
-    """The flags of a run whose answers after each session are these."""
+def flags(tmp_path: Path, *answers: list[int], log: Any = None, **changes: Any) -> tuple[str, ...]:
     within = np.tile(np.concatenate(TRUTH), (3, 1))
     predictions(TRUTH, list(answers), GROUPS, within=within).save(tmp_path / "predictions.h5")
     made = unscored(3, **changes)
@@ -49,9 +46,7 @@ MOSTLY = [*OLD, 2, 2, 0, 3, *IDLE]
         (MOSTLY, NOTHING, False),
     ],
 )
-def test_a_learner_has_learned_at_once_or_late(
-    tmp_path: Path, second: list[int], third: list[int], learned: bool
-) -> None:
+def test_not_learned(tmp_path: Path, second: list[int], third: list[int], learned: bool) -> None:
     assert ("not-learned" not in flags(tmp_path, NOTHING, second, third)) == learned
 
 
@@ -66,6 +61,16 @@ def test_a_learner_has_learned_at_once_or_late(
 def test_a_run_at_chance_level(tmp_path: Path, last: list[int], is_low: bool) -> None:
     answers = [-1 if c == 9 else c for c in last]
     assert ("chance-level" in flags(tmp_path, NOTHING, LATE, answers)) == is_low
+
+
+@pytest.mark.parametrize(("right", "learned"), [(3, True), (2, False)])
+def test_of_two_classes_three_quarters_count(tmp_path: Path, right: int, learned: bool) -> None:
+    truth = [0] * 4 + [1] * 4
+    answers = [[0] * 8, [0] * 4 + [1] * right + [0] * (4 - right)]
+    p = predictions([truth[:4], truth[4:]], answers, [[0], [1]], within=np.array([truth] * 2))
+    p.save(tmp_path / "predictions.h5")
+    found = record_files.evaluate(unscored(2), tmp_path, tmp_path).flags
+    assert ("not-learned" in found) == (not learned)
 
 
 def test_flags_of_what_the_record_says(tmp_path: Path) -> None:
@@ -92,13 +97,7 @@ def test_guessing_is_among_the_candidates_of_each_set() -> None:
         ({}, [{}, {}], [5, 5], None),
     ],
 )
-def test_few_steps_are_those_of_gradient_learners_on_sessions_with_samples(
-    tmp_path: Path,
-    params: dict[str, Any],
-    logs: list[dict[str, Any]],
-    n_train: list[int],
-    fewest: int | None,
-) -> None:
+def test_few_steps(tmp_path: Path, params: Any, logs: Any, n_train: Any, fewest: Any) -> None:
     made = unscored(2, learner_params=params, n_train=n_train)
     sessions = tuple(replace(s, log=log) for s, log in zip(made.sessions, logs, strict=True))
     made = replace(made, sessions=sessions)

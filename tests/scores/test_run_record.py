@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def test_null_infinity_and_what_is_absent() -> None:
 
 
 def test_values_at_their_bounds_are_read() -> None:
-    reference = make()["reference"] | {"ideal": {"accuracy": 1}, "chance": {"accuracy": [None, 0]}}
+    reference = make()["reference"] | {"ideal": {"a": 1 + 1e-9}, "chance": {"a": [None, 0]}}
     RunRecord.from_json(
         make(
             reference=reference,
@@ -45,13 +46,14 @@ def test_values_at_their_bounds_are_read() -> None:
 
 
 def test_ideals() -> None:
-    def ideals(value: Any) -> tuple[float, ...]:
-        reference = make()["reference"] | {"ideal": {"class_accuracy": value}}
+    def ideals(value: Any, **more: bool) -> tuple[float, ...]:
+        reference = make()["reference"] | {"ideal": {"class_accuracy": value}} | more
         return RunRecord.from_json(make(reference=reference)).ideals
 
     assert ideals(0.5) == (0.5,)
     assert ideals([0.5, 0.75]) == (0.5, 0.75)
     assert ideals(None) == ideals([0.5, None]) == ()
+    assert ideals([None, 0.5, 0.75], so_far=True) == (0.75,)
 
 
 @pytest.mark.parametrize(
@@ -88,20 +90,18 @@ def test_ideals() -> None:
         ({"footprint": {"total": -1}}, "each of footprint must be a number of bytes: finite"),
         ({"seconds": {"learn": 1.1e15, "evaluate": 0}}, r"each of seconds must be 0 to 1e\+15"),
         ({"seconds": {"learn": 0, "evaluate": -1}}, r"each of seconds must be 0 to 1e\+15"),
-        (
-            {"reference": make()["reference"] | {"chance_run": "a/../b"}},
-            "each reference run must be a path inside the directory of runs",
+        *(
+            ({"reference": make()["reference"] | {"chance_run": run}}, "each reference run must be")
+            for run in ("a/../b", "/a/b", "a\0b")
         ),
         (
-            {"reference": make()["reference"] | {"ideal": {"accuracy": [0.5, 1.00001]}}},
+            {"reference": make()["reference"] | {"ideal": {"accuracy": [0.5, 1 + 1.5e-9]}}},
             "reference.ideal and chance must be a score, in 0 to 1, or null",
         ),
         ({"schema": "embedbench-record/9.0"}, "has schema 'embedbench-record/9.0', expected"),
     ],
 )
-def test_a_wrong_record_is_one_sentence_with_path_and_key(
-    tmp_path: Path, change: dict[str, Any], says: str
-) -> None:
+def test_a_wrong_record_is_one_sentence(tmp_path: Path, change: dict[str, Any], says: str) -> None:
     path = tmp_path / "record.json"
     path.write_text(json.dumps(make() | change))
     with pytest.raises(UserError, match=says) as e:
@@ -131,6 +131,15 @@ def test_what_is_no_record_is_refused(tmp_path: Path, content: bytes, says: str)
         record_files.load(tmp_path)
     with pytest.raises(UserError, match="No such file"):
         record_files.load(tmp_path / "none")
+
+
+def test_a_record_has_128_mib_at_most(tmp_path: Path) -> None:
+    (tmp_path / "record.json").touch()
+    os.truncate(tmp_path / "record.json", 2**27)
+    assert len(record_files.read(tmp_path)) == 2**27
+    os.truncate(tmp_path / "record.json", 2**27 + 1)
+    with pytest.raises(UserError, match="larger than 128 MiB"):
+        record_files.read(tmp_path)
 
 
 def test_a_run_before_it_is_scored() -> None:

@@ -110,7 +110,6 @@ LATER_METRICS = ("worst_class_accuracy", "per_class_forgetting", "few_shot_accur
 
 
 def old(data: dict[str, Any]) -> dict[str, Any]:
-    """A record as the first version wrote it."""
     data = {k: v for k, v in json.loads(json.dumps(data)).items() if k not in LATER}
     for scored in (data, *data["by_score"].values()):
         scored["metrics"] = {k: v for k, v in scored["metrics"].items() if k not in LATER_METRICS}
@@ -124,8 +123,7 @@ def old(data: dict[str, Any]) -> dict[str, Any]:
 def test_an_older_record_loads_is_shown_and_scored(runs: Path, tmp_path: Path) -> None:
     for place in record_files.find(runs):
         data = old(record_files.load(place).to_json())
-        copy = tmp_path / place.relative_to(runs)
-        copy.mkdir(parents=True)
+        (copy := tmp_path / place.relative_to(runs)).mkdir(parents=True)
         (copy / "predictions.h5").write_bytes((place / "predictions.h5").read_bytes())
         again = record_files.evaluate(RunRecord.from_json(data), copy, runs)
         data["flags"] = list(again.flags)  # chance without n_candidates

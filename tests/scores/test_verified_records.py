@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pinned_runs import MLP, OFFLINE, edit, merged, write_references, write_run, write_runs
-from toy import random_predictions
+from toy import predictions, random_predictions
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
@@ -33,7 +33,6 @@ def embedbench(*words: Any) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs and their references."""
     root = tmp_path_factory.mktemp("made")
     write_runs(root)
     return root
@@ -41,12 +40,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def runs(made: Path, tmp_path: Path) -> Path:
-    """A copy, to be changed."""
     return shutil.copytree(made, tmp_path / "runs")
 
 
 def state(root: Path) -> dict[Path, tuple[bytes, int]]:
-    """Bytes and time of every file."""
     files = sorted(p for p in root.rglob("*") if p.is_file())
     return {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
 
@@ -83,6 +80,7 @@ def test_what_was_edited_is_named_and_written_only_when_asked(runs: Path, metric
     edited = state(runs)
     result = rescore(place, runs)
     assert (result.run, result.agrees, result.updated) == (MLP, False, False)
+    assert rescore(place, place.parent) == replace(result, run="seed-0")  # references by layout
     first, *others = [d.metric for d in result.differs]
     more = f", and {len(others)} more values" if others else ""
     assert metric in (first, *others)
@@ -121,7 +119,7 @@ def test_rounding_is_no_difference(runs: Path) -> None:
     value = record_files.load(place).metrics["final_accuracy"]
     edit(place, "metrics", "final_accuracy", value=value * (1 + 1e-10))
     assert not rescore(place, runs).differs
-    edit(place, "metrics", "final_accuracy", value=value * (1 + 1e-8))
+    edit(place, "metrics", "final_accuracy", value=value * (1 + 1.5e-9))
     assert rescore(place, runs).differs
 
 
@@ -216,7 +214,7 @@ def test_a_record_without_a_pin_gets_one_if_all_agrees(runs: Path) -> None:
     assert state(runs) == before
 
 
-def test_other_predictions_are_never_taken_for_the_records(runs: Path) -> None:
+def test_other_predictions_are_never_taken(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = runs / MLP
     random_predictions(2).save(place / "predictions.h5")
     before = state(runs)
@@ -225,6 +223,8 @@ def test_other_predictions_are_never_taken_for_the_records(runs: Path) -> None:
     code, out, _ = embedbench("score", runs, "--update")
     assert (code, f"cannot be recomputed: {MLP}: " in out) == (1, True)
     assert f"expected SHA-256 {expected[:12]}…, got {got[:12]}…" in out
+    result = rescore(place, runs, update=True)
+    assert (result.pinned, result.updated, result.differs) == (False, False, ())
     assert state(runs) == before
     code, _, err = embedbench("report", runs)
     assert (code, f"left out: {place}" in err) == (0, True)
@@ -232,6 +232,8 @@ def test_other_predictions_are_never_taken_for_the_records(runs: Path) -> None:
     assert not record_files.is_finished(place)
     with pytest.raises(UserError, match="no predictions"):
         record_files.read_predictions(place)
+    monkeypatch.setattr(user_cache, "sha256", lambda path: path.with_name("none").read_text())
+    assert "predictions.h5 (No such file" in str(rescore(runs / OFFLINE, runs).fault)
 
 
 def test_a_damaged_reference_is_named_and_the_kept_values_serve(runs: Path) -> None:
@@ -251,32 +253,32 @@ def test_one_bad_record_is_named_and_the_rest_is_reported(runs: Path) -> None:
         ("deep", b"[" * 100_000),
         ("no-keys", b'{"schema": "embedbench-record/1.0"}'),
     ):
-        place = runs / name / "mlp" / "seed-0"
-        place.mkdir(parents=True)
+        (place := runs / name / "mlp" / "seed-0").mkdir(parents=True)
         (place / "record.json").write_bytes(content)
+    write_run(runs, "odd/mlp/seed-0", predictions([[0, 1], []], [[0, 0]] * 2, [[0, 1], []]))
+    edit(runs / "odd" / "mlp" / "seed-0", "protocol", value="fscil")  # without novel classes
     huge = runs / "huge" / "mlp" / "seed-0"
     write_run(runs, "huge/mlp/seed-0", random_predictions(3))
     edit(huge, "seed", value=10**30)
-    fifo = runs / "fifo" / "mlp" / "seed-0"
-    fifo.mkdir(parents=True)
+    (fifo := runs / "fifo" / "mlp" / "seed-0").mkdir(parents=True)
     os.mkfifo(fifo / "record.json")
-    unfinished = runs / "stream-1" / "mlp-1" / ".seed-3.partial"
-    unfinished.mkdir()
+    (unfinished := runs / "stream-1" / "mlp-1" / ".seed-3.partial").mkdir()
     (unfinished / "record.json").write_bytes(b"{")
     code, out, err = embedbench("report", runs, "--json")
-    assert (code, err.count("left out: ")) == (0, 4)
+    assert (code, err.count("left out: ")) == (0, 5)
+    assert "do not belong together (float division by zero)" in err
     assert "seed must be an integer of 64 bits" in err
     assert "regular file" in err
     assert [t["rows"][0]["n"] for t in json.loads(out)["tables"]] == [2]
     code, out, _ = embedbench("score", runs)
-    assert (code, "4 agree, 0 differ, 4 cannot" in out) == (1, True)
+    assert (code, "4 agree, 0 differ, 5 cannot" in out) == (1, True)
     code, _, err = embedbench("report", runs / "huge")
     assert (code, "none of the 1 runs" in err) == (2, True)
+    code, _, err = embedbench("score", runs / MLP / "record.json")
+    assert (code, "is a file, not a directory of runs" in err) == (2, True)
 
 
-def test_the_second_report_computes_nothing_unless_something_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_report_computes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "runs"
     place = write_runs(root)
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))

@@ -33,8 +33,7 @@ def spoilt(data: bytes) -> bytes:
 def three(team: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A pack, one with damaged predictions, and an honest one on another file."""
     folder = tmp_path_factory.mktemp("packs")
-    other = folder / "other"
-    other.mkdir()
+    (other := folder / "other").mkdir()
     pack(runs_of(other, "ncm", width=12), folder / "other.zip", by="Team B")
     bad = edited(team / "a.zip", folder / "damaged.zip", SLDA, spoilt)
     return {"honest": team / "a.zip", "damaged": bad, "other": folder / "other.zip"}
@@ -132,12 +131,15 @@ def test_nothing_that_a_record_names_is_opened_or_imported(
     (tmp_path / "e.h5").write_bytes((team / "e.h5").read_bytes())
     (tmp_path / "evil.py").write_text("raise SystemExit(7)")
     mlp = {"learner": "mlp", "learner_params": {"images": {"weights": "hub"}}}
+    order = {"kind": "x", "name": "o.json", "digest": "0" * 64}
     changes: dict[str, dict[str, Any]] = {
         "its protocol reads a file": {"protocol_params": {"order": "o.json"}},
         "its protocol has sessions=": {"protocol_params": {"sessions": 10_001}},
         "is code of others": {"protocol": "evil:Mine"},
         "its learner 'evil:Mine' is code of others": {"learner": "evil:Mine"},
         "its learner reads a file, images.weights=": mlp,
+        "its class order is that of a file, 'o.json'": {"order": order},
+        "seed must be an integer": {"seed": "x"},
         "is not here": {},  # though a file of its name is
     }
     for why, change in changes.items():
@@ -187,7 +189,7 @@ def test_a_bad_pack_costs_that_pack_alone(team: Path, lean: Path, tmp_path: Path
     bad.write_text("no archive")
     made = board([bad, lean], [team / "e.h5"], said.append)
     assert "cannot be read as a zip archive" in str(made.submissions[0].refused)
-    assert (len(said), len(made.streams)) == (1, 1)
+    assert (len(said), len(made.streams), made.submissions[0].ranked) == (1, 1, 0)
     write_board(board([bad]), tmp_path / "site")  # nothing to rank is no error
     assert "none.zip" in refusal(board, [tmp_path / "none.zip"])
 

@@ -31,7 +31,6 @@ HOSTILE = (
 
 
 def front(page: str) -> dict[str, object]:
-    """The metadata of a page, read as the hub reads it."""
     _, text, _ = re.split(r"^---\n", page, maxsplit=2, flags=re.MULTILINE)
     data: dict[str, object] = yaml.safe_load(text)
     return data

@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from packs import Forgery, edited_record, forged, members, runs_of, write_members
+from toy import class_stream, predictions
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.config.run_seeds import Seeds
+from embedbench.errors import UserError
+from embedbench.scores.label_set_predictions import LabelSets
 from embedbench.scores.predictions import Predictions
 from embedbench.sharing import verify_pack
 from embedbench.sharing.board import board, write_board
@@ -68,7 +71,6 @@ def unranked(predictions: Predictions) -> Predictions:
 
 
 def wrong(predictions: Predictions) -> Predictions:
-    """Most answers of a reference are wrong."""
     answer = (predictions.y + (np.arange(len(predictions.y)) > 5)) % predictions.seen.shape[1]
     both = np.repeat(answer[None].astype(np.int32), len(predictions.session), 0)
     return replace(predictions, answer=both, within=both)
@@ -93,7 +95,6 @@ def renamed_classes(record: Any) -> None:
 
 
 def by_itself(record: Any) -> None:
-    """A run is the reference of itself."""
     own = re.sub("chance-.*/", "ncm-240f4494/", record["reference"]["chance_run"])
     record["reference"]["offline_runs"] = [own]
 
@@ -105,36 +106,24 @@ MOMENTS = "its 'moments' is not that of the stream"
 FORGERIES: dict[str, tuple[Forgery, str]] = {
     "answers": (Forgery(known), "contradict those within the session"),
     "groups": (
-        Forgery(lambda p: replace(p, group=np.zeros_like(p.ids)), full=True),
+        Forgery(lambda p: replace(p, group=0 * p.ids), full=True),
         "its 'group' is not that",
     ),
     "ranks": (Forgery(unranked, full=True), "its ranks contradict the candidates"),
     "parameters": (Forgery(relabelled, setting(protocol_params__sessions=7)), RECIPE),
     "unknown parameters": (Forgery(said=setting(protocol_params__mine=1)), "of protocol 'mine'"),
     "seeds": (Forgery(said=setting(seeds__init=1)), "its four seeds are not"),
-    "another seed": (
-        Forgery(said=setting(seed=7, seeds=asdict(Seeds.of(7)))),
-        "its digest '(train|eval)' is not that of",
-    ),
+    "another seed": (Forgery(said=setting(seed=7, seeds=asdict(Seeds.of(7)))), "its digest '[te]"),
     "references": (Forgery(said=by_itself), "is not in the pack|is of 'ncm', not of offline"),
-    "no references": (
-        Forgery(said=setting(reference__chance_run=None)),
-        "chance is not in the pack",
-    ),
-    "reference's name": (
-        Forgery(said=setting(reference__learner="linear")),
-        "references are not offline",
-    ),
+    "no references": (Forgery(said=setting(reference__chance_run=None)), "chance is not in the"),
+    "reference's name": (Forgery(said=setting(reference__learner="linear")), "references are not"),
     "duplicates": (Forgery(moved=lambda place: re.sub("seed-.", "seed-5", place)), ELSEWHERE),
     "moments": (Forgery(one_moment_more), MOMENTS),
     "samples seen": (Forgery(lambda p: replace(p, samples_seen=p.samples_seen // 2)), MOMENTS),
     "labels": (Forgery(relabelled), "its 'y' is not that of the stream"),
     "learns": (Forgery(said=setting(learns=False)), "its learns is False"),
     "session id": (Forgery(said=setting(session_id_at_test=True)), "its session_id_at_test"),
-    "candidates": (
-        Forgery(said=lambda v: v.update(n_candidates=[2] * len(v["n_train"]))),
-        "its 'n_candidates' is not that",
-    ),
+    "candidates": (Forgery(said=setting(n_candidates=[2] * 4)), "its 'n_candidates' is not that"),
     "class names": (Forgery(said=renamed_classes), "its 'classes' is not that"),
     "names": (Forgery(said=setting(learner="mlp")), "unknown setting of learner|as this version"),
     "names of others": (Forgery(said=setting(learner="best:Learner")), "is code of others"),
@@ -149,6 +138,10 @@ OF_REFERENCES = {
     "settings of offline": (
         {"offline-": Forgery(said=setting(learner_params__mlp__units=9))},
         "references are not offline and chance runs of its stream",
+    ),
+    "seeds of offline": (
+        {"offline-": Forgery(said=setting(seeds__init=1))},
+        "its seeds are not th",
     ),
     "learner of chance": (
         {"/chance-": Forgery(said=setting(learner="ncm", learner_params={}, learns=True))},
@@ -238,12 +231,29 @@ def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> Non
     assert one.reason == "its evaluation moments are not those of its protocol and learner"
 
 
-def test_a_reason_is_short(team: Path, lean: Path, tmp_path: Path) -> None:
-    said = setting(moments={"samples_seen": [1] * 5000, "pooled": [0.5] * 5000})
-    path = edited_record(lean, tmp_path / "b.zip", "/ncm-", said)
+def test_reasons(team: Path, lean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = setting(moments={"samples_seen": [1] * 5000, "pooled": [0.5] * 5000})
+    path = edited_record(lean, tmp_path / "b.zip", "/ncm-", large)
     (one,) = board([path], [team / "e.h5"]).submissions[0].unranked
     assert "moments.samples_seen is [1, 1, 1, " in one.reason
     assert len(one.reason) < 250
+    monkeypatch.setattr(verify_pack, "make_task", lambda *_: [][0])
+    (one, *_) = board([lean], [team / "e.h5"]).submissions[0].unranked
+    assert one.reason == "its stream cannot be rebuilt (list index out of range)"
+    path = edited_record(lean, path, "/ncm-", lambda v: v.pop("predictions_sha256"))
+    said = {one.reason for one in board([path]).submissions[0].unranked}
+    assert "its record does not name the SHA-256 of its predictions" in said
+
+
+def test_what_no_learner_of_a_stream_can_have_answered() -> None:
+    stream = class_stream([[0, 1], [2]], n_test=1)
+    assert verify_pack._difference(stream, LabelSets.from_sets([[1]], [[1]], [-1])) == "y"
+    stream = replace(stream, eval_sets=[replace(e, candidates=e.classes) for e in stream.eval_sets])
+    within = np.array([[0, 1, 2]] * 2)
+    p = predictions([[0, 1], [2]], [[0, 1, 0], [0, 1, 2]], [[0, 1], [2]], within=within)
+    verify_pack._check_answers(stream, p)
+    with pytest.raises(UserError, match="answers outside of the candidates of its stream"):
+        verify_pack._check_answers(stream, replace(p, answer=p.answer[[0, 0]]))
 
 
 def test_shares_of_other_references_are_not_shown(team: Path, tmp_path: Path) -> None:

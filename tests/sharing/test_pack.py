@@ -312,11 +312,6 @@ def test_the_workflow_reads_a_last_line_without_its_end(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs" / "board.yml").read_text()
     loop = text[text.index("data=()") : text.index("code=0")]
     (tmp_path / "data.txt").write_text("a.h5\n\nhf://datasets/x/y/b.h5")
-    said = subprocess.run(
-        ["bash", "-c", f'{loop}\nprintf "%s " "${{data[@]}}"'],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert said.stdout.split() == ["--data", "a.h5", "--data", "hf://datasets/x/y/b.h5"]
+    script = f'{loop}\nprintf "%s " "${{data[@]}}"'
+    said = subprocess.check_output(["bash", "-c", script], cwd=tmp_path, text=True)
+    assert said.split() == ["--data", "a.h5", "--data", "hf://datasets/x/y/b.h5"]

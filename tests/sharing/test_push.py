@@ -132,9 +132,7 @@ def test_cut_off_in_the_middle_nothing_is_there_and_the_next_push_is_whole(
     assert hub.repositories["kanan/made-up"].head[1]["a.h5"] == file.path.read_bytes()
 
 
-def test_a_commit_of_somebody_else_in_between_is_not_lost(
-    hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commits_between(hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch) -> None:
     push(file.path, PLACE)
     asked = HfApi.get_paths_info
 
@@ -168,9 +166,7 @@ def test_the_token_is_in_no_output_file_or_body(
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_the_rows_that_the_hub_shows_are_those_of_the_file(
-    hub: Hub, tmp_path: Path, dtype: type[np.floating]
-) -> None:
+def test_the_hub_shows_its_rows(hub: Hub, tmp_path: Path, dtype: type[np.floating]) -> None:
     """`datasets` finds them by the page's metadata, split by split, with the classes' names."""
     samples, values = make_samples(60), make_features(60).astype(dtype)
     layers = {"block-7": make_features(60, 3, 4).astype(dtype)}
@@ -249,8 +245,7 @@ def test_a_full_disk(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.Mo
         target.write_bytes(b"some")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    place = tmp_path / "full"
-    place.mkdir()
+    (place := tmp_path / "full").mkdir()
     (place / "README.md").write_text("before")
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "copyfile", full)

@@ -1,6 +1,5 @@
 """A byte budget: what a learner may keep, against what it really holds."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,15 @@ LEARNERS = ("er", "derpp", "gdumb", "icarl", "il2m", "mir", "gss")
 SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]
 
 
-def cells(
-    folder: Path, learners: list[str], items: list[str], sizes: Sequence[int] = (40,) * 6
-) -> list[RunSpec]:
-    path = folder / "file.h5"
+def cells(place: Path, names: list[str], items: list[str], sizes: Any = (40,) * 6) -> list[RunSpec]:
+    path = place / "file.h5"
     if not path.exists():
-        make_file(folder, sizes, [0] * 6, [2] * 6, width=10)
+        make_file(place, sizes, [0] * 6, [2] * 6, width=10)
     # without a stopping rule
-    once = {n: SMALL[: 1 if n in ("er", "agem", "derpp") else None] for n in learners}
+    once = {n: SMALL[: 1 if n in ("er", "agem", "derpp") else None] for n in names}
     mine = [f"{n}.{item}" for n, short in once.items() for item in short]
     given = [*mine, "protocol.sessions=3", *items]
-    return plan([str(path)], "incremental-class", learners, [0], given)
+    return plan([str(path)], "incremental-class", names, [0], given)
 
 
 def kept(cell: RunSpec) -> int:

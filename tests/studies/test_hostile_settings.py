@@ -103,6 +103,7 @@ def test_bounds_of_seeds() -> None:
         (f"seeds.order={2**63}", "seeds.order must be a whole number from 0 to 9,223,"),
         ("seeds.order=-1", "got '-1'"),
         ("seeds.oder=1", "unknown seed 'oder'. Did you mean 'order'?"),
+        ("omega=kemker", "unknown omega 'kemker'. Did you mean 'kemker_eq'? Known: kemker_eq, "),
         (f"references={10**9}", "references must be a whole number from 0 to 1,000"),
         ("epochs=5", "unknown setting 'epochs'. Did you mean 'stop.epochs'?"),
         ("bacth_size=5", "unknown setting 'bacth_size'. Did you mean 'batch_size'?"),

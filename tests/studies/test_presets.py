@@ -95,9 +95,7 @@ def test_what_the_papers_say(name: str, learners: str, expected: dict[str, Any])
         ("icarl-norm", None, "icarl-norm.head=linear", {"answer": "logits", "head": "linear"}),
     ],
 )
-def test_a_name_brings_settings_over_a_preset_and_under_the_command_line(
-    learner: str, preset: str | None, items: str, expected: dict[str, Any]
-) -> None:
+def test_what_a_name_brings(learner: str, preset: str | None, items: str, expected: Any) -> None:
     made = settings(learner, preset, items)
     assert {key: made[key] for key in expected} == expected
 
@@ -181,11 +179,18 @@ def test_a_training_that_is_not_counted_is_refused(learner: str) -> None:
 
 def test_regimes_are_one_table(tmp_path: Path) -> None:
     path = make_file(tmp_path, [12] * 6, [0] * 6, [6] * 6, apart=4.0).path
-    words = ["run", str(path), "--protocol", "incremental-class", "--order", "icarl1993"]
+    words = [
+        "run",
+        str(path),
+        "--protocol",
+        "incremental-class",
+        "--order",
+        "icarl1993",
+        "--jobs=1",
+    ]
     words += ["--learner", "ncm,slda", "--seeds", "0-1", "--out", str(tmp_path / "runs")]
-    words += ["--set", "references=0", "--jobs", "1"]
-    for name in ("base", "step"):
-        words += ["--set", f"protocol.{name}=2"]
+    for item in ("references=0", "protocol.base=2", "protocol.step=2"):
+        words += ["--set", item]
     for name, about in (("pilot", "PILOT's stream b0-inc10"), ("online", "One pass in batches")):
         done = CliRunner().invoke(app, [*words, "--preset", name])
         assert done.exit_code == 0, done.output

@@ -96,7 +96,6 @@ def test_the_best_on_validation_data_is_chosen_and_kept(file: Path, tmp_path: Pa
         )
     best = max(log["tried"], key=lambda t: t["average_incremental_accuracy"])
     assert log["chosen"] == best["settings"] != log["tried"][0]["settings"]
-
     (kept,) = (tmp_path / "runs" / "tuning").iterdir()
     kept.write_text(json.dumps({**log, "seed": 99}))
     assert tune(cell, grid, tmp_path / "runs", sessions=2)["seed"] == 99  # not searched again
@@ -113,9 +112,7 @@ def test_the_best_on_validation_data_is_chosen_and_kept(file: Path, tmp_path: Pa
             tune(cell, grid, tmp_path / "runs", sessions=2)
 
 
-def test_a_search_of_another_process_is_waited_for(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_a_search(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cell,) = cells(file, ["mlp.stop.epochs=1"])
     log = tune(cell, {"lr": ["0.01"]}, tmp_path / "runs", sessions=1)
     (kept,) = (tmp_path / "runs" / "tuning").iterdir()
@@ -159,15 +156,8 @@ def test_a_wrong_setting_is_refused_before_anything_is_tried(file: Path, tmp_pat
 
 
 def said(scores: dict[str, float | None], chosen: str, name: str = "lam") -> list[str]:
-    log = {
-        "learner": "ewc",
-        "seed": 3,
-        "sessions": 2,
-        "tried": [
-            {"settings": {name: v}, "average_incremental_accuracy": s} for v, s in scores.items()
-        ],
-        "chosen": {name: chosen},
-    }
+    tried = [{"settings": {name: v}, "average_incremental_accuracy": s} for v, s in scores.items()]
+    log = {"learner": "ewc", "seed": 3, "sessions": 2, "tried": tried, "chosen": {name: chosen}}
     return outcome(log).split("\n")
 
 
@@ -324,9 +314,7 @@ def test_one_seed_alone_decides_as_before(tmp_path: Path, spec: RunSpec, trials:
 
 
 @pytest.mark.parametrize("finished", [1, 11])
-def test_a_resumed_search_repeats_no_finished_trial(
-    tmp_path: Path, spec: RunSpec, trials: Scripted, finished: int
-) -> None:
+def test_a_resumed_search(tmp_path: Path, spec: RunSpec, trials: Scripted, finished: int) -> None:
     trials.scores = lambda v, s: 0.9 - (0.85 if v is None else v) + s / 1e4
     grid, whole, cut = {"shrinkage": GRID}, tmp_path / "whole", tmp_path / "cut"
     log = tune(spec, grid, whole, seeds=SEEDS)
