@@ -1,5 +1,6 @@
 """Engines as the command line names them, and the processes of this machine."""
 
+import logging
 import os
 import pickle
 import signal
@@ -7,28 +8,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from multiprocessing import active_children
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 from commands import quick_workers
 
 from embedbench.cli.shared_options import chosen_device, chosen_engine
-from embedbench.engines import engine, local_pool, ray_engine, slurm_engine
+from embedbench.engines import engine, engine_tasks, local_pool, ray_engine, slurm_engine
 from embedbench.engines.engine import Engine, at_once
-from embedbench.engines.engine_tasks import (
-    LostTaskError,
-    Resources,
-    TimeUpError,
-    ends_soon,
-    pack,
-    pairs,
-    runner,
-    unpack,
-)
+from embedbench.engines.engine_tasks import LostTaskError, Resources, TimeUpError, ends_soon, pack
 from embedbench.engines.local_pool import local_executor, use_card
 from embedbench.errors import UserError
 
@@ -55,11 +48,11 @@ def test_an_unknown_engine_lists_the_known_ones(text: str) -> None:
 
 
 def test_settings_are_names_with_values() -> None:
-    read = pairs("--engine-set", ["nodelist=n1,n2, time=4h,", "qos=low", "qos=low"])
+    read = engine_tasks.pairs("--engine-set", ["nodelist=n1,n2, time=4h,", "qos=low", "qos=low"])
     assert read == {"nodelist": "n1,n2", "time": "4h", "qos": "low"}
 
 
-BAD_NUMBERS = ("0", "-1", "two", "1.5", "9" * 5000)
+BAD_NUMBERS = ("0", "-1", "two", "1.5", "1000001", "9" * 5000)
 BAD_TIMES = ("100000m", "4s", "4", "-1h")
 
 
@@ -70,11 +63,11 @@ BAD_TIMES = ("100000m", "4s", "4", "-1h")
         ("local", "cpus", "", "--resources takes name=value"),
         ("local", "cpus=0", "", "cpus must be a whole number from 1 to 1,000,000, got '0'"),
         ("local", "cpus=1.5", "", "got '1.5'"),
-        ("local", "cpus=10000000", "", "got '10000000'"),
+        ("local", "cpus=1000001", "", "got '1000001'"),
         ("local", "cpus=" + "9" * 5000, "", "a whole number"),
         ("local", "gpus=2", "", "a share of one card, 0 to 1, such as 0.25; got '2'"),
-        *(("local", f"gpus={n}", "", f"card, .*got '{n}'") for n in ("nan", "-1", "0.0009")),
-        *(("local", f"memory={n}", "", f"1MB or .*got '{n}'") for n in ("lots", "0GB", "4")),
+        *(("local", f"gpus={n}", "", f"card, .*got '{n}'") for n in ("half", "nan", "0.0009")),
+        *(("local", f"memory={n}", "", f"1MB or .*got '{n}'") for n in ("lots", "0.9MB", "4")),
         ("local", "cpus=2,gpus=1,cpus=3", "", "two values of cpus, 2 and 3: give one"),
         ("local:2", "memory=1GB", "", "--engine local does not limit memory"),
         *((f"local:{n}", "", "", "local:N must be a whole number") for n in BAD_NUMBERS),
@@ -91,20 +84,19 @@ BAD_TIMES = ("100000m", "4s", "4", "-1h")
         ("nowhere:make", "", "", "cannot import 'nowhere'"),
     ],
 )
-def test_what_an_engine_does_not_take(
-    name: str, resources: str, settings: str, sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused(name: str, resources: str, settings: str, sentence: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(engine.importlib.util, "find_spec", bool)  # type: ignore[attr-defined]
     with pytest.raises(UserError, match=sentence):
         chosen_engine(name, resources, [settings], threads=1, jobs=None)
 
 
 def test_options_of_slurm_and_of_ray() -> None:
-    asked = {"cluster": "local", "time": "4h", "partition": "gpu", "array_parallelism": "8"}
+    asked = {"cluster": "local", "time": "4h", "partition": "gpu"}
+    asked |= {"array_parallelism": "1000000"}
     plain = {"name": "embedbench", "cpus_per_task": 1, "gpus_per_node": 0}
     plain |= {"timeout_min": 240, "slurm_signal_delay_s": 90}
     more = {"cpus_per_task": 2, "gpus_per_node": 1, "mem_gb": 2}
-    more |= {"slurm_partition": "gpu", "slurm_array_parallelism": 8}
+    more |= {"slurm_partition": "gpu", "slurm_array_parallelism": 10**6}
     assert slurm_engine.options(Resources(), {"cluster": "local"}) == plain
     assert slurm_engine.options(Resources(2, 1, 2**31), asked) == plain | more
     for text, *times in (("1m", 1, 15), ("6m", 6, 90), ("2d", 2880, 90), ("99999m", 99_999, 90)):
@@ -142,9 +134,10 @@ def time_up() -> bytes:
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """An executor of jobs that looks at them often; tasks are lost by it."""
     pytest.importorskip("submitit")
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "not made yet"))
     monkeypatch.setattr(slurm_engine, "POLL", 0.01)
     executor: Any
     with Engine.parse("slurm", None, ["cluster=local"]).executor(2) as executor:
@@ -211,17 +204,20 @@ def test_jobs_go_on_after_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt), slurm_engine.slurm_executor(*given) as executor:  # noqa: PT012
         left = [SimpleNamespace(done=lambda: False, job_id=f"12_{k}") for k in range(2)]
         executor._jobs.submit = lambda *_: left.pop()
+        executor._queue._looks += [set[str](), set[str]()]
         tasks = [executor.submit(int) for _ in range(2)]
         while len(executor._running) < 2:
             time.sleep(0.01)
+        assert executor._queue._looks == []  # which could not see the new jobs
         raise KeyboardInterrupt
     assert not any(task.done() for task in tasks)
     assert said == [
         "1 jobs go on, and the next run takes what they finish; cancel them with: scancel 12"
     ]
     with slurm_engine.slurm_executor(*given) as executor:
-        pass
-    assert (executor.folder.exists(), len(said)) == (False, 1)
+        executor._jobs.submit = lambda *_: job(lambda: pickle.dumps((True, "waited for")))
+        task = executor.submit(int)
+    assert (task.result(0), executor.folder.exists(), len(said)) == ("waited for", False, 1)
 
 
 def squeue(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -245,6 +241,9 @@ def test_a_job_that_two_looks_miss_is_gone(tmp_path: Path, monkeypatch: pytest.M
     queue.forget()
     squeue(tmp_path, monkeypatch, "exit 1")  # no answer says nothing
     assert [queue.is_done("8") for _ in range(3)] == [False] * 3
+    squeue(tmp_path, monkeypatch, "echo 7_1")
+    monkeypatch.setattr(slurm_engine, "LOOK", 1e9)  # the next two looks are far
+    assert [queue.is_done("8") for _ in range(3)] == [False] * 3
 
 
 def test_an_executor_of_other_people(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,14 +257,17 @@ def test_an_executor_of_other_people(monkeypatch: pytest.MonkeyPatch) -> None:
     with made.executor(5) as executor:
         assert isinstance(executor, ThreadPoolExecutor)
         asked = [executor.submit(time.sleep, 0.05) for _ in range(6)]
-    assert not any(f.cancelled() for f in asked)  # what is queued when all is well is done
+    assert [f.result(0) for f in asked] == [None] * 6  # what is queued when all is well is done
     last = threading.Event()
-    with pytest.raises(ZeroDivisionError), made.executor(5) as executor:  # noqa: PT012
-        asked = [executor.submit(last.wait, 2) for _ in range(2)]
-        asked += [executor.submit(abs, -n) for n in range(4)]
-        asked[-1].add_done_callback(lambda _: last.set())
-        raise ZeroDivisionError
-    assert [f.cancelled() for f in asked] == [False] * 2 + [True] * 4
+    for error in (ZeroDivisionError, KeyboardInterrupt):  # after which nothing is waited for
+        last.clear()
+        with pytest.raises(error), made.executor(5) as executor:  # noqa: PT012
+            asked = [executor.submit(lambda: last.wait(2) and time.sleep(0.2)) for _ in range(2)]
+            asked += [executor.submit(abs, -n) for n in range(4)]
+            asked[-1].add_done_callback(lambda _: last.set())
+            raise error
+        assert [f.done() for f in asked] == [error is ZeroDivisionError] * 2 + [True] * 4
+        assert [f.cancelled() for f in asked] == [False] * 2 + [True] * 4
     with pytest.raises(UserError, match=r"others:wrong must return a concurrent.futures.Executor"):
         Engine.parse("others:wrong").executor(1).__enter__()
     with pytest.raises(UserError, match=r"others:fails .*: RuntimeError: no cluster today$"):
@@ -274,15 +276,15 @@ def test_an_executor_of_other_people(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "cores", lambda: 8)
-    monkeypatch.setattr(local_pool, "cards", lambda: 2)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert [Engine("local").processes(n) for n in (1, 5, 20)] == [1, 5, 8]
     assert Engine("local", Resources(cpus=3)).processes(20) == 2
-    assert Engine("local:12").processes(20) == 12
+    assert [Engine(f"local:{n}").processes(20) for n in (12, 10**6)] == [12, 20]
     assert Engine("local:12", Resources(gpus=0.25)).processes(20) == 8
     assert Engine("local", Resources(gpus=1)).processes(20) == 2
     assert Engine("local").at_most(3).name == "local:3"
     assert Engine("local:12").at_most(3).name == "local:12"
-    monkeypatch.setattr(local_pool, "cards", lambda: 0)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     with pytest.raises(UserError, match="this machine has none"):
         Engine.parse("local:2", Resources(gpus=0.25))
     assert Engine("local:1", Resources(gpus=0.25)).processes(20) == 1
@@ -292,14 +294,66 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
             assert executor is None
 
 
-def test_one_living_node_has_all_that_a_task_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster, pretended: what a node does not name it does not have."""
-    nodes = [
+LOST = {n: type(n, (Exception,), {}) for n in ("NodeDied", "OutOfMemory", "WorkerCrashed")}
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Ray, pretended: `tasks` are what was submitted, and nothing runs by itself."""
+    ray, errors = Mock(tasks=[]), Mock(**{f"{name}Error": error for name, error in LOST.items()})
+
+    def begin(packed: Any) -> Any:
+        ray.tasks.append(Mock(packed=packed, future=Mock(return_value=Future())))
+        return ray.tasks[-1]
+
+    ray.remote.return_value.options.return_value.remote = begin
+    ray.nodes.return_value = [
         {"Alive": True, "Resources": {"CPU": 4.0, "memory": 100.0}},
         {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0, "memory": 50.0}},
         {"Alive": False, "Resources": {"CPU": 64.0, "GPU": 8.0, "memory": 1e9}},
     ]
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(nodes=lambda: nodes))
+    for name, part in (("", ray), ("._private", ray), (".exceptions", errors)):
+        monkeypatch.setitem(sys.modules, f"ray{name}", part)
+    return ray
+
+
+def test_tasks_of_ray(ray: Mock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment: dict[str, str] = {}
+    monkeypatch.setattr(os, "environ", environment)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    with Engine("ray").executor(9) as executor:
+        (private,) = tmp_path.iterdir()
+        local = {"_temp_dir": str(private), "include_dashboard": False}
+        assert ray.init.call_args == call("local", **quiet, **local)
+        assert set(environment.values()) == {"0"}  # nothing is sent to Ray's makers
+        assert ray.worker.print_to_stdstream("a page", err=1) is None
+        good, wrong, *lost, last = [executor.submit(int, x) for x in "7x7777"]
+        for task in ray.tasks[:2]:
+            task.future().set_result(ray.remote.call_args.args[0](task.packed))
+        assert good.result(0) == 7
+        with pytest.raises(ValueError, match="'x'"):
+            wrong.result(0)
+        for future, task, kind in zip(lost, ray.tasks[2:], LOST.values(), strict=False):
+            task.future().set_exception(kind())
+            with pytest.raises(LostTaskError, match="ended 4 times"):
+                future.result(0)
+        assert (last.running(), last.done(), ray.wait.called) == (True, False, False)
+        executor.shutdown()
+        assert ray.wait.call_args == call([ray.tasks[-1]], num_returns=1)
+        assert not ray.cancel.called
+    assert ray.cancel.call_args_list == [call(ray.tasks[-1], force=True)]
+    assert (ray.shutdown.call_count, list(tmp_path.iterdir())) == (1, [])
+    environment["RAY_ADDRESS"] = "north:6379"
+    for name, address in (("ray", "north:6379"), ("ray://south:1", "ray://south:1")):
+        with Engine(name).executor(1):
+            assert ray.init.call_args == call(address, **quiet)
+    ray.init.side_effect = ConnectionError("no head")
+    with pytest.raises(UserError, match=r"^--engine ray: .* reached at north:6379 \(no head\)$"):
+        Engine("ray").executor(1).__enter__()
+
+
+def test_one_living_node_has_all_that_a_task_takes(ray: Mock) -> None:
     for fits in (Resources(cpus=4), Resources(cpus=2, gpus=1.0), Resources(memory=100)):
         ray_engine._check_fits(fits)
     for asked, takes in (
@@ -308,12 +362,11 @@ def test_one_living_node_has_all_that_a_task_takes(monkeypatch: pytest.MonkeyPat
         (Resources(memory=101), "CPU 1, memory 101;"),
     ):
         with pytest.raises(UserError, match=f"^no node .* what a run takes, {takes}"):
-            ray_engine._check_fits(asked)
+            Engine("ray", asked).executor(1).__enter__()
+    assert ray.shutdown.call_count == 3
 
 
-def test_cards_are_taken_in_turn_and_hold_what_fits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cards_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     monkeypatch.setattr("torch.cuda.set_device", taken.append)
     for share, number in ((0.25, 3), (0.3, 2), (1.0, 4), (0.1, 1)):
@@ -342,7 +395,7 @@ def raise_odd() -> None:
 
 
 def test_an_error_travels_in_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = runner()
+    run, unpack = engine_tasks.runner(), engine_tasks.unpack
     assert unpack(run(pack(int, ("7",), {}))) == 7
     monkeypatch.chdir("/")
     monkeypatch.setattr(sys, "path", ["", "/a"])
@@ -412,13 +465,11 @@ def test_a_lost_process_costs_its_task_one_retry_alone(pool: Executor, tmp_path:
 
 
 def test_what_was_not_begun_is_cancelled_when_the_work_is_given_up() -> None:
-    with (  # noqa: PT012
-        pytest.raises(ZeroDivisionError),
-        quick_workers(),
-        local_executor(1) as executor,
-    ):
+    before = active_children()
+    with pytest.raises(ZeroDivisionError), quick_workers(), local_executor(1) as executor:  # noqa: PT012
         futures = [executor.submit(time.sleep, 0.2) for _ in range(5)]
         while not futures[0].running():
             time.sleep(0.01)
         raise ZeroDivisionError
     assert [f.cancelled() for f in futures] == [False, True, True, True, True]
+    assert active_children() == before

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from image_files import embedding_file
@@ -55,7 +56,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
-    """Two runs of six sessions of twenty epochs."""
     file = str(embedding_file(tmp_path_factory.mktemp("file")).path)
     settings = list(ITEMS)
     return plan([file], "incremental-class", [SLOW], [0, 1], settings, checkpoint=1.0)
@@ -114,9 +114,7 @@ def test_an_array_of_jobs_gives_the_same_bytes(tmp_path: Path) -> None:
     running.check(good, 0)
 
 
-def test_a_job_whose_time_is_over_goes_on_in_another(
-    cells: list[RunSpec], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_whose_time_is_over(cells: Any, good: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """A run takes 100 seconds and more, a job has sixty, which SLURM may stretch to ninety."""
     monkeypatch.setenv(PAUSE, "0.9")
     Running(cells, tmp_path, "time=1m").check(good, 1)
@@ -144,14 +142,7 @@ def cancel(running: Running) -> None:
 
 
 @pytest.mark.parametrize("end", [requeue, preempt, cancel])
-def test_a_job_that_is_ended_goes_on_or_is_submitted_again(
-    end: Callable[[Running], None],
-    cells: list[RunSpec],
-    good: dict[str, bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_end(end: Any, cells: Any, good: Any, tmp_path: Path, monkeypatch: Any, capfd: Any) -> None:
     monkeypatch.setenv(PAUSE, "0.3")
     running = Running(cells, tmp_path)
     running.wait(running.saved)
@@ -161,9 +152,7 @@ def test_a_job_that_is_ended_goes_on_or_is_submitted_again(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
-    cells: list[RunSpec], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_was_killed(cells: Any, good: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """Its jobs go on; the second driver takes what they make."""
     monkeypatch.setenv(PAUSE, "0.3")
     out, printed = tmp_path / "runs", tmp_path / "printed"

@@ -19,7 +19,6 @@ def test_jobs_answer_fail_are_lost_and_go_on(tmp_path: Path) -> None:
     said: list[str] = []
     jobs = Engine.parse("slurm", None, ["cluster=local"]).executor(3, said.append)
     with pytest.raises(KeyboardInterrupt), jobs as executor:  # noqa: PT012
-        assert executor is not None
         wrong, lost = executor.submit(int, "x"), executor.submit(die)
         with pytest.raises(ValueError, match=r"^invalid literal for int\(\) with base 10: 'x'$"):
             wrong.result()
@@ -33,6 +32,5 @@ def test_jobs_answer_fail_are_lost_and_go_on(tmp_path: Path) -> None:
     assert re.fullmatch(r"1 jobs go on, and the next run takes .* with: scancel \d+", said[0])
     while not (tmp_path / "late").exists():
         time.sleep(0.05)
-    assert {
-        path.stat().st_mode & 0o777 for path in (user_cache.directory() / "slurm").iterdir()
-    } == {0o700}
+    folders = (user_cache.directory() / "slurm").iterdir()
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}

@@ -78,6 +78,11 @@ def _change(document: Any, draw: np.random.Generator) -> None:
         at[key] = VALUES[draw.integers(len(VALUES))]
 
 
+COMMANDS = (
+    "report RUNS", "score RUNS", "report RUNS --compare", "report RUNS --html NEW",
+    "report RUNS --json", "score RUNS --update", "runs status RUNS", "runs status RUNS --json",
+    "runs merge RUNS --out OUT",
+)  # fmt: skip
 Spoil = Callable[[Path, np.random.Generator, Path], None]
 
 
@@ -157,18 +162,9 @@ def test_directories(numbers: list[int], runs: Path, tmp_path: Path) -> None:
         places = sorted(p.parent for p in root.rglob("record.json"))
         for place in draw.choice(len(places), int(draw.integers(1, 3)), replace=False):
             SPOILS[draw.integers(len(SPOILS))](places[place], draw, trap)
-        commands = [
-            ("report", root),
-            ("score", root),
-            ("report", root, "--compare"),
-            ("report", root, "--html", tmp_path / f"{number}.html"),
-            ("report", root, "--json"),
-            ("score", root, "--update"),
-            ("runs", "status", root),
-            ("runs", "status", root, "--json"),
-            ("runs", "merge", root, "--out", tmp_path / f"{number}-merged"),
-        ]
-        yield victim.run(*commands[number % len(commands)])
+        words = COMMANDS[number % len(COMMANDS)].split()
+        given = {"RUNS": root, "NEW": tmp_path / f"{number}.html", "OUT": tmp_path / f"{number}"}
+        yield victim.run(*(given.get(word, word) for word in words))
         if number % 3 == 0:  # goes on; a lease that nobody moves is waited for
             words = ("run", runs / "a.h5", *RUN, *LEARNERS, "--out", root)
             outcome = victim.run(*words, seconds=100)

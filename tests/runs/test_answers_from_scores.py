@@ -68,7 +68,6 @@ def random_scores(stream: Stream, seed: int, dtype: Any, kind: str) -> Any:
 
 
 def expected(scores: Any, y: int, candidates: Any, kind: str) -> dict[str, float]:
-    """The tables' values for one sample, by their definitions."""
     nan = math.nan
     if np.isnan(scores).any():
         return {"answer": -1, "rank": 65535} | dict.fromkeys(CONFIDENCE[1:], nan)
@@ -101,9 +100,8 @@ def test_tables(kind: str, dtype: Any, limits: Any, monkeypatch: pytest.MonkeyPa
     p.check()
     has_logp = kind != "cosines"
     assert [getattr(p, name) is not None for name in CONFIDENCE] == [True] * 2 + [has_logp] * 3
-    rows = np.concatenate(
-        [e.x.batch(torch.arange(len(e.y)), "cpu")[:, 0] for e in stream.eval_sets]
-    ).astype(int)
+    firsts = [e.x.batch(torch.arange(len(e.y)), "cpu")[:, 0] for e in stream.eval_sets]
+    rows = np.concatenate(firsts).astype(int)
     for m, seen in enumerate(p.seen):
         classes = [*np.flatnonzero(seen)]
         for i, row in enumerate(rows):
@@ -148,8 +146,10 @@ def test_more_classes_than_a_rank_holds() -> None:
     assert values["rank"].tolist() == [65534]
 
 
-def test_a_kind_of_scores_that_is_none_is_refused() -> None:
+def test_scores_of_no_kind_or_of_another_shape_are_refused() -> None:
     stream = numbered_stream()
     table = random_scores(stream, 1, np.float32, "logits")
     with pytest.raises(UserError, match=r"scores_are 'logit'.*'logits'"):
         run_stream(stream, Scripted(table, "logit"), Seeds.of(0))
+    with pytest.raises(UserError, match=r"Scripted.scores must return \(63, 7\), it .* \(63, 6\)"):
+        run_stream(stream, Scripted(table[:, 1:]), Seeds.of(0))

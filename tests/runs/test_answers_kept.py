@@ -18,11 +18,9 @@ from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
-from embedbench.scores.predictions import Predictions
 
 
 def grouped_file(folder: Path, name: str = "file.h5") -> EmbeddingFile:
-    """A file of five classes and seven groups."""
     train, test = (9, 8, 7, 9, 6), (5, 3, 4, 6, 2)
     columns = {"group": np.array([f"g{i % 7}" for i in range(sum(train + test))])}
     return make_file(folder, train, (0,) * 5, test, apart=3.0, columns=columns, name=name)
@@ -32,8 +30,6 @@ def test_groups_are_numbered_by_the_whole_file(tmp_path: Path) -> None:
     path = str(grouped_file(tmp_path).path)
     specs = plan([path], "incremental-class", ["ncm"], [0], ["references=0"])
     p = record_files.read_predictions(run_grid(specs, tmp_path / "runs").run_dirs[0])
-    assert isinstance(p, Predictions)
-    assert p.group is not None
     assert p.group.tolist() == [i % 7 for i in p.ids]
 
 
@@ -58,10 +54,8 @@ FULL = {"answers": "full"}
 
 
 @pytest.mark.parametrize(("kept", "groups"), [(FULL, (4, "groups")), ({}, (39, "samples"))])
-def test_a_table_with_plain_runs_takes_each_sample_for_itself(
-    tmp_path: Path, kept: dict[str, str], groups: tuple[int, str]
-) -> None:
-    """Groups of one run and samples of another would not be of one kind."""
+def test_groups_of_all_runs(tmp_path: Path, kept: dict[str, str], groups: tuple[int, str]) -> None:
+    """Or of none: groups of one run and samples of another would not be of one kind."""
     p, _ = random_run(1)
     p = replace(p, group=np.arange(len(p.y)) % 4)
     for learner, full in (("ncm", FULL), ("slda", kept)):

@@ -88,7 +88,6 @@ def test_overwrite_on_another_machine_makes_the_runs_again(tmp_path: Path, use: 
 
 
 def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A network file system may not even show the directory that a worker made."""
     (cell, *_) = small_grid(tmp_path, [0])
     (tmp_path / "runs").mkdir()
     task = make_task(cell, tmp_path / "runs", StreamCache())
@@ -103,9 +102,8 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         grid_scheduler.take_reply(task, grid_scheduler.Reply(True, True, ()), print)
     monkeypatch.undo()
     said: list[str] = []
-    assert not grid_scheduler.take_reply(
-        task, grid_scheduler.Reply(False, False, ("a", "b")), said.append
-    )
+    reply = grid_scheduler.Reply(False, False, ("a", "b"))
+    assert not grid_scheduler.take_reply(task, reply, said.append)
     assert said == ["a", "b"]
 
 
@@ -114,6 +112,7 @@ def test_a_file_that_is_another_where_the_worker_is(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     task = make_task(cell, tmp_path / "a", StreamCache())
     moved = replace(task, run_dir=task.run_dir.with_name("seed-7"))
+    assert grid_scheduler.RemoteCall(task, 1).progress() == 0  # nothing is saved
     with pytest.raises(grid_scheduler.UserError, match=r"the file on .* is not the one"):
         grid_scheduler.RemoteCall(moved, 1)()
     assert not answers(tmp_path)

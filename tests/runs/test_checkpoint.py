@@ -123,8 +123,6 @@ def test_layers_that_draw_from_the_global_state_draw_the_same(device: str, tmp_p
 
 
 class Clock:
-    """Stands still but when it is moved."""
-
     now = 0.0
 
     def perf_counter(self) -> float:
@@ -181,8 +179,9 @@ def test_checkpoints_are_as_far_apart_as_asked(
     every = Saboteur(tmp_path / "every", seconds=seconds)
     run_stream(STREAM, slow(), SEEDS, checkpoint=every)
     assert every.saves == saves
-    again = CheckpointDirectory(tmp_path, {}, seconds=math.inf)
-    assert again.open()
+    for resumed in (1, 2):
+        again = CheckpointDirectory(tmp_path, {}, seconds=math.inf)
+        assert (again.open(), again.resumed) == (True, resumed)
     answers, kept = run_stream(STREAM, slow(), SEEDS, checkpoint=again)
     assert same(vars(answers), vars(whole))
     assert [log.learn_seconds for log in kept] == [log.learn_seconds for log in logs] == [50] * 3
@@ -203,7 +202,7 @@ def test_a_process_whose_time_is_over_saves_what_it_has_done_and_ends(tmp_path: 
     finally:
         ends_soon.clear()
     assert checkpoint.resumed == len(saves) - 2
-    assert saves[0] == 0
+    assert [saves[0], saved_at(tmp_path / "none")] == [0, 0]
     assert saves[:-1] == sorted(set(saves))  # the last one had nothing left to learn
     assert len(saves) > 1 + 3 * len(STREAM.sessions)  # after every epoch
     assert same(vars(answers), vars(whole))
@@ -221,7 +220,7 @@ class Odd(Chance):
         return super().state_dict() | {"rule": str}
 
 
-@pytest.mark.parametrize("time_is_over", [False, True])
+@pytest.mark.parametrize("over", [False, True])  # whether the time of the process is
 @pytest.mark.parametrize(
     ("learner", "reason"),
     [
@@ -230,13 +229,11 @@ class Odd(Chance):
         (Odd, "'learner.rule' of the state is of type type"),
     ],
 )
-def test_where_no_checkpoint_can_be_kept_the_run_goes_on(
-    tmp_path: Path, learner: type[Chance], reason: str, time_is_over: bool
-) -> None:
+def test_none_can_be_kept(tmp_path: Path, learner: type[Chance], reason: str, over: bool) -> None:
     (tmp_path / "file").touch()
     place, told = tmp_path / ("file" if learner is Chance else "") / "partial", list[str]()
-    checkpoint = CheckpointDirectory(place, {}, seconds=3600 * time_is_over, notify=told.append)
-    if time_is_over:
+    checkpoint = CheckpointDirectory(place, {}, seconds=3600 * over, notify=told.append)
+    if over:
         ends_soon.set()
     try:
         answers, _ = run_stream(STREAM, learner(), SEEDS, checkpoint=checkpoint)
@@ -358,8 +355,10 @@ def cut_off(cell: RunSpec, root: Path, threads: int = 1) -> Path:
     task = make_task(cell, root, StreamCache())
     decided = run_one.checkpoint_key(task, threads)
     checkpoint = Saboteur(task.checkpoint, after=5, decided=decided)
+    told: list[str] = []
     with pytest.raises(CutOffError):
-        run_one.train_and_predict(task, threads, checkpoint)
+        run_one.train_and_predict(task, threads, checkpoint, told.append)
+    assert told[0] == "session 0/2"
     assert {p.name for p in task.checkpoint.iterdir()} == {"begun.json", "fit-1-0", "sessions"}
     return task.checkpoint
 
@@ -374,7 +373,9 @@ def test_a_cell_goes_on_and_says_so(tmp_path: Path) -> None:
     assert not partial.exists()
     ours = record_files.load(place)
     assert (ours.resumed, ours.environment["threads"]) == (1, 2)
-    whole = run(cell, tmp_path / "b", 2)
+    for _ in range(2):  # another process could have been first
+        whole = run(cell, tmp_path / "b", 2, told.append)
+    assert told[1:] == ["another process has finished mlp seed 0 first; its run is kept"]
     assert same(stored(place), stored(whole))
 
 
@@ -386,9 +387,7 @@ def test_a_cell_goes_on_and_says_so(tmp_path: Path) -> None:
         ("fit-1-0", 1, "fit-1-0 is damaged"),
     ],
 )
-def test_a_cell_whose_checkpoint_cannot_be_used_begins_anew_and_says_so(
-    tmp_path: Path, name: str, threads: int, reason: str
-) -> None:
+def test_a_cell_begins_anew_and_says(tmp_path: Path, name: str, threads: int, reason: str) -> None:
     cell, told = vector_cell(tmp_path), list[str]()
     partial = cut_off(cell, tmp_path / "a", threads)
     if name != "begun.json":

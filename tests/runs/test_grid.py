@@ -86,11 +86,19 @@ def test_a_cell_that_fails_does_not_stop_the_others(blobs, tmp_path, monkeypatch
 
     before_each_run(monkeypatch, fail)
     outcome = run_grid(cells(blobs, "slda,ncm"), tmp_path)
-    assert [(c.learner.name, reason) for c, reason in outcome.failed] == [
-        ("slda", "ZeroDivisionError: on purpose")
-    ]
+    failed = [(c.learner.name, reason) for c, reason in outcome.failed]
+    assert failed == [("slda", "ZeroDivisionError: on purpose")]
     assert not outcome.bad_input
     assert [record_files.load(p).learner for p in outcome.run_dirs] == ["ncm"]
+
+
+def test_a_finished_cell_that_is_damaged_is_told(blobs, tmp_path):
+    first, second = run_grid(cells(blobs, "ncm", "0-1"), tmp_path).run_dirs
+    (first / "record.json").write_text("{}")
+    outcome = run_grid(cells(blobs, "ncm", "0-1"), tmp_path)
+    ((cell, reason),) = outcome.failed
+    assert (outcome.run_dirs, outcome.skipped, cell.seed) == ([second], 5, 0)
+    assert str(first) in reason
 
 
 def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
@@ -129,9 +137,8 @@ def test_finished_cells_keep_their_references_and_a_sentence_says_so(blobs, tmp_
     for items in ([], ["references=3"], ["omega=kemker_eq"]):
         run_grid(cells(blobs, "ncm", items=items), tmp_path, notify=said.append)
     assert tree(tmp_path) == before
-    assert [re.findall("^finished runs keep their .* asked for now (.*);", x) for x in said] == [
-        ["(1 of 1 runs)"]
-    ] * 2
+    asked = [re.findall("^finished runs keep their .* asked for now (.*);", x) for x in said]
+    assert asked == [["(1 of 1 runs)"]] * 2
 
 
 def test_a_reference_that_is_finished_later_is_filled_in(blobs, tmp_path):
@@ -157,9 +164,7 @@ def test_learners_come_before_offline_runs(blobs, tmp_path, monkeypatch):
     assert log == ["chance", "chance", "ncm", "ncm", "offline", "offline"]
 
 
-def test_a_table_whose_reference_fails_has_open_values_until_it_is_made(
-    blobs, tmp_path, monkeypatch
-):
+def test_a_table_is_open_until_its_reference_is_made(blobs, tmp_path, monkeypatch):
     def fail(task):
         if task.spec.is_offline:
             raise MemoryError("on purpose")

@@ -42,6 +42,7 @@ def test_every_listed_name_resolves() -> None:
         (lambda: protocol_class("few-shot"), "Did you mean 'fscil'"),
         (lambda: learner_class("no_such_module:Mine"), "cannot import 'no_such_module'"),
         (lambda: learner_class("json:Mine"), "module 'json' has no 'Mine'"),
+        (lambda: protocol_class("embedbench.streams.protocol:Protocol"), "has no name; add to the"),
         (lambda: learner_class("json:JSONDecoder"), "not a subclass of embedbench's Learner"),
     ],
 )
@@ -52,12 +53,11 @@ def test_wrong_names(find: Any, message: str) -> None:
 
 
 def test_a_learner_of_an_installed_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = importlib.metadata.EntryPoint(
-        "offered", "embedbench.models.offline:Offline", "embedbench.learners"
-    )
+    offline, ours = "embedbench.models.offline:Offline", "embedbench.learners"
+    entry = importlib.metadata.EntryPoint("offered", offline, ours)
 
     def entry_points(*, group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
-        return (entry,) if group == "embedbench.learners" else ()
+        return (entry,) if group == ours else ()
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
     assert "offered" in learner_names()
@@ -148,9 +148,7 @@ def test_a_copy_without_its_links_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     """As a zip or git on Windows leaves it: the link is a file that holds its target."""
     (tmp_path / "runs").mkdir()
     (tmp_path / "models").write_text("../models")
-    monkeypatch.setattr(
-        learner_and_protocol_names, "__file__", str(tmp_path / "runs" / "class_registry.py")
-    )
+    monkeypatch.setattr(learner_and_protocol_names, "__file__", str(tmp_path / "runs" / "a.py"))
     with pytest.raises(UserError, match=r"models must be a link .*; take a copy .*pip install -e"):
         learner_and_protocol_names.learner_class("ncm")
 

@@ -58,11 +58,11 @@ def test_a_run_gets_to_its_place(tmp_path: Path, there: str | None) -> None:
     assert (names(place.parent), names(place)) == (["seed-0"], sorted(FILES))
     assert not run_dirs.publish(run_in(made, "second"), place, tmp_path)
     assert (names(place.parent), text_in(place)) == (["seed-0"], "new")
+    with pytest.raises(FileNotFoundError):
+        run_dirs.publish(run_in(made), tmp_path / "none" / "seed-0", tmp_path)
 
 
-def test_a_run_that_arrives_while_wreckage_is_removed_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_arrives_late_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at the wreckage and its removal another process puts its run there."""
     place = tmp_path / "seed-0"
     (place / "half").mkdir(parents=True)
@@ -80,9 +80,7 @@ def test_a_run_that_arrives_while_wreckage_is_removed_is_kept(
     assert (names(tmp_path), text_in(place)) == (["seed-0"], "first")
 
 
-def test_a_run_and_its_directories_are_synced_before_and_after_the_rename(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_and_its_places_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, made = tmp_path / "a" / "b" / "seed-0", tmp_path / "a" / "b" / ".made"
     run_in(made)
     synced: list[tuple[Path, bool]] = []
@@ -146,9 +144,7 @@ ALL = [f"{name} {seed}" for name in ("chance", "ncm") for seed in (0, 1, 2)]
 def hold(cell: RunSpec, root: Path) -> leases.Lease:
     path = leases.lease_path(StreamCache().run_dir(cell, root))
     path.parent.mkdir(parents=True, exist_ok=True)
-    lease = leases.take(path)
-    assert lease is not None
-    return lease
+    return leases.take(path)
 
 
 def at_rest(monkeypatch: pytest.MonkeyPatch, what: Callable[[], None]) -> list[None]:
@@ -168,9 +164,7 @@ def at_rest(monkeypatch: pytest.MonkeyPatch, what: Callable[[], None]) -> list[N
     return waits
 
 
-def test_the_others_are_made_first_and_then_the_one_whose_process_gives_up(
-    cells: list[RunSpec], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_others_are_made_first(cells: Any, made: Any, tmp_path: Path, monkeypatch: Any) -> None:
     lease, said = hold(cells[0], tmp_path), []
     waits = at_rest(monkeypatch, lease.release)
     counts: list[int] = []
@@ -188,13 +182,7 @@ def test_the_others_are_made_first_and_then_the_one_whose_process_gives_up(
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_what_another_process_finishes_is_not_made_here(
-    cells: list[RunSpec],
-    made: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    overwrite: bool,
-) -> None:
+def test_finished(cells: Any, made: Any, tmp_path: Path, monkeypatch: Any, overwrite: bool) -> None:
     """With `--overwrite` it is the run that the other one makes anew, and not the one before."""
     (first, *_) = run_grid(cells, tmp_path).run_dirs
     ready = first.rename(tmp_path / "ready")
@@ -215,10 +203,7 @@ def test_what_another_process_finishes_is_not_made_here(
     assert outcome.skipped == (3 if overwrite else 5)
 
 
-def test_one_that_was_finished_between_two_looks_is_kept(
-    cells: list[RunSpec], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another process makes every cell after this one has planned and before it takes the lease."""
+def test_finished_between_looks(cells: Any, made: Any, tmp_path: Path, monkeypatch: Any) -> None:
     take = leases.take
 
     def late(path: Path) -> leases.Lease | None:
@@ -232,9 +217,7 @@ def test_one_that_was_finished_between_two_looks_is_kept(
     assert (len(outcome.run_dirs), outcome.skipped, outcome.elsewhere) == (3, 0, 6)
 
 
-def test_a_failure_after_the_lease_was_lost_is_none(
-    cells: list[RunSpec], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_lease_fails_none(cells: Any, made: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """Who took the lease over has removed what this process was about to publish."""
 
     def clear(task: Task) -> None:
@@ -248,9 +231,8 @@ def test_a_failure_after_the_lease_was_lost_is_none(
     assert made == ["lost", *ALL[1:], ALL[0]]
 
 
-def test_a_run_that_is_replaced_is_there_until_the_new_one_is_finished(
-    cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_replaced(cells: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there until the new one is finished."""
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
     text = (place / "record.json").read_text()
     checkpoint_path(place).mkdir()
@@ -262,9 +244,8 @@ def test_a_run_that_is_replaced_is_there_until_the_new_one_is_finished(
     assert (place / "record.json").read_text() != text  # other seconds
 
 
-def test_a_run_stays_if_the_one_that_replaces_it_fails(
-    cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_stays(cells: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the one that replaces it fails."""
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
     before = tree(place.parent)
     monkeypatch.setattr(record_files, "evaluate", Mock(side_effect=ZeroDivisionError))
@@ -273,9 +254,7 @@ def test_a_run_stays_if_the_one_that_replaces_it_fails(
     assert tree(place.parent) == before
 
 
-def test_what_stopped_workers_leave_is_cleared_up(
-    cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_stop(cells: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C stops the workers at once; they release nothing."""
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
 

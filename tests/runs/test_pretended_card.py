@@ -54,10 +54,8 @@ FAULTS: list[Callable[[Tensor], Any]] = [
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Callable[[Tensor], Any]) -> None:
     fault(torch.ones(2, 2))  # the CPU does not see it
-    with (
-        pretended_card(),
-        pytest.raises((RuntimeError, TypeError), match=r"device|convert|generator|ordinal"),
-    ):
+    what = r"device|convert|generator|ordinal"
+    with pretended_card(), pytest.raises((RuntimeError, TypeError), match=what):
         fault(torch.ones(2, 2, device="cuda"))
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
+from multilabel_streams import hierarchy_stream
 from toy import class_stream
 
 from embedbench.config.run_seeds import Seeds
@@ -17,9 +18,10 @@ from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.stopping import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.er import ER
+from embedbench.models.fr import FR
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
-from embedbench.runs.stream_runner import enough_memory, run_stream
+from embedbench.runs.stream_runner import _validation_score, enough_memory, run_stream
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View, rows_of, table_of
 
@@ -67,10 +69,8 @@ class Counter(Learner):
 )
 def test_an_online_learner_is_evaluated_often(batch: int, every: int, moments: list[int]) -> None:
     stream = class_stream([[0, 1], [2], [3]], n_train=20)
-    learner = Counter()
-    found, logs = run_stream(
-        replace(stream, observe_batch=batch, evaluate_every=every), learner, Seeds.of(0)
-    )
+    stream, learner = replace(stream, observe_batch=batch, evaluate_every=every), Counter()
+    found, logs = run_stream(stream, learner, Seeds.of(0))
     assert found.samples_seen.tolist() == moments
     assert found.session.tolist() == [0 if n <= 40 else 1 if n <= 60 else 2 for n in moments]
     per_session = [-(-n // batch) for n in (40, 20, 20)]
@@ -82,9 +82,8 @@ def test_an_online_learner_is_evaluated_often(batch: int, every: int, moments: l
 @pytest.mark.parametrize("batch", [1, 7, 50])
 def test_an_ordered_stream_comes_in_its_order(batch: int) -> None:
     stream = class_stream([[0, 1], [2]], n_test=2)
-    rows = [
-        np.random.default_rng(k).permutation(rows_of(s.x)) for k, s in enumerate(stream.sessions)
-    ]
+    draw = np.random.default_rng(0)
+    rows = [draw.permutation(rows_of(s.x)) for s in stream.sessions]
     values = table_of(stream.sessions[0].x).values
     values[:, 0] = np.arange(len(values))
     sessions = [
@@ -100,12 +99,23 @@ def test_an_ordered_stream_comes_in_its_order(batch: int) -> None:
     assert sorted(learner.read) == sorted(expected)
 
 
+def test_label_sets_are_validated_by_what_is_above_0() -> None:
+    """Of the classes that the loss uses; a sample with a right answer counts 1, one with none 0."""
+    session = hierarchy_stream().sessions[1]
+    y, used = session.val_y, session.loss_classes
+    scores = torch.from_numpy(np.where(y, 1.0, 0.0 if used is None else ~used))
+    scores[:2] = -1.0
+    score = _validation_score(lambda _: scores, session, np.ones(y.shape[1], np.bool_), "cpu")
+    assert score == pytest.approx(1 - 2 / len(y))
+
+
 def test_a_task_free_stream_takes_learners_of_batches() -> None:
     stream = replace(class_stream([[0, 1], [2]]), task_free=True)
     for learner in (Counter(), Chance(), Offline(mlp=MLP(**TRAINING))):
         run_stream(stream, learner, Seeds.of(0))
-    with pytest.raises(UserError, match="MLP learns whole sessions"):
-        run_stream(stream, MLP(), Seeds.of(0))
+    for learner, says in ((MLP(), "MLP learns whole"), (FR(), "FR needs intermediate layers")):
+        with pytest.raises(UserError, match=says):
+            run_stream(stream, learner, Seeds.of(0))
 
 
 @dataclass
@@ -123,9 +133,8 @@ def test_the_runner_counts_the_sessions() -> None:
         told: list[str] = []
         _, logs = run_stream(stream, learner, Seeds.of(0), progress=told.append)
         assert [log.log["number"] for log in logs] == [0, 1, 2]
-        assert [text for text in told if text.startswith("session")] == [
-            f"session {i}/3" for i in (1, 2, 3)
-        ]
+        told = [text for text in told if text.startswith("session")]
+        assert told == [f"session {i}/3" for i in (1, 2, 3)]
         assert learner.learned == learner.state_dict()["learned"] == 3
     held = Offline(mlp=MLP(**TRAINING))
     run_stream(stream, held, Seeds.of(0))
@@ -137,9 +146,8 @@ def test_a_card_without_enough_memory_is_one_sentence() -> None:
         raise torch.OutOfMemoryError(
             "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of …"
         )
-    assert str(raised.value).startswith(
-        "cuda has not enough memory (Tried to allocate 20.00 GiB); let fewer runs"
-    )
+    says = "cuda has not enough memory (Tried to allocate 20.00 GiB); let fewer runs"
+    assert str(raised.value).startswith(says)
 
 
 @pytest.mark.parametrize("every", [0, 7])

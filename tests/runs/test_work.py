@@ -17,6 +17,7 @@ from embedbench.engines.local_pool import local_executor
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.models.ncm import NCM
 from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.runs import run_one
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
@@ -46,24 +47,22 @@ def test_a_fresh_learner_leaves_the_settings_alone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    builds, counts = IncrementalClass.build, list[int]()
-    monkeypatch.setattr(
-        IncrementalClass, "build", lambda *a, **k: counts.append(1) or builds(*a, **k)
-    )
-    return counts
+    real, made = IncrementalClass.build, list[int]()
+    monkeypatch.setattr(IncrementalClass, "build", lambda *a, **k: made.append(1) or real(*a, **k))
+    return made
 
 
-def test_a_file_is_opened_once_and_a_stream_built_once_for_its_cells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[int]
-) -> None:
-    opens, opened = EmbeddingFile.open, []
+def test_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[int]) -> None:
+    """A file is opened and a stream built for all its cells; each may take another card."""
+    opens, opened, cards = EmbeddingFile.open, [], list[str]()
+    monkeypatch.setattr(run_one, "use_card", cards.append)
     planned = cells(tmp_path, "ncm,slda", "references=2")
     monkeypatch.setattr(EmbeddingFile, "open", lambda p: opened.append(p) or opens(p))
     outcome = run_grid(planned, tmp_path / "runs")
     assert not outcome.failed
     assert len(outcome.run_dirs) == 2
     assert len(list((tmp_path / "runs" / "references").glob("*/seed-*"))) == 2
-    assert (len(opened), len(built)) == (1, 1)
+    assert (len(opened), len(built), cards) == (1, 1, ["cpu"] * 5)
 
 
 def test_planning_builds_each_stream_once(tmp_path: Path, built: list[int]) -> None:
@@ -133,7 +132,6 @@ class LaterClasses(IncrementalClass):
 
 
 def toy(cell: RunSpec, learner: Any = None, protocol: Any = None) -> RunSpec:
-    """The cell, its learner and protocol of the same names as those of other classes."""
     return dataclasses.replace(
         cell,
         learner=Spec(cell.learner.name, learner or LaterNCM()),

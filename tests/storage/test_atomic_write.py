@@ -71,9 +71,8 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
 def test_what_a_disk_refuses_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     path.write_text("old")
-    monkeypatch.setattr(
-        atomic_write.os, "fsync", failing(OSError(errno.ENOSPC, "No space left on device"))
-    )
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(atomic_write.os, "fsync", failing(full))
     said = refusal(write_safely, path, "new")
     assert said.startswith(f"cannot write {path} (No space left on device); free some space")
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "old")]

@@ -21,7 +21,7 @@ def test_nobody_else_reads_or_writes_facts(tmp_path: Path, monkeypatch: pytest.M
     assert user_cache.load("kind", "another") is None
     (fact,) = place.rglob("*.json")
     assert fact.parents[2] == place
-    for folder in (place, fact.parent):
+    for folder in (place, fact.parent, *(user_cache.make_directory("a", "it") for _ in range(2))):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     monkeypatch.setattr(os, "getuid", lambda: place.stat().st_uid + 1)
     assert user_cache.load("kind", "key") is None

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from file_helpers import failing
 
 from embedbench.storage import leases
 
@@ -36,7 +37,6 @@ def names(path: Path) -> list[str]:
 
 
 def elsewhere(path: Path, **changes: Any) -> dict[str, Any]:
-    """A lease of a process on another computer."""
     there = {"host": "north", "machine": "another", "pid": 7, "started": "1", "token": "t"}
     there |= {"counter": "0" * 10} | changes
     path.write_text(json.dumps(there))
@@ -70,15 +70,16 @@ def test_a_counter_that_moves_keeps_a_lease(path: Path, clock: SimpleNamespace) 
     for _ in range(5):
         assert leases.take(path) is None
         clock.now += leases.PATIENCE - 1
+        lease.note("über\n{a/b.c-d} 0")
         lease.beat()
-    assert path.stat().st_size == size
+    said = getattr(leases.holder(path), "doing", "")
+    assert (path.stat().st_size, said) == (size, f"{'?ber??a/b.c-d? 0':<32}")
     assert leases.take(path) is None
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"[1]", b'{"pid": "x"}', b"\xff", b"[" * 5000])
-def test_one_that_does_not_move_is_taken_over_by_the_clock_of_who_wants_it(
-    path: Path, clock: SimpleNamespace, damage: bytes | None
-) -> None:
+def test_one_that_does_not_move(path: Path, clock: SimpleNamespace, damage: bytes | None) -> None:
+    """It is taken over by the clock of who wants it."""
     elsewhere(path)
     if damage is not None:
         path.write_bytes(damage)
@@ -107,12 +108,15 @@ def test_another_holder_is_waited_for_anew(path: Path, clock: SimpleNamespace) -
     assert leases.take(path) is None
 
 
-def test_the_lease_of_a_process_that_has_ended_is_free_at_once(path: Path) -> None:
+def test_who_has_ended_holds_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(path, machine=leases.machine_identity(), pid=ended())
     leases.take(path).release()
     # a process that was started since may have its number
     elsewhere(path, machine=leases.machine_identity(), pid=os.getpid(), started="1")
     assert leases.take(path).is_mine()
+    monkeypatch.setattr(leases.os, "readlink", failing(OSError()))  # nothing tells the machine
+    elsewhere(path, machine="", pid=ended())
+    assert (leases.machine_identity(), leases.take(path)) == ("", None)
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**62])

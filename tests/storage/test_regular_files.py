@@ -2,7 +2,9 @@
 
 import errno
 import os
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from file_helpers import refusal
@@ -10,7 +12,8 @@ from file_helpers import refusal
 from embedbench.errors import UserError
 from embedbench.papers.result_files import Results
 from embedbench.reports.run_rows import read_csv
-from embedbench.storage.regular_files import explain_errors, read_text
+from embedbench.storage import safe_zips
+from embedbench.storage.regular_files import explain_errors, open_regular, read_text
 from embedbench.studies.study_file import read_toml
 
 MISSING = FileNotFoundError(errno.ENOENT, "No such file or directory", "a/b.npy")
@@ -36,6 +39,32 @@ def test_any_error_becomes_one_sentence(error: Exception, sentence: str) -> None
         raise error
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_pipe_that_takes_the_place_of_a_file(tmp_path: Path, monkeypatch: Any) -> None:
+    os.mkfifo(tmp_path / "a")
+    before = os.stat(__file__)
+    monkeypatch.setattr(os, "stat", lambda _: before)
+    with pytest.raises(OSError, match="not a regular file"):
+        open_regular(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "problem"),
+    [
+        ("a..b/c", {"flag_bits": 0x888}, ""),
+        ("a\0b", {}, "its name holds a NUL"),
+        *((name, {}, "its name leads out of the archive") for name in ("/a", "a/../b")),
+        *(("a", {"flag_bits": 2**bit}, "it is encrypted, or a patch of") for bit in (0, 5, 6)),
+        ("a", {"compress_type": 9}, "compression method 9"),
+    ],
+)
+def test_members_that_cannot_be_read(name: str, changes: dict[str, int], problem: str) -> None:
+    member = zipfile.ZipInfo(name)
+    for key, value in changes.items():
+        setattr(member, key, value)
+    said = safe_zips.member_problem(name, member, (zipfile.ZIP_STORED,))
+    assert (said.startswith(problem), bool(said)) == (True, bool(problem))
 
 
 def test_each_kind_of_text_has_its_longest(tmp_path: Path) -> None:
