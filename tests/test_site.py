@@ -54,9 +54,9 @@ def test_every_setting_is_listed_with_its_default(pages: dict[str, str]) -> None
 
 
 class Example:
-    """A sum: x * y_i | z.
+    """Sum: x * y_i | z.
 
-    **Source**: A (2020), Eq. 1. **Departs**: `a * b` is
+    **Source**: A, Eq. 1. **Departs**: `a * b` is
     ours.
 
     More of it.
@@ -78,9 +78,7 @@ def test_a_docstring_becomes_markdown() -> None:
         "kind": ("str", '"a" or "b".'),
     }
     text = docstrings.escaped(parts(Example)[""])
-    assert text.startswith(
-        "A sum: x \\* y\\_i | z.\n\n**Source**: A (2020), Eq. 1. **Departs**: `a * b` is"
-    )
+    assert text.startswith("Sum: x \\* y\\_i | z.\n\n**Source**: A, Eq. 1. **Departs**: `a * b` is")
     assert docstrings.cell("a | b\nc") == "a \\| b c"
     # stars, bars and underscores mean nothing in prose
     assert docstrings.literal("shape (n, *rest), θ* and lam_ of |R|, **Source**: `a*b_`") == (

@@ -172,10 +172,10 @@ class Group:
         classes = sum(len(c) for c in self.first.classes)
         first = _range([n for r in self.records for n in r.n_train[:1]])
         later = _range([n for r in self.records for n in r.n_train[1:]])
-        train = f"{first} training samples"
-        train += " a session" if first == later else f" at first, then {later} a session"
+        more = {"": "", first: " a session"}.get(later, f" at first, then {later} a session")
         source = "TEST data" if self.first.validation == "test" else "training data"
-        phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
+        sessions = f"{self.sessions} session" + "s" * (self.sessions > 1)
+        phrases = [f"{classes} classes", sessions, f"{first} training samples{more}"]
         loss = self.first.protocol_params.get("loss")
         phrases += [f"validation from {source}"]
         phrases += [f"{LOSSES[loss]} (protocol.loss={loss})"] if loss in LOSSES else []

@@ -81,8 +81,7 @@ def test_an_export_replaces_nothing_unasked(call: Call) -> None:
     assert {*os.listdir("s")} == names
     Path("s/val.csv").write_text("mine")
     code, _, err = call(*SHOW, "--export", "s")
-    assert (code, "is there already" in err) == (2, True)
-    assert Path("s/val.csv").read_text() == "mine"
+    assert (code, "is there already" in err, Path("s/val.csv").read_text()) == (2, True, "mine")
     assert call(*SHOW, "--export", "s", "--overwrite", "--features")[0] == 0
     assert {*os.listdir("s")} == {*names, "features.npy"}
     assert call(*SHOW, "--export", "s", "--overwrite")[0] == 0
@@ -117,8 +116,7 @@ def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
 def test_an_imported_run_stands_beside_ours(call: Call) -> None:
     """In reports, comparisons, scores, lists of runs and packs; its costs are not 0."""
     ours = ("run", *SHOW[1:], "--learner", "ncm", "--out", "runs", "--jobs", "1", "--device", "cpu")
-    assert call(*ours, *SMALL)[0] == 0
-    assert call(*SHOW, *SMALL, "--export", "s")[0] == 0
+    assert (call(*ours, *SMALL)[0], call(*SHOW, *SMALL, "--export", "s")[0]) == (0, 0)
     answered()
     code, _, err = call(*IMPORT, *TOOL, "--set", "lr=0.1,prompts=10,head=cosine")
     assert code == 0, err
@@ -132,8 +130,7 @@ def test_an_imported_run_stands_beside_ours(call: Call) -> None:
     _, out, _ = call("report", "runs", "--html", "r.html")
     assert " I" in next(line for line in out.splitlines() if line.startswith("theirs"))
     assert "imported" in Path("r.html").read_text()
-    assert call("report", "runs", "--compare")[0] == 0
-    assert call("score", "runs")[0] == 0
+    assert (call("report", "runs", "--compare")[0], call("score", "runs")[0]) == (0, 0)
     assert call("runs", "status", "runs")[1].split()[:2] == ["4", "finished"]
     by_name = {run.row()["learner"]: run for run in embedbench.load_runs("runs", verify=True)}
     assert by_name["theirs"].row()["flags"] == "imported"

@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import h5py
 import numpy as np
@@ -13,10 +15,15 @@ import pytest
 import typer
 from commands import Call
 from PIL import Image
+from protocol_files import make_file
+from report_records import keep, make
 
-from embedbench.cli import app
-from embedbench.cli.demo import CLASSES, MOST, unpack
+from embedbench.cli import app, demo, list_entries, reproduce_paper, shared_options
+from embedbench.cli.extract import BackboneOptions, _from_zoo
+from embedbench.engines.engine import Engine
 from embedbench.files.import_features import import_file
+from embedbench.files.provenance import UserMetadata
+from embedbench.papers.reproduction_plan import make_plan
 
 USUAL = {"--protocol": "incremental-class", "--out": "runs", "--device": "cpu", "--jobs": "1"}
 ONE_EPOCH = ["--set", "offline.mlp.stop.epochs=1"]
@@ -32,15 +39,12 @@ def call(place: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> Call:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of small things to point commands at, most of them broken."""
-    place = tmp_path_factory.mktemp("cli")
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 3
+    place, rng, y = tmp_path_factory.mktemp("cli"), np.random.default_rng(0), np.arange(60) % 3
     x = ((rng.normal(size=(3, 4)) * 3)[y] + rng.normal(size=(60, 4))).astype(np.float32)
     ids = np.array([f"s{i:02d}" for i in range(60)])
     twice, straddling = ids.copy(), ids.copy()
     twice[9], straddling[1] = twice[8], straddling[0]
-    where = np.where(np.arange(60) % 4 == 1, "test", "train")
-    toy = {"features": x, "labels": y}
+    where, toy = np.where(np.arange(60) % 4 == 1, "test", "train"), {"features": x, "labels": y}
     for name, arrays in {
         "toy": toy | {"classes": np.array(["cat", "dog", "owl"])},
         "twin": toy | {"features": x + np.float32(0.1)},
@@ -65,6 +69,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "flipped.h5").write_bytes(bytes(flipped))
     (place / "taken.npz").touch()
     (place / ".begun.h5.partial").mkdir()
+    keep(place / "made", make(seed=0), make(seed=1))
     return place
 
 
@@ -87,6 +92,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (_run("--set", "ewc.lam=3"), "unknown setting 'ewc.lam'"),
     (_run("--set", "ewc.lam=much", learner="ewc"), "ewc.lam must be float | None, got 'much'"),
     (_run("--set", "lam"), "--set takes name=value"),
+    (_run("--protocol", "b9-inc9"), "unknown stream of the zoo 'b9-inc9'"),
     (_run("--out", "taken.npz"), "taken.npz is a file; --out takes a directory"),
     (_run(learner=","), "name a learner"),
     (_run("--seeds", "4-0"), "the lower number first"),
@@ -103,6 +109,8 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (["report", "runs", "--html", "taken.npz"], "--overwrite"),
     (_extract("corrupt"), "dog/2.png of corrupt cannot be used (image file is truncated)"),
     (["score", "runz"], "there is no directory runz"),
+    (["score", "photos"], "expected finished runs (record.json) under photos, found none"),
+    (["order", "toy.h5", "--kind", "natural", "--out", "photos"], "photos is a directory"),
     (["check", "nmc"], "Did you mean 'ncm'?"),
 ]
 
@@ -123,9 +131,9 @@ def test_bad_input_gets_one_sentence(words: list[str], expected: str, call: Call
         (["extract"], "missing argument 'source'"),
         (["import", "toy.npz"], "missing option '--out'"),
         (["inspect", "toy.h5", "--jsn"], "no such option: --jsn"),
-        (["--jsn"], "no such option: --jsn"),
-        (["lst"], "no such command 'lst'"),
+        *((["--jsn"], "no such option: --jsn"), (["lst"], "no such command 'lst'")),
         (_run("--threads", "-1"), "invalid value for '--threads'"),
+        (_run("--checkpoint", "inf"), "invalid value for '--checkpoint': inf is not a finite"),
     ],
 )
 def test_a_wrong_command_line_is_one_sentence(words: list[str], said: str, call: Call) -> None:
@@ -140,27 +148,19 @@ def test_a_wrong_command_line_is_one_sentence(words: list[str], said: str, call:
 OPTIONS = {
     "extract": "--backbone --out --weights --layers --dtype --size --split --group --device "
     "--skip-bad --overwrite",
-    "import": "--out",
-    "export": "--out",
-    "inspect": "--json",
+    **dict.fromkeys(("import", "export"), "--out"),
+    **dict.fromkeys(("inspect", "verify", "diff", "list", "check"), "--json"),
+    **dict.fromkeys(("demo", "runs"), ""),
     "order": "--kind --out --seed --sessions --base --overwrite --json",
-    "verify": "--json",
-    "diff": "--json",
     "show": "--protocol --seed --seeds --set --order --export --features --out --overwrite --json",
     "run": "--protocol --learner --seed --seeds --set --order --trunk --weights --augment "
     "--shard --jobs --device --checkpoint --out --json",
     "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",
     "score": "--audit --update --json",
     "report": "--html --compare --by --bridge --metric --figure --out --width --json",
-    "list": "--json",
-    "check": "--json",
     "reproduce": "--table --data --out --seeds --set --jobs --json",
-    "demo": "",
     "push": "--licence --private --overwrite --json",
-    "runs": "",
 }
-
-
 # Options that count as given where they are not: all others are off, empty or 0.
 DEFAULTS = {
     "extract": {"dtype": "float32", "device": "auto"},
@@ -196,6 +196,8 @@ AT_ONCE = {
         (*LOOK, "verify toy.h5"),
         "torch timm sklearn scipy matplotlib",
     ),
+    "tables": ("sys", ("report made",), "torch matplotlib jinja2"),
+    "a page": ("sys", ("report made --html page.html",), "torch matplotlib.pyplot"),
 }
 PROGRAM = """
 import sys, pkgutil
@@ -215,12 +217,8 @@ for words in commands:
 def test_what_answers_at_once_imports_nothing_slow(case: str, place: Path) -> None:
     words = [sys.executable, "-c", PROGRAM.format(AT_ONCE[case])]
     done = subprocess.run(words, cwd=place, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.removeprefix("wrote page.html\n")) == (0, "")
     assert "incremental-class" in done.stdout or "Usage:" in done.stdout
-
-
-def test_version(call: Call) -> None:
-    assert call("--version") == (0, "embedbench 0.1.0\n", "")
 
 
 def test_list_names_everything_with_a_summary(call: Call) -> None:
@@ -230,6 +228,47 @@ def test_list_names_everything_with_a_summary(call: Call) -> None:
         assert [line.split()[0] for line in call("list", kind).out.splitlines()] == names
         assert all(f["summary"] for f in found)
         assert name in names
+    every = json.loads(call("list", "--json").out)
+    assert list(every) == [kind for kind in list_entries.KINDS if kind not in list_entries.LONG]
+    assert re.findall(r"^(\w+):$", call("list").out, re.MULTILINE) == list(every)
+
+
+def test_what_was_written_is_said(call: Call) -> None:
+    done = call("import", "toy.npz", "--out", "again.h5")
+    assert done == (0, "again.h5: 60 samples of 4 features\n", "")
+    done = call(*_extract("photos"), "--size", "6", "--engine", "local:1", "--out", "own.h5")
+    assert done.out == "own.h5: 8 samples of 108 features\n"
+
+
+def test_names_of_the_zoo_fill_in_what_is_not_given(capsys: pytest.CaptureFixture[str]) -> None:
+    given, stated = {"split": None, "group": "parent"}, UserMetadata(url="mine")
+    how = BackboneOptions(backbone="zoo:efficientnet-lite0")
+    source, made, said = _from_zoo("zoo:emoji@e", how, given, stated)
+    assert (source, given) == ("e", {"split": "0.3", "group": "parent"})
+    assert (made.backbone, made.weights) == ("tf_efficientnet_lite0", Path("shipped"))
+    assert (said.licence, said.url) == ("Apache-2.0 and CC-BY-4.0", "mine")
+    assert _from_zoo("e", replace(how, weights=Path("w")), given, stated)[1].weights == Path("w")
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "the zoo's source: e --split 0.3 --group stem; licence Apache-2.0 and CC-BY-4.0",
+        "the zoo's backbone: tf_efficientnet_lite0",
+    ]
+
+
+def test_names_of_data_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_options, "here", lambda name: Path("got") / name[-1])
+    items = ["a.h5", "b=c.h5", "known:x", "d=known:y"]
+    assert shared_options.data_here(items) == ["a.h5", "b=c.h5", "got/x", "d=got/y"]
+
+
+def test_a_failed_experiment_of_a_paper_ends_with_1(call: Call) -> None:
+    paper = reproduce_paper.paper_folders.paper("iirc")
+    runs = Mock(data={}, seeds=[0], out=Path(), failed=["mlp: why"])
+    with pytest.raises(typer.Exit) as end:
+        reproduce_paper._present(["iirc"], paper, runs, [], "json")
+    failed = json.loads(Path(f"{paper.stem}.json").read_text())["failed"]
+    assert (end.value.exit_code, failed) == (1, ["mlp: why"])
+    planned = json.loads(call("reproduce", "iirc", "--plan", "--json").out)
+    assert planned == make_plan("iirc", "0-2", 3)
 
 
 def test_json_is_all_there_is_on_stdout(call: Call) -> None:
@@ -245,20 +284,16 @@ def test_json_is_all_there_is_on_stdout(call: Call) -> None:
     ]
     ends = [call(*words) for words in commands]
     found = [json.loads(done.out) for done in ends]
-    assert [done.code for done in ends] == [0] * len(commands)
-    assert found[0]["shape"] == [60, 4]
-    assert found[1]["damage"] == []
-    assert found[3] == found[4]
+    assert ([done.code for done in ends], found[0]["shape"]) == ([0] * len(commands), [60, 4])
+    assert (found[1]["damage"], found[3]) == ([], found[4])
     assert [r["learner"] for r in found[3]["tables"][0]["rows"]] == ["ncm"]
     assert all(run["agrees"] for run in found[5])
-    assert "kept" not in ends[3].err
-    assert "kept" in ends[4].err
+    assert ("kept" in ends[3].err, "kept" in ends[4].err) == (False, True)
 
 
 def test_verify_says_which_rows_and_ends_with_1(call: Call) -> None:
     done = call("verify", "flipped.h5")
-    assert (done.code, done.err) == (1, "")
-    assert "rows 0 to 59 of features" in done.out
+    assert (done.code, done.err, "rows 0 to 59 of features" in done.out) == (1, "", True)
     assert len(json.loads(call("verify", "flipped.h5", "--json").out)["damage"]) == 1
     assert call("verify", "toy.h5").out == "sound\n"
 
@@ -287,9 +322,28 @@ def test_interruption_is_exit_code_130(call: Call, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_images_of_the_demo_are_class_folders(tmp_path: Path) -> None:
-    n = unpack(tmp_path)
+    n = demo.unpack(tmp_path)
     counts = {folder.name: len(list(folder.iterdir())) for folder in tmp_path.iterdir()}
-    assert sorted(counts) == sorted(CLASSES)
-    assert sum(counts.values()) == n
-    assert max(counts.values()) == counts["country-flag"] == MOST
+    assert (sorted(counts), sum(counts.values())) == (sorted(demo.CLASSES), n)
+    assert max(counts.values()) == counts["country-flag"] == demo.MOST
     assert min(counts.values()) >= 20
+
+
+def test_the_demo_goes_from_images_to_a_page(call: Call, tmp_path: Path) -> None:
+    extract = Mock(side_effect=lambda _, to, **how: make_file(to.parent, (6,) * 4, name=to.name))
+    streams = (("incremental-class", ("protocol.base=2",)),)
+    small = {"SEEDS": (0,), "LEARNERS": ("ncm",), "SETTINGS": ONE_EPOCH[1:], "STREAMS": streams}
+    small |= {"unpack": lambda _: 7, "Engine": lambda name: Engine(f"{name}:1")}
+    with patch("embedbench.extract.pipeline.extract", extract), patch.multiple(demo, **small):
+        done = call("demo", "--out", tmp_path)
+        assert call("demo", "--out", tmp_path, "--quiet")[::2] == (0, "")
+    assert re.sub(r"\d+ s in", "9 s in", done.err).splitlines() == [
+        f"1/3  images to embeddings: 7 emoji in {tmp_path}/images through EfficientNet-Lite0",
+        *("2/3  embeddings to streams, learners learn", "3/3  predictions to scores", "9 s in all"),
+    ]
+    assert re.findall("^(ncm|chance) +1 ", done.out, re.MULTILINE) == ["ncm", "chance"]
+    page, how = tmp_path / "report.html", extract.call_args.kwargs
+    told = f"\n\nreport: {page.as_uri()}\n\n{demo.NEXT.format(runs=tmp_path / 'runs')}\n"
+    assert (done.out.endswith(told), "<table>" in page.read_text()) == (True, True)
+    given = (how["weights"], how["split"], how["stratify"], extract.call_count)
+    assert given == ("shipped", "0.3", True, 1)

@@ -144,5 +144,4 @@ def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     code, text, err = call("list", "listed_mine:Mine")
-    assert (code, err) == (0, "")
-    assert "\nlisted_mine:Mine.extra=3  (int)\n" in text
+    assert (code, err, "\nlisted_mine:Mine.extra=3  (int)\n" in text) == (0, "", True)

@@ -4,10 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 from commands import Call
 from image_files import embedding_file
+from plan_runs import plan
+from report_records import keep, make
 
+from embedbench.cli.run import _report
 from embedbench.cli.runs_commands import _number
+from embedbench.runs.grid_scheduler import Outcome
 from embedbench.scores import record_files
 
 SMALL = ["offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=1"]
@@ -48,6 +53,19 @@ def test_the_table_of_a_later_learner_says_how_to_see_all(call: Call) -> None:
     assert (code, remark in err, "ncm" in out) == (0, True, False)
 
 
+def test_what_is_left_undone_is_said(call: Call, capfd: pytest.CaptureFixture[str]) -> None:
+    keep(Path("runs"), make("mlp", 3))
+    (cell,) = plan(["e.h5"], "incremental-class", ["ncm"], [4])
+    for bad_input, code in ((True, 2), (False, 1)):
+        with pytest.raises(typer.Exit) as end:
+            _report(Outcome([], 5, 6, [(cell, "why")], bad_input), Path("runs"), "json")
+        out, err = capfd.readouterr()
+        failed = [{"learner": "ncm", "seed": 4, "reason": "why"}]
+        assert (end.value.exit_code, json.loads(out)["failed"]) == (code, failed)
+        told = "failed: ncm seed 4: why\n5 finished runs were there and are kept\n"
+        assert err == f"{told}6 runs were finished by other processes meanwhile\n"
+
+
 def test_merge_and_status_from_the_command_line(call: Call) -> None:
     for i in (1, 2):
         assert call(*words(f"part-{i}", "--shard", f"{i}/2"))[0] == 0
@@ -78,11 +96,8 @@ def test_a_study_is_run_and_tracked(call: Call) -> None:
     assert "--out" in call("run", "--config", "study.toml").err
     assert call(*given, "--out", "by-words", "--quiet")[0] == 0
     assert call("run", "--config", "study.toml", "--out", "by-file", "--quiet")[0] == 0
-    words, file = (
-        [p.relative_to(r) for p in record_files.find(Path(r))] for r in ("by-words", "by-file")
-    )
-    assert words == file
-    assert len(file) == 6  # with the chance runs
+    a, b = ([p.relative_to(r) for p in record_files.find(Path(r))] for r in ("by-words", "by-file"))
+    assert (a, len(a)) == (b, 6)  # with the chance runs
     code_of_a_user = "class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"
     code_of_a_user += "    def __init__(self, target): pass\n"
     Path("silent_tracker.py").write_text(code_of_a_user)

@@ -44,6 +44,7 @@ def test_help_fits_with_headings(call: Call, width: int, monkeypatch: pytest.Mon
     assert {*headings[2:]} == {"Network", "Tuning", "Study", "Machine", "Output"}
     few = call("verify", "--help")[1]
     assert re.findall(r"^╭─ (\w+)", few, re.MULTILINE) == ["Arguments", "Options"]
+    assert call("--version") == (0, "embedbench 0.1.0\n", "")
     code, out, err = call()  # no words: the help, and no sentence
     assert (code, "Usage: " in out, "embedbench: " in err) == (2, True, False)
 

@@ -28,8 +28,7 @@ def test_mean_and_interval_by_hand() -> None:
     # 1…5: sd = √(10/4); t(0.975, 4) = 2.776445 → 2.776445 · 1.581139 / √5 = 1.963243
     five = Stat.of([1, 2, 3, 4, 5])
     assert (five.mean, five.values) == (3.0, (1.0, 2.0, 3.0, 4.0, 5.0))
-    assert five.sd == pytest.approx(1.5811388)
-    assert five.half == pytest.approx(1.9632432)
+    assert (five.sd, five.half) == (pytest.approx(1.5811388), pytest.approx(1.9632432))
     assert Stat.of([1, 3]).half == pytest.approx(12.7062047)  # t(0.975, 1) · √2 / √2
     one = Stat.of([0.7])
     assert (one.mean, np.isnan(one.half), np.isnan(one.sd)) == (0.7, True, True)
@@ -81,6 +80,7 @@ def test_what_a_table_says_of_its_stream() -> None:
         "offline (α_ideal): mlp on all data at once, 85.0 %",
     ]
     about: dict[str, Any] = {"n_train": [1000] * 3, "reference": each, "scale": "unit"}
+    assert said(replace(typed(), n_train=(5,)))[1:3] == ["1 session", "5 training samples"]
     assert said(typed(validation="test", **about))[2:] == [
         "1,000 training samples a session",
         *("validation from TEST data", "scale unit", "mean-per-class accuracy"),
@@ -128,10 +128,8 @@ def test_earlier_values_are_those_of_the_classes() -> None:
     """Reports import no learner, so they have a list of their own."""
 
     def earlier(cls: Any, made: Any) -> dict[str, Any]:
-        inner = [getattr(made, f.name, None) for f in fields(cls)]
-        return later_fields(cls) | {
-            k: v for one in inner if is_dataclass(one) for k, v in earlier(type(one), one).items()
-        }
+        inner = [one for f in fields(cls) if is_dataclass(one := getattr(made, f.name, None))]
+        return later_fields(cls) | {k: v for o in inner for k, v in earlier(type(o), o).items()}
 
     learners = [names.learner_class(name) for name in names.our_learners()]
     protocols = [names.protocol_class(name) for name in names.our_protocols()]
@@ -166,8 +164,7 @@ def test_references_are_no_rows_and_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="found none"):
         collect(tmp_path)
     (row,) = collect(tmp_path, [tmp_path / "references/offline/seed-0"])
-    assert row.label == "offline"
-    assert collect(tmp_path, []) == []
+    assert (row.label, collect(tmp_path, [])) == ("offline", [])
     (tmp_path / "references/offline/seed-0/record.json").write_text("[]")
     with pytest.raises(UserError, match=r"none of the 1 runs under .* can be reported"):
         collect(tmp_path, [tmp_path / "references/offline/seed-0"])
@@ -218,8 +215,7 @@ def test_a_learner_with_no_usable_run_has_a_row(tmp_path: Path) -> None:
 
 def test_marks_and_their_legend(tmp_path: Path) -> None:
     assert len({mark for mark, _ in FLAGS.values()}) == len(FLAGS)
-    flags = ["not-learned", "test-validation"]
-    finals = [0.50, 0.51, 0.52, 0.53, 0.90]
+    flags, finals = ["not-learned", "test-validation"], [0.50, 0.51, 0.52, 0.53, 0.90]
     keep(tmp_path, *(make("ewc", seed=s, flags=flags) for s in range(2)))
     few = make("mlp", seed=4, final=0.90, flags=["few-steps"])
     few["sessions"][1]["log"]["steps"] = 3
@@ -237,10 +233,8 @@ def test_marks_and_their_legend(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"digests": {"recipe": OTHER}},
-        {"digests": {"features": OTHER}},
-        {"learner_params": {"units": 10}},
-        {"learner": "ewc"},
+        *({"digests": {key: OTHER}} for key in ("recipe", "features")),
+        *({"learner_params": {"units": 10}}, {"learner": "ewc"}),
         {"reference": {**make()["reference"], "preset": "kemker_eq"}},
     ],
 )
@@ -300,7 +294,6 @@ def test_variations_of_a_run_are_told_from_runs_of_their_own() -> None:
 def test_tables_average_independent_runs_only(tmp_path: Path) -> None:
     runs = [run(0, 0.8), run(1, 0.6), run(0, 0.1, order=9), run(0, 0.2, init=9)]
     (row,) = collect(keep_each(tmp_path, *runs))
-    assert row.metrics["final_accuracy"].mean == pytest.approx(0.7)
-    assert row.n == "2"
+    assert (row.metrics["final_accuracy"].mean, row.n) == (pytest.approx(0.7), "2")
     assert "single seeds set otherwise, in no mean: 2" in table_text([row])
     assert "in no mean" not in table_text(collect(keep_each(tmp_path / "alone", *runs[:2])))

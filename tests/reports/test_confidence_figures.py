@@ -28,8 +28,7 @@ def plain(p: Predictions) -> Predictions:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("runs")
-    each = {"mlp": (1.0, (0, 1)), "ewc": (3.0, (2, 3))}
+    place, each = tmp_path_factory.mktemp("runs"), {"mlp": (1.0, (0, 1)), "ewc": (3.0, (2, 3))}
     keep_runs(place, {k: [hinted_run(s, hint) for s in seeds] for k, (hint, seeds) in each.items()})
     return place
 

@@ -54,9 +54,7 @@ def with_legend(figure: Figure) -> Figure:
 
 
 def curves(rows: list[Row], width: float = COLUMN) -> Figure:
-    return with_legend(
-        curve_figures.accuracy_curves(rows, styles_in(rows), width)["All sessions so far"]
-    )
+    return with_legend(curve_figures.draw_one(rows, styles_in(rows), width, "final_accuracy"))
 
 
 def trade_off(rows: list[Row], width: float = COLUMN) -> Figure:
@@ -121,8 +119,7 @@ def test_the_style_of_a_figure(rows: list[Row]) -> None:
     (axes,), (entries,) = figure.axes, figure.legends
     tick, texts = axes.xaxis.get_major_ticks()[0], entries.get_texts()
     sizes = [t.get_fontsize() for t in (axes.xaxis.label, axes._left_title, tick.label1, texts[0])]  # type: ignore[attr-defined]
-    assert sizes == [8, 8, 7, 7]
-    assert (entries.get_frame_on(), axes.get_axisbelow()) == (False, True)
+    assert (sizes, entries.get_frame_on(), axes.get_axisbelow()) == ([8, 8, 7, 7], False, True)
     sides = {side: spine.get_visible() for side, spine in axes.spines.items()}
     assert sides == {"left": True, "bottom": True, "right": False, "top": False}
     frame, grid = axes.spines["left"].get_linewidth(), axes.get_ygridlines()[0].get_linewidth()
@@ -140,6 +137,17 @@ def test_marks_of_curves_take_turns(sessions: int, every: int) -> None:
     made = [curve_figures.Curve(values, range(sessions), k, f"l{k}") for k in range(4)]
     (axes,) = curve_figures.draw_curves(made, math.nan, COLUMN, "").axes
     assert [li.get_markevery() for li in axes.lines] == [(k % every, every) for k in range(4)]
+
+
+def test_curves_of_records_are_of_the_runs_that_have_them(tmp_path: Path) -> None:
+    for name, level in (("mlp", 0.9), ("er", 0.3)):
+        keep(tmp_path, make(name, curves={"raa": [level, 0.5, 0.4]}), make(name, 1))
+    keep(tmp_path, make("ewc"), make("chance", curves={"raa": [1, 1, 1]}))
+    rows = collect(tmp_path)
+    (axes,) = curve_figures.draw_one(rows, styles_in(rows), COLUMN, "raa").axes
+    drawn = {li.get_color(): np.round(li.get_ydata(), 9).tolist() for li in axes.lines}
+    assert drawn == {COLOURS[0]: [30, 50, 40], COLOURS[2]: [90, 50, 40]}
+    assert axes.get_title(loc="left") == "RAA %"
 
 
 def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
@@ -214,8 +222,7 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear"]
     assert ["logarithmic" in axes.get_xlabel() for axes in figure.axes] == [True, False]
     bars = [c for axes in figure.axes for c in axes.collections if isinstance(c, LineCollection)]
-    assert len(bars) == 6
-    assert {bar.get_linewidths()[0] for bar in bars} == {0.8}
+    assert (len(bars), {bar.get_linewidths()[0] for bar in bars}) == (6, {0.8})
     stat = next(row for row in rows if row.learner == "mlp").metrics[FINAL]
     ends = [100 * (stat.mean - stat.half), 100 * (stat.mean + stat.half)]
     assert sum(np.allclose(bar.get_segments()[0][:, 1], ends) for bar in bars) == 2
@@ -225,8 +232,7 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     (mean,) = (row.metrics["omega_base"].mean for row in rows if row.learner == "ewc")
     (drawn,) = (li.get_ydata() for li in first.lines if li.get_color() == COLOURS[0])
     assert drawn == pytest.approx([mean])  # Ω is no percentage, and has no levels
-    assert len(first.lines) == 3
-    assert first.get_title(loc="left") == "omega base"
+    assert (len(first.lines), first.get_title(loc="left")) == (3, "omega base")
 
 
 @pytest.mark.parametrize(("least", "scale"), [(1, "linear"), (0.99, "log"), (0, "linear")])
@@ -243,9 +249,7 @@ def test_costs_over_tenfold_apart_are_logarithmic(least: float, scale: str, tmp_
     ("width", "grid", "heights"),
     [(COLUMN, (2, 1), (2.15, 3.8, 1.307)), (WIDTHS["page"], (1, 2), (2.6, 2.4, 1.307))],
 )
-def test_sizes_before_the_legend(
-    rows: list[Row], width: float, grid: tuple[int, int], heights: tuple[float, ...]
-) -> None:
+def test_figure_sizes(rows: list[Row], width: float, grid: tuple[int, int], heights: Any) -> None:
     """A rank takes .13 inches a line and .039 between names, and .8 what is around them."""
     styles = styles_in(rows)
     costs = score_figures.trade_off(rows, styles, width)
@@ -257,8 +261,7 @@ def test_sizes_before_the_legend(
     assert spec.get_gridspec().get_geometry() == grid
     (axes,) = figures[2].axes
     assert (axes.get_xlim(), axes.yaxis_inverted()) == ((0.7, 3.3), True)
-    before = figures[0].get_figheight()
-    box = with_legend(figures[0]).legends[0].get_window_extent()
+    before, box = figures[0].get_figheight(), with_legend(figures[0]).legends[0].get_window_extent()
     assert figures[0].get_figheight() == pytest.approx(before + box.height / figures[0].dpi)
 
 
@@ -285,9 +288,7 @@ def test_maps_are_the_mean_r(rows: list[Row]) -> None:
         (8, (3, 3), 6.75, (2, 4), 2 * (5.95 / 4 + 0.13) + 0.5, 8),
     ],
 )
-def test_maps_fill_the_width(
-    maps: int, shape: tuple[int, int], width: float, grid: tuple[int, int], height: float, font: Any
-) -> None:
+def test_map_size(maps: int, shape: Any, width: float, grid: Any, height: float, font: Any) -> None:
     values = np.full(shape, 0.6)
     values[0, :2] = math.nan, 0.61
     figure = score_figures.draw_maps({f"m{i}": values for i in range(maps)}, width, "scale")
@@ -311,6 +312,8 @@ def test_titles_of_maps_take_lines() -> None:
         figure = score_figures.draw_maps(dict.fromkeys(names, np.eye(3)), COLUMN, "")
         heights.append(figure.get_figheight() - 0.5 - 2.45 / 3)
     assert heights == pytest.approx([0.13, 0.26, 0])
+    wide = [score_figures.draw_maps({"": np.zeros((1, n))}, COLUMN, "").axes[0] for n in (256, 257)]
+    assert [axes.images[0].get_interpolation() for axes in wide] == ["none", "auto"]
 
 
 def test_pdfs_have_real_fonts_and_pngs_their_dots(rows: list[Row], tmp_path: Path) -> None:
@@ -332,10 +335,8 @@ def test_files_have_the_width_and_names_as_text(tmp_path: Path) -> None:
     for kind, (width, points) in itertools.product(KINDS, (("column", "234pt"), ("page", "486pt"))):
         save_figure(rows, kind, tmp_path / "a.svg", width=width)
         text = (tmp_path / "a.svg").read_text("utf-8")
-        assert ElementTree.fromstring(text).attrib["width"] == points
-        assert "\x1b" not in text
-        assert "&lt;b&gt;&amp;$x^2$" in text
-        assert ">ewc</text>" in text
+        assert (ElementTree.fromstring(text).attrib["width"], "\x1b" in text) == (points, False)
+        assert ("&lt;b&gt;&amp;$x^2$" in text, ">ewc</text>" in text) == (True, True)
 
 
 @pytest.mark.parametrize("width", [8, 18, 40])
@@ -352,8 +353,7 @@ def test_the_command_writes_a_figure_and_prints_the_tables(root: Path, tmp_path:
     words = ("report", root, "--figure", "trade-off", "--out", a)
     done = embedbench(*words, "--width", "page", "--metric", "omega_all")
     assert done.exit_code == 0, done.output
-    assert "final %" in done.stdout
-    assert f"wrote {a}" in done.stderr
+    assert ("final %" in done.stdout, f"wrote {a}" in done.stderr) == (True, True)
     assert ">omega all</text>" in a.read_text("utf-8")
     assert "is there already" in str(embedbench(*words).exception)
     assert embedbench(*words, "--overwrite").exit_code == 0
@@ -377,8 +377,7 @@ def test_what_is_no_figure_is_one_sentence(root: Path, tmp_path: Path) -> None:
     for sentence, *rest in wrong:
         done = embedbench("report", root, *rest)
         assert isinstance(done.exception, UserError), rest
-        assert sentence in str(done.exception)
-        assert "\n" not in str(done.exception)
+        assert (sentence in str(done.exception), "\n" in str(done.exception)) == (True, False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -393,8 +392,10 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     short["by_score"] = dict.fromkeys(make()["by_score"], score)
     keep(tmp_path / "short", make("mlp", **short), make("ewc", **short))
     rows = collect(tmp_path / "short")
-    with pytest.raises(UserError, match="needs two sessions"):
-        save_figure(rows, "curves", tmp_path / "b.svg")
+    assert curve_figures.accuracy_curves(rows, {}, COLUMN) == {}
+    for kind, says in (("curves", "needs two sessions"), ("trade-off", "unknown metric 'raa'")):
+        with pytest.raises(UserError, match=says):
+            save_figure(rows, kind, tmp_path / "b.svg", metric="raa")
     for kind in {*KINDS} - {"curves"}:
         save_figure(rows, kind, tmp_path / "b.svg")
     free = replace(rows[0].used[0], footprint={}, seconds=Costs(math.nan, math.nan))

@@ -45,8 +45,7 @@ def test_a_row_has_settings_metrics_costs_and_digests(root: Path) -> None:
         "order": None, "sessions": len(made.n_train), "n_train": sum(made.n_train), "flags": "",
         "validation": "train", "score": made.score, "root": str(root), "digests.train": "0" * 64,
     }  # fmt: skip
-    assert row | expected == pytest.approx(row, nan_ok=True)
-    assert runs.rows()[1].keys() == row.keys()
+    assert (row | expected, runs.rows()[1].keys()) == (pytest.approx(row, nan_ok=True), row.keys())
 
 
 def test_a_setting_that_an_earlier_version_lacked_has_its_earlier_value(mine: Path) -> None:
@@ -57,8 +56,7 @@ def test_a_setting_that_an_earlier_version_lacked_has_its_earlier_value(mine: Pa
     assert [r.row().get("learner.passes") for r in runs] == [None, 0.0, 0.0]
     assert {r.row()["protocol.scale_least"] for r in runs} == {0}
     rows = runs.where(learner="mlp").rows()
-    assert {*settings_apart(rows)} == {""}
-    assert len({*streams(rows)}) == 1
+    assert ({*settings_apart(rows)}, len({*streams(rows)})) == ({""}, 1)
     edit(mine / MLP, "learner_params", "passes", value=20.0)
     assert {*settings_apart(load_runs(mine).rows())} == {"", "passes=0", "passes=20"}
 
@@ -70,8 +68,7 @@ def test_where_slices_and_several_directories(root: Path) -> None:
     assert len(runs.where(learner="er")) == 0
     assert [r.name for r in runs[1:]] == [r.name for r in runs.where(learner="mlp")]
     assert len([r for r in runs if r.row()["learns"]]) == 2
-    assert len(load_runs(root, root / STREAM)) == 6
-    assert len(load_runs(root, references=True)) == 4
+    assert (len(load_runs(root, root / STREAM)), len(load_runs(root, references=True))) == (6, 4)
     learners, protocols = "chance, mlp", "incremental-class"
     assert repr(runs) == f"<3 runs\n learners: {learners}\n protocols: {protocols}>"
     assert repr(runs[:0]) == "[]"
@@ -108,8 +105,7 @@ def test_what_cannot_be_read_is_left_out_with_a_warning(mine: Path, tmp_path: Pa
     (mine / f"{STREAM}/mlp-1/seed-1/predictions.h5").unlink()
     edit(mine / f"{STREAM}/chance-1/seed-0", "schema", value="other")
     left: list[str] = []
-    assert len(load_runs(mine, notify=left.append)) == 0
-    assert len(left) == 3
+    assert (len(load_runs(mine, notify=left.append)), len(left)) == (0, 3)
     assert any("schema 'other', expected" in sentence for sentence in left)
     (mine / MLP / "record.json").write_text("[1]")
     assert len(load_runs(mine, notify=left.append)) == 0

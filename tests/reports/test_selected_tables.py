@@ -97,22 +97,20 @@ def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs whose answers are stored: two learners, two seeds, 100 test samples."""
-    root = tmp_path_factory.mktemp("answered")
-    hints = {"mlp": 1.0, "ewc": 3.0}
+    root, hints = tmp_path_factory.mktemp("answered"), {"mlp": 1.0, "ewc": 3.0}
     keep_runs(root, {name: [hinted_run(s, hint) for s in (0, 1)] for name, hint in hints.items()})
     return root
 
 
 def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Path) -> None:
-    base = f'[report]\nruns = ["{answered}"]\nrows = ["learner"]\n'
-    base += 'metrics = ["unknown_auroc_by_score", "final_accuracy"]\n'
+    base = f'[report]\nruns = ["{answered}"]\nrows = ["learner"]\nmetrics = ["max omega_all", '
+    base += '"bytes.total", "unknown_auroc_by_score", "final_accuracy"]\n'
     (table,) = shown(tmp_path, f'{base}over = "seeds and samples"')
     rows = collect(answered, metrics=["unknown_auroc_by_score"])
     means = {row.learner: row.metrics["unknown_auroc_by_score"].mean for row in rows}
     assert {r["learner"]: r["unknown_auroc_by_score"] for r in table.rows} == means
     text = render_text(table.parts)
-    assert text.count("[") == 4
-    assert "over seeds and, for final %, the test sample" in text
+    assert (text.count("["), "over seeds and, for final %, the test sample" in text) == (4, True)
     (alone,) = shown(tmp_path, f'{base}over = "seeds"')
     assert "a bound of 5 % a row, over seeds alone" in render_text(alone.parts)
     (tmp_path / "rows.csv").write_text(csv_text(load_runs(answered).rows()))
@@ -132,21 +130,23 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "must have a table [report]"),
-        ("[report]\nrun = 1", "unknown key 'run'"),
+        *(("", "must have a table [report]"), ("[report]\nrun = 1", "unknown key 'run'")),
         ('[report]\nruns = ["x"]\nover = "seed"', "Did you mean 'seeds'"),
         ('[report]\nruns = ["x"]\ncolumns = "streams"', "Did you mean 'stream'"),
         ('[report]\nruns = ["x"]\nrows = ["leaner"]', "Did you mean 'learner'"),
         ('[report]\nruns = "x"', "runs must be a list"),
         ('[report]\nruns = ["x"]', "there is no directory"),
         ('[report]\nruns = ["bad.csv"]', "with learner and seed"),
+        ('[report]\nruns = ["long.csv"]', "long.csv is not CSV (field larger"),
         *((f'[report]\nruns = ["{n}.csv"]', "seed, a whole number") for n in ("seed", "negative")),
         ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "Did you mean 'final_accu"),
         ('[report]\nruns = ["one.csv"]\nwhere = { lerner = 1 }', "Did you mean 'learner'"),
+        ('[report]\ntitle = "T"\nruns = ["one.csv"]\nwhere = { seed = 1 }', "in the table 'T'"),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "long.csv").write_text("x" * 2**18)
     (tmp_path / "seed.csv").write_text("learner,seed\nncm,x\n")
     (tmp_path / "negative.csv").write_text("learner,seed,sessions\nncm,0,-1\n")
     (tmp_path / "one.csv").write_text("learner,seed,final_accuracy,x\nncm,0,0.5,nan\n")
@@ -162,8 +162,7 @@ def test_the_command_shows_a_file_in_every_form(root: Path, tmp_path: Path) -> N
         return embedbench("report", file, *words)
 
     assert "61.0 ±2.5 [1]" in report("--html", page).stdout
-    assert "<h3>T</h3>" in page.read_text()
-    assert "61.0 ±2.5 [1]" in page.read_text()
+    assert ("<h3>T</h3>" in page.read_text(), "61.0 ±2.5 [1]" in page.read_text()) == (True, True)
     assert report("--markdown").stdout.startswith("| learner |")
     assert "tabular" in report("--latex").stdout
     rows = list(csv.DictReader(io.StringIO(report("--csv").stdout)))
@@ -178,7 +177,6 @@ def test_the_study_of_a_page_is_one(tmp_path: Path) -> None:
     blocks = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "study.toml").write_text("".join(blocks), encoding="utf-8")
     made = resolve(read_study(tmp_path / "study.toml"))
-    assert len({(run.files, run.protocol) for run in made}) == 1
-    assert len(made) == 5 * 5
+    assert (len({(run.files, run.protocol) for run in made}), len(made)) == (1, 5 * 5)
     assert len(read_selections(tmp_path / "study.toml")) == 2
     assert len(resolve(read_study(STUDIES / "which-learner.toml"))) == 11 * 2 * 5

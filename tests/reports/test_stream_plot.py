@@ -67,12 +67,8 @@ def test_shades_are_those_of_the_scale(most: int) -> None:
 @pytest.mark.parametrize(
     ("classes", "height", "size"),
     [
-        (2, 0.6 + 0.8, 7),
-        (10, 0.6 + 3, 7),
-        (40, 0.6 + 5.5, 7),
-        (41, 0.6 + 5.5, 5.5),
-        (60, 0.6 + 6.6, 5.5),
-        (61, 0.6 + 5.5, None),
+        *((2, 0.6 + 0.8, 7), (10, 0.6 + 3, 7), (40, 0.6 + 5.5, 7)),
+        *((41, 0.6 + 5.5, 5.5), (60, 0.6 + 6.6, 5.5), (61, 0.6 + 5.5, None)),
     ],
 )
 def test_classes_have_room_and_names_to_60(classes: int, height: float, size: float | None) -> None:
@@ -101,8 +97,7 @@ def test_ticks_and_outlines_fit(sessions: int, ticks: list[int], side: float, ed
     assert axes.get_xticks().tolist() == ticks
     outlines = axes.lines[0]
     size = outlines.get_markersize(), outlines.get_markeredgewidth()
-    assert size == pytest.approx((side, edge))
-    assert outlines.get_rasterized() == (sessions * 16 > 3000)
+    assert (size, outlines.get_rasterized()) == (pytest.approx((side, edge)), sessions * 16 > 3000)
 
 
 def test_eval_sets_of_no_session_have_columns_of_their_own() -> None:
@@ -150,5 +145,4 @@ def test_show_draws_the_stream_of_one_seed(tmp_path: Path) -> None:
         ("give one --seed", tmp_path / "b.svg", "--seeds", "0-1"),
     ):
         assert sentence in str(show(*more).exception)
-    assert show(out, "--overwrite").exit_code == 0
-    assert out.read_text("utf-8") == text
+    assert (show(out, "--overwrite").exit_code, out.read_text("utf-8")) == (0, text)

@@ -38,6 +38,10 @@ class Broken(Notes):
         raise ValueError("full\x1b disk")
 
 
+def full(target: str) -> Notes:
+    raise UserError(f"{target} is full")
+
+
 def never(target: str) -> Notes:
     raise OSError(f"no {target}")
 
@@ -67,8 +71,7 @@ def test_every_run_is_replayed_once_to_each_tracker(root: Path) -> None:
     assert replay(root, *names, names[1]) == (3, [])  # the second one's
     assert replay(root, *names) == (0, [])
     calls = Notes.calls["a"]
-    assert Notes.calls["b"] == calls
-    assert sorted(name for name, *_ in calls) == [CHANCE, MLP, OTHER]
+    assert (Notes.calls["b"], sorted(name for name, *_ in calls)) == (calls, [CHANCE, MLP, OTHER])
     assert {p.name for p in root.iterdir()} == {"references", STREAM, ".tracked.json"}
     # run again with other answers: replayed again
     seen = json.loads((root / ".tracked.json").read_text())
@@ -104,14 +107,19 @@ def test_runs_wait_for_their_references(tmp_path: Path) -> None:
     assert replay(root, "outside_tracker:Notes:a") == (3, [])
 
 
-def test_what_is_wrong_is_a_sentence(root: Path) -> None:
+def test_what_is_wrong_is_a_sentence(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("wandb", "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, module, None)
     for name, sentence in {
         "tensorboard": "needs a target: tensorboard:DIR",
         "tensorbord:x": "Did you mean 'tensorboard'?",
         "nothing": "unknown tracker 'nothing'",
         "outside_tracker:None_:x": "module 'outside_tracker' has no 'None_'",
         "outside_tracker:never:disk": "failed: OSError: no disk",
-        "outside_tracker:Broken:x": "failed: ValueError: full disk",
+        "outside_tracker:Broken:x": "er 'outside_tracker:Broken:x' failed: ValueError: full disk",
+        "outside_tracker:full:x": "x is full",
+        "tensorboard:x": "--to tensorboard needs TensorBoard",
+        "wandb:x": "--to wandb needs Weights & Biases",
     }.items():
         with pytest.raises(UserError, match=re.escape(sentence)):
             replay(root, name)
@@ -130,8 +138,7 @@ def test_tensorboards_files_as_it_reads_them(root: Path) -> None:
     assert replay(root, "tensorboard:tb") == (3, [])
     assert replay(root, f"tensorboard:{Path.cwd()}/tb") == (0, [])  # the same directory
     assert not [t for t in threading.enumerate() if "AsyncWriter" in type(t).__name__]  # all closed
-    made = record_files.load(root / MLP)
-    events = EventAccumulator(str(Path("tb") / MLP)).Reload()
+    made, events = record_files.load(root / MLP), EventAccumulator(str(Path("tb") / MLP)).Reload()
     pooled, seconds = map(events.Scalars, ("scores/class_accuracy", "log/learn_seconds"))
     assert [e.step for e in pooled] == list(range(len(made.n_train)))
     assert [e.value for e in pooled] == pytest.approx(made.pooled)
@@ -156,8 +163,7 @@ def test_wandb_gets_runs_steps_and_settings(root: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setenv("WANDB_MODE", "disabled")
     monkeypatch.setattr(wandb, "init", start)
-    assert replay(root, "wandb:team/project") == (3, [])
-    assert set(made) == {CHANCE, MLP, OTHER}
+    assert (replay(root, "wandb:team/project"), set(made)) == ((3, []), {CHANCE, MLP, OTHER})
     given, steps = made[MLP]
     about = given["project"], given["entity"], given["group"]
     assert about == ("project", "team", f"{STREAM}/mlp-1")

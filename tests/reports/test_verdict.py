@@ -48,8 +48,7 @@ def test_a_leader_and_who_is_behind() -> None:
 
 def test_who_may_be_level() -> None:
     # differences of ewc .02 -.01 .01 and of si .03 -.02 .01
-    leader = runs("mlp", 0.80, 0.81, 0.82)
-    ewc = runs("ewc", 0.78, 0.82, 0.81)
+    leader, ewc = runs("mlp", 0.80, 0.81, 0.82), runs("ewc", 0.78, 0.82, 0.81)
     si = runs("si", 0.77, 0.83, 0.81)
     far = runs("er", 0.10, 0.11, 0.13)  # .70 .70 .69; t(2) at .05/4 is 6.20535
     text = sentence(leader, ewc, si, far)
@@ -79,6 +78,7 @@ def test_chance_is_one_in_the_classes_whether_it_was_run_or_not() -> None:
         ({"n_train_by_class": [200, 200, 100, 0]}, 33.3),
     ):
         assert f"chance: {level} %" in sentence(runs("ncm", 0.8, **about))
+    assert "chance" not in sentence(runs("ncm", 0.8, classes=[]))
 
 
 def test_a_leader_that_did_not_learn() -> None:
@@ -99,10 +99,8 @@ def test_a_leader_that_did_not_learn() -> None:
 
 
 def test_a_flag_counts_where_most_runs_have_it() -> None:
-    one, two = (
-        [replace(r, flags=("not-learned",) * (r.seed < n)) for r in runs("er", 0.70, 0.71, 0.72)]
-        for n in (1, 2)
-    )
+    er, flags = runs("er", 0.70, 0.71, 0.72), ("not-learned",)
+    one, two = ([replace(r, flags=flags * (r.seed < n)) for r in er] for n in (1, 2))
     assert sentence(one).startswith("er leads with 71.0 %")
     assert sentence(two).startswith("no learner learned the new sessions")
 
