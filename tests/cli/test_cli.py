@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock, patch
 
 import h5py
@@ -23,6 +24,7 @@ from embedbench.cli.extract import BackboneOptions, _from_zoo
 from embedbench.engines.engine import Engine
 from embedbench.files.import_features import import_file
 from embedbench.files.provenance import UserMetadata
+from embedbench.papers import paper_folders
 from embedbench.papers.reproduction_plan import make_plan
 
 USUAL = {"--protocol": "incremental-class", "--out": "runs", "--device": "cpu", "--jobs": "1"}
@@ -261,7 +263,7 @@ def test_names_of_data_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_failed_experiment_of_a_paper_ends_with_1(call: Call) -> None:
-    paper = reproduce_paper.paper_folders.paper("iirc")
+    paper = paper_folders.paper("iirc")
     runs = Mock(data={}, seeds=[0], out=Path(), failed=["mlp: why"])
     with pytest.raises(typer.Exit) as end:
         reproduce_paper._present(["iirc"], paper, runs, [], "json")
@@ -332,8 +334,12 @@ def test_the_images_of_the_demo_are_class_folders(tmp_path: Path) -> None:
 def test_the_demo_goes_from_images_to_a_page(call: Call, tmp_path: Path) -> None:
     extract = Mock(side_effect=lambda _, to, **how: make_file(to.parent, (6,) * 4, name=to.name))
     streams = (("incremental-class", ("protocol.base=2",)),)
-    small = {"SEEDS": (0,), "LEARNERS": ("ncm",), "SETTINGS": ONE_EPOCH[1:], "STREAMS": streams}
-    small |= {"unpack": lambda _: 7, "Engine": lambda name: Engine(f"{name}:1")}
+    small: dict[str, Any] = {"SEEDS": (0,), "LEARNERS": ("ncm",), "STREAMS": streams}
+    small |= {
+        "SETTINGS": ONE_EPOCH[1:],
+        "unpack": lambda _: 7,
+        "Engine": lambda name: Engine(f"{name}:1"),
+    }
     with patch("embedbench.extract.pipeline.extract", extract), patch.multiple(demo, **small):
         done = call("demo", "--out", tmp_path)
         assert call("demo", "--out", tmp_path, "--quiet")[::2] == (0, "")
