@@ -216,8 +216,7 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
     The first line is `sample_id` and any of `domain`, `group` and `time`.
     """
     lines = read_lines(path)
-    _, head = next(lines, (0, [""]))
-    head = [name.strip() for name in head]
+    head = [name.strip() for name in next((fields for _, fields in lines), [""])]
     names = head[1:]
     repeated = len(set(names)) < len(names)
     if head[0] != "sample_id" or not names or repeated or {*names} - {*hdf5_layout.COLUMNS}:

@@ -56,7 +56,6 @@ def assemble(
         )
         file.create_group("layers")
         sums = file.create_group("checksums")
-        sums.create_group("layers")
         tables = _write_features(file, samples, chunks)
         kind = hdf5_layout.find_kind(file["features"].dtype, file["features"].shape)
         assert kind is not None

@@ -121,6 +121,7 @@ def test_diff_figures_equal_naive_loops(tmp_path: Path, seed: int) -> None:
     """Two files that share 90 of 140 and 120 samples, b in another order."""
     rng = np.random.default_rng(seed + 100)
     samples, x = make_samples(170, seed), make_features(170, 6, seed)
+    x += samples.labels[:, None] / np.float32(2)  # classes at other distances from 0
     y = x + rng.normal(0, 0.3, x.shape).astype(np.float32)
     rows_a, rows_b = np.arange(140), rng.permutation(np.arange(50, 170))
     of_a, of_b = part(samples, rows_a), part(samples, rows_b)

@@ -134,6 +134,7 @@ def test_read_takes_any_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
     rows = Source().map()
     monkeypatch.setattr(mmap_cache, "_reads_disk", lambda: True)
     monkeypatch.setattr(mmap_cache, "_advise", lambda _, __, *where: asked.append(where))
+    monkeypatch.setattr(mmap_cache, "PIECE", (1 + seed) * mmap_cache.PAGE)
     draw = np.random.default_rng(seed)
     wanted = draw.permutation(700)[: draw.integers(0, 60)]
     for chosen in (wanted, np.arange(699, 700), np.arange(0)):

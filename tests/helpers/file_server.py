@@ -23,11 +23,11 @@ class Served:
 
     A fault of a path is a status; `cut N`, N bytes an answer; `redirect URL`; `no-ranges`;
     `no-length`; `less`, a byte less than it says; `late`, from the next byte on; `says N` or
-    `no-ranges says N`, N bytes in all; `chunk N`, the length of a chunk; or `reset`, no byte of it
-    comes. The faults `lfs` and `size`
-    are what the hub says instead of the SHA-256 and the size of a large file. `commit` is what the
-    branch `main` of every repository is; `elsewhere` is where the hub sends for large files, which
-    it gives itself if that is None.
+    `no-ranges says N`, N bytes in all; `chunk N`, the length of a chunk; `reset`, no byte of it
+    comes; or `mute`, no answer. The faults `lfs` and `size` are what the hub says instead of the
+    SHA-256 and the size of a large file. `commit` is what the branch `main` of every repository is;
+    `elsewhere` is where the hub sends for large files, which it gives itself if that is None.
+    Repositories `org/statusN` are answered with status N.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -66,6 +66,8 @@ class Handler(BaseHTTPRequestHandler):
             self._resolve(*match.groups(), login)
         elif (fault := self.store.faults.get(path, "")).isdecimal():
             self._end(int(fault))
+        elif fault == "mute":
+            return
         elif fault.startswith("redirect "):
             self._end(302, Location=fault.partition(" ")[2], **{"Content-Length": "1" + "0" * 24})
         elif path not in self.store.files:

@@ -122,6 +122,7 @@ def test_killed(web: Served, small: bytes, fault: str, monkeypatch: pytest.Monke
         ("410", "there is no "),
         ("429", "could not be reached (status 429)"),
         ("500", "could not be reached (status 500)"),
+        ("mute", "could not be reached (RemoteDisconnected)"),
         ("499", "answers with status 499; download it by hand"),
         ("redirect ftp://127.0.0.1/x", "answers with status 302"),
         (f"redirect {PATH}", "answers with status 302; download it by hand"),
