@@ -148,7 +148,7 @@ def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
             f"--split {path} is neither a fraction such as 0.3 nor a list file that exists; "
             "give one of the two."
         )
-    lines = [(n, line) for n, line in read_lines(path) if (n, line[:2]) != (1, HEAD)]
+    lines = [(n, line) for n, line in read_lines(path) if (n, line) != (1, HEAD)]
     names = [split.strip() for (split,) in read_by_sample(path, ids, lines, HEAD)]
     if wrong := set(names) - set(SPLITS):
         raise UserError(f"{path}: expected train, val or test, not {short(min(wrong))}.")

@@ -210,7 +210,7 @@ def changed(row: int | list[int], **values: Any) -> Callable[[Samples], Samples]
         (lambda s: replace(s, parents=np.array([3, 3, -1, 4])), "below 4"),
         (lambda s: replace(s, parents=np.array([3, 3, -1, -2])), "is -2; a parent must be"),
         (lambda s: replace(s, parents=np.array([-1, -1, -1, 0])), "leaf classes first"),
-        (lambda s: replace(s, parents=np.array([2, 2, 3, 2])), "is its own ancestor"),
+        (lambda s: replace(s, parents=np.array([2, 2, 3, 2])), "'tree' is its own ancestor"),
         (lambda s: replace(s, classes=("cat", "cat", "tree", "animal")), "'cat' occurs twice"),
         (lambda s: replace(s, ids=s.ids[:0], labels=s.labels[:0], split=s.split[:0]), "no samples"),
     ],

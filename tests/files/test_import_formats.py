@@ -149,7 +149,7 @@ def parquet(
     return path
 
 
-def of_classes(names: list[str], column: str = "label") -> dict[bytes, bytes]:
+def of_classes(names: Any, column: str = "label") -> dict[bytes, bytes]:
     """The metadata by which `datasets` names the values of a column."""
     feature = {"_type": "ClassLabel", "names": names}
     return {b"huggingface": json.dumps({"info": {"features": {column: feature}}}).encode()}
@@ -201,8 +201,9 @@ def test_categories_and_brackets_for_metadata(tmp_path: Path) -> None:
     file = import_file(src, out, split="0.5")
     assert (file.classes, file.labels.tolist()) == (("zebra", "ant"), [1, 0, 1])
     brackets = {b"huggingface": b"[" * 200_000}
-    parquet(src, {"features": FIRST, "label": [0, 1, 2]}, brackets)
-    assert import_file(src, out, overwrite=True).classes == ("0", "1", "2")
+    for metadata in (brackets, of_classes(None), of_classes("abc"), of_classes(["a", "b", 3])):
+        parquet(src, {"features": FIRST, "label": [0, 1, 2]}, metadata)
+        assert import_file(src, out, overwrite=True).classes == ("0", "1", "2")
     labels = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(LONG))
     parquet(src, {"features": FIRST, "label": labels})
     assert "label has a text of 1,000,000" in refusal(import_file, src, tmp_path / "b.h5")

@@ -198,8 +198,8 @@ def test_a_missing_block_is_named(path: Path) -> None:
         work.finish, make_samples(), PROVENANCE
     )
     bad = make_features(4)
-    bad[1] = np.nan
-    assert "row 1 of features holds NaN" in refusal(work.write, 0, {"features": bad})
+    bad[0] = np.nan
+    assert "row 0 of features holds NaN" in refusal(work.write, 0, {"features": bad})
     assert not path.exists()
     path.write_text("mine")  # it is there since the work was begun
     assert "exists" in refusal(work.finish, make_samples(), PROVENANCE)
