@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from embedbench.extract.backbone import Backbone
     from embedbench.extract.source import Source, read_sample
 
-__all__ = ["build_stream", "make_learner", "run", "score"]
-__all__ += ["audit", "local", "score_matrices"]
-__all__ += ["above", "at_least", "later", "require", "within"]  # settings of code from outside
-__all__ += ["Session", "StreamSpec"]
-__all__ += ["flat_spec", "load_table", "one_file", "split_rows", "view_session"]  # protocols
-__all__ += ["Backbone", "Source", "read_sample"]  # extraction
+__all__ = [
+    "build_stream", "make_learner", "run", "score", "audit", "local", "score_matrices",
+    "above", "at_least", "later", "require", "within", "Session", "StreamSpec",  # of plug-ins
+    "flat_spec", "load_table", "one_file", "split_rows", "view_session",  # protocols
+    "Backbone", "Source", "read_sample",  # extraction
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -29,7 +29,7 @@ def unknown(kind: str, name: str, known: Iterable[str], better: Sequence[str] = 
     "unknown learner 'ewcc'. Did you mean 'ewc'? Known: ewc, mlp."
     """
     names = sorted(known)
-    near = better or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = better or difflib.get_close_matches(name, names, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     if near and len(names) > FEW:
         return UserError(f"unknown {kind} {short(name)}.{hint}")

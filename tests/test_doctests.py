@@ -18,15 +18,10 @@ MODULES = {
 # Those of learners train; two of them run on every change, the others in CI.
 LEARNERS = {name for name in MODULES if name.startswith("embedbench.models.")}
 OFTEN = {"embedbench.models.ncm", "embedbench.models.mlp"}
+SELDOM = [pytest.param(n, marks=pytest.mark.thorough) for n in sorted(LEARNERS - OFTEN)]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *sorted(MODULES - LEARNERS | OFTEN),
-        *(pytest.param(n, marks=pytest.mark.thorough) for n in sorted(LEARNERS - OFTEN)),
-    ],
-)
+@pytest.mark.parametrize("name", [*sorted(MODULES - LEARNERS | OFTEN), *SELDOM])
 def test_examples_of(name: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(name))
     assert (failed, tried > 0) == (0, True)

@@ -23,9 +23,7 @@ def helper(scores, reference):
 '''
 
 
-def install(
-    site: Path, package: str, entries: str, *, version: str = "1.0", dist: str = ""
-) -> Path:
+def install(site: Path, package: str, points: str, version: str = "1.0", dist: str = "") -> Path:
     """A package with a module `mod`, as pip would install it into `site`."""
     folder = site / package
     folder.mkdir(parents=True)
@@ -36,7 +34,7 @@ def install(
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {dist or package}\nVersion: {version}\n"
     )
-    (info / "entry_points.txt").write_text(entries)
+    (info / "entry_points.txt").write_text(points)
     (info / "RECORD").write_text(f"{package}/__init__.py,,\n{package}/mod.py,,\n")
     return info
 
@@ -88,6 +86,9 @@ def test_a_package_in_development_is_traced_by_where_it_lies(site: Path, tmp_pat
 
 
 def test_loose_files_and_ours_are_of_no_package(site: Path) -> None:
+    info = install(site, "embedbench", "[embedbench.metrics]\na = embedbench.mod:helper\n")
+    url = Path(plugins.__file__).parents[1].as_uri()  # ours, installed for development
+    (info / "direct_url.json").write_text(json.dumps({"url": url}))
     Path("loose.py").write_text(CODE)
     for thing in (plugins.load("metrics", "loose:helper"), plugins.load, 5, json.dumps):
         assert plugins.find_package(thing) is None

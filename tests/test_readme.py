@@ -25,13 +25,8 @@ from embedbench.studies.study import parse_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = runpy.run_path(str(ROOT / ".ci" / "readme_check.py"))  # what `make readme-check` runs
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "CHANGELOG.md",
-    ROOT / "benchmarks" / "README.md",
-    *(ROOT / page for page in CHECK["pages"]() if page != "README.md"),
-]
+FIRST = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")
+PAGES = [ROOT / page for page in (*FIRST, *CHECK["pages"]()[1:])]
 TUTORIALS = [p for p in (ROOT / "docs" / "tutorials").glob("*.md") if p.stem != "index"]
 CELL = re.compile(r"^```\{code-cell.*?^```", re.MULTILINE | re.DOTALL)
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -87,9 +87,8 @@ def test_a_docstring_becomes_markdown() -> None:
     assert docstrings.literal("    *roots : str") == "    *roots : str"  # napoleon's own
 
 
-@pytest.mark.parametrize(
-    ("link", "becomes"),
-    [
+def test_links_that_leave_docs_go_to_the_source() -> None:
+    for link, becomes in (
         ("[a](runs.md#seeds)", "[a](runs.md#seeds)"),
         ("[../README.md](../README.md#install)", "[](start.md#install)"),  # the page's title
         ("[a](../models)", "[a](reference/learners.md)"),
@@ -97,10 +96,8 @@ def test_a_docstring_becomes_markdown() -> None:
         ("[a](pictures/flow.svg)", "[a](pictures/flow.svg)"),
         ("[a](https://example.org/x)", "[a](https://example.org/x)"),
         ("R[i](number)", "R[i](number)"),  # of Python
-    ],
-)
-def test_links_that_leave_docs_go_to_the_source(link: str, becomes: str) -> None:
-    assert repository.links(link, DOCS / "page.md", DOCS) == becomes
+    ):
+        assert repository.links(link, DOCS / "page.md", DOCS) == becomes
 
 
 def test_a_page_includes_a_file() -> None:

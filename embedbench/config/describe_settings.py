@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -124,6 +125,5 @@ def inherited_parameters(cls: type) -> dict[str, tuple[str, str]]:
 
 def source(thing: Any) -> str:
     """The paragraph **Source** of a docstring, on one line; empty if it has none."""
-    pieces = NOTED.split(parts(thing)[""])
-    said = dict(zip(pieces[1::2], pieces[2::2], strict=True))
+    said = dict(itertools.pairwise(NOTED.split(parts(thing)[""])))
     return " ".join(said.get("Source", "").split("\n\n")[0].split())

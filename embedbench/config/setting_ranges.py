@@ -156,7 +156,7 @@ class FieldHint:
         if value is None and (type(None) in options or not self.choices):
             return
         if self.choices and value not in self.choices:
-            if not isinstance(self.choices[0], str):
+            if str not in options:
                 *most, last = map(str, self.choices)
                 raise UserError(f"{name} must be {', '.join(most)} or {last}, got {short(value)}")
             raise unknown(name, str(value), map(str, self.choices))

@@ -184,7 +184,7 @@ class _AnswerFile:
         name = f"answers_after_{session}"
         given = self._array(name, (len(self.tests.rows),), "iu", "integers")
         inside(given, -1, self.stream.n_labels - 1, name)
-        there = np.pad(allowed, ((0, 0), (0, 1)), constant_values=True)[self.tests.sets, given]
+        there = allowed[self.tests.sets, given] | (given < 0)
         if not there.all():
             first = int(np.argmin(there))
             raise WrongError(
@@ -215,10 +215,9 @@ class _AnswerFile:
                     "where there is no answer"
                 )
             which, y = (torch.from_numpy(a[here]) for a in (self.tests.sets, self.tests.labels))
-            best = scoring.best_classes(x, *(mask[which] for mask in blocked))
-            values = dict(zip(scoring.ANSWERS, best, strict=True))
-            logits = scoring.logits_of(x, self.kind)
-            values |= candidates.confidence(x, logits, best[0], y, which)
+            answer, within = scoring.best_classes(x, *(mask[which] for mask in blocked))
+            sure = candidates.confidence(x, scoring.logits_of(x, self.kind), answer, y, which)
+            values = {"answer": answer, "within": within, **sure}
             for key, tensor in values.items():
                 parts[key].append(tensor)
         return {key: scoring.join(tensors, key) for key, tensors in parts.items()}
@@ -226,14 +225,16 @@ class _AnswerFile:
     def predictions(self, kind: str) -> Predictions:
         """All answers, given or chosen."""
         stream, tests = self.stream, self.tests
-        seen, answers = stream.seen(), list[dict[str, Any]]()
+        seen, answers = stream.seen(), defaultdict[str, list[Any]](list)
         for i, known in enumerate(seen):
             allowed = np.tile(known, (len(self.classes), 1))
             if kind == "scores":
-                answers.append(self.chosen(i, allowed))
+                given = self.chosen(i, allowed)
             else:
                 best = self.answers(i, allowed)
-                answers.append({"answer": best, "within": np.full_like(best, -1)})
+                given = {"answer": best, "within": np.full_like(best, -1)}
+            for name, values in given.items():
+                answers[name].append(values)
         predictions = Predictions(
             ids=tests.rows,
             y=tests.labels,
@@ -242,7 +243,7 @@ class _AnswerFile:
             session=np.arange(len(seen)),
             samples_seen=np.cumsum(stream.n_train),
             seen=seen,
-            **{name: np.stack([one[name] for one in answers]) for name in answers[0]},
+            **{name: np.stack(values) for name, values in answers.items()},
         )
         predictions.check()
         return predictions

@@ -7,19 +7,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pytest
 
-from embedbench.api import require
+from embedbench.api import above, at_least, require, within
 from embedbench.config.fields_added_later import later
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import generator
-from embedbench.config.setting_ranges import (
-    FieldHint,
-    above,
-    at_least,
-    check_settings,
-    check_size,
-    field_hints,
-    within,
-)
+from embedbench.config.setting_ranges import FieldHint, check_settings, check_size, field_hints
 from embedbench.errors import UserError
 from embedbench.learning.stopping import Stop
 from embedbench.models.chance import Chance
@@ -37,9 +29,8 @@ class Declared(Chance):  # two hints in quotes, as a plug-in may have all of the
     many: Literal["auto"] | Annotated[int, above(0)] = "auto"
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
+def test_what_a_field_does_not_declare_is_refused() -> None:
+    for settings, sentence in (
         ({"lam": "-1"}, "declared.lam must be at least 0, got -1.0"),
         ({"lam": "nan"}, "declared.lam must be finite and at least 0, got nan"),
         ({"lam": "much"}, "declared.lam must be float | None, got 'much'"),
@@ -49,12 +40,10 @@ class Declared(Chance):  # two hints in quotes, as a plug-in may have all of the
         ({"mode": "one"}, "declared.mode must be int, got 'one'"),
         ({"gamma": "2"}, "declared.gamma must be in [0, 1], got 2.0"),
         ({"many": "0"}, "declared.many must be above 0, got 0"),
-    ],
-)
-def test_what_a_field_does_not_declare_is_refused(settings: Any, sentence: str) -> None:
-    with pytest.raises(UserError) as caught:
-        make(Declared, settings, name="declared")
-    assert sentence in str(caught.value).replace("test-declared-hints.", "declared.")
+    ):
+        with pytest.raises(UserError) as caught:
+            make(Declared, settings, name="declared")
+        assert sentence in str(caught.value).replace("test-declared-hints.", "declared.")
 
 
 def test_texts_are_read_as_the_type_below_the_hint() -> None:
@@ -65,9 +54,8 @@ def test_texts_are_read_as_the_type_below_the_hint() -> None:
     assert make(Declared, {"lam": "none"}, name="x") == Declared()
 
 
-@pytest.mark.parametrize(
-    ("hint", "parsed"),
-    [
+def test_hints_are_taken_apart() -> None:
+    for hint, parsed in (
         (int, FieldHint(int)),
         (float | None, FieldHint(float | None)),
         (Annotated[float, above(0)] | None, FieldHint(float | None, (above(0),))),
@@ -75,10 +63,8 @@ def test_texts_are_read_as_the_type_below_the_hint() -> None:
         (Literal["a", "b"] | None, FieldHint(str | None, (), ("a", "b"))),
         (Literal["auto"] | Annotated[int, above(0)], FieldHint(str | int, (above(0),))),
         (Annotated[Literal[1, 2], above(0)], FieldHint(int, (above(0),), (1, 2))),
-    ],
-)
-def test_hints_are_taken_apart(hint: Any, parsed: FieldHint) -> None:
-    assert FieldHint.parse(hint) == parsed
+    ):
+        assert FieldHint.parse(hint) == parsed
 
 
 def test_a_field_declared_again_keeps_the_range_of_its_base() -> None:

@@ -164,9 +164,7 @@ def test_no_permission(extract: Extract, tmp_path: Path, monkeypatch: pytest.Mon
         open_source(str(root))
 
 
-def test_a_fifo_that_takes_the_place_of_a_file_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fifo_in_the_place_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "fifo")
     regular = os.stat(__file__)
     monkeypatch.setattr(os, "stat", lambda path: regular)

@@ -172,12 +172,13 @@ def test_the_domain_reaches_the_file(tmp_path: Path) -> None:
     assert lines[0].startswith("hfds/set: image=image")
 
 
-def test_images_in_folders_are_read_from_their_files(tmp_path: Path) -> None:
-    """`datasets` itself calls a folder `valid` validation."""
+def test_images_in_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read from their files; `datasets` itself calls a folder `valid` validation."""
     for i, path in enumerate(("train/a/0", "train/b/1", "train/a/2", "valid/b/3")):
         (tmp_path / f"set/{path}.png").parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"set/{path}.png").write_bytes(png(i))
-    source = open_source(f"hfds/{tmp_path / 'set'}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source = open_source("hfds/~/set")
     assert source.classes == ("a", "b")
     assert [source.read(i) for i in range(4)] == [png(v) for v in (0, 2, 1, 3)]  # folder by folder
     assert "train 3, test (validation) 1;" in source.remark

@@ -40,15 +40,10 @@ SIZE = 64  # of the test models' input; their own 160 only costs time
 def plainly(file: EmbeddingFile, source: str, name: str, path: Path) -> Any:
     """Return timm's model and timm's own batch for the images of a file, in its order."""
     model = timm.create_model(name, num_classes=0, **({"img_size": SIZE} if "vit" in name else {}))
-    timm.models.load_checkpoint(
-        model,
-        str(path),
-        strict=False,
-        filter_fn=getattr(sys.modules[type(model).__module__], "checkpoint_filter_fn", None),
-    )
-    transform = create_transform(
-        **resolve_data_config({"input_size": (3, SIZE, SIZE)}, model=model)
-    )
+    filtered = getattr(sys.modules[type(model).__module__], "checkpoint_filter_fn", None)
+    timm.models.load_checkpoint(model, str(path), strict=False, filter_fn=filtered)
+    config = resolve_data_config({"input_size": (3, SIZE, SIZE)}, model=model)
+    transform = create_transform(**config)
     loaded = [Image.open(Path(source) / id_).convert("RGB") for id_ in file.sample_ids]
     return model.eval(), torch.stack([transform(image) for image in loaded])
 
@@ -94,15 +89,10 @@ def test_the_file_says_what_made_it(pictures: str, tiny_weights: Path, tmp_path:
     file = extract(pictures, tmp_path / "a.h5", backbone=TINY, **given)
     content, made = tiny_weights.read_bytes(), file.provenance
     assert made["backbone"] == {
-        "name": TINY,
-        "library": "timm",
-        "library_version": timm.__version__,
-        "weights_id": tiny_weights.name,
-        "weights_sha256": hashlib.sha256(content).hexdigest(),
-        "layer": "final embedding, before the classifier",
-        "pooling": "avg",
-        "layers": {},
-    }
+        "name": TINY, "library": "timm", "library_version": timm.__version__,
+        "weights_id": tiny_weights.name, "weights_sha256": hashlib.sha256(content).hexdigest(),
+        "layer": "final embedding, before the classifier", "pooling": "avg", "layers": {},
+    }  # fmt: skip
     assert made["preprocessing"]["input_size"] == [3, 160, 160]
     assert made["preprocessing"]["interpolation"] == "bicubic"
     assert made["arithmetic"] == {"dtype": "float32", "device_kind": "cpu"}
@@ -134,9 +124,7 @@ class KilledError(Exception):
     pass
 
 
-def test_interrupted_work_resumes_to_the_same_content(
-    tiny_weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_resumes(tiny_weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partial, "BLOCK", 16)
     source = images(tmp_path / "in", 43)
     (source / "s0/c0/0033.png").write_bytes(b"no image")
@@ -231,9 +219,8 @@ def test_pixels_of_idx_files_equal_import(tiny_weights: Path, tmp_path: Path) ->
     idx(source)
     extracted = extract(str(source), tmp_path / "a.h5", backbone="pixels", notify=print)
     assert extracted.digests == import_file(source, tmp_path / "b.h5").digests
-    small = extract(
-        str(source), tmp_path / "c.h5", backbone=TINY, weights=tiny_weights, size=32, notify=print
-    )
+    other: dict[str, Any] = {"backbone": TINY, "weights": tiny_weights, "size": 32}
+    small = extract(str(source), tmp_path / "c.h5", notify=print, **other)
     assert small.digests["samples"] == extracted.digests["samples"]
 
 
@@ -255,6 +242,7 @@ def test_pixels_are_values_row_by_row(tmp_path: Path) -> None:
 
 def test_weights_that_do_not_fit(pictures: str, tmp_path: Path) -> None:
     state = timm.create_model(TINY).state_dict()
+    other = {**state, "conv_stem.weight": torch.ones(5, 3, 3, 3)}
     pickled = {"state_dict": Hostile(tmp_path / "ran")}
     kept = {key: value for key, value in state.items() if key != "conv_stem.weight"}
     torch.save(pickled, tmp_path / "torch")
@@ -267,11 +255,7 @@ def test_weights_that_do_not_fit(pictures: str, tmp_path: Path) -> None:
         ("plain", {}, "cannot be read as weights"),
         ("a.safetensors", kept, r"1 of its parameters are missing.*conv_stem.weight"),
         ("a.safetensors", {**state, "more.w": torch.ones(1)}, r"1 unknown.*\(first: more.w\)"),
-        (
-            "a.safetensors",
-            {**state, "conv_stem.weight": torch.ones(5, 3, 3, 3)},
-            "1 of another shape",
-        ),
+        ("a.safetensors", other, "1 of another shape"),
         ("a.safetensors", timm.create_model("test_vit").state_dict(), "does not fit"),
     ):
         path = tmp_path / name

@@ -186,7 +186,7 @@ def _elsewhere(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -
         (_elsewhere, r"elsewhere/\.a\.h5\.partial.* a directory that all of"),
     ],
 )
-def test_workers_that_cannot_do_it(
+def test_bad_workers(
     change: Callable[..., Any], sentence: str, source: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=sentence):
@@ -279,9 +279,7 @@ def test_a_process_opens_source_and_model_once(source: str) -> None:
     assert list(pipeline._opened.values()) == [other]  # one model fits a card, not two
 
 
-def test_relative_paths_of_a_job_hold_in_other_directories(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(source).parent)
     there = ALONE.elsewhere(1)
     monkeypatch.chdir(tmp_path)

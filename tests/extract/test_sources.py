@@ -70,7 +70,7 @@ def test_one_folder_around_all_of_an_archive(tmp_path: Path) -> None:
         open_source(str(tmp_path / "a.zip"))
 
 
-def test_bounds_of_ids_files_and_images() -> None:
+def test_bounds_of_ids_files_and_images(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (bounds.id_problem("é" * 256), bounds.id_problem("a/" * 32 + "b")) == ("", "")
     assert "513 bytes" in bounds.id_problem("é" * 256 + "b")
     assert "33 folders" in bounds.id_problem("a/" * 33 + "b")
@@ -88,9 +88,7 @@ def test_bounds_of_ids_files_and_images() -> None:
         assert (file.read(3), file.read(3)) == (b"abc", b"def")
         with pytest.raises(UserError, match="too many"):
             file.read(3)
-
-
-def test_pixels_are_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    # pixels are no header
     monkeypatch.setattr(bounds, "HEADER", 100)
     out = io.BytesIO()
     Image.effect_noise((64, 64), 90).save(out, "PNG")

@@ -104,11 +104,8 @@ def test_across_against_a_naive_search() -> None:
     split = rng.integers(0, 3, n).astype(np.uint8)
     ids = [f"i{i}" for i in range(n)]
     found = across(digests, ids, split)
-    expected = {
-        b
-        for b in range(n)
-        if any((digests[a] == digests[b]).all() and split[a] < split[b] for a in range(n))
-    }
+    rows = [bytes(row) for row in digests]
+    expected = {b for a, b in np.ndindex(n, n) if rows[a] == rows[b] and split[a] < split[b]}
     assert {int(b[1:]) for _, b in found} == expected
     for a, b in found:
         i, j = int(a[1:]), int(b[1:])

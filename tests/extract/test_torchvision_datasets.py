@@ -182,20 +182,17 @@ def test_every_class_of_the_table_is_torchvisions_and_can_be_asked_for() -> None
             assert not switch or switch in taken
 
 
-@pytest.mark.parametrize(
-    ("source", "sentence"),
-    [
+def test_names_and_options_that_are_unknown() -> None:
+    for source, sentence in (
         ("torch/dtdd", "unknown data set of torchvision with one label.*Did you mean 'dtd'"),
         ("torch/dtd?partitoin=2", "unexpected keyword argument 'partitoin'"),
         ("torch/dtd?split=train", "torch/dtd takes no option 'split'"),
         ("torch/dtd?transform=x", "torch/dtd takes no option 'transform'"),
         ("torch/cifar100?download=maybe", "unknown value 'maybe'"),
         ("~no-such-user/x", "no file or folder '~no-such-user/x'"),
-    ],
-)
-def test_names_and_options_that_are_unknown(source: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence):
-        open_source(source)
+    ):
+        with pytest.raises(UserError, match=sentence):
+            open_source(source)
 
 
 def test_nothing_is_downloaded_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

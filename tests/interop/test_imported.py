@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from embedbench.errors import UserError
 from embedbench.interop.exported_stream import LISTS, STREAM, ExportedStream, export, load
 from embedbench.interop.import_answers import import_answers, parse_tool, read_answers
 from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_dirs import checkpoint_path
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
@@ -28,7 +30,9 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.verified_records import rescore
+from embedbench.storage import leases
 
+Ours = tuple[dict[str, Any], Predictions]
 TOOL = parse_tool("avalanche-lib==0.6.0")
 SMALL = [
     f"offline.mlp.{s}" for s in ("units=8", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")
@@ -48,8 +52,9 @@ def cell_of(folder: Path, protocol: str = "incremental-class") -> RunSpec:
 
 
 def exported(folder: Path, protocol: str = "incremental-class") -> Path:
-    export(make_task(cell_of(folder, protocol), folder / "runs", StreamCache()), folder / protocol)
-    return folder / protocol
+    stream = folder / protocol / "s"
+    export(make_task(cell_of(folder, protocol), folder / "runs", StreamCache()), stream)
+    return stream
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +64,9 @@ def plain_stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ours(plain_stream: Path) -> tuple[dict[str, Any], Predictions]:
+def ours(plain_stream: Path) -> Ours:
     """Scores and answers of a learner on it."""
-    return scores_of(cell_of(plain_stream.parent))
+    return scores_of(cell_of(plain_stream.parents[1]))
 
 
 def write(path: Path, stream: Path, **arrays: Any) -> Path:
@@ -74,7 +79,7 @@ def come_in(answers: Path, stream: Path, **how: Any) -> Path:
     return import_answers(answers, stream, answers.parent / "r", tool=TOOL, **{"name": "x", **how})
 
 
-def scores_of(cell: RunSpec) -> tuple[dict[str, Any], Predictions]:
+def scores_of(cell: RunSpec) -> Ours:
     """What a learner's `scores` returned for all test samples, session by session; its answers."""
     learner, moments = make_learner("slda"), list[list[Any]]()
     scores, prepare = learner.scores, learner.prepare
@@ -112,7 +117,7 @@ def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str)
     assert plain(theirs.by_score) == plain(mine.by_score)
     assert plain(theirs.reference) == plain(mine.reference)
     assert not np.isnan(theirs.metrics["omega_all"])
-    assert theirs.digests == mine.digests
+    assert (theirs.digests, theirs.learns) == (mine.digests, mine.learns)
     assert set(theirs.flags) - set(mine.flags) == {"imported"}
     assert rescore(place, root).agrees
 
@@ -143,8 +148,8 @@ def test_masks_are_those_of_a_plain_loop(plain_stream: Path, tmp_path: Path) -> 
     assert p.samples_seen.tolist() == np.cumsum(stream.n_train).tolist()
 
 
-def test_answers_alone_leave_within_session_scores_undefined(
-    plain_stream: Path, ours: tuple[dict[str, Any], Predictions], tmp_path: Path
+def test_answers_alone_have_no_within_scores(
+    plain_stream: Path, ours: Ours, tmp_path: Path
 ) -> None:
     """NaN, and no score of 0; and what the run cost is NaN, too, for an imported run alone."""
     _, p = ours
@@ -169,16 +174,19 @@ def test_answers_alone_leave_within_session_scores_undefined(
         record_files.RunRecord.from_json(replace(made, imported=None).to_json())
 
 
-def test_a_run_that_is_there_is_kept(
-    plain_stream: Path, ours: tuple[dict[str, Any], Predictions], tmp_path: Path
-) -> None:
+def test_a_run_that_is_there_is_kept(plain_stream: Path, ours: Ours, tmp_path: Path) -> None:
     first = write(tmp_path / "a.npz", plain_stream, **ours[0])
     zeros = {name: np.zeros_like(a) for name, a in ours[0].items()}
     second = write(tmp_path / "b.npz", plain_stream, **zeros)
     place = come_in(first, plain_stream)
     before = (place / "record.json").read_bytes()
+    checkpoint_path(place).mkdir()  # of a run that has ended
     with pytest.raises(UserError, match="is there already"):
         come_in(second, plain_stream)
+    lease = leases.take(leases.lease_path(place))
+    assert lease is not None
+    with lease, pytest.raises(UserError, match="another process writes"):
+        come_in(second, plain_stream, overwrite=True)
     assert (place / "record.json").read_bytes() == before
     assert come_in(second, plain_stream, overwrite=True) == place
     assert (place / "record.json").read_bytes() != before
@@ -212,17 +220,16 @@ def answers_of(stream: ExportedStream, kind: str, shape: Any, value: float) -> d
     return {f"{kind}_after_{i}": np.full(shape, value) for i in range(len(stream.sessions))}
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_malformed_scores_are_one_sentence(plain_stream: Path, tmp_path: Path, what: str) -> None:
+def test_malformed_scores_are_one_sentence(plain_stream: Path, tmp_path: Path) -> None:
     stream = load(plain_stream)[0]
-    arrays = answers_of(stream, "scores", (20, stream.n_labels), 0.0)
-    arrays["stream"] = stream.digest
-    change, sentence = WRONG[what]
-    change(arrays)
-    np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(UserError, match=sentence) as e:
-        come_in(tmp_path / "a.npz", plain_stream)
-    assert "\n" not in str(e.value)
+    for change, sentence in WRONG.values():
+        arrays = answers_of(stream, "scores", (20, stream.n_labels), 0.0)
+        arrays["stream"] = stream.digest
+        change(arrays)
+        np.savez(tmp_path / "a.npz", **arrays)
+        with pytest.raises(UserError, match=sentence) as e:
+            come_in(tmp_path / "a.npz", plain_stream)
+        assert "\n" not in str(e.value)
     assert not list((tmp_path / "r").rglob("record.json"))
 
 
@@ -240,33 +247,40 @@ def test_answers_beyond_the_classes_are_refused(plain_stream: Path, tmp_path: Pa
         with pytest.raises(UserError, match=sentence):
             read_answers(write(tmp_path / "a.npz", plain_stream, **arrays), stream, tests)
     arrays[f"answers_after_{session}"][5] = -1
-    place = come_in(write(tmp_path / "a.npz", plain_stream, **arrays), plain_stream)
-    assert "nan" in record_files.load(place).flags
+    answers = write(tmp_path / "a.npz", plain_stream, **arrays)
+    assert "nan" in record_files.load(come_in(answers, plain_stream)).flags
+    with pytest.raises(UserError, match="y must lie in 0 to 4"):
+        read_answers(answers, stream, replace(tests, labels=tests.labels + 1))
 
 
-def test_lists_are_the_stream(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_lists_are_the_stream(tmp_path: Path, protocol: str) -> None:
     """Rows, labels and names of each session and eval set; features as a learner gets them."""
-    task = make_task(cell_of(tmp_path), tmp_path, StreamCache())
+    task = make_task(cell_of(tmp_path, protocol), tmp_path, StreamCache())
+    with pytest.raises(UserError, match=r"cannot write to .*file\.h5/s"):
+        export(task, tmp_path / "file.h5" / "s")
+    made = export(task, tmp_path / "s")
+    assert {p.name for p in (tmp_path / "s").iterdir()} == {STREAM, *LISTS}
     export(task, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
     names = task.files[0].sample_ids
     sessions, sets = task.stream.sessions, task.stream.eval_sets
     parts = [
-        [(s.x, s.y, s.ids) for s in sessions],
-        [(s.val_x, s.val_y, s.val_ids) for s in sessions],
-        [(e.x, e.y, e.ids) for e in sets],
+        [(s.x, s.y, s.ids, made.sessions) for s in sessions],
+        [(s.val_x, s.val_y, s.val_ids, made.sessions) for s in sessions],
+        [(e.x, e.y, e.ids, made.eval_sets) for e in sets],
     ]
     for name, views in zip(LISTS, parts, strict=True):
         head, *lines = (tmp_path / "s" / name).read_text().splitlines()
         assert head == "session,row,sample,label"
         table = [line.split(",") for line in lines]
-        for number, (x, y, ids) in enumerate(views):
+        for number, (x, y, ids, entries) in enumerate(views):
             here = [t for t in table if t[0] == str(number)]
             rows = np.array([t[1] for t in here], dtype=int)
             assert rows.tolist() == ids.tolist()
             assert [t[2] for t in here] == names[ids].tolist()
             assert [int(t[3]) for t in here] == y.tolist()
-            assert np.array_equal(features[rows], x.numpy())
+            assert np.array_equal(features[rows][:, entries[number].columns or range(4)], x.numpy())
 
 
 def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: Path) -> None:
@@ -292,6 +306,8 @@ def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: 
         ("test.csv", lambda t: t + "1,2\n", "line 22"),
         ("test.csv", lambda t: re.sub(r"(\n\d+,\d+,)", r'\1"a"', t, count=1), "line 2: "),
         (STREAM, reordered, "was changed"),
+        (STREAM, changed(eval_sets=[]), "was changed"),
+        (STREAM, changed(eval_sets=[{"classes": [5], "test": 20}]), "was changed"),
         (STREAM, changed(directory="../x-01234567"), "was changed"),
         (STREAM, changed(sessions=[], n_train=[]), "was changed"),
         (STREAM, lambda t: t[:-9], "is not JSON"),
@@ -304,7 +320,15 @@ def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: 
         (bad / name).write_text(change(text))
         with pytest.raises(UserError, match=sentence):
             load(bad)
-    load(plain_stream)
+    shutil.copy(plain_stream / STREAM, bad)
+    (bad / LISTS[2]).write_bytes(b"\xff")
+    os.truncate(bad / LISTS[2], 2**30 + 1)
+    with pytest.raises(UserError, match="longer than 1,073,741,824 bytes"):
+        load(bad)
+    wide = replace(load(plain_stream)[0], classes=(("c",) * 2**10,))
+    empty = replace(wide.eval_sets[0], classes=(), test=0)
+    for more in (0, 1):  # masks fit memory: eval sets times classes are limited
+        assert replace(wide, eval_sets=(empty,) * (2**20 + more))._is_whole() == (not more)
 
 
 REFERENCE: dict[str, dict[str, Any]] = {

@@ -1,18 +1,21 @@
-"""`embedbench.learning` names the toolkit once, and imports a name when it is first used."""
+"""Modules that import a name when it is first used: type checkers see the same names."""
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from embedbench import learning
+import embedbench
+from embedbench import api, learning
 
 
-def test_every_name_of_the_list_is_known() -> None:
-    """Those that type checkers see, read from the syntax tree."""
-    tree = ast.parse(Path(learning.__file__).read_text(encoding="utf-8"))
-    (listed,) = (node for node in tree.body if isinstance(node, ast.If))
-    names = {a.name for node in listed.body for a in getattr(node, "names", [])}
-    assert names == {n for n in learning._HOMES if getattr(learning, n) is not None}
+@pytest.mark.parametrize("module", [api, embedbench, learning])
+def test_every_name_of_the_list_is_known(module: Any) -> None:
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    (hidden,) = (node for node in tree.body if isinstance(node, ast.If))
+    names = {a.name for node in hidden.body for a in getattr(node, "names", [])}
+    listed = getattr(module, "_HOMES", names)
+    assert names == {n for n in listed if getattr(module, n) is not None}
     with pytest.raises(AttributeError, match="has no attribute 'Lerner'"):
-        learning.Lerner  # noqa: B018
+        module.Lerner  # noqa: B018

@@ -28,13 +28,10 @@ RUN = ("--protocol", "b0-inc10", "--preset", "pilot", "--learner", "ncm", "--qui
 def stand_in(path: Path) -> EmbeddingFile:
     """CIFAR-100's classes, two samples to learn from and one to test on, as `extract` writes it."""
     labels = np.repeat(np.arange(100), 3)
-    samples = Samples(
-        ids=np.array([f"s{i}" for i in range(300)], dtype=object),
-        labels=labels,
-        split=np.where(np.arange(300) % 3 == 2, TEST, 0).astype(np.uint8),
-        classes=tuple(published_orders()["classes"]),
-        parents=np.full(100, -1),
-    )
+    ids = np.array([f"s{i}" for i in range(300)], dtype=object)
+    split = np.where(np.arange(300) % 3 == 2, TEST, 0).astype(np.uint8)
+    classes = tuple(published_orders()["classes"])
+    samples = Samples(ids, labels, split, classes, np.full(100, -1))
     network, url = "vit_base_patch16_224", read_zoo().data["cifar100"].url
     made = {
         "backbone": {"name": network, "weights_id": f"timm/{network}.augreg_in21k"},
@@ -47,6 +44,7 @@ def stand_in(path: Path) -> EmbeddingFile:
 def command(*words: object) -> Any:
     result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=True)
     assert result.exit_code == 0, result.exception or result.output
+    assert "no published rows" not in result.stderr
     return result.stdout
 
 
@@ -78,12 +76,16 @@ def test_a_stand_in_gets_rows_and_no_verdict(runs: Path) -> None:
     text = command("report", runs, "--beside", "zoo")
     assert "Published rows beside" in text
     places = dict.fromkeys(row["where"] for row in rows.values())
-    assert [f"[{n}] {where}" for n, where in enumerate(places, 1)] == text.splitlines()[
-        -len(places) :
-    ]
+    listed = [f"[{n}] {where}" for n, where in enumerate(places, 1)]
+    assert listed == text.splitlines()[-len(places) :]
+    named = [{**row, "table": t} for row, t in zip(rows.values(), "aba", strict=False)]
+    parts = beside_zoo.beside_parts(named)
+    assert [table.row_count for table in parts[1:4:2]] == [2, 1]  # type: ignore[union-attr]
 
 
-def test_a_verdict_or_the_reason_for_none(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verdict_or_a_reason(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run").write_text("a word of the command that names no embedding file")
     zoo = read_zoo()
     data = {**zoo.data, "cifar100": replace(zoo.data["cifar100"], splits={"official": "200 100"})}
     same = next(r for r in zoo.published if r.learner == "ncm" and r.data == "cifar100")
@@ -132,18 +134,21 @@ def test_images_and_weights_are_compared(tmp_path: Path) -> None:
     assert said.startswith("weights from a file")
 
 
-def test_runs_whose_file_is_not_here_get_a_sentence(runs: Path) -> None:
-    file = runs.parent / f"{NAME}.h5"
-    file.rename(file.with_suffix(".away"))
-    try:
+def test_tables_that_nothing_stands_beside(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, zoo = runs.parent / f"{NAME}.h5", replace(read_zoo(), published=())
+    monkeypatch.setattr(zoo_entries, "read_zoo", lambda: zoo)
+    for name, why in (
+        (file.name, "the zoo has no published rows for cifar100"),
+        ("away", f"{file.name} is not here; run the report where the file lies"),
+    ):
+        there = file.rename(file.with_name(name))
         result = CliRunner().invoke(app, ["report", str(runs), "--beside", "zoo"])
-        assert f"{NAME}.h5 is not here; run the report where the file lies" in result.stderr
+        assert (result.exit_code, why in result.stderr) == (0, True)
         assert "Published rows" not in result.stdout
-    finally:
-        file.with_suffix(".away").rename(file)
+        there.rename(file)
 
 
-def test_plausible_by_the_prediction_interval() -> None:
+def test_plausible_by_the_prediction_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     row = next(r for r in read_zoo().published if r.last == "83.4" and r.seeds == "1")
     one = beside_zoo.judge(row, Stat.of([0.84]))
     assert one == "+0.60 points"  # one run: no interval
@@ -153,19 +158,20 @@ def test_plausible_by_the_prediction_interval() -> None:
     away = beside_zoo.judge(row, Stat.of([0.88, 0.89, 0.90]))
     assert away == "+5.60 points, not plausible as one of ours (± 4.97)"
     # half a unit of their last digit, .05, counts for them
-    for gain, word in ((5.00, ", plausible"), (5.05, ", not plausible")):
+    for gain, word in ((5.016, ", plausible"), (5.02, ", not plausible")):
         near = Stat.of([0.834 + gain / 100 + d for d in (-0.01, 0, 0.01)])
         assert word in beside_zoo.judge(row, near)
     level = Stat.of([0.834] * 3)
     assert beside_zoo.judge(row, level) == "0.00 points"  # runs that do not differ
     unknown = beside_zoo.judge(replace(row, seeds="unknown"), Stat.of([0.81, 0.82, 0.83]))
     assert unknown == "−1.40 points"
+    monkeypatch.setattr(Stat, "prediction_half", lambda *_: 0.045)  # and half a unit: 5.0
+    edge = beside_zoo.judge(replace(row, last="80"), Stat.of([0.84, 0.85, 0.86]))
+    assert edge == "+5.00 points, plausible as one of ours (± 4.50)"
 
 
 @pytest.mark.thorough
-def test_pushed_and_run_by_its_name_in_a_second_clone(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_in_a_second_clone(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("embedbench.sharing.push_file.picture", lambda f: b"a picture")
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "second"))
     file = EmbeddingFile.open(runs.parent / f"{NAME}.h5")
@@ -173,9 +179,8 @@ def test_pushed_and_run_by_its_name_in_a_second_clone(
         hub_server.use(monkeypatch, hub)
         command("push", file.path, "hf://datasets/kanan/zoo", "--licence", "unknown")
         commit, _ = hub.repositories["kanan/zoo"].head
-        command(
-            "run", f"hf://datasets/kanan/zoo@{commit}/{NAME}.h5", *RUN, "--out", tmp_path / "runs"
-        )
+        fetched = f"hf://datasets/kanan/zoo@{commit}/{NAME}.h5"
+        command("run", fetched, *RUN, "--out", tmp_path / "runs")
     first, second = (
         json.loads(next(root.glob("*/ncm-*/seed-*/record.json")).read_text())
         for root in (runs, tmp_path / "runs")

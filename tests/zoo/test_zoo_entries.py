@@ -105,6 +105,7 @@ def test_what_extract_reads_and_refuses() -> None:
     ):
         with pytest.raises(UserError, match=words):
             zoo_entries.find_source(f"zoo:{name}")
+    assert zoo_entries.describe_backbone("zoo:none", stated) == ("none", None, stated)
     with pytest.raises(UserError, match="unknown backbone of the zoo 'resnet'"):
         zoo_entries.describe_backbone("zoo:resnet", NOTHING)
     with pytest.raises(UserError, match="is no network: ten log-mel frames"):

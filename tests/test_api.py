@@ -1,0 +1,52 @@
+"""The Python API: what holds where nothing is said; and sentences on names and values."""
+
+import runpy
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol_files import make_file
+
+from embedbench import api
+from embedbench.errors import short, unknown
+
+SEEDS: tuple[dict[str, Any], ...] = ({}, {"seed": 0}, {"seed": 1})
+
+
+def test_defaults_are_the_command_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, threads = make_file(tmp_path, apart=1.0), list[int]()
+    monkeypatch.setattr(api, "limit_threads", lambda n: nullcontext(threads.append(n)))
+    words: dict[str, Any] = {"protocol": "incremental-class", "base": 2, "order": "random"}
+    streams = [api.build_stream(file, **words, **seed) for seed in SEEDS]
+    first, same, other = (s.digests for s in streams)
+    assert first == same != other
+    p, again, q = (api.run(streams[0], "chance", **seed) for seed in SEEDS)
+    assert np.array_equal(p.answer, again.answer)
+    assert not np.array_equal(p.answer, q.answer)
+    assert threads == [1] * 6
+    ncm = api.run(streams[0], "ncm")
+    (_, *ours), (*_, ideal) = (api.score_matrices(r)["class_accuracy"].pooled for r in (p, ncm))
+    scores = api.score(p, offline=ncm)
+    assert scores["omega_all"] == pytest.approx(np.mean(ours) / ideal)
+    normalised = api.score(p, offline=ncm, normalise_new=True)
+    assert 0 < scores["omega_new"] < normalised["omega_new"]
+
+
+def test_the_package_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["embedbench", "--version"])
+    with pytest.raises(SystemExit):
+        runpy.run_module("embedbench", run_name="__main__")
+
+
+def test_sentences_list_few_names_and_quote_short_values() -> None:
+    names = [f"n{i:02}" for i in range(61)]
+    for n, name, end in (
+        (10, "n0", "n09."),
+        (11, "n0", "?"),
+        (60, "", "n59."),
+        (61, "", "1 more."),
+    ):
+        assert str(unknown("x", name, names[:n])).endswith(end)
+    assert (short("a" * 58), short("a" * 59)) == (repr("a" * 58), f"'{'a' * 58}…")
