@@ -119,7 +119,7 @@ def subtract_rows(values: Floats, variances: Floats | None = None, groups: int =
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(both, apart, 0).sum(axis=-1) / n
         rest = np.where(both, apart - mean[..., None], 0)
-        seeds = np.where(n > 1, (rest**2).sum(axis=-1) / (n * (n - 1)), np.nan)
+        seeds = (rest**2).sum(axis=-1) / (n * (n - 1))  # NaN of one
     mean[np.abs(mean) < ROUNDING] = 0
     if variances is None or groups < 2:
         variances, groups = np.full(mean.shape, np.nan), 0
@@ -184,7 +184,7 @@ def _t(df: Ints, level: Floats) -> Floats:
     """Upper quantile of Student's t, NaN without degrees of freedom; shapes broadcast."""
     from scipy.special import stdtrit  # scipy.stats takes ten times as long to import
 
-    return np.asarray(-stdtrit(np.where(df > 0, df, np.nan), level))
+    return np.asarray(-stdtrit(df, level))
 
 
 def _row_means(values: Floats, apart: Differences) -> tuple[Floats, Floats]:
@@ -192,8 +192,7 @@ def _row_means(values: Floats, apart: Differences) -> tuple[Floats, Floats]:
     n = (~np.isnan(values)).sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.nansum(values, axis=-1) / n
-        squares = np.nansum((values - means[:, None]) ** 2, axis=-1)
-        seeds = np.where(n > 1, squares / (n * (n - 1)), np.nan)
+        seeds = np.nansum((values - means[:, None]) ** 2, axis=-1) / (n * (n - 1))  # NaN of one
     sample = np.diagonal(apart.sample_variance)
     level = np.array(LEVEL / 2)
     groups = np.array(apart.groups - 1)

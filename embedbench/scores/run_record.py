@@ -222,11 +222,11 @@ class UnscoredRun(DescribedStream):
         holds = all(text is None or re.fullmatch("[0-9a-f]{64}", text) for text in digests)
         yield "each SHA-256", "64 hexadecimal digits", holds
         by_class = self.n_train_by_class or ()
-        yield "each of n_train", "0 or more", min((*self.n_train, *by_class), default=0) >= 0
+        yield "each of n_train", "0 or more", all(n >= 0 for n in (*self.n_train, *by_class))
         total = sum(by_class) == sum(self.n_train)
         yield "n_train_by_class", "as many samples as n_train", not by_class or total
-        least = min((n for n in self.n_candidates or () if n is not None), default=1)
-        yield "each of n_candidates", "1 or more, or null", least > 0
+        some = all(n is None or n > 0 for n in self.n_candidates or ())
+        yield "each of n_candidates", "1 or more, or null", some
         held = (self.footprint, *(s.footprint for s in self.sessions))
         missing = self.imported is not None  # other tools may say no sizes
         sizes = [v for h in held for v in h.values() if not (missing and math.isnan(v))]

@@ -152,6 +152,8 @@ def test_learners_that_no_seed_changes() -> None:
     assert [r.behind for r in rounding] == [False, False]
     two = compare_with_best(values[:2, :2])  # of two runs equal differences prove nothing
     assert [(r.behind, r.parts) for r in two] == [(None, ()), (None, ())]
+    near = compare_with_best(values[:2, :2] + [[0, 1e-7], [0, 0]])  # but other ones do
+    assert [r.behind for r in near] == [False, True]
     assert compare_with_best(values[:2, :2], variances[:2, :2], 50)[1].behind
 
 

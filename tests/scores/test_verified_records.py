@@ -116,11 +116,11 @@ def test_the_commands_say_what_differs(runs: Path) -> None:
 
 def test_rounding_is_no_difference(runs: Path) -> None:
     place = runs / MLP
-    value = record_files.load(place).metrics["final_accuracy"]
-    edit(place, "metrics", "final_accuracy", value=value * (1 + 1e-10))
-    assert not rescore(place, runs).differs
-    edit(place, "metrics", "final_accuracy", value=value * (1 + 1.5e-9))
-    assert rescore(place, runs).differs
+    v = record_files.load(place).metrics["final_accuracy"]
+    for name, value, most in (("final_accuracy", v, 1e-9 * v), ("worst_class_accuracy", 0, 1e-12)):
+        for share in (1.5, 0.9):
+            edit(place, "metrics", name, value=value + share * most)
+            assert bool(rescore(place, runs).differs) == (share > 1)
 
 
 def test_a_new_metric_is_listed_and_what_is_not_computed_here_is_left_out(runs: Path) -> None:

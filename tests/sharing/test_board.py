@@ -98,9 +98,9 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
 
 
 def test_labels_say_whose_they_are_where_that_is_needed() -> None:
-    who = [Submission(f"{name}.zip", "", None if name == "c" else "A") for name in "abcd"]
-    labels = ["ncm · A", "ncm · A (2)", "ncm · c.zip", "slda"]
-    assert _unique(["ncm", "ncm", "ncm", "slda"], who) == labels
+    who = [Submission(f"{name}.zip", "", None if name == "c" else "A") for name in "abdce"]
+    labels = ["ncm · A", "ncm · A (2)", "ncm · A (3)", "ncm · c.zip", "slda"]
+    assert _unique(["ncm", "ncm", "ncm", "ncm", "slda"], who) == labels
 
 
 def test_entries_without_a_seed_in_common_have_no_verdict(team: Path, tmp_path: Path) -> None:
@@ -195,8 +195,6 @@ def test_a_bad_pack_costs_that_pack_alone(team: Path, lean: Path, tmp_path: Path
 
 
 class Tags(HTMLParser):
-    """The tags of a page, with their attributes."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.all = list[tuple[str, dict[str, str | None]]]()

@@ -99,8 +99,9 @@ def test_what_a_killed_pack_leaves_is_cleared_up(team: Path, tmp_path: Path) -> 
     assert {p.name for p in tmp_path.iterdir()} == {"a.zip", other.name}
 
 
-def test_what_is_not_packed(team: Path, tmp_path: Path) -> None:
+def test_what_is_not_packed(team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(team / "runs", tmp_path / "runs")
+    shutil.copytree(team / "runs", tmp_path / "runs" / ".odd" / "a*b")
     first = record_files.find(tmp_path / "runs")[0]
     (first / "predictions.h5").write_bytes(b"other")
     (first / "none").mkdir()
@@ -108,6 +109,7 @@ def test_what_is_not_packed(team: Path, tmp_path: Path) -> None:
         (tmp_path / "runs", "b.zip", "not the file that its record was made from"),
         (first / "none", "b.zip", "has no finished run"),
         (first, "b.zip", "is a single run"),
+        (tmp_path / "runs" / ".odd", "b.zip", "a name that packs cannot hold; rename its"),
         (team / "runs", "none/a.zip", "none first"),
     ):
         assert sentence in refusal(pack, runs, tmp_path / out)
@@ -116,6 +118,8 @@ def test_what_is_not_packed(team: Path, tmp_path: Path) -> None:
     bad = edited_record(team / "a.zip", tmp_path / "bad.zip", "ncm", lambda v: v.update(change))
     (sentence,) = merge_packs([bad], tmp_path / "out").left_out
     assert sentence.startswith(f"{bad}/incremental-class-")
+    monkeypatch.setattr("embedbench.sharing.pack.verify_predictions", lambda _: "")
+    assert "changed while it was packed" in refusal(pack, team / "runs", tmp_path / "b.zip")
 
 
 def test_a_name_and_a_date(team: Path, tmp_path: Path) -> None:
@@ -151,6 +155,7 @@ def test_texts(text: str, stripped: str) -> None:
 
 
 def test_commands_and_classes() -> None:
+    assert without_paths({"command": "embedbench 'run"}) == {"command": ""}
     made = without_paths(
         {
             "command": "embedbench run '/home/a b/x.h5' hf://o/n/y.h5 --out ~/r --set "
@@ -308,7 +313,6 @@ def test_what_a_pack_says_of_itself(tmp_path: Path, text: str, why: str) -> None
 
 
 def test_the_workflow_reads_a_last_line_without_its_end(tmp_path: Path) -> None:
-    """The loop of board.yml, as bash runs it."""
     text = (Path(__file__).parents[2] / "docs" / "board.yml").read_text()
     loop = text[text.index("data=()") : text.index("code=0")]
     (tmp_path / "data.txt").write_text("a.h5\n\nhf://datasets/x/y/b.h5")

@@ -53,7 +53,6 @@ def test_a_push_makes_the_repository_in_one_commit(hub: Hub, file: EmbeddingFile
 
 
 def test_other_content_is_replaced_only_if_asked(hub: Hub, file: EmbeddingFile) -> None:
-    """And other files of the repository stay."""
     hub.add("kanan/made-up", {"notes.txt": b"mine"})
     push(file.path, PLACE)
     other, repository = remade(file), hub.repositories["kanan/made-up"]
@@ -272,9 +271,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
     server.stop()
 
 
-def test_s3(
-    file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: tuple[str, str]
-) -> None:
+def test_s3(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Any) -> None:
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     assert "there is no s3://team/files; check" in refusal(push, file.path, "s3://team/files")
     fsspec.filesystem("s3").mkdir("team")

@@ -41,7 +41,6 @@ OPTIONS = inspect.signature(run.StudyOptions).parameters
 
 
 def asked(*words: str) -> Study:
-    """What `embedbench run` makes of its words."""
     with RUN.make_context("run", [*words, "--out", "runs"]) as ctx:
         given = {name: value for name, value in ctx.params.items() if name in OPTIONS}
         return run.StudyOptions(**given).study()
@@ -157,7 +156,7 @@ def test_what_is_tuned_by_a_file_and_by_options() -> None:
 def test_a_command_line_is_saved_as_a_file_that_makes_the_same_cells() -> None:
     words = [*COMMAND, "--set", "ewc.stop.epochs=3", "--set", "lr=.5", "--seeds", "0-1"]
     words += ["--tune", "ewc.lam=1,1e2", "--budget-mb", "5.5", "--threads", "2"]
-    words += ["--order", 'a"\\é\x7f.txt', "--tune-seeds", "7"]
+    words += ["--order", 'a"\\é😀\x7f.txt', "--tune-seeds", "7"]
     for extra, error in (([], None), ([], UserError), (["--overwrite"], None)):
         command = ["run", *words, "--out", "runs", "--save-config", "saved.toml", *extra]
         done = CliRunner().invoke(app.app, command)
@@ -226,7 +225,6 @@ def test_the_least_and_the_most_that_a_study_takes() -> None:
 
 @pytest.mark.parametrize("key", ["learners", "protocols"])
 def test_a_files_code_needs_leave(key: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And never imported from the working directory."""
     (folder / "planted.py").write_text("raise SystemExit('planted code ran')")
     write(f"{key} = 'planted:Name'")
     for read in (lambda: asked("--config", "study.toml"), lambda: read_study(Path("study.toml"))):
@@ -325,6 +323,7 @@ def test_the_league_is_a_study_file() -> None:
 
 def test_settings_that_are_changed_later_are_as_if_they_were_given() -> None:
     run, _ = cells(*COMMAND)
+    assert (run.preset, run.references) == ("kemker_table", 1)
     given, _ = cells(*COMMAND, "--set", "ewc.stop.epochs=3", "--set", "ewc.lam=2")
     assert run.with_settings(**{"stop.epochs": "3", "lam": 2}) == given != run
     given, _ = cells(*COMMAND, "--set", "offline.mlp.units=9")

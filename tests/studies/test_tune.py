@@ -321,8 +321,9 @@ def test_a_resumed_search(tmp_path: Path, spec: RunSpec, trials: Scripted, finis
     ran, trials.ran, trials.breaks_at = trials.ran, [], finished
     with pytest.raises(KeyboardInterrupt):
         tune(spec, grid, cut, seeds=SEEDS)
-    trials.breaks_at = -1
-    assert tune(spec, grid, cut, seeds=SEEDS) == log
+    trials.breaks_at, shown = -1, list[tuple[str, int, int]]()
+    assert tune(spec, grid, cut, seeds=SEEDS, progress=lambda *now: shown.append(now)) == log
+    assert shown == [("tuning slda", done, 12) for done in range(finished + 1, 13)]
     assert trials.ran == ran
     assert len({*ran}) == 12
     assert [p.name for p in (cut / "tuning").iterdir()] == [
