@@ -18,6 +18,7 @@ from embedbench.scores.run_record import FINAL
 from .compare_learners import studies
 from .comparison_tables import check_several
 from .curve_figures import score_name, stack_matrices
+from .figure_kinds import WIDTHS
 from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
 from .headings_and_units import is_percent
 from .learner_colours import BLANK, LINE, look
@@ -44,7 +45,7 @@ def trade_off(
         costs |= {} if np.isnan(each).all() else {name: each}
     if not costs:
         raise UserError("no run says what it cost; --figure curves draws them")
-    beside = width > 4
+    beside = width > WIDTHS["column"]
     shape = (1, len(costs)) if beside else (len(costs), 1)
     figure = Figure((width, 2.4 if beside else 1.9 * len(costs)), layout="constrained")
     panels = figure.subplots(*shape, sharey=True, squeeze=False).ravel()
@@ -69,9 +70,9 @@ def trade_off(
         limits = panels[0].get_ylim()
         for axes in panels:
             for level, line in (("offline", OFFLINE), ("chance", CHANCE)):
-                height = getattr(group, level)
-                if limits[0] <= 100 * height <= limits[1]:
-                    axes.axhline(100 * height, **line, label=level_name(level, height))
+                share = getattr(group, level)
+                if limits[0] <= (height := 100 * share) <= limits[1]:
+                    axes.axhline(height, **line, label=level_name(level, share))
     return figure
 
 
@@ -93,14 +94,13 @@ def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: 
 
     Its streams may differ in the class order. The best mean comes first.
     """
-    every = studies(rows, metric)
-    if len(every) > 1:
+    study, *more = every = studies(rows, metric)
+    if more:
         titles = "; ".join(study.title for study in every)
         raise UserError(f"--figure ranks draws one study, and there are {len(every)}: {titles}")
-    (study,) = every
     check_several(study)
     names = study.learners
-    lines = [words(name, 18 if width < 4 else 34) for name in names]
+    lines = [words(name, 18 if width <= WIDTHS["column"] else 34) for name in names]
     height = 0.8 + 0.13 * sum(line.count("\n") + 1.3 for line in lines)
     figure = Figure((width, height), layout="constrained")
     axes = figure.add_subplot()
@@ -119,8 +119,7 @@ def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: 
 
 def matrix(rows: Sequence[Row], width: float) -> Figure:
     """R[i, j] of each learner among the rows of one table, the mean over its runs."""
-    drawn = [row for row in rows if row.used and row.learns]
-    means = {row.label: stack_matrices(row).mean(axis=0) for row in drawn}
+    means = {r.label: stack_matrices(r).mean(axis=0) for r in rows if r.used and r.learns}
     return draw_maps(means, width, score_name(rows[0].group))
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import io
 import json
 import re
 from pathlib import Path
@@ -112,7 +111,7 @@ def test_ranges_groups_and_the_described_first() -> None:
 
 
 def test_every_form_of_a_table(call: Call) -> None:
-    rows = list(csv.DictReader(io.StringIO(call("list", "mixture", "--csv")[1])))
+    rows = list(csv.DictReader(call("list", "mixture", "--csv").out.splitlines()))
     assert rows == [*by_name("protocols", "mixture").values()]
     assert call("list", "mixture", "--markdown")[1].startswith("| setting | default | values |")
     assert "\\toprule" in call("list", "mixture", "--latex")[1]
@@ -123,7 +122,7 @@ def test_a_protocol_and_a_preset_of_one_name(call: Call) -> None:
     assert re.findall("^iirc: ", call("list", "iirc").out, re.MULTILINE) == ["iirc: "] * 2
     both = json.loads(call("list", "iirc", "--json")[1])
     assert [data["kind"] for data in both] == ["protocols", "presets"]
-    rows = list(csv.DictReader(io.StringIO(call("list", "iirc", "--csv")[1])))
+    rows = list(csv.DictReader(call("list", "iirc", "--csv").out.splitlines()))
     assert len(rows) == sum(len(data["settings"]) for data in both)
     kemker = json.loads(call("list", "kemker", "--json").out)
     assert kemker["summary"].startswith("Kemker et al. (2018)")

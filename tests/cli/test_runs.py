@@ -11,7 +11,6 @@ from plan_runs import plan
 from report_records import keep, make
 
 from embedbench.cli.run import _report
-from embedbench.cli.runs_commands import _number
 from embedbench.runs.grid_scheduler import Outcome
 from embedbench.scores import record_files
 
@@ -30,10 +29,6 @@ def words(out: str, *more: str, learner: str = "ncm,slda") -> list[str]:
     given = ["run", "e.h5", "--protocol", "incremental-class", "--learner", learner, "--out", out]
     given += ["--device", "cpu", "--jobs", "1"]
     return [*given, *(w for item in SMALL for w in ("--set", item)), *more]
-
-
-def test_settings_of_other_tools_are_numbers_where_they_can_be() -> None:
-    assert str(list(map(_number, ("1", "0.5", "inf", "x")))) == "[1, 0.5, 'inf', 'x']"
 
 
 def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:

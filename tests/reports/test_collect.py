@@ -184,23 +184,21 @@ def test_broken_runs_are_left_out_and_counted(tmp_path: Path, flag: str) -> None
     assert re.search(rf"{flag}: .*left out of every mean \[mlp 1 of 3: seed 2\]", text)
 
 
-def test_runs_with_other_threads_are_marked(tmp_path: Path) -> None:
-    keep(tmp_path, *(make(seed=s, environment={"threads": n}) for s, n in enumerate([1, 4, 1])))
-    (row,) = collect(tmp_path)
+def test_runs_with_other_threads_or_references_are_marked(tmp_path: Path) -> None:
+    """By the reference's settings: runs of a row may have different class orders."""
+    of = (make(seed=s, environment={"threads": n}) for s, n in enumerate([1, 4, 1]))
+    keep(tmp_path / "threads", *of)
+    (row,) = collect(tmp_path / "threads")
     assert (row.n, row.flags) == ("3", {"threads": ["1"]})
     assert re.search(r"mlp +3 .* B\n(.*\n)*.*threads: .*\[mlp 1 of 3: seed 1\]", table_text([row]))
-
-
-def test_runs_with_another_reference_are_marked(tmp_path: Path) -> None:
-    """By its settings, not by its stream: runs of a row may have different class orders."""
     here, there, other = (f"references/offline-0000000{k}" for k in ("a-1111", "a-2222", "b-1111"))
     runs = [here, there, here, other, here, here]
     for seed, run in enumerate(runs):
         offline = [f"{run}1111/seed-{s}" for s in range(2 if seed == 4 else 1)]
         chance = {"chance_run": "references/chance-1/seed-0" if seed == 5 else None}
         about = make()["reference"] | {"offline_runs": offline} | chance
-        keep(tmp_path, make(seed=seed, reference=about))
-    (row,) = collect(tmp_path)
+        keep(tmp_path / "other", make(seed=seed, reference=about))
+    (row,) = collect(tmp_path / "other")
     assert row.flags == {"reference": ["3", "4"]}
     assert re.search(r"reference: .*\[mlp 2 of 6: seed 3, 4\]", table_text([row]))
 
@@ -256,7 +254,8 @@ def test_references_that_are_missing_or_unequal_and_chance_are_noted(tmp_path: P
     better = {**make()["reference"], "ideal": {"class_accuracy": 0.95}}
     keep(tmp_path, make("ncm", reference=better), make("chance", final=0.3, learns=False))
     text = table_text(collect(tmp_path))
-    for note in ("Ω is open", "different offline references", "the row chance has answers that"):
+    nothing = "no verdict (–): that takes two seeds in common, or stored answers\n"
+    for note in (nothing, "Ω is open", "different offline references", "the row chance has answ"):
         assert note in text
     assert "chance: 25.0 %" in text  # what guessing scores on average
 

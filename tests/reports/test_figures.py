@@ -364,9 +364,8 @@ def test_what_is_no_figure_is_one_sentence(root: Path, tmp_path: Path) -> None:
     wrong: list[tuple[Any, ...]] = [
         ("Did you mean 'curves'", "--figure", "curve", "--out", a),
         ("Did you mean 'column'", "--figure", "curves", "--out", a, "--width", "colum"),
-        ("add --out matrix.pdf", "--figure", "matrix"),
+        *(("add --out matrix.pdf", "--figure", "matrix"), ("add --figure", "--out", a)),
         (".pdf, .svg or .png", "--figure", "matrix", "--out", tmp_path / "a.jpg"),
-        ("add --figure", "--out", a),
         ("take one --metric", "--figure", "ranks", "--out", a, *(("--metric", FINAL) * 2)),
         ("Did you mean 'final_acc", "--figure", "trade-off", "--out", a, "--metric", "final_acc"),
         ("fwt is undefined", "--figure", "trade-off", "--out", a, "--metric", "fwt"),

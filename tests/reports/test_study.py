@@ -167,6 +167,7 @@ def test_clear_differences_rank_and_others_leave_ranks_open() -> None:
     second = found.verdicts[1]
     assert (second.against, second.n, second.parts) == (0, 5, ("seeds",))
     assert second.behind_by == pytest.approx(0.2 - 0.001 * 0.2)
+    assert "fewer than" not in render_text(rank_learners(found).parts)
 
 
 def test_runs_on_one_order_are_no_evidence_about_others() -> None:
@@ -187,7 +188,10 @@ def test_only_shared_seeds_are_paired() -> None:
     lone = study(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52])
     lone.scores["c"] = {("natural", "7"): 0.95}
     assert [e.behind for e in lone.verdicts] == [False, True, None]
-    assert "–" in render_text(rank_learners(lone).parts)
+    text = render_text(rank_learners(lone).parts)
+    assert text.splitlines()[5].split() == ["c", "1", "95.0", "1", "–", "–"]
+    some = study(a=[0.9, 0.91, 0.93, 0.9], b=[0.5, 0.51, 0.5, 0.5], c=[0.1, 0.2])
+    assert "over 2–4 seeds alone" in render_text(rank_learners(some).parts)
     # less forgetting is better
     turned = ComparisonStudy("toy", "average_forgetting", study(b=[0.1], a=[0.5]).scores)
     assert [(e.rank, e.behind_by) for e in turned.verdicts] == [(1, 0), (2, 0.4)]
@@ -216,6 +220,25 @@ def test_spread_over_orders_by_hand() -> None:
     assert found["tau_mean"] == pytest.approx(5 / 9)
     text = render_text(view.parts)
     assert ("mean 0.56, least 0.33 (x | z)" in text, "60.0 [1]" in text) == (True, True)
+
+
+def test_an_order_that_a_learner_lacks() -> None:
+    means = {"a": {"x": 0.6, "y": 0.5}, "b": {"x": 0.5, "y": 0.4}, "c": {"x": 0.2}}
+    scores = {k: {(o, "0"): v for o, v in on.items()} for k, on in means.items()}
+    view = comparison_tables.spread_over_orders(ComparisonStudy("", "average_forgetting", scores))
+    ranks = [entry["ranks"] for entry in view.data["learners"]]
+    assert ranks == [{"x": 3, "y": 2}, {"x": 2, "y": 1}, {"x": 1}]
+    assert view.data["tau"] == {"x | y": 1}
+    text = render_text(view.parts).splitlines()
+    assert text[5].split() == ["c", "20.0", "–", "–", "20.0", "[1]", "–"]
+    apart = ComparisonStudy("", "final_accuracy", {"a": {("x", "0"): 1.0}, "b": {("y", "0"): 0.5}})
+    view = comparison_tables.spread_over_orders(apart)
+    assert [view.data[key] for key in ("tau", "tau_mean", "tau_least")] == [
+        {"x | y": None},
+        None,
+        None,
+    ]
+    assert "Kendall" not in render_text(view.parts)
 
 
 def test_equal_means_share_a_rank() -> None:
@@ -333,6 +356,5 @@ def test_spread_within_groups_by_hand() -> None:
     # two groups about their own means, one run that tells nothing: (2·.01 + 2·.0025)/3
     pooled = pooled_sd([[0.1, 0.2, 0.3], [0.9], [0.5, 0.6]])
     assert pooled == pytest.approx(math.sqrt((0.02 + 0.005) / 3))
-    assert math.isnan(pooled_sd([[0.1], [0.2]]))
-    assert math.isnan(pooled_sd([]))
-    assert pooled_sd([[0.5, 0.5]]) == 0
+    rest = [pooled_sd(values) for values in ([[0.5, 0.5]], [], [[0.1], [0.2]])]
+    assert rest == pytest.approx([0, math.nan, math.nan], nan_ok=True)

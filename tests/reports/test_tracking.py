@@ -134,6 +134,7 @@ def test_what_is_wrong_is_a_sentence(root: Path, monkeypatch: pytest.MonkeyPatch
 def test_tensorboards_files_as_it_reads_them(root: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
     assert replay(root, "tensorboard:tb") == (3, [])
     assert replay(root, f"tensorboard:{Path.cwd()}/tb") == (0, [])  # the same directory
@@ -145,6 +146,10 @@ def test_tensorboards_files_as_it_reads_them(root: Path) -> None:
     assert [e.value for e in seconds] == [2.0] * len(made.n_train)
     (final,) = events.Scalars("metrics/final_accuracy")
     assert final.value == pytest.approx(made.metrics["final_accuracy"])
+    about = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    given = HParamsPluginData.FromString(about).session_start_info.hparams
+    values = given["learner.units"].number_value, given["learner"].string_value
+    assert (*values, given["order"].string_value) == (400, "mlp", "None")
     (command,) = events.Tensors("command/text_summary")
     assert command.tensor_proto.string_val[0].decode() == made.command
 
