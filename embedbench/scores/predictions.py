@@ -102,14 +102,9 @@ class Predictions(ArrayFile):
         demand((eval_set[1:] >= eval_set[:-1]).all(), "eval_set must not decrease")
         for name in ("answer", "within"):
             inside(getattr(self, name), -1, n_classes - 1, name)
-        # the column for -1, no answer, is the last one
-        seen, candidates = (
-            np.pad(mask, ((0, 0), (0, 1)), constant_values=True)
-            for mask in (self.seen, self.set_classes)
-        )
-        answered = np.take_along_axis(seen, self.answer, axis=1)
+        answered = np.take_along_axis(self.seen, self.answer, axis=1) | (self.answer < 0)
         demand(answered.all(), "answer must be among the classes seen")
-        within = candidates[eval_set, self.within]
+        within = self.set_classes[eval_set, self.within] | (self.within < 0)
         demand(within.all(), "within must be among the classes of the sample's session")
         far = ("far_ids", "far_score")
         for names in (("rank", "score"), ("logp", "true_logp", "squares"), far):

@@ -410,14 +410,14 @@ def _check_answers(stream: Stream, predictions: Predictions) -> None:
     for seen, answer, within, rank in zip(
         predictions.seen, predictions.answer, predictions.within, ranks, strict=True
     ):
-        allowed = np.pad(allowed_classes(seen, limits), ((0, 0), (0, 1)), constant_values=True)
-        if not allowed[sets, answer].all():
+        allowed, none = allowed_classes(seen, limits), answer < 0
+        if not (allowed[sets, answer] | none).all():
             raise UserError("it has answers outside of the candidates of its stream")
         if rank is not None:
-            unranked = ~allowed[sets, predictions.y] | (answer < 0)
+            unranked = ~allowed[sets, predictions.y] | none
             if not np.array_equal(rank == UNRANKED, unranked):
                 raise UserError("its ranks contradict the candidates of its stream")
-        inside = np.pad(predictions.set_classes, ((0, 0), (0, 1)), constant_values=True)
-        both = inside[sets, answer] & allowed[sets, within]
+        inside = predictions.set_classes[sets, answer] | none
+        both = inside & (allowed[sets, within] | (within < 0))
         if not np.array_equal(answer[both], within[both]):
             raise UserError("its answers over all classes contradict those within the session")

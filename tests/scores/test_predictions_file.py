@@ -80,7 +80,7 @@ def wrong_predictions() -> dict[str, tuple[Any, dict[str, Any]]]:
     M, N, C = len(P.session), len(P.y), P.seen.shape[1]
     moments = ("session", "samples_seen", "seen", "answer", "within")
     far = {"far_ids": np.arange(2), "far_score": np.zeros((len(S.session), 2), np.float32)}
-    unseen_class, other_set = (np.flatnonzero(x)[0] for x in (~P.seen[0], P.set_classes[0]))
+    unseen_class, other_set = (np.flatnonzero(x)[0] for x in (~P.seen[0], ~P.set_classes[0]))
     return {
         "the table y is missing": (P, {"y": None}),
         "y must be int64, it is float64": (P, {"y": P.y.astype(float)}),
