@@ -128,7 +128,7 @@ def _join(a: Cell, b: Cell, source: str) -> Cell:
     if not all(isinstance(key, int) for key in (*a.runs, *b.runs)):
         return max(a, b, key=lambda cell: len(cell.runs))
     both = a.runs.keys() & b.runs.keys()
-    if any(not math.isclose(a.runs[k], b.runs[k], rel_tol=1e-9, abs_tol=1e-9) for k in both):
+    if any(not math.isclose(a.runs[k], b.runs[k], abs_tol=1e-9) for k in both):
         raise UserError(
             f"expected one value of each seed in a cell, got another one in {source}: table "
             f"{a.table}, {a.file}, {a.column}; judge these results apart"

@@ -261,6 +261,8 @@ def test_blobs_are_the_sessions_that_were_asked_for() -> None:
     views += [(e.x, e.y) for e in stream.eval_sets]
     x, y = np.concatenate([v.numpy() for v, _ in views]), np.concatenate([y for _, y in views])
     assert all(x[y == c].std(axis=0).max() < 0.4 for c in range(3))
+    deep = blobs(Tags(needs_layers=True)).spec
+    assert (deep.input_shape, deep.layers) == ((24,), {"middle": (12, 24)})
     images = blob_streams.each_kind(Tags(images=True))["images"].sessions[0]
     assert len(images.x) % SMALL["batch_size"] == 1  # a last batch of one
     first, again = blob_streams.permuted_blobs(Tags()).sessions

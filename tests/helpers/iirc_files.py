@@ -43,6 +43,8 @@ def label_file(
         shape=(len(labels), 1),
         dtype=np.dtype(np.float32),
         layers={},
+        columns={},
+        version="1.0",
     )
 
 

@@ -71,6 +71,7 @@ def test_a_paired_and_an_unpaired_interval_by_hand() -> None:
     b: Runs = {0: 0.0, 1: 1.0, 2: 2.0}
     alone = T2 / math.sqrt(3)  # sd 1, three runs
     assert estimate(a) == pytest.approx((2, alone, 3))
+    assert estimate({}) == pytest.approx((math.nan, math.nan, 0), nan_ok=True)
     assert estimate(a, b) == pytest.approx((1, 0, 3))
     assert estimate(a, b, paired=False, times=2) == pytest.approx((0, alone * math.sqrt(5), 3))
     assert estimate(a, b, times=2) == pytest.approx((0, alone, 3))  # 1, 0, -1
@@ -171,6 +172,8 @@ def test_rows_by_pattern_and_what_pools_leave_out() -> None:
     assert chosen(mean) == {"a, Ω": 28 / 6, "b, Ω": 4}  # the row that lacks a run is left out
     spread = dataclasses.replace(mean, by="sd", where={"learner": "a"})
     assert [*chosen(spread).values()] == [(4 + 6 + 6) / 3 / math.sqrt(2)]
+    spread = dataclasses.replace(spread, where={"learner": "b"})  # one row has no spread
+    assert [o.runs for o in judging.judge_part(at, spread, PRINTED)[0]] == [0]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +182,8 @@ def test_rows_by_pattern_and_what_pools_leave_out() -> None:
         (Value(0.33, Stat.of([0.3349]), 2, made=EXACT), HOLDS),
         (Value(0.33, Stat.of([0.3351]), 2, made=EXACT), NOT),
         (Value(0.99, Stat.of([0.3349]), 2, made=EXACT, reads=0.33), HOLDS),  # a misprint
+        (Value(0.33, Stat.of([0.33]), 2), NONE),  # of runs
+        (Value(0.33, None, 2, made=EXACT), NONE),
     ],
 )
 def test_printed_digits(value: Value, word: str) -> None:

@@ -79,6 +79,7 @@ def test_a_matrix_has_the_accuracies_that_it_was_made_of() -> None:
 
 
 def test_tables_show_what_follows_and_mark_misprints() -> None:
+    assert [row_name(row) for row in printed_rows("4")] == ["none", "cos_nov", "cr", "all losses"]
     one, case = paper.table("1"), paper.table("A1")
     rows = {row.labels[0]: row.values for row in one.rows}
     assert rows["NC-FSCIL"]["gAcc"].texts() == ("60.93", "60.93", "+0.00")
@@ -249,6 +250,7 @@ def test_rows_of_learners_stand_beside_the_tables_that_have_them() -> None:
         expected = 100 * float(aacc(had[variant][0], SIZES).mean())
         assert value.published is not None
         assert (value.ours.mean, value.made) == (pytest.approx(expected), "drawn")  # type: ignore[union-attr]
+        assert value.decimals == 2
     (of_stand_in,) = paper.compare_rows(make_runs(fr=[flat(0.8, 0.2)]))  # a run once
     assert of_stand_in.name == "1, runs · toy"
     (values,) = (row.values for row in of_stand_in.rows)

@@ -130,7 +130,8 @@ def test_measures_are_of_labels_and_of_newest_sessions() -> None:
         "ER": pytest.approx([0.8, 0.75, 0.4, 0.065, 0.065]),
         "LUCIR": pytest.approx([0.2, 2.5, 0.4, 0.265, 0.265]),
     }
-    assert row(table, "ER")[table.columns[3]].ours.values == pytest.approx((0.06, 0.07))
+    third = row(table, "ER")[table.columns[3]]
+    assert (third.decimals, third.ours.values) == (2, pytest.approx((0.06, 0.07)))
     (table,) = iirc.measures(MadeRuns(Path(), [0], {"toy": PaperData(Path("toy.h5"))}))
     assert table.rows == ()
 
@@ -161,8 +162,8 @@ def test_a_table_of_the_papers_data_has_differences_and_of_a_stand_in_none() -> 
     assert [table.name for table in tables] == names
     for i, of_buffer in enumerate(tables[-1].rows, len(iirc.LEARNERS)):
         end = 0.05 * i + 0.015
-        expected = [end, (0.7 + 0.5 + end) / 3]
-        assert [v.ours.mean for v in of_buffer.values.values() if v.ours] == pytest.approx(expected)
+        expected = [(2, pytest.approx(v)) for v in (end, (0.7 + 0.5 + end) / 3)]
+        assert [(v.decimals, v.ours.mean) for v in of_buffer.values.values() if v.ours] == expected
     assert [row.labels[0] for row in tables[-1].rows] == [v.label for v in iirc.BUFFERS.values()]
     note = "over 2 of them, of each the mean over its seeds (0, 1)"
     assert tables[0].notes[-1].endswith(note)

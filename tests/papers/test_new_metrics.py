@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ def test_figure_2_begins_and_ends_where_the_formulas_do() -> None:
         row.labels[0]: {h: v.ours.mean for h, v in row.values.items() if v.ours}
         for row in michel.figure2().rows
     }
+    assert {v.decimals for row in michel.figure2().rows for v in row.values.values()} == {4}
     assert rows["20"]["β_2"] == pytest.approx(0.2734, abs=5e-5)
     assert rows["100"]["β_2"] == pytest.approx(0.0846, abs=5e-5)
     for sessions in (20, 100):
@@ -71,15 +73,15 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     assert len(rows) == 2 * 2 * 2 * len(michel.LEARNERS)
 
     def values(sessions: str, learner: str, metric: str, column: str) -> np.ndarray:
-        stat = rows["toy", sessions, michel.LEARNERS[learner].label, metric][column].ours
-        return np.array(stat.values if stat else ())
+        value: Any = rows["toy", sessions, michel.LEARNERS[learner].label, metric][column]
+        assert value.decimals == 1
+        return np.array(value.ours.values)
 
     for start in itertools.product(("8", "12"), michel.LEARNERS):
         # rescaling changes nothing after the last session, and multiplies before it
         for plain, rescaled in (("AA", "RAA"), ("AF", "RAF")):
-            np.testing.assert_allclose(
-                values(*start, plain, "at K"), values(*start, rescaled, "at K")
-            )
+            ends = [values(*start, name, "at K") for name in (plain, rescaled)]
+            np.testing.assert_allclose(*ends)
         half = values(*start, "AA", "at K/2") / 2
         np.testing.assert_allclose(values(*start, "RAA", "at K/2"), half)
     assert runs.sessions("toy") == [8, 12]

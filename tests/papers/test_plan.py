@@ -100,6 +100,7 @@ def test_hours_and_bytes_follow_the_formulas() -> None:
     text = plan_text(three)
     assert "--seeds 0-2 --device cuda --jobs 1\n" in text
     assert "samples digest: not computed here" in text
+    assert all(f" {w['samples']:,} " in text for w in three["estimate"])
     assert f"COMMANDS\n\n1. {next(iter(three['steps']))}\n" in text
 
 

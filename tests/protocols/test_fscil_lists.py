@@ -55,9 +55,7 @@ def cifar_labels() -> np.ndarray:
     return labels
 
 
-def write(
-    folder: Path, ids: Sequence[str], labels: np.ndarray, split: np.ndarray, n: int
-) -> EmbeddingFile:
+def write(folder: Path, ids: Sequence[str], labels: Any, split: Any, n: int) -> EmbeddingFile:
     samples = Samples(
         ids=np.array(ids),
         labels=labels,

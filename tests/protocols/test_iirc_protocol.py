@@ -34,7 +34,7 @@ def test_sessions_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert c == [(r, ["brown bear"]) for r in brown[4:]]
     assert [rows_of(s.val_x).tolist() for s in stream.sessions] == [[0, 1], [0, 2], [1]]
     assert [s.val_y.sum() for s in stream.sessions] == [2, 2, 1]
-    assert [s.classes.tolist() for s in stream.sessions] == [[3], [0, 2], [1]]
+    assert [s.classes.tolist() for s in stream.sessions[-3:]] == [[3], [0, 2], [1]]
     assert stream.classes == BEARS
     assert stream.parents.tolist() == list(ABOVE)
     losses = [s.loss_classes for s in stream.sessions]

@@ -24,9 +24,7 @@ def table(session_of: list[np.ndarray], labels: np.ndarray, n: int) -> np.ndarra
     return np.stack([np.bincount(labels[rows], minlength=n) for rows in session_of])
 
 
-def deal(
-    rule: Any, labels: np.ndarray, sessions: int, *given: Any, seed: int = 0, **more: Any
-) -> Any:
+def deal(rule: Any, labels: Any, sessions: int, *given: Any, seed: int = 0, **more: Any) -> Any:
     """The parts that a rule makes of all rows, with the classes in order."""
     rows, classes = np.arange(len(labels)), np.arange(labels.max() + 1)
     return rule(rows, labels, classes, sessions, *given, np.random.default_rng(seed), **more)
