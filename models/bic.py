@@ -125,8 +125,8 @@ class BiC(ReplayLearner):
             first = _first_of(y[:n_new], sorted(session_classes(joined)))
             lists = torch.cat([first, self.exemplars.lists.cpu()])
         mixed = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned))
-        fresh, stored = mixed[mixed < n_new], mixed[mixed >= n_new]
-        sources = {c: (stored if c in old else fresh) for c in set(lists.tolist()) if c >= 0}
+        fresh = mixed[mixed < n_new]
+        sources = {c: (mixed if c in old else fresh) for c in set(lists.tolist()) if c >= 0}
         rows = {c: index[lists[index] == c] for c, index in sources.items()}
         size = max(1, int(self.hold_out * min((len(rows[c]) for c in old if c in rows), default=0)))
         taken = [r[: size if c in old else min(size, len(r) // 2)] for c, r in rows.items()]

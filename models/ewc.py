@@ -136,9 +136,7 @@ class EWC(NetLearner):
             pull(self.net, self.weight, self.anchor, lam)
 
         validate = self._validate if self.past else None
-        return self.train(
-            session, ctx, regularise=regularise if lam > 0 else None, validate=validate
-        )
+        return self.train(session, ctx, regularise=regularise if lam else None, validate=validate)
 
     def _validate(self, monitor: str = "") -> float:
         """Mean over the sessions so far of the loss or negative accuracy on validation data."""
@@ -197,7 +195,7 @@ class EWC(NetLearner):
         ):
             weight.mul_(share_left).add_(f)
             if self.merge == "per_session":
-                share = torch.where(weight > 0, f / weight, 1.0)
+                share = (f / weight).nan_to_num()  # where nothing pulls, the anchor may stay
                 anchor.add_(share * (p - anchor))
             else:
                 anchor.copy_(p)

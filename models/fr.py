@@ -164,8 +164,8 @@ class FR(Learner):
         means = self._tables(self.prototypes.means()).transpose(0, 1)  # (C, 1 + L, d)
         novel = classes[~self.base[classes]]
         alike = most_alike(means[novel], means[self.base], self.donors)
-        times = -(-self.donors // alike.shape[1])  # repeated if they are too few
-        self.donors_[novel] = alike.repeat(1, times, 1)[:, : self.donors]
+        # repeated if they are too few
+        self.donors_[novel] = alike.repeat(1, self.donors, 1)[:, : self.donors]
 
     def _real(self, session: Session, y: Tensor, draws: torch.Generator) -> Callable[[], Batch]:
         """Batches of the base session: real samples."""

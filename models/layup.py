@@ -103,7 +103,7 @@ class LayUP(RidgeLearner):
                 gram += part[0]
                 targets += part[1]
             for k, lam in enumerate(LAMBDAS):
-                w, _ = ridge(gram, targets, lam, LAMBDAS[-1])
+                w, _ = ridge(gram, targets, lam, lam)
                 for h, y in self.feature_blocks(session, fold):
                     right[f, k] += int(((h @ w).argmax(1) == y).sum())
         means: list[float] = (right / [[len(fold)] for fold in folds]).mean(0).tolist()
@@ -119,5 +119,5 @@ def stratified_folds(y: Ints) -> list[Ints]:
         return [np.arange(len(y))]
     with warnings.catch_warnings():  # of a class with fewer samples than folds
         warnings.simplefilter("ignore", UserWarning)
-        folds = StratifiedKFold(count).split(np.zeros((len(y), 1)), y)
+        folds = StratifiedKFold(count).split(y, y)
         return [np.asarray(rows) for _, rows in folds]

@@ -62,12 +62,8 @@ def test_the_buffer_layer_is_as_pytorchs_linear_begins() -> None:
 
 def test_blocks_are_whole_and_the_rest_waits() -> None:
     made, seen = Blocks(), 0
-    for n, sizes, left in (
-        (255, [], 255),
-        (1, [256], 0),
-        (600, [256, 256], 88),
-        (512, [256] * 2, 88),
-    ):
+    two = [256, 256]
+    for n, sizes, left in ((255, [], 255), (1, [256], 0), (600, two, 88), (512, two, 88)):
         numbers = torch.arange(seen, seen + n)
         blocks = list(made.add(numbers[:, None].float(), numbers))
         assert [len(y) for _, y in blocks] == sizes

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -187,13 +188,15 @@ def searched(values: Sequence[float], sessions: int = 2, **settings: Any) -> tup
             {"lam_start": 81.0, "lam_decay": 1 / 3, "lam_drop": 0.5},
             [0, 81, 27, 9],
         ),
-        ([1.0] + [0.0] * 5, {"lam_start": 1.0, "lam_decay": 0.1}, [0, 1, 0.1, 0.01, 1e-3, 1e-4]),
+        ([1.0] + [0.0] * 4, {"lam_start": 4e-3}, [0, 4e-3, 2e-3, 1e-3, 5e-4]),
     ],
 )
 def test_the_search_ends_at_the_first_lambda_that_will_do_or_below_the_smallest(
     accuracies: list[float], settings: dict[str, float], tried: list[float]
 ) -> None:
-    _, (_, log) = searched(accuracies, **settings)
+    with mock.patch.object(EWC, "_train", autospec=True, side_effect=EWC._train) as train:
+        _, (_, log) = searched(accuracies, **settings)
+    assert [call.args[3] for call in train.call_args_list] == pytest.approx([0, *tried])
     assert log["lam"] == pytest.approx(tried[-1], rel=1e-6)
     assert [t["lam"] for t in log["search"]] == pytest.approx(tried, rel=1e-6)
     assert [t["validation_accuracy"] for t in log["search"]] == accuracies

@@ -64,14 +64,9 @@ def test_geppnet_is_the_plain_algorithm(seed: int, permuted: bool) -> None:
 )
 def test_geppnet_stm_is_the_plain_algorithm(memory: int, period: int, iterations: int) -> None:
     stream, seeds = stream_of(0, False), Seeds.of(0)
-    learner = GeppNetSTM(
-        som=SOM,
-        rehearsal=Rehearsal(iterations=iterations),
-        memory=memory,
-        period=period,
-        sleep=40,
-        answer_from_memory=True,  # so that the memory can be looked at after the session
-    )
+    made: Any = {"memory": memory, "period": period, "sleep": 40}
+    made["answer_from_memory"] = True  # so that the memory can be looked at after the session
+    learner = GeppNetSTM(som=SOM, rehearsal=Rehearsal(iterations=iterations), **made)
     plain = PlainSom(SOM, 6, 4)
     start(learner, stream.spec)
     for number, s in enumerate(stream.sessions):

@@ -17,10 +17,7 @@ SMALL: dict[str, Any] = {**SGD, "units": 8, "lr": 0.05}
 
 
 def by_hand() -> IL2M:
-    """Class 0 of session 0, class 1 of session 1, class 2 of session 2 (the current), 3 unseen.
-
-    The network passes its input through: logits are x.
-    """
+    """Class k of session k, 2 is the current session, 3 is unseen; the logits are x."""
     learner = IL2M(layers=0, memory=Memory(select="all"))
     start(learner, StreamSpec((4,), 4))
     with torch.no_grad():

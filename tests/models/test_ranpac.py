@@ -106,7 +106,8 @@ def test_a_first_choice_that_rounding_decides_is_left() -> None:
     y = np.resize(range(6), 60)
     whole = blobs(y, 6, 0, spread=3.0)
     for part in (slice(0, 12), slice(12, 24), slice(24, 60)):
-        learn(learner, session(whole[part], y[part]))
+        tried = learn(learner, session(whole[part], y[part])).get("tried_mse", ["1"])
+        assert min(map(float, tried)) >= 1e-12 * float(learner.gram.trace()) > 2e-8
         if part.start == 0:
             learner.lam_ = LAMBDAS[0]
     least = min(learner._error(lam) for lam in LAMBDAS[5:])

@@ -15,7 +15,7 @@ from embedbench.learning.network import mlp_net
 from embedbench.models.remind import CENTROIDS, REMIND, ProductQuantiser
 
 SEEDS = Seeds.of(0)
-SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 12, "updates": 1}
+SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 15, "updates": 1}
 STREAM = class_stream([[0, 1], [2], [3, 4]], n_train=12, spread=1.0)
 
 
@@ -51,7 +51,7 @@ def test_codes_are_those_of_a_naive_loop_over_centroids() -> None:
 def test_centroids_are_the_means_of_their_samples() -> None:
     few = torch.cat([torch.full((9, 1), float(c)) for c in range(300)])  # 300 values, 256 centroids
     single = ProductQuantiser(1, 1, "cpu")
-    single.fit(few, 0)
+    single.fit(few, 2**32)
     rebuilt = single.unpack(single.pack(few))
     for value in rebuilt.unique():
         assert float(few[rebuilt == value].mean()) == pytest.approx(float(value), abs=1e-3)
@@ -99,7 +99,7 @@ def test_steps_are_those_of_the_plain_algorithm() -> None:
         z = net(torch.cat([new, held_x[old]]))
         descend(sgd, cross_entropy(z, torch.cat([y, held_y[old]])))
         held_x, held_y = torch.cat([held_x, new]), torch.cat([held_y, y])
-        if quantiser is None and len(held_x) >= 12:
+        if quantiser is None and len(held_x) >= 15:
             quantiser = ProductQuantiser(6, 3, "cpu")
             quantiser.fit(held_x, SEEDS.memory)
             held_x = quantiser.unpack(quantiser.pack(held_x))
