@@ -39,10 +39,10 @@ def figure_of(file: EmbeddingFile) -> Figure:
 def test_points_are_the_components_by_class(tmp_path: Path) -> None:
     file = embedding_file(tmp_path)
     figure = figure_of(file)
-    (axes,) = figure.axes
-    points, shares = picture.components(file.read())
+    (axes,), (points, shares) = figure.axes, picture.components(file.read())
     assert len(axes.lines) == 2 * 6  # the points of a class, and its mark in the legend
     for label, line in enumerate(axes.lines[::2]):
+        assert {"color": line.get_color(), "marker": line.get_marker()} == picture.look(label)
         xy = np.stack([line.get_xdata(), line.get_ydata()], axis=1)  # type: ignore[list-item]
         np.testing.assert_allclose(xy, points[file.labels == label])
         assert (line.get_rasterized(), line.get_markersize(), line.get_alpha()) == (True, 2.6, 0.8)
@@ -81,7 +81,8 @@ def test_of_too_many_classes_the_largest_have_colours(tmp_path: Path) -> None:
     assert group.tolist() == [-1] * 5 + list(range(12)) + [-1]
     figure = figure_of(EmbeddingFile.open(tmp_path / "m.h5"))
     assert figure.legends[0].get_texts()[0].get_text() == "other classes"
-    assert len(figure.axes[0].lines) == 2 * (12 + 1)
+    lines = figure.axes[0].lines
+    assert (len(lines), lines[0].get_color()) == (2 * (12 + 1), picture.LINE)
 
 
 def test_names_of_classes_are_the_last_part_and_are_cut() -> None:
@@ -93,9 +94,8 @@ def test_names_of_classes_are_the_last_part_and_are_cut() -> None:
 def test_few_samples_are_drawn_whole_and_many_by_one_seed() -> None:
     assert picture.sample_rows(picture.POINTS).tolist() == list(range(picture.POINTS))
     rows = picture.sample_rows(70_000)
-    assert len(set(rows.tolist())) == picture.POINTS
-    assert rows.tolist() == sorted(rows.tolist()) == picture.sample_rows(70_000).tolist()
-    assert 30_000 < rows.mean() < 40_000
+    assert rows.tolist() == sorted({*rows.tolist()}) == picture.sample_rows(70_000).tolist()
+    assert (len(rows), 30_000 < rows.mean() < 40_000) == (picture.POINTS, True)
 
 
 def test_inspect_writes_the_map(tmp_path: Path) -> None:
@@ -109,8 +109,7 @@ def test_inspect_writes_the_map(tmp_path: Path) -> None:
     assert "2,000 of 2,500 samples, seed 0" in done.stderr
     assert "3 float32" in done.stdout
     text = (tmp_path / "a.svg").read_text("utf-8")
-    assert ">c0</text>" in text
-    assert len(text) < 200_000  # the points are an image
+    assert (">c0</text>" in text, len(text) < 200_000) == (True, True)  # the points are an image
     assert (inspect("b.svg").exit_code, (tmp_path / "b.svg").read_text("utf-8")) == (0, text)
     for path, sentence in (("a.svg", "is there already"), ("a.jpeg", "name such a file")):
         assert sentence in str(inspect(path).exception)

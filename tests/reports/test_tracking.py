@@ -157,22 +157,24 @@ def test_tensorboards_files_as_it_reads_them(root: Path) -> None:
 def test_wandb_gets_runs_steps_and_settings(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Disabled, so that its own classes check what they are given, and write nothing."""
     wandb = pytest.importorskip("wandb")
-    made: dict[str, tuple[dict[str, Any], list[dict[str, float]]]] = {}
+    made: dict[str, tuple[dict[str, Any], list[dict[str, float]], Any]] = {}
     init = wandb.init
 
     def start(**given: Any) -> Any:
         run = init(**given)
-        _, steps = made[given["name"]] = (given, [])
+        _, steps, _ = made[given["name"]] = (given, [], run)
         monkeypatch.setattr(run, "log", lambda values, step: steps.insert(step, values))
         return run
 
     monkeypatch.setenv("WANDB_MODE", "disabled")
     monkeypatch.setattr(wandb, "init", start)
     assert (replay(root, "wandb:team/project"), set(made)) == ((3, []), {CHANCE, MLP, OTHER})
-    given, steps = made[MLP]
+    given, steps, there = made[MLP]
     about = given["project"], given["entity"], given["group"]
     assert about == ("project", "team", f"{STREAM}/mlp-1")
-    assert len({run["id"] for run, _ in made.values()}) == 3
+    assert len({run["id"] for run, *_ in made.values()}) == 3
     assert (given["config"]["learner"], given["config"]["learner.units"]) == ("mlp", 400)
-    pooled = record_files.load(root / MLP).pooled
-    assert [s["scores/class_accuracy"] for s in steps] == pytest.approx(pooled)
+    record = record_files.load(root / MLP)
+    assert [s["scores/class_accuracy"] for s in steps] == pytest.approx(record.pooled)
+    known = {f"metrics/{k}": v for k, v in record.metrics.items() if v == v}
+    assert (dict(there.summary), len(known) < len(record.metrics)) == (known, True)
