@@ -100,7 +100,8 @@ def test_options_of_slurm_and_of_ray() -> None:
     assert slurm_engine.options(Resources(), {"cluster": "local"}) == plain
     assert slurm_engine.options(Resources(2, 1, 2**31), asked) == plain | more
     for text, *times in (("1m", 1, 15), ("6m", 6, 90), ("2d", 2880, 90), ("99999m", 99_999, 90)):
-        made = slurm_engine.options(Resources(), {"cluster": "local", "time": text})
+        asked = {"cluster": "local", "time": text, "array_parallelism": "1"}
+        made = slurm_engine.options(Resources(), asked)
         assert [made["timeout_min"], made["slurm_signal_delay_s"]] == times
     made = {"name": "embedbench", "max_retries": 3, "retry_exceptions": False}
     made |= {"num_cpus": 2, "num_gpus": 0.5, "memory": None}
@@ -178,7 +179,7 @@ def test_a_job_that_saved_has_not_failed(jobs: Any, answer: Callable[[], bytes])
     """The time of its jobs is over again and again; it fails when two in a row save nothing."""
     answers = [answer] * 5 + [lambda: pickle.dumps((True, "all"))]
     jobs._jobs.submit = lambda *_: job(answers.pop(0))
-    assert jobs.submit(Saves(0, 1, 5, 6, 6, 8)).result(timeout=60) == "all"
+    assert jobs.submit(Saves(0, 0, 5, 6, 6, 8)).result(timeout=60) == "all"
     answers = [answer] * 4
     failed = jobs.submit(Saves(3, 4, 4, 4))
     with pytest.raises(LostTaskError, match=r"2 times; .* time over before it saved anything"):
@@ -204,6 +205,7 @@ def test_jobs_go_on_after_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt), slurm_engine.slurm_executor(*given) as executor:  # noqa: PT012
         left = [SimpleNamespace(done=lambda: False, job_id=f"12_{k}") for k in range(2)]
         executor._jobs.submit = lambda *_: left.pop()
+        assert executor._jobs._executor.parameters["timeout_min"] == 240
         executor._queue._looks += [set[str](), set[str]()]
         tasks = [executor.submit(int) for _ in range(2)]
         while len(executor._running) < 2:
@@ -211,9 +213,8 @@ def test_jobs_go_on_after_ctrl_c() -> None:
         assert executor._queue._looks == []  # which could not see the new jobs
         raise KeyboardInterrupt
     assert not any(task.done() for task in tasks)
-    assert said == [
-        "1 jobs go on, and the next run takes what they finish; cancel them with: scancel 12"
-    ]
+    rest = "and the next run takes what they finish; cancel them with: scancel 12"
+    assert said == [f"1 jobs go on, {rest}"]
     with slurm_engine.slurm_executor(*given) as executor:
         executor._jobs.submit = lambda *_: job(lambda: pickle.dumps((True, "waited for")))
         task = executor.submit(int)
@@ -326,7 +327,7 @@ def test_tasks_of_ray(ray: Mock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (private,) = tmp_path.iterdir()
         local = {"_temp_dir": str(private), "include_dashboard": False}
         assert ray.init.call_args == call("local", **quiet, **local)
-        assert set(environment.values()) == {"0"}  # nothing is sent to Ray's makers
+        assert list(environment.values()) == ["0", "0"]  # nothing is sent to Ray's makers
         assert ray.worker.print_to_stdstream("a page", err=1) is None
         good, wrong, *lost, last = [executor.submit(int, x) for x in "7x7777"]
         for task in ray.tasks[:2]:

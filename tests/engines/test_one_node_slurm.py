@@ -33,10 +33,8 @@ from embedbench.scores import record_files
 from embedbench.storage import user_cache
 
 pytest.importorskip("submitit")
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(bool(missing()), reason=f"a SLURM of one node: {missing()}"),
-]
+NONE = pytest.mark.skipif(bool(missing()), reason=f"a SLURM of one node: {missing()}")
+pytestmark = [pytest.mark.long, NONE]
 SLOW = "slow_learner:Slow"
 ITEMS = (f"{SLOW}.stop.rule=epochs", f"{SLOW}.stop.epochs=20", f"{SLOW}.units=8", "references=0")
 
@@ -69,11 +67,9 @@ def good(cells: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> dict
 class Running:
     def __init__(self, cells: list[RunSpec], out: Path, *settings: str) -> None:
         self.cells, self.out = cells, out
-        self._engine = Engine.parse("slurm", None, settings)
+        engine = Engine.parse("slurm", None, settings)
         self._pool = ThreadPoolExecutor(1)
-        self._outcome: Future[Outcome] = self._pool.submit(
-            run_grid, cells, out, engine=self._engine
-        )
+        self._outcome: Future[Outcome] = self._pool.submit(run_grid, cells, out, engine=engine)
 
     def wait(self, ready: Callable[[], bool]) -> None:
         """Wait for a moment of the run, which must come before its end."""
@@ -82,9 +78,8 @@ class Running:
 
     def saved(self) -> bool:
         """Whether there is a checkpoint of each cell."""
-        return len([path for path in self.out.rglob(".*.partial") if saved_at(path)]) == len(
-            self.cells
-        )
+        partial = self.out.rglob(".*.partial")
+        return len([path for path in partial if saved_at(path)]) == len(self.cells)
 
     def check(self, good: dict[str, bytes], resumed: int) -> None:
         """The same bytes are there, by runs that went on so often, and nothing beside them."""
@@ -153,7 +148,6 @@ def test_end(end: Any, cells: Any, good: Any, tmp_path: Path, monkeypatch: Any, 
 
 
 def test_a_driver_that_was_killed(cells: Any, good: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    """Its jobs go on; the second driver takes what they make."""
     monkeypatch.setenv(PAUSE, "0.3")
     out, printed = tmp_path / "runs", tmp_path / "printed"
     line = ["run", *cells[0].files, "--protocol", "incremental-class", "--learner", SLOW]

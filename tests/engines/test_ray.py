@@ -80,9 +80,8 @@ def test_a_lost_node(cluster: Any, cells: Any, good: Any, tmp_path: Path, capfd:
 def test_a_driver_that_was_killed(cluster: Any, cells: Any, good: Any, tmp_path: Path) -> None:
     line = [*words(cells, "0-19", tmp_path), "--engine", "ray"]
     with (tmp_path.parent / "printed").open("w") as printed:
-        driver = subprocess.Popen(
-            [sys.executable, "-m", "embedbench", *line], stdout=printed, stderr=printed
-        )
+        line = [sys.executable, "-m", "embedbench", *line]
+        driver = subprocess.Popen(line, stdout=printed, stderr=printed)
         while len(answers(tmp_path)) < 5:
             assert driver.poll() is None, (tmp_path.parent / "printed").read_text()
             time.sleep(0.01)

@@ -3,22 +3,24 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
+from multilabel_streams import hierarchy_stream
 from toy import class_stream
 
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context, Learner
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.runs import answers_from_scores
 from embedbench.runs.answers_from_scores import Candidates
 from embedbench.runs.stream_runner import run_stream
+from embedbench.scores.label_set_predictions import pack
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Session, Stream, StreamSpec
-from embedbench.streams.view import View, table_of
+from embedbench.streams.view import View, rows_of, table_of
 
 N_CLASSES = 7
 CONFIDENCE = ("rank", "score", "logp", "true_logp", "squares")
@@ -55,7 +57,6 @@ def numbered_stream(limits: Sequence[list[int] | None] = (None,) * 3) -> Stream:
 
 
 def random_scores(stream: Stream, seed: int, dtype: Any, kind: str) -> Any:
-    """Scores of every row: many equal, some far apart, some -inf or NaN."""
     rng = np.random.default_rng(seed)
     n = len(table_of(stream.sessions[0].x).values)
     scores = (rng.integers(-3, 4, (n, N_CLASSES)) * rng.choice([0.5, 40], (n, 1))).astype(dtype)
@@ -144,6 +145,27 @@ def test_more_classes_than_a_rank_holds() -> None:
     among = Candidates(np.ones((1, n), dtype=np.bool_), "cpu")
     values = among.confidence(scores, None, zero.int(), y, zero)
     assert values["rank"].tolist() == [65534]
+
+
+class ScriptedSets(Scripted):
+    tags: ClassVar[Tags] = Tags(multilabel=True)
+
+
+def test_label_sets_are_the_seen_classes_above_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample with NaN among them gets no class, and is counted."""
+    monkeypatch.setattr(answers_from_scores, "EVAL_BATCH", 20)
+    stream, draw = hierarchy_stream(), np.random.default_rng(0)
+    values = table_of(stream.sessions[0].x).values
+    values[:, 0] = np.arange(len(values))
+    scores = draw.integers(-2, 3, (len(values), 8)).astype(np.float32)
+    scores[draw.random(scores.shape) < 0.05] = np.nan
+    found: Any = run_stream(stream, ScriptedSets(scores), Seeds.of(0))[0]
+    asked = scores[np.concatenate([rows_of(e.x) for e in stream.eval_sets])]
+    for m, seen in enumerate(found.seen):
+        broken = np.isnan(asked[:, seen]).any(axis=1)
+        right = (asked > 0) & seen & ~broken[:, None]
+        np.testing.assert_array_equal(found.answer[m], pack(right))
+        assert found.undecided[m] == broken.sum() > 0
 
 
 def test_scores_of_no_kind_or_of_another_shape_are_refused() -> None:

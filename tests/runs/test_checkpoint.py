@@ -131,8 +131,6 @@ class Clock:
 
 @dataclass
 class Slow(MLP):
-    """Takes ten seconds before it trains, and ten for an epoch."""
-
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         Clock.now += 10
         return super().learn(session, ctx)
@@ -351,7 +349,6 @@ def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None
 
 
 def cut_off(cell: RunSpec, root: Path, threads: int = 1) -> Path:
-    """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
     task = make_task(cell, root, StreamCache())
     decided = run_one.checkpoint_key(task, threads)
     checkpoint = Saboteur(task.checkpoint, after=5, decided=decided)

@@ -55,7 +55,6 @@ offline references/offline-adc6e05c-926c9907/seed-4 6262b c08cb 728f6 22f80 fc72
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Vectors, vectors with layers, and images, of one source; their values are whole numbers."""
     folder = tmp_path_factory.mktemp("golden")
     place = np.tile(np.arange(14), 6)
     samples = Samples(

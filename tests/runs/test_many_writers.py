@@ -84,9 +84,8 @@ def test_a_run_and_its_places_are_synced(tmp_path: Path, monkeypatch: pytest.Mon
     place, made = tmp_path / "a" / "b" / "seed-0", tmp_path / "a" / "b" / ".made"
     run_in(made)
     synced: list[tuple[Path, bool]] = []
-    monkeypatch.setattr(
-        run_dirs.atomic_write, "sync_path", lambda p: synced.append((p, place.exists()))
-    )
+    writes = run_dirs.atomic_write
+    monkeypatch.setattr(writes, "sync_path", lambda p: synced.append((p, place.exists())))
     run_dirs.publish(made, place, tmp_path)
     after = [(p, True) for p in (place.parent, place.parent.parent, tmp_path)]
     assert synced == [(made, False), *after]
@@ -106,9 +105,8 @@ def test_what_ended_processes_leave_is_cleared_up(tmp_path: Path) -> None:
 
 def test_a_checkpoint_is_written_only_while_the_lease_is_held(tmp_path: Path) -> None:
     said, held = list[str](), iter([True, True, False, False])
-    checkpoint = CheckpointDirectory(
-        tmp_path / "partial", {}, seconds=0, notify=said.append, is_mine=lambda: next(held)
-    )
+    how: Any = {"notify": said.append, "is_mine": lambda: next(held)}
+    checkpoint = CheckpointDirectory(tmp_path / "partial", {}, seconds=0, **how)
     state: Any = SimpleNamespace(state_dict=lambda: {"w": 1})
     assert not checkpoint.open()
     checkpoint.begin(0)
@@ -121,9 +119,8 @@ def test_a_checkpoint_is_written_only_while_the_lease_is_held(tmp_path: Path) ->
         checkpoint.end(state, state, [log] * n)
     checkpoint.clear()
     assert tree(tmp_path) == before
-    assert said == [
-        "no checkpoint can be kept, the run goes on without: another process has taken the run over"
-    ]
+    reason = "another process has taken the run over"
+    assert said == [f"no checkpoint can be kept, the run goes on without: {reason}"]
 
 
 @pytest.fixture
@@ -173,10 +170,8 @@ def test_the_others_are_made_first(cells: Any, made: Any, tmp_path: Path, monkey
     )
     assert counts == [0, 1, 2, 3, 3, 4, 5, 6]  # of the first round 5, and then the last
     assert made == [name for name in ALL if name != "ncm 0"] + ["ncm 0"]
-    assert said == [
-        f"waiting for ncm seed 0, which process {os.getpid()} on host {os.uname().nodename} is "
-        "making"
-    ]
+    me = f"process {os.getpid()} on host {os.uname().nodename}"
+    assert said == [f"waiting for ncm seed 0, which {me} is making"]
     assert len(waits) == 3
     assert (len(outcome.run_dirs), outcome.skipped, outcome.elsewhere) == (3, 0, 0)
 

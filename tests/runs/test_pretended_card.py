@@ -136,9 +136,8 @@ def test_every_check_of_a_learner(name: str) -> None:
 
 def test_pretrain(tmp_path: Path) -> None:
     folder = colour_folder(tmp_path, "abc", each=5, size=16)
-    file = extract(
-        str(folder), tmp_path / "p.h5", backbone="none", size=16, split="0.2", device="cpu"
-    )
+    places = str(folder), tmp_path / "p.h5"
+    file = extract(*places, backbone="none", size=16, split="0.2", device="cpu")
     words = ["pretrain", file.path, "--protocol", "incremental-class", "--trunk", "resnet8"]
     words += ["--set", "protocol.base=2", "--epochs", 1, "--batch-size", 4, "--warmup", 0]
     made = {}

@@ -14,14 +14,11 @@ from embedbench.runs.run_one import execute
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 
-NOTE = (
-    "the backbone of e.h5 was pretrained on imagenet-1k, which has 2 of the 6 classes by name "
-    "(b, f)"
-)
+HAS = "which has 2 of the 6 classes by name (b, f)"
+NOTE = f"the backbone of e.h5 was pretrained on imagenet-1k, {HAS}"
 
 
 def run(folder: Path, **weights: Any) -> Path:
-    """Run `ncm` on six classes, a to f, and return the root of the run and of its references."""
     made = {"backbone": {"name": "some"}, **({"weights": weights} if weights else {})}
     x = np.random.default_rng(2).normal(size=(84, 4)).astype(np.float32)
     file = write_file(folder / "e.h5", samples(), x, made)

@@ -86,10 +86,8 @@ def test_an_ordered_stream_comes_in_its_order(batch: int) -> None:
     rows = [draw.permutation(rows_of(s.x)) for s in stream.sessions]
     values = table_of(stream.sessions[0].x).values
     values[:, 0] = np.arange(len(values))
-    sessions = [
-        replace(s, x=View(table_of(s.x), r, s.x.width))
-        for s, r in zip(stream.sessions, rows, strict=True)
-    ]
+    pairs = zip(stream.sessions, rows, strict=True)
+    sessions = [replace(s, x=View(table_of(s.x), r, s.x.width)) for s, r in pairs]
     ordered = replace(stream, sessions=tuple(sessions), observe_batch=batch, ordered=True)
     learner, expected = Counter(), np.concatenate(rows).tolist()
     run_stream(ordered, learner, Seeds.of(0))

@@ -18,7 +18,6 @@ from embedbench.text.terminal_text import render_text
 
 
 def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
-    """Each by hand: a lease of this process, one of a process that has ended, one that is stale."""
     place = {n: tmp_path / "stream-1" / "mlp-2" / f"seed-{n}" for n in range(5)}
     for n in (0, 1):
         place[n].mkdir(parents=True)

@@ -105,6 +105,8 @@ def test_a_task_arrives_with_the_one_cache_of_its_worker(tmp_path: Path) -> None
     assert one == task
     assert one.streams is other.streams is not here
     assert one.stream is other.stream is not task.stream
+    there = dataclasses.replace(task, spec=dataclasses.replace(cell, device="cuda:1"))
+    assert checkpoint_key(there, 1)["kind of device"] == "cuda"
 
 
 @dataclass
