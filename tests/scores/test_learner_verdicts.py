@@ -110,7 +110,6 @@ def test_bounds_are_those_of_plain_loops_and_verdicts_agree(seed: int) -> None:
 
 
 def numbers(row: RowVerdict) -> list[float]:
-    """What does not depend on where the other rows are."""
     first, last = row.ranks or (0, 0)
     behind = NAN if row.behind is None else row.behind
     return [row.mean, row.half, row.behind_by, row.behind_by_least, behind, first, last]

@@ -216,7 +216,6 @@ def test_what_more_moments_would_cost_is_not_computed(
 
 
 def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> None:
-    """A learner of batches has them, and a run without them is not its run."""
     honest = tmp_path / "a.zip"
     pack(runs_of(tmp_path, "ncm", **{"protocol.evaluate_every": 7}), honest)
 
@@ -257,7 +256,6 @@ def test_what_no_learner_of_a_stream_can_have_answered() -> None:
 
 
 def test_shares_of_other_references_are_not_shown(team: Path, tmp_path: Path) -> None:
-    """A bad reference makes Ω large."""
     parts = {"offline-": Forgery(wrong), "/ncm-": Forgery(own_answer)}
     other = forged(team / "a.zip", tmp_path / "b.zip", parts)
     made = board([team / "a.zip", other], [team / "e.h5"])

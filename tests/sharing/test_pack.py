@@ -20,14 +20,7 @@ from packs import edited_record, members
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore
-from embedbench.sharing.pack import (
-    INFO,
-    merge_packs,
-    pack,
-    text_without_paths,
-    unpack,
-    without_paths,
-)
+from embedbench.sharing.pack import merge_packs, pack, text_without_paths, unpack, without_paths
 from embedbench.storage.atomic_write import temporary_name
 
 
@@ -56,7 +49,7 @@ def test_what_is_in_a_pack_names_no_place_and_no_machine(team: Path) -> None:
     values = members(team / "a.zip")
     runs = [f"runs/{place}" for place in places(team / "runs")]
     both = {f"{run}/{name}" for run in runs for name in ("record.json", "predictions.h5")}
-    assert {*values} == {*both, INFO}
+    assert {*values} == {*both, "pack.json"}
     for name, data in values.items():
         for secret in (str(team), "jane", str(Path.home()) + "/"):
             assert secret.encode() not in data, (name, secret)
@@ -66,7 +59,7 @@ def test_what_is_in_a_pack_names_no_place_and_no_machine(team: Path) -> None:
     assert " e.h5 " in made["command"]
     assert "--out runs " in made["command"]
     said = {"schema": "embedbench-pack/1.0", "by": "Team A", "date": "2026-11-22"}
-    assert values[INFO].decode() == json.dumps(said, indent=1) + "\n"
+    assert values["pack.json"].decode() == json.dumps(said, indent=1) + "\n"
     with zipfile.ZipFile(team / "a.zip") as archive:
         for one in archive.infolist():
             form = one.date_time, one.create_system, one.external_attr, one.compress_type

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from plan_runs import plan
 from protocol_files import make_file
 from typer.testing import CliRunner
@@ -120,8 +121,6 @@ def test_presets_set_the_protocol_too() -> None:
 
 
 def test_the_trunk_of_online_learning_has_no_pooling_before_its_stages() -> None:
-    import torch
-
     model = timm.create_model("resnet18_small_images", num_classes=0)
     assert sum(p.numel() for p in model.parameters()) == 11_168_832
     seen: list[tuple[int, ...]] = []

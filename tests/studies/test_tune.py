@@ -31,6 +31,7 @@ from embedbench.studies.tuning import outcome, search, trial_score, trial_stream
 from embedbench.studies.tuning_rule import choose, rises
 
 ITEMS = ["protocol.val_fraction=0.3", "mlp.stop.rule=epochs"]
+NAN = math.nan
 
 
 @pytest.fixture(scope="module")
@@ -195,9 +196,6 @@ def test_the_edge_of_a_grid_of_two_settings() -> None:
     assert lines[2:] == ["  lr=6: at the edge of the grid, a value beyond may be better"]
 
 
-NAN = math.nan
-
-
 @pytest.mark.parametrize(
     ("scores", "default", "index", "gain", "error"),
     [
@@ -242,6 +240,7 @@ def test_a_score_rises_to_an_edge(values: list[str], means: list[float], is_edge
 
 
 GRID = ["0.01", "0.1", "1"]
+SEEDS = (100, 101, 102)
 
 
 @pytest.fixture
@@ -272,9 +271,6 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     trials = Scripted()
     monkeypatch.setattr("embedbench.studies.tuning.trial_score", trials)
     return trials
-
-
-SEEDS = (100, 101, 102)
 
 
 def told(log: dict[str, Any]) -> str:
