@@ -267,8 +267,8 @@ def values_stay_untouched(name: str) -> None:
     made = record_files.load(place)
     run, kept = Run(place, runs, made), made.to_json()
     log = {"learn_seconds": 0.5, "bytes": 8, **LOG}
-    scores: list[dict[str, float]] = [{made.score: made.pooled[0], "R/0": made.R[0][0]}, {}]
-    sessions = [Session(each, dict(log)) for each in scores]
+    scores = dict.fromkeys((made.score, "R/0"), 0.5)
+    sessions = [Session(each, dict(log)) for each in (scores, {})]
     given = copy.deepcopy(sessions)
     with TemporaryDirectory() as folder:
         make_tracker(f"{name}:{folder}/target").add_run(run, sessions)

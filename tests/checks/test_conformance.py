@@ -112,9 +112,7 @@ def test_a_faulty_learner_is_caught_by_its_checks(turn: int) -> None:
     must_fail(LEARNER_CHECKS, *MUTANTS[turn], turn)
 
 
-class Bare(Learner):
-    """No dataclass."""
-
+class Bare(Learner):  # no dataclass
     start = scores = footprint = lambda *_: None  # type: ignore[assignment]
 
 

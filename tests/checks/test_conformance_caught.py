@@ -148,9 +148,7 @@ class _ForgetsParameters(IncrementalClass):
 
 
 @dataclass(kw_only=True)
-class _Grows(IncrementalClass):
-    """A parameter that is another one whenever it is read."""
-
+class _Grows(IncrementalClass):  # a parameter that is another one whenever it is read
     extra: int = 0
 
     def __post_init__(self) -> None:
@@ -158,22 +156,16 @@ class _Grows(IncrementalClass):
 
 
 @dataclass(kw_only=True)
-class _Later(IncrementalClass):
-    """An honest protocol with a parameter that came later."""
-
+class _Later(IncrementalClass):  # honest, with a parameter that came later
     overlap: int = later(0, earlier=0)
 
 
-class _NamesWhatCameLater(_Later):
-    """Its later parameter changes the recipe of runs that were finished without it."""
-
+class _NamesWhatCameLater(_Later):  # changes the recipe of runs that were finished without it
     def recipe(self) -> str:
         return json.dumps({**json.loads(super().recipe()), "overlap": self.overlap})
 
 
-class _Promises(Mixture):
-    """A blurry stream that promises that its labels reveal nothing of the future."""
-
+class _Promises(Mixture):  # blurry, and promises that labels reveal nothing of the future
     reveals_no_future = True
 
 

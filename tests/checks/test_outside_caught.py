@@ -63,17 +63,13 @@ class Changing(Plain):
         return super().forward(batch)
 
 
-class Paints(Plain):
-    """Blackens a corner of what it is given, which changes no row made anew."""
-
+class Paints(Plain):  # blackens a corner of what it is given, which changes no row made anew
     def prepare(self, content: Any) -> Any:
         content.paste(0, (0, 0, 4, 4))
         return super().prepare(content)
 
 
-class Odd(Plain):
-    """Its tables are what `made` says."""
-
+class Odd(Plain):  # its tables are what `made` says
     made: Any = None
 
     def forward(self, batch: Any) -> dict[str, torch.Tensor]:
@@ -148,9 +144,7 @@ def test_a_source_with_one_fault(text: str) -> None:
     assert [*said] == ([] if text in ("honest", "words") else [caught])
 
 
-class Threads(ThreadPoolExecutor):
-    """An honest engine: it is its own executor."""
-
+class Threads(ThreadPoolExecutor):  # an honest engine: it is its own executor
     def __init__(self, tasks: int, resources: Any, settings: dict[str, str]) -> None:
         super().__init__(2)
 
@@ -234,6 +228,7 @@ class Edits(Counts):
 )
 def test_faults_are_caught(checks: Any, caught: dict[type, str | None]) -> None:
     said = {cls: failures(checks, f"{HERE}:{cls.__name__}") for cls in caught}
+    assert [r.applies for r in check("local")] == [False]  # it does the work itself
     if checks is plugin_contracts.BACKBONE_CHECKS:  # ours are as good
         assert [failures(checks, name) for name in ("pixels", "log-mel")] == [{}, {}]
     assert [c for c, name in caught.items() if (name not in said[c] if name else said[c])] == []

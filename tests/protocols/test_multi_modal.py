@@ -114,7 +114,9 @@ def test_the_order_of_the_files_is_the_order(tmp_path: Path) -> None:
 def test_a_projection_is_one_matrix_a_file(tmp_path: Path) -> None:
     files = two_files(tmp_path)
     plain, stream = build(files), build(files, join="project", width=6)
-    assert stream.spec.input_shape == (6,)
+    assert (stream.spec.input_shape, stream.scale) == ((6,), plain.scale)
+    matrix = MultiModal(join="project")._matrix(files[0], 6)
+    assert matrix[0, :2].tolist() == pytest.approx([-0.3152335, 0.2925342], abs=1e-6)
     matrices = []
     for before, after in zip(plain.sessions, stream.sessions, strict=True):
         x, z = table_of(before.x).values, table_of(after.x).values
