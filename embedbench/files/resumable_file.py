@@ -114,7 +114,7 @@ class Partial:
 
     def is_whole(self, block: int) -> bool:
         """Whether a block is complete, whichever process made it."""
-        if block not in self._notes and self._file(block).is_file():
+        if block not in self._notes:
             with suppress(DamagedFileError):
                 self._notes[block] = read_block(self._file(block), self._job)[1]
         return block in self._notes

@@ -38,12 +38,12 @@ def test_tensors_of_other_types_become_float32(tmp_path: Path) -> None:
     for name in ("a.safetensors", "a.pt"):
         file = import_file(tmp_path / name, tmp_path / "a.h5", overwrite=True)
         check(file, x.float().numpy())
-    data |= {"X": torch.from_numpy(X).double(), "classes": [*"abcd"], "note": "hm"}
+    data |= {"X": torch.from_numpy(X).double(), "classes": [*"abc", "d" * 512], "note": "hm"}
     del data["embeddings"]
     torch.save(data, tmp_path / "a.pt")
     file = import_file(tmp_path / "a.pt", tmp_path / "a.h5", overwrite=True)
     check(file)
-    assert file.classes == ("a", "b", "c", "d")
+    assert file.classes == ("a", "b", "c", "d" * 512)
 
 
 def test_safetensors_that_declare_too_much(tmp_path: Path) -> None:

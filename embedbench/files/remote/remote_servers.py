@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from http.client import HTTPException, HTTPMessage
 from types import MappingProxyType
 from typing import IO, Any
@@ -49,7 +49,7 @@ class Remote:
     url: str
     version: str
     size: int
-    read: Callable[[int, int], Iterator[bytes]] = field(repr=False)
+    read: Callable[[int, int], Iterator[bytes]]
     commit: str | None = None
     sha256: str | None = None
 
