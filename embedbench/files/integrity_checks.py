@@ -92,7 +92,7 @@ def check_tables(path: Path, file: h5py.File) -> None:
         dtype, shape = tables[name]
         if name in features:
             fits = hdf5_layout.find_kind(dtype, shape) == kind and shape[0] == n
-            form = hdf5_layout.TABLES[kind].replace("N", str(n), 1)
+            form = hdf5_layout.TABLES[kind].replace("N", str(n))
         else:
             letter, size = expected.get(name, sums)
             fits = letter in (dtype.str, dtype.kind) and shape == size

@@ -121,7 +121,7 @@ def groups(ids: Sequence[str], rule: str, option: str = "--group") -> list[str]:
     """
     paths = [PurePosixPath(name) for name in ids]
     if rule == "stem":
-        return [(path.parent / path.name.split(".", 1)[0]).as_posix() for path in paths]
+        return [(path.parent / path.name.partition(".")[0]).as_posix() for path in paths]
     if rule == "parent":
         return [path.parent.as_posix() for path in paths]
     try:

@@ -6,6 +6,7 @@ Records are written byte by byte, as the formats' descriptions say.
 import hashlib
 import json
 import struct
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -332,8 +333,11 @@ def test_every_wrong_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
             assert "ends within the record at byte" in refusal(read, whole[:at])
 
 
-def test_lists_of_floats_are_skipped_and_messages_come_in_parts() -> None:
+def test_messages_come_in_parts_without_floats(monkeypatch: pytest.MonkeyPatch) -> None:
     context = {"labels": int_feature([7, 2**40]), "none": b"", "x": FLOAT}
     second = {"video_id": bytes_feature(b"v", b"w")}
     found = reader.sequence_example(part(1, entries(context)) + part(1, entries(second)))
     assert found == ({"labels": [7, 2**40], "none": [], "x": [], "video_id": [b"v", b"w"]}, {})
+    reader._sequence_example.cache_clear()
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    assert "embedbench-cl[audioset]" in refusal(reader.sequence_example, b"")

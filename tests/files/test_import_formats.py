@@ -175,6 +175,10 @@ def test_parquet_with_a_column_of_lists(tmp_path: Path) -> None:
     np.testing.assert_array_equal(file.columns["time"], columns["time"])
     said = refusal(import_file, src, tmp_path / "b.h5", features="rows", labels="wrod")
     assert "'wrod'. Did you mean 'word'?" in said
+    pa = pytest.importorskip("pyarrow")
+    for rows in ([[1.0, 2.0]], []):
+        parquet(src, {"rows": pa.array(rows, pa.list_(pa.float32()))})
+        assert arrow_files.read_parquet(src)["rows"].tolist() == rows
 
 
 def test_a_folder_of_parquet_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
