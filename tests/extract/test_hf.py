@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub
@@ -14,13 +15,13 @@ from scipy.io import wavfile
 from tiny_images import images
 
 from embedbench.errors import UserError
-from embedbench.extract.hf_backbone import TEXT_BYTES, SoundInputs, mean_over_tokens, read_text
+from embedbench.extract import hf_backbone as hf
 from embedbench.extract.pipeline import extract
 from embedbench.networks.published_weights import model_folder
 
 SMALL = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2}
 SMALL |= {"intermediate_size": 16}
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *["the", "cat", "dog", "sat", "on", "a", "mat"]]
+WORDS = ["the", "[UNK]", "[CLS]", "[SEP]", *["[PAD]", "cat", "dog", "sat", "on", "a", "mat"]]
 TEXTS = ["the cat sat", "a dog", "the dog sat on the mat", "cat"]
 
 
@@ -91,15 +92,16 @@ def test_texts_are_the_mean_over_tokens(texts: str, tmp_path: Path, transformers
     with pytest.raises(UserError, match="at most 16 tokens"):
         extract(texts, tmp_path / "c.h5", backbone=name, size=17)
     extract(texts, tmp_path / "c.h5", backbone=name, size=16)
+    inputs = hf.TextInputs(tmp_path / "bert", 5, 0, None, whole=False)
+    ((given, _),) = inputs.groups(np.stack([inputs.prepare(t) for t in (b"cat", b"a dog")]))
+    assert given["input_ids"].tolist() == [[2, 5, 3, 4], [2, 9, 6, 3]]  # 4 pads
     # weights in several files are the same, and their digest is of all
     model.save_pretrained(tmp_path / "shards", max_shard_size="2KB")
     words.save_pretrained(tmp_path / "shards")
     shards = extract(texts, tmp_path / "d.h5", backbone=f"hf:{tmp_path / 'shards'}")
     np.testing.assert_array_equal(shards.read(), file.read())
-    parts = {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in (tmp_path / "shards").glob("*.safetensors")
-    }
+    files = (tmp_path / "shards").glob("*.safetensors")
+    parts = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     assert len(parts) > 1
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
     assert shards.provenance["backbone"]["weights_sha256"] == digest
@@ -244,20 +246,21 @@ def test_sounds_one_by_one(tmp_path: Path, transformers: Any) -> None:
 
 def test_sounds_longer_than_the_model_takes(tmp_path: Path, transformers: Any) -> None:
     transformers.ClapFeatureExtractor(truncation="rand_trunc").save_pretrained(tmp_path)
-    assert SoundInputs(tmp_path, None).seconds == SoundInputs(tmp_path, 10).seconds == 10
+    assert hf.SoundInputs(tmp_path, None).seconds == hf.SoundInputs(tmp_path, 10).seconds == 10
     with pytest.raises(UserError, match=r"sounds of at most --size 10\."):
-        SoundInputs(tmp_path, 11)
-    short = SoundInputs(tmp_path, 1)  # all are brought to one length, and go through at once
+        hf.SoundInputs(tmp_path, 11)
+    short = hf.SoundInputs(tmp_path, 1)  # all are brought to one length, and go through at once
     ((given, _),) = short.groups(np.stack([short.example()] * 3))
     assert len(given["input_features"]) == 3
 
 
-def test_half_of_the_frames_of_a_mask() -> None:
+def test_half_of_the_frames_and_no_joint_space() -> None:
     """Four frames of eight inputs, of which five are of the sample: the first three frames."""
     states = torch.tensor([[[1.0], [2.0], [6.0], [99.0]]])
     mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0, 0]])
-    assert mean_over_tokens(states, mask).tolist() == [[3.0]]
-    assert mean_over_tokens(states, None).tolist() == [[27.0]]
+    assert hf.mean_over_tokens(states, mask).tolist() == [[3.0]]
+    assert hf.mean_over_tokens(states, None).tolist() == [[27.0]]
+    assert hf._joint(SimpleNamespace(get_image_features=print), "images") is None
 
 
 def test_names_on_the_hub(
@@ -284,8 +287,8 @@ def test_names_on_the_hub(
 
 
 def test_texts_that_are_none() -> None:
-    assert read_text("\ufeffü".encode()) == "ü"
-    assert len(read_text(b"x" * 2**20)) == TEXT_BYTES == 2**20
-    for content, reason in ((b"\xff", "not UTF-8"), (b"x" * (TEXT_BYTES + 1), "bytes of text")):
+    assert hf.read_text("\ufeffü".encode()) == "ü"
+    assert len(hf.read_text(b"x" * 2**20)) == hf.TEXT_BYTES == 2**20
+    for content, reason in ((b"\xff", "not UTF-8"), (b"x" * (2**20 + 1), "bytes of text")):
         with pytest.raises(ValueError, match=reason):
-            read_text(content)
+            hf.read_text(content)

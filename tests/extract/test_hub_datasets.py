@@ -22,6 +22,7 @@ from embedbench.extract.source import Source
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
 Makers = dict[str, Callable[[int], Any]]
+Layout = Callable[[Path], Path]
 
 
 @pytest.fixture(autouse=True)
@@ -137,14 +138,12 @@ CARDS = [
 ]
 
 
-def opened(root: Path, make: Callable[[Path], Path], options: str = "") -> Source:
+def opened(root: Path, make: Layout, options: str = "") -> Source:
     return open_source(f"hfds/{make(root / make.__name__)}{options}")
 
 
 @pytest.mark.parametrize(("make", "options", "begins", "holds"), CARDS)
-def test_a_card_is_read_and_a_line_says_how(
-    tmp_path: Path, make: Callable[[Path], Path], options: str, begins: str, holds: str
-) -> None:
+def test_a_card_says(tmp_path: Path, make: Layout, options: str, begins: str, holds: str) -> None:
     line = opened(tmp_path, make, options).remark
     assert line.startswith(f"hfds/{make.__name__}{options}: {begins}")
     assert holds in line

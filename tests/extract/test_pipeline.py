@@ -60,9 +60,8 @@ def test_rows_equal_timms_own(pictures: str, tmp_path: Path, name: str) -> None:
     model, batch = plainly(file, pictures, name, path)
     vit = "vit" in name
     with torch.inference_mode():
-        _, maps = model.forward_intermediates(
-            batch, indices=2, **({"norm": True, "return_prefix_tokens": True} if vit else {})
-        )
+        how = {"norm": True, "return_prefix_tokens": True} if vit else {}
+        _, maps = model.forward_intermediates(batch, indices=2, **how)
         expected = [
             prefix[:, 0] if vit else feature.mean((2, 3))
             for feature, prefix in (maps if vit else [(feature, None) for feature in maps])

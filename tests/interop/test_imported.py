@@ -183,9 +183,7 @@ def test_a_run_that_is_there_is_kept(plain_stream: Path, ours: Ours, tmp_path: P
     checkpoint_path(place).mkdir()  # of a run that has ended
     with pytest.raises(UserError, match="is there already"):
         come_in(second, plain_stream)
-    lease = leases.take(leases.lease_path(place))
-    assert lease is not None
-    with lease, pytest.raises(UserError, match="another process writes"):
+    with leases.alone(place), pytest.raises(UserError, match="another process writes"):
         come_in(second, plain_stream, overwrite=True)
     assert (place / "record.json").read_bytes() == before
     assert come_in(second, plain_stream, overwrite=True) == place

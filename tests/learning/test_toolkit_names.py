@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import embedbench
-from embedbench import api, learning
+from embedbench import api, extract, learning
 
 
-@pytest.mark.parametrize("module", [api, embedbench, learning])
+@pytest.mark.parametrize("module", [api, embedbench, extract, learning])
 def test_every_name_of_the_list_is_known(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     (hidden,) = (node for node in tree.body if isinstance(node, ast.If))
