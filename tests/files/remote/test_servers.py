@@ -83,6 +83,7 @@ def test_a_fixed_name_asks_nothing(web: Served, small: bytes, cache: Path) -> No
     other = f"http://127.0.0.1:9/elsewhere/{'b' * 9}.h5#sha256={sha256}"  # the same bytes
     assert local(other).read_bytes() == small
     assert "could not be reached (Connection refused)" in refusal(local, "http://127.0.0.1:9/a.h5")
+    assert "http://a..b/a.h5 is no address" in refusal(local, "http://a..b/a.h5")
 
 
 @pytest.mark.parametrize("share", [0.11, 0.5])
