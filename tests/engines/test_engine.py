@@ -283,8 +283,8 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [Engine(f"local:{n}").processes(20) for n in (12, 10**6)] == [12, 20]
     assert Engine("local:12", Resources(gpus=0.25)).processes(20) == 8
     assert Engine("local", Resources(gpus=1)).processes(20) == 2
-    assert Engine("local").at_most(3).name == "local:3"
-    assert Engine("local:12").at_most(3).name == "local:12"
+    made = [Engine(name).at_most(3) for name in ("local", "local:12", "ray")]
+    assert [(e.name, e.is_local) for e in made] == [("local:3", 1), ("local:12", 1), ("ray", 0)]
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     with pytest.raises(UserError, match="this machine has none"):
         Engine.parse("local:2", Resources(gpus=0.25))
