@@ -149,7 +149,7 @@ class Shape:
 def transform(x: Tensor, power: float) -> Tensor:
     """Step 1, Tukey's ladder: sign(x) |x|^power of x (n, D) scaled to length 1."""
     x = nn.functional.normalize(x)
-    return x if power == 1 else x.sign() * x.abs() ** power
+    return x.sign() * x.abs() ** power
 
 
 def shrink(root: Tensor, gamma1: float, gamma2: float) -> Shape:

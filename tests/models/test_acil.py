@@ -7,6 +7,7 @@ from sklearn.linear_model import Ridge
 from teaching import show
 from toy import Array, blobs
 
+from embedbench.learning import Seeds, generator
 from embedbench.models._linear_models import Blocks, ridge
 from embedbench.models.acil import ACIL
 
@@ -54,7 +55,8 @@ def test_the_recursion_is_ridge_on_all_data_and_so_is_the_learner(seed: int, lam
 def test_the_buffer_layer_is_as_pytorchs_linear_begins() -> None:
     drawn = show(ACIL(projections=500), *data(0, 10)).projection
     known = torch.nn.Linear(6, 500, bias=False).weight.detach()
-    assert drawn.shape == (6, 500)
+    uniform = 2 * torch.rand(6, 500, generator=generator(Seeds.of(0).init, 0)) - 1
+    torch.testing.assert_close(drawn, uniform / 6**0.5)
     for weights in (drawn, known):
         assert weights.abs().max() <= 1 / np.sqrt(6)
         assert weights.std() == pytest.approx(1 / np.sqrt(18), rel=0.05)

@@ -123,11 +123,10 @@ def test_the_decoder_has_a_rate_of_its_own() -> None:
         pairs = zip(nets[1].named_parameters(), nets[0].parameters(), strict=True)
         far.append({name: (p - q).detach() for (name, p), q in pairs})
     first = toy.class_stream(ONE_BY_ONE).sessions[0]
-    fresh, (_, (log,)) = (taught(toy.class_stream(ONE_BY_ONE), k, w_hidden=3.0, **once)
-                          for k in (0, 1))  # fmt: skip
+    both = [taught(toy.class_stream(ONE_BY_ONE), k, w_hidden=3.0, **once) for k in (0, 1)]
     mask = torch.tensor([0.0] * 3 + [-math.inf] * 3)
-    loss = fresh[0].net.loss(first.x.tensor(), torch.tensor(first.y), mask, [1.0, 3.0])
-    assert log["train_loss"] == pytest.approx(loss.item(), rel=1e-4)
+    loss = both[0][0].net.loss(first.x.tensor(), torch.tensor(first.y), mask, [1.0, 3.0])
+    assert both[1][1][0]["train_loss"] == pytest.approx(loss.item(), rel=1e-4)
     for name, moved in far[0].items():
         times = 4 if name.startswith("decoder") else 1
         torch.testing.assert_close(far[1][name], times * moved, rtol=1e-3, atol=1e-6)

@@ -91,10 +91,7 @@ def test_agem_steps_along_the_projected_gradient() -> None:
 @pytest.mark.parametrize("seen_alone", [False, True])
 @pytest.mark.parametrize(("alpha", "beta"), [(0.4, 0.0), (0.4, 0.7), (0.0, 0.7)])
 def test_derpp_is_its_equation(alpha: float, beta: float, seen_alone: bool) -> None:
-    """At β = 0 it is DER: one draw, no stored label.
-
-    Over the classes seen, the stored logits of a class count once it has come.
-    """
+    """At β = 0 it is DER. Over the classes seen, a class's stored logits count once it has come."""
     stored = []
 
     def gradients(net: Any, new: Any, old: Any, draw: Any) -> None:
