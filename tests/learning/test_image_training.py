@@ -278,6 +278,7 @@ def test_bfloat16_is_the_arithmetic_of_training_alone() -> None:
     plain, half = Trunk(copy.deepcopy(body)), Trunk(copy.deepcopy(body), bf16=True)
     found: list[torch.dtype] = []
     conv = half.body.get_submodule("conv")
+    assert conv.get_parameter("weight").is_contiguous()  # not channels_last unasked
     conv.register_forward_hook(lambda _m, _x, out: found.append(out.dtype))
     a, b = plain.train()(x), half.train()(x)
     assert found == [torch.bfloat16]

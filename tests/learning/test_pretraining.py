@@ -1,10 +1,12 @@
 """pretrain: weights from a base session, read by extract and by trunks; the same bytes again."""
 
+import itertools
 import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -242,7 +244,8 @@ def test_interrupted_work_goes_on_to_the_same_bytes(
     stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, epochs = saved(stream, tmp_path), list[int]()
-    monkeypatch.setattr(_pretrain, "EVERY", 0.0)
+    clock = itertools.count(0, 30).__next__  # half a minute an epoch: a minute is over after two
+    monkeypatch.setattr(_pretrain, "time", SimpleNamespace(monotonic=clock))
     with pytest.raises(KeyboardInterrupt):
         saved(stream, tmp_path, progress=stopper(2))
     held = (tmp_path / "c").read_bytes()

@@ -80,7 +80,7 @@ def plainly(net: ResNet, x: Tensor, relu: bool) -> Tensor:
 
 @pytest.mark.parametrize(("blocks", "relu", "side"), [(1, True, 8), (2, False, 8), (2, True, 7)])
 def test_residual_networks_are_the_definition(blocks: int, relu: bool, side: int) -> None:
-    net = lively(ResNet(3, blocks, relu=relu))
+    net = lively(ResNet(3, blocks) if relu else ResNet(3, blocks, relu=False))
     assert isinstance(net, ResNet)
     x = x_of(3, shape=(3, side, side + 2))
     with torch.no_grad():
@@ -141,6 +141,7 @@ def test_cosine_heads_have_the_trunk_without_its_last_relu() -> None:
     assert isinstance(net, CosineNet)
     phi = eval_features(net, x_of(8))
     assert (phi < 0).any()
+    assert not (eval_features(trunk_and_head(MLP(trunk="resnet8"), SPEC, 0), x_of(8)) < 0).any()
     assert phi.shape == (8, net.theta.shape[1])
     assert 0.9 / 8 < net.theta.abs().max() <= 1 / 8  # uniform in ±1/√64
     with torch.no_grad():
