@@ -9,13 +9,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from embedbench.learning import image_augmentation as augmentation
-from embedbench.learning.image_augmentation import (
-    PAD,
-    centre_box,
-    crop_and_flip,
-    crops,
-    drawn_boxes,
-)
+from embedbench.learning.image_augmentation import PAD, centre_box, crop_and_flip, drawn_boxes
 
 SIZE = (6, 9)  # rows, columns
 CROP = augmentation.CROP_AREA, augmentation.CROP_RATIO
@@ -37,7 +31,7 @@ def images(n: int, size: tuple[int, int] = SIZE) -> Tensor:
 @pytest.mark.parametrize("size", [SIZE, (1, 1), (2, 7)])
 def test_crops_are_the_definition(size: tuple[int, int]) -> None:
     x = images(20, size)
-    corners, flips = crops(len(x), seeded())
+    corners, flips = augmentation.crops(len(x), seeded())
     for i, one in enumerate(crop_and_flip(x, corners, flips)):
         big = np.zeros((3, size[0] + 2 * PAD, size[1] + 2 * PAD), np.float32)
         big[:, PAD:-PAD, PAD:-PAD] = x[i]
@@ -115,7 +109,7 @@ def test_where_no_box_fits_the_largest_of_the_middle_is_taken() -> None:
 
 def test_flips_and_offsets_have_the_right_frequencies() -> None:
     n = 9000
-    corners, flips = crops(n, seeded(3))
+    corners, flips = augmentation.crops(n, seeded(3))
     assert abs(float(flips.float().mean()) - 0.5) < 0.02
     for k in range(2):
         counts = torch.bincount(corners[:, k], minlength=2 * PAD + 1)

@@ -108,10 +108,12 @@ def test_rates_of_steps(stream: Stream, tmp_path: Path, monkeypatch: pytest.Monk
 
     def noted(self: Pretraining, step: int, steps_an_epoch: int) -> float:
         asked.append((step, steps_an_epoch))
-        return 1e-3
+        return 0.0
 
     monkeypatch.setattr(Pretraining, "rate", noted)
-    pretrain(how, stream, device="cpu", checkpoint=tmp_path / "c")
+    state, _ = pretrain(how, stream, device="cpu", checkpoint=tmp_path / "c")
+    start = new_net(how.trunk, how.head, stream.spec.input_shape, 3, Seeds.of(0).init).state_dict()
+    assert torch.equal(state["conv.weight"], start["0.body.conv.weight"])  # at a rate of 0
     an_epoch = math.ceil(len(stream.sessions[0].x) / 8)
     assert asked == [(step, an_epoch) for step in range(2 * an_epoch)]
 

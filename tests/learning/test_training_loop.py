@@ -4,6 +4,7 @@ import copy
 import functools
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,10 @@ def test_learners_of_sessions_are_presented_as_many_samples(name: str) -> None:
     alone = MLP(units=4, passes=3, batch_size=12)
     alone.start(stream.spec, Seeds.of(0), "cpu")
     assert learn_session(alone, stream.sessions[0], context())["presented"] == 3 * 24
+    er = make(learner_class("er-ace"), settings, name="er-ace")
+    _, logs = run_stream(replace(stream, observe_batch=0), er, Seeds.of(0))
+    # an epoch is 10 + 10 + 4 new samples, and 10 from memory in each step: 24, and later 54
+    assert [log.log["steps"] for log in logs] == [7 * 3, 3 * 3 + 1, 3 * 3 + 1]
 
 
 def test_a_training_ends_within_an_epoch_in_the_step_that_reaches_its_samples() -> None:

@@ -107,10 +107,11 @@ def test_a_batch_of_one_goes_by_the_running_statistics() -> None:
 def test_the_seed_decides_the_weights(name: str) -> None:
     learner = MLP(trunk=name, units=5)
     state = torch.get_rng_state()
-    a, b, other = (trunk_and_head(learner, SPEC, seed).state_dict() for seed in (3, 3, 4))
-    assert torch.equal(torch.get_rng_state(), state)  # the global state is left alone
-    assert equal(a, b)
-    assert not equal(a, other)
+    for make in (trunk_and_head, functools.partial(cosine_net, eta=2.0)):
+        a, b, other = (dict(make(learner, SPEC, seed).named_parameters()) for seed in (3, 3, 4))
+        assert torch.equal(torch.get_rng_state(), state)  # the global state is left alone
+        assert equal(a, b)
+        assert not any(torch.equal(a[k], other[k]) for k in a if a[k].ndim > 1)
 
 
 @pytest.mark.parametrize(("trunk", "width", "layers"), [("mlp", 5, 2), ("linear", 192, 0)])

@@ -6,14 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from image_files import (
-    HIGH,
-    WIDE,
-    embedding_file,
-    image_bytes,
-    pixel_file,
-    samples,
-)
+from image_files import HIGH, WIDE, embedding_file, image_bytes, pixel_file, samples
 from image_streams import STREAMS
 from numpy.typing import NDArray
 

@@ -18,7 +18,7 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.instance import Instance
 from embedbench.protocols.mixture import Mixture
 from embedbench.protocols.permutation import Permutation
-from embedbench.streams.make_sessions import split_rows
+from embedbench.streams.make_sessions import deal_validation_rows, split_rows
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.view import rows_of, table_of
 
@@ -80,6 +80,12 @@ def test_auto_takes_no_statistics_of_too_few_samples(tmp_path: Path) -> None:
     assert (np.abs(earlier.sessions[1].x.numpy()) == 5).all()
     more = make_file(tmp_path, (20, 20, 20, 20), name="more.h5")
     assert IncrementalClass(base=3).build([more], seed=0).scale == "standard"  # 54 samples
+
+
+def test_validation_rows_go_where_their_classes_are_taught() -> None:
+    labels, parts = np.array([0, 0, 1, 2, 0, 1, 0, 2]), [np.array([0]), np.array([1, 2])]
+    dealt = deal_validation_rows(labels, [*parts, np.array([2])], np.array([4, 5, 6, 7]))
+    assert [rows.tolist() for rows in dealt] == [[4], [6], [5]]
 
 
 UNEQUAL: dict[str, tuple[type[Protocol], dict[str, Any]]] = {

@@ -186,9 +186,8 @@ def test_merged_permutations_are_the_unpermuted_data() -> None:
     merged = stream.merged()
     assert merged.sessions[0].x.columns is None
     assert len(merged.sessions[0].x) == len(merged.eval_sets[0].x) == 4
-    np.testing.assert_array_equal(
-        merged.sessions[0].x.numpy(), stream.sessions[0].x.numpy(), strict=True
-    )
+    a, b = (s.sessions[0].x.numpy() for s in (merged, stream))
+    np.testing.assert_array_equal(a, b, strict=True)
 
 
 def test_merged_refuses_new_samples_under_another_permutation_and_two_tables() -> None:
