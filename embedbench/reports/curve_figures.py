@@ -19,7 +19,6 @@ from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
-from .figure_kinds import WIDTHS
 from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
 from .headings_and_units import heading, is_percent
 from .learner_colours import look
@@ -44,7 +43,7 @@ def draw_curves(curves: Sequence[Curve], ideal: float, width: float, name: str) 
 
     `ideal` is α_ideal as a fraction, dashed, unless NaN; `name` says what the scores are.
     """
-    figure = Figure((width, 2.15 if width <= WIDTHS["column"] else 2.6), layout="constrained")
+    figure = Figure((width, 2.15 if width < 4 else 2.6), layout="constrained")
     axes = figure.add_subplot()
     for curve in sorted(curves, key=lambda curve: curve.style is None):
         if curve.style is None and len(axes.lines):

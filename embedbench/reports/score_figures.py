@@ -18,7 +18,6 @@ from embedbench.scores.run_record import FINAL
 from .compare_learners import studies
 from .comparison_tables import check_several
 from .curve_figures import score_name, stack_matrices
-from .figure_kinds import WIDTHS
 from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
 from .headings_and_units import is_percent
 from .learner_colours import BLANK, LINE, look
@@ -45,7 +44,7 @@ def trade_off(
         costs |= {} if np.isnan(each).all() else {name: each}
     if not costs:
         raise UserError("no run says what it cost; --figure curves draws them")
-    beside = width > WIDTHS["column"]
+    beside = width > 4
     shape = (1, len(costs)) if beside else (len(costs), 1)
     figure = Figure((width, 2.4 if beside else 1.9 * len(costs)), layout="constrained")
     panels = figure.subplots(*shape, sharey=True, squeeze=False).ravel()
@@ -100,7 +99,7 @@ def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: 
         raise UserError(f"--figure ranks draws one study, and there are {len(every)}: {titles}")
     check_several(study)
     names = study.learners
-    lines = [words(name, 18 if width <= WIDTHS["column"] else 34) for name in names]
+    lines = [words(name, 18 if width < 4 else 34) for name in names]
     height = 0.8 + 0.13 * sum(line.count("\n") + 1.3 for line in lines)
     figure = Figure((width, height), layout="constrained")
     axes = figure.add_subplot()
