@@ -281,8 +281,7 @@ def test_bfloat16_is_the_arithmetic_of_training_alone() -> None:
     assert conv.get_parameter("weight").is_contiguous()  # not channels_last unasked
     conv.register_forward_hook(lambda _m, _x, out: found.append(out.dtype))
     a, b = plain.train()(x), half.train()(x)
-    assert found == [torch.bfloat16]
-    assert b.dtype == torch.float32
+    assert (found, b.dtype) == ([torch.bfloat16], torch.float32)
     assert not torch.equal(a, b)
     torch.testing.assert_close(a, b, rtol=0.1, atol=0.1)  # eight bits, a few layers deep
     b.sum().backward()

@@ -59,16 +59,11 @@ def test_numpy_and_tensor_are_the_definition(seed: int) -> None:
     np.testing.assert_allclose(shown.numpy(), expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(shown.numpy(), view.numpy())
     assert view.shape == shown.shape[1:] == view.numpy().shape[1:]
-    assert shown.dtype == torch.float32
-    assert view.numpy().dtype == np.float32
+    assert (shown.dtype, view.numpy().dtype) == (torch.float32, np.float32)
     assert shown.is_contiguous()
     index = torch.tensor([2, 0, 2, 6])
     assert torch.equal(view.batch(index), shown[index])
     assert view.batch(index[:0]).shape == (0, *view.shape)
-
-
-def base_session(stream: Stream) -> NDArray[np.float32]:
-    return stream.sessions[0].x.numpy()
 
 
 def test_standard_is_per_channel_over_the_training_data_of_session_0(tmp_path: Path) -> None:
@@ -76,7 +71,7 @@ def test_standard_is_per_channel_over_the_training_data_of_session_0(tmp_path: P
     stream = IncrementalClass(scale_least=0).build([file], seed=0)  # scale="auto"
     assert (stream.scale, IncrementalClass().build([file], seed=0).scale) == ("standard", "none")
     assert stream.spec.input_shape == (3, HIGH, WIDE)
-    x = base_session(stream)
+    x = stream.sessions[0].x.numpy()
     np.testing.assert_allclose(x.mean(axis=(0, 2, 3)), 0, atol=1e-5)
     np.testing.assert_allclose(x.std(axis=(0, 2, 3)), 1, rtol=1e-5)
     rows = rows_of(stream.sessions[0].x)
@@ -90,7 +85,8 @@ def test_none_shows_values_between_0_and_1(tmp_path: Path) -> None:
     file = pixel_file(tmp_path, channels=1)
     stream = IncrementalClass(scale="none").build([file], seed=0)
     raw = file.images().transpose(0, 3, 1, 2) / 255
-    np.testing.assert_allclose(base_session(stream), raw[rows_of(stream.sessions[0].x)], rtol=1e-6)
+    view = stream.sessions[0].x
+    np.testing.assert_allclose(view.numpy(), raw[rows_of(view)], rtol=1e-6)
     assert stream.fitted == ""
 
 
@@ -98,11 +94,12 @@ def test_a_constant_channel_stays_small(tmp_path: Path) -> None:
     values, standard = image_bytes(), IncrementalClass(scale="standard")
     values[..., 1] = 9
     file = write_file(tmp_path / "flat.h5", samples(), values, {})
-    x = base_session(standard.build([file], seed=0))
+    x = standard.build([file], seed=0).sessions[0].x.numpy()
     np.testing.assert_allclose(x[:, 1], 0, atol=1e-5)
     values[0, 0, 0, 1] = 10  # one level of grey is at most one
     file = write_file(tmp_path / "near.h5", samples(), values, {})
-    assert np.ptp(base_session(standard.build([file], seed=0))[:, 1]) == pytest.approx(1, abs=1e-4)
+    x = standard.build([file], seed=0).sessions[0].x.numpy()
+    assert np.ptp(x[:, 1]) == pytest.approx(1, abs=1e-4)
 
 
 def test_scalings_of_vectors_are_refused_and_joined_files(tmp_path: Path) -> None:
