@@ -93,6 +93,8 @@ def test_a_study_is_run_and_tracked(call: Call) -> None:
     assert call("run", "--config", "study.toml", "--out", "by-file", "--quiet")[0] == 0
     a, b = ([p.relative_to(r) for p in record_files.find(Path(r))] for r in ("by-words", "by-file"))
     assert (a, len(a)) == (b, 6)  # with the chance runs
+    tuned = [t for p in a if (t := record_files.load("by-file" / p).tuning)]
+    assert [t["sessions"] for t in tuned] == [3, 3]  # as if the stream had as many
     code_of_a_user = "class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"
     code_of_a_user += "    def __init__(self, target): pass\n"
     Path("silent_tracker.py").write_text(code_of_a_user)

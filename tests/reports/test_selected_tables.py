@@ -134,7 +134,7 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
         ('[report]\nruns = ["x"]\ncolumns = "streams"', "Did you mean 'stream'"),
         ('[report]\nruns = ["x"]\nrows = ["leaner"]', "Did you mean 'learner'"),
         ('[report]\nruns = "x"', "runs must be a list"),
-        ('[report]\nruns = ["x"]', "there is no directory"),
+        *(('[report]\nruns = ["x"]', "there is no directory"), ("#" * (2**20 + 1), "1,048,576 b")),
         ('[report]\nruns = ["bad.csv"]', "with learner and seed"),
         ('[report]\nruns = ["long.csv"]', "long.csv is not CSV (field larger"),
         *((f'[report]\nruns = ["{n}.csv"]', "seed, a whole number") for n in ("seed", "negative")),

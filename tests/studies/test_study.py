@@ -279,7 +279,7 @@ def test_a_preset_of_yours() -> None:
         ("preset = 'my.toml'", "my.toml extends itself"),
         ("files = 'e.h5'", "my.toml: unknown key 'files'. Known: preset, set. A whole study is"),
         ("[set]\nlrr = 1", "unknown setting in preset my.toml 'lrr'. Did you mean 'lr'?"),
-        ("[set]\nreferences = 'many'", "references must be a whole number"),
+        ("[set]\nreferences = 1001", "references must be a whole number from 0 to 1,000,"),
         ("set = 3", "my.toml: [set] must be a table"),
     ],
 )

@@ -84,17 +84,15 @@ def test_the_best_on_validation_data_is_chosen_and_kept(file: Path, tmp_path: Pa
     short = ["mlp.stop.epochs=4"]
     (cell,) = cells(file, short)
     log = tune(cell, grid, tmp_path / "runs", sessions=2)
-    assert [t["settings"] for t in log["tried"]] == [
-        {"lr": a, "batch_size": b} for a in grid["lr"] for b in grid["batch_size"]
-    ]
+    every = [{"lr": a, "batch_size": b} for a in grid["lr"] for b in grid["batch_size"]]
+    assert [t["settings"] for t in log["tried"]] == every
     for tried in log["tried"]:  # each trial again, by hand
         items = [*short, *(f"mlp.{k}={v}" for k, v in tried["settings"].items())]
         (alone,) = cells(file, items)
         trial = trial_stream(StreamCache().stream(alone), 2)
         found, _ = run_stream(trial, alone.learner.fresh(), Seeds.of(0))
-        assert tried["average_incremental_accuracy"] == pytest.approx(
-            score_matrix(found).pooled.mean()
-        )
+        mean = score_matrix(found).pooled.mean()
+        assert tried["average_incremental_accuracy"] == pytest.approx(mean)
     best = max(log["tried"], key=lambda t: t["average_incremental_accuracy"])
     assert log["chosen"] == best["settings"] != log["tried"][0]["settings"]
     (kept,) = (tmp_path / "runs" / "tuning").iterdir()
@@ -322,9 +320,8 @@ def test_a_resumed_search(tmp_path: Path, spec: RunSpec, trials: Scripted, finis
     assert shown == [("tuning slda", done, 12) for done in range(finished + 1, 13)]
     assert trials.ran == ran
     assert len({*ran}) == 12
-    assert [p.name for p in (cut / "tuning").iterdir()] == [
-        p.name for p in (whole / "tuning").iterdir()
-    ]
+    mine, other = ([p.name for p in (root / "tuning").iterdir()] for root in (cut, whole))
+    assert mine == other
 
 
 def to_the_left(value: float | None, seed: int) -> float:
