@@ -66,14 +66,14 @@ def test_a_lease_is_held_by_one_until_it_is_released(path: Path) -> None:
 
 def test_a_counter_that_moves_keeps_a_lease(path: Path, clock: SimpleNamespace) -> None:
     lease = leases.take(path)
-    size = path.stat().st_size
+    before = (path.stat().st_size, os.listdir("/proc/self/fd"))
     for _ in range(5):
         assert leases.take(path) is None
         clock.now += leases.PATIENCE - 1
         lease.note("über\n{a/b.c-d} 0")
         lease.beat()
-    said = getattr(leases.holder(path), "doing", "")
-    assert (path.stat().st_size, said) == (size, f"{'?ber??a/b.c-d? 0':<32}")
+    assert (path.stat().st_size, os.listdir("/proc/self/fd")) == before  # no file is left open
+    assert getattr(leases.holder(path), "doing", "") == f"{'?ber??a/b.c-d? 0':<32}"
     assert leases.take(path) is None
 
 
