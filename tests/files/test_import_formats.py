@@ -38,7 +38,7 @@ def test_tensors_of_other_types_become_float32(tmp_path: Path) -> None:
     for name in ("a.safetensors", "a.pt"):
         file = import_file(tmp_path / name, tmp_path / "a.h5", overwrite=True)
         check(file, x.float().numpy())
-    data |= {"X": torch.from_numpy(X).double(), "classes": [*"abc", "d" * 512], "note": "hm"}
+    data |= {"X": torch.from_numpy(X).double(), "classes": [*"abc", "d" * 512], "note": data}
     del data["embeddings"]
     torch.save(data, tmp_path / "a.pt")
     file = import_file(tmp_path / "a.pt", tmp_path / "a.h5", overwrite=True)

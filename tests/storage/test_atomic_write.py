@@ -80,7 +80,7 @@ def test_what_a_disk_refuses_is_called_so(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_file_and_directory_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file before it has its name, the directory after."""
-    path, names = tmp_path / "a", []
+    path, names, files = tmp_path / "a", [], os.listdir("/proc/self/fd")
     monkeypatch.setattr(atomic_write.os, "fsync", lambda _: names.append(path.exists()))
     write_safely(path, "text", sync=False)
     assert names == []
@@ -89,7 +89,7 @@ def test_file_and_directory_are_synced(tmp_path: Path, monkeypatch: pytest.Monke
     assert names == [False, True]
     with writing(path) as temporary:
         temporary.write_text("other")
-    assert len(names) == 4
+    assert (len(names), os.listdir("/proc/self/fd")) == (4, files)
 
 
 WRITES = re.compile(

@@ -16,7 +16,7 @@ def test_nobody_else_reads_or_writes_facts(tmp_path: Path, monkeypatch: pytest.M
     """And those of another user are not believed."""
     place = tmp_path / "a" / "cache"
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(place))
-    user_cache.save("kind", "key", {"a": 1})
+    assert [user_cache.save("kind", "key", value) for value in (0, {"a": 1})] == [None, None]
     assert user_cache.load("kind", "key") == {"a": 1}
     assert user_cache.load("kind", "another") is None
     (fact,) = place.rglob("*.json")

@@ -86,7 +86,7 @@ def test_of_several_tables_each_has_its_title_and_packages_are_named_once() -> N
         [*packages, "% title 0"],
         ["% title 1", r"\begin{tabular}{@{}lr@{}}", r"\toprule"],
     ]
-    text, notes = export_tables(parts, "markdown")
+    text, notes = export_tables([*parts, parts[1]], "markdown")  # the last has no title
     assert [part for part in text.split("\n\n") if part[0] != "|"] == ["**title 0**", "**title 1**"]
     assert notes == ["note 0", "note 1"]
 
