@@ -173,14 +173,15 @@ def test_no_grid_clears_up_a_copy_at_work(made: Made, tmp_path: Path, at_copy: A
     at_copy(lambda run: taken.append(leases.take(leases.lease_path(out / run.relative_to(root)))))
     merge([root], out)
     assert taken == [None]
+    with leases.alone(out / names(root)[0]):
+        assert merge([root], out).filled == 0
 
 
-def test_a_run_that_another_process_copies(
-    shards: list[Path], tmp_path: Path, at_copy: Any
-) -> None:
-    at_copy(lambda _: merge(shards[1:], tmp_path / "out"))
-    result = merge(shards, tmp_path / "out")
-    assert (result.copied, result.there) == (3, 5)
+def test_what_another_process_copies(shards: list[Path], tmp_path: Path, at_copy: Any) -> None:
+    out, first = tmp_path / "out", names(shards[0])[0]
+    at_copy(lambda run: (merge(shards[1:], out), shutil.copytree(run, out / first)))
+    result = merge(shards, out)
+    assert (result.copied, result.there) == (2, 6)
     out = tmp_path / "other"
     (shared,) = (shards[1] / "references").glob("offline-*/seed-0")
     at_copy(lambda _: (differ(shared), merge(shards[1:], out)))

@@ -59,7 +59,7 @@ def without(p: Predictions, ids: Ints) -> Predictions:
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_leaving_out_a_group_is_the_metric_of_the_others(seed: int, grouped: bool) -> None:
-    """Every metric; α_ideal, or one α_offline a session, stays what it was on all samples."""
+    """Every metric; α_ideal, or one α_offline a session, stays. The last session has 2 moments."""
     rng = np.random.default_rng(seed)
     score = SCORES[seed % 4]
     p = toy.random_predictions(seed, permutation=seed % 3 == 2)
@@ -68,6 +68,9 @@ def test_leaving_out_a_group_is_the_metric_of_the_others(seed: int, grouped: boo
     sizes = rng.integers(10, 30, p.set_classes.shape[1]).tolist()
     names = rng.integers(0, 5, p.ids.max() + 1) if grouped else np.arange(p.ids.max() + 1)
     sessions = len(p.set_classes)
+    at, rows = np.r_[:sessions, sessions - 1], np.r_[: sessions - 1, 0, sessions - 1]
+    tables = {"seen": p.seen[at], "answer": p.answer[rows], "within": p.within[rows]}
+    p = replace(p, session=at, samples_seen=np.arange(1, sessions + 2) ** 2, **tables)
     fixed = [[offline_answers(p, sessions, s) for s in (1, 2)]]
     so_far = [[offline_answers(p, t + 1, s) for s in (3, 4)] for t in range(sessions)]
     for name in NAMES:

@@ -126,7 +126,7 @@ def test_rounding_is_no_difference(runs: Path) -> None:
 def test_a_list_has_the_length_that_the_predictions_say(runs: Path) -> None:
     place = runs / MLP
     whole = (place / "record.json").read_bytes()
-    for keys, value, length in (
+    for keys, value, n in (
         (("n_candidates",), [None] * 2, 3),
         (("n_train_by_class",), [1, 2], 8),
         (("reference", "offline_runs"), [["a"], ["b"]], 3),
@@ -134,9 +134,7 @@ def test_a_list_has_the_length_that_the_predictions_say(runs: Path) -> None:
         (("reference", "chance", "accuracy"), [None] * 2, 3),
     ):
         edit(place, *keys, value=value)
-        said = (
-            f"{place}: {'.'.join(keys)} has 2 values, and by predictions.h5 it must have {length}"
-        )
+        said = f"{place}: {'.'.join(keys)} has 2 values, and by predictions.h5 it must have {n}"
         assert str(rescore(place, runs).fault).startswith(said)
         (place / "record.json").write_bytes(whole)
 

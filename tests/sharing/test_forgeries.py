@@ -105,10 +105,7 @@ MOMENTS = "its 'moments' is not that of the stream"
 # forgery of a run of ncm → why it is not ranked
 FORGERIES: dict[str, tuple[Forgery, str]] = {
     "answers": (Forgery(known), "contradict those within the session"),
-    "groups": (
-        Forgery(lambda p: replace(p, group=0 * p.ids), full=True),
-        "its 'group' is not that",
-    ),
+    "groups": (Forgery(lambda p: replace(p, group=0 * p.ids), full=True), "its 'group' is not"),
     "ranks": (Forgery(unranked, full=True), "its ranks contradict the candidates"),
     "parameters": (Forgery(relabelled, setting(protocol_params__sessions=7)), RECIPE),
     "unknown parameters": (Forgery(said=setting(protocol_params__mine=1)), "of protocol 'mine'"),
@@ -131,18 +128,12 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
 }
 # forgery of the references of all runs → why none of them is ranked
 OF_REFERENCES = {
-    "labels of offline": (
-        {"offline-": Forgery(relabelled)},
-        "of its reference references/offline-.*, its 'y' is not that",
-    ),
+    "labels of offline": ({"offline-": Forgery(relabelled)}, "of its reference .*, its 'y' is no"),
     "settings of offline": (
         {"offline-": Forgery(said=setting(learner_params__mlp__units=9))},
         "references are not offline and chance runs of its stream",
     ),
-    "seeds of offline": (
-        {"offline-": Forgery(said=setting(seeds__init=1))},
-        "its seeds are not th",
-    ),
+    "seeds of offline": ({"offline-": Forgery(said=setting(seeds__init=1))}, "its seeds are not t"),
     "learner of chance": (
         {"/chance-": Forgery(said=setting(learner="ncm", learner_params={}, learns=True))},
         "chance-.* is of 'ncm', not of chance",
@@ -217,7 +208,7 @@ def test_what_more_moments_would_cost_is_not_computed(
 
 def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> None:
     honest = tmp_path / "a.zip"
-    pack(runs_of(tmp_path, "ncm", **{"protocol.evaluate_every": 7}), honest)
+    pack(runs_of(tmp_path, "ncm", references=2, **{"protocol.evaluate_every": 7}), honest)
 
     def ends(predictions: Predictions) -> Predictions:
         last = np.append(np.diff(predictions.session) > 0, True)
@@ -228,6 +219,9 @@ def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> Non
     assert (first.ranked, first.unranked) == (6, ())
     ((one,),) = (s.unranked for s in board([bad], [tmp_path / "e.h5"]).submissions)
     assert one.reason == "its evaluation moments are not those of its protocol and learner"
+    second = {"offline-0606c50b-583dbe35/seed-1": Forgery(said=setting(learner_params__mlp__lr=9))}
+    last = board([forged(honest, tmp_path / "c.zip", second)], [tmp_path / "e.h5"]).submissions[0]
+    assert "/seed-1, its settings are not those of its place" in last.unranked[0].reason
 
 
 def test_reasons(team: Path, lean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

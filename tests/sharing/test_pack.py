@@ -1,6 +1,5 @@
 """Packs: what is in them and what comes out again; archives that no `runs pack` wrote."""
 
-import io
 import json
 import platform
 import re
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from file_helpers import refusal
-from packs import edited_record, members
+from packs import edited_record, members, write_members
 
 from embedbench.errors import UserError
 from embedbench.scores import record_files
@@ -275,12 +274,13 @@ def test_large_and_many_members(team: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_damaged_bytes_and_other_files(team: Path, tmp_path: Path) -> None:
     data = bytearray((team / "a.zip").read_bytes())
     data[data.index(b"predictions.h5") + 200] ^= 1
-    empty = io.BytesIO()
-    zipfile.ZipFile(empty, "w").close()
+    head = {"pack.json": members(team / "a.zip")["pack.json"]}
+    empty, no_runs = (write_members(tmp_path / "a", m).read_bytes() for m in ({}, head))
     for name, content, sentence in (
         ("damaged", data, "is damaged at"),
         ("cut", data[:-100], "cut.zip cannot be read as a zip"),
-        ("other", empty.getvalue(), "holds no pack.json"),
+        ("other", empty, "holds no pack.json"),
+        ("bare", no_runs, "bare.zip has no finished run; give"),
     ):
         path = tmp_path / f"{name}.zip"
         path.write_bytes(content)

@@ -9,6 +9,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote import fetch
 from embedbench.files.remote.fetch import local, pin_name
 from embedbench.files.remote.uri import Name
+from embedbench.runs.stream_metadata import _file_info
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -20,7 +21,8 @@ def test_what_ships_is_true(name: str) -> None:
     data = path.read_bytes()
     assert (says.size, says.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     digests = {"content": says.content, "samples": says.samples, "recipe": says.recipe}
-    assert EmbeddingFile.open(path).digests == digests
+    assert (file := EmbeddingFile.open(path)).digests == digests
+    assert _file_info(file, f"known:{name}").url == f"known:{name}"
     assert local(f"known:{name}") == path
     assert pin_name(f"known:{name}") == f"known:{name}"
     assert "unknown file 'emoji-vi'. Did you mean" in refusal(local, "known:emoji-vi")
