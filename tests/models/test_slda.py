@@ -25,7 +25,7 @@ def data(seed: int, n: int = 60) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, n)
     mix = rng.normal(size=(5, 5)).astype(np.float32)
-    x, test = (blobs(k, 5, seed + i, spread=1.0) @ mix for i, k in enumerate((y, y[:20])))
+    x, test = (blobs(k, 5, seed + i, spread=1.0) @ mix / 10 for i, k in enumerate((y, y[:20])))
     return x, y, test
 
 
