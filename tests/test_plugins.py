@@ -119,7 +119,7 @@ def test_two_packages_with_one_name(site: Path) -> None:
 
 def test_only_a_name_by_path_adds_the_working_directory(site: Path) -> None:
     install(site, "kiln", "[embedbench.metrics]\nhelp = kiln.mod:helper\n")
-    plugins.load("metrics", "help")
+    assert plugins.load("metrics", "help") is plugins.outside("kiln.mod:helper")  # imported already
     assert str(Path.cwd()) not in sys.path
     Path("loose.py").write_text(CODE)
     plugins.load("metrics", "loose:helper")

@@ -23,7 +23,7 @@ from embedbench.protocols.permutation import Permutation
 @dataclass
 class Declared(Chance):  # two hints in quotes, as a plug-in may have all of them
     lam: "Annotated[float, at_least(0)] | None" = None
-    fisher: "Literal['exact', 'sampled']" = "exact"
+    fisher: "Literal['exact', 'sampled'] | None" = "exact"
     mode: Literal[1, 2, 3] = 3
     gamma: Annotated[float, within("[0, 1]")] = later(0.5, earlier=1.0)
     many: Literal["auto"] | Annotated[int, above(0)] = "auto"
@@ -35,10 +35,11 @@ def test_what_a_field_does_not_declare_is_refused() -> None:
         ({"lam": "nan"}, "declared.lam must be finite and at least 0, got nan"),
         ({"lam": "much"}, "declared.lam must be float | None, got 'much'"),
         ({"fisher": "exat"}, "unknown declared.fisher 'exat'. Did you mean 'exact'? Known: "),
-        ({"fisher": 3}, "declared.fisher must be str, got 3"),
+        ({"fisher": 3}, "declared.fisher must be None | str, got 3"),
         ({"mode": "5"}, "declared.mode must be 1, 2 or 3, got 5"),
         ({"mode": "one"}, "declared.mode must be int, got 'one'"),
         ({"gamma": "2"}, "declared.gamma must be in [0, 1], got 2.0"),
+        ({"gamma": 10**400}, "declared.gamma must be finite and in [0, 1], got inf"),
         ({"many": "0"}, "declared.many must be above 0, got 0"),
     ):
         with pytest.raises(UserError) as caught:
@@ -47,11 +48,11 @@ def test_what_a_field_does_not_declare_is_refused() -> None:
 
 
 def test_texts_are_read_as_the_type_below_the_hint() -> None:
-    texts = {"lam": "2", "fisher": "sampled", "mode": "1", "gamma": "1", "many": "7"}
+    texts = {"lam": "2", "fisher": "sampled", "mode": "1", "gamma": 1, "many": str(10**15)}
     made = vars(make(Declared, texts, name="x"))
-    assert made == {"lam": 2.0, "fisher": "sampled", "mode": 1, "gamma": 1.0, "many": 7}
+    assert made == {"lam": 2.0, "fisher": "sampled", "mode": 1, "gamma": 1.0, "many": 10**15}
     assert [type(value) for value in made.values()] == [float, str, int, float, int]
-    assert make(Declared, {"lam": "none"}, name="x") == Declared()
+    assert make(Declared, {"lam": "none", "fisher": "null"}, name="x") == Declared(fisher=None)
 
 
 def test_hints_are_taken_apart() -> None:
@@ -65,6 +66,7 @@ def test_hints_are_taken_apart() -> None:
         (Annotated[Literal[1, 2], above(0)], FieldHint(int, (above(0),), (1, 2))),
     ):
         assert FieldHint.parse(hint) == parsed
+    FieldHint(int, (above(0),)).check(None, "n")
 
 
 def test_a_field_declared_again_keeps_the_range_of_its_base() -> None:
@@ -80,8 +82,8 @@ def test_a_field_declared_again_keeps_the_range_of_its_base() -> None:
         Again(lam=-1.0)
     with pytest.raises(UserError, match=r"unknown .*\.optimiser 'sdg'\. Did you mean 'sgd'"):
         Again(optimiser="sdg")
-    with pytest.raises(UserError, match=r"\.lr must be in \(0, 1\), got 2"):
-        Again(lr=2.0)
+    with pytest.raises(UserError, match=r"\.lr must be in \(0, 1\), got 1"):
+        Again(lr=1.0)
     with pytest.raises(UserError, match=r"^er\.batch_size must be at least 1, got 0"):
         ER(batch_size=0)
 

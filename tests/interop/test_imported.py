@@ -148,10 +148,8 @@ def test_masks_are_those_of_a_plain_loop(plain_stream: Path, tmp_path: Path) -> 
     assert p.samples_seen.tolist() == np.cumsum(stream.n_train).tolist()
 
 
-def test_answers_alone_have_no_within_scores(
-    plain_stream: Path, ours: Ours, tmp_path: Path
-) -> None:
-    """NaN, and no score of 0; and what the run cost is NaN, too, for an imported run alone."""
+def test_answers_alone_have_no_scores(plain_stream: Path, ours: Ours, tmp_path: Path) -> None:
+    """Within sessions NaN, and no score of 0; and what the run cost is NaN, too, for an imported run alone."""
     _, p = ours
     arrays = {f"answers_after_{i}": a for i, a in enumerate(p.answer)}
     answers = write(tmp_path / "a.npz", plain_stream, rows=p.ids, **arrays)
@@ -259,6 +257,7 @@ def test_lists_are_the_stream(tmp_path: Path, protocol: str) -> None:
         export(task, tmp_path / "file.h5" / "s")
     made = export(task, tmp_path / "s")
     assert {p.name for p in (tmp_path / "s").iterdir()} == {STREAM, *LISTS}
+    assert (tmp_path / "s" / STREAM).read_text() == json.dumps(made.to_json(), indent=1) + "\n"
     export(task, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
     names = task.files[0].sample_ids
