@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,9 @@ def test_a_band_of_five_runs_and_else_the_runs(tmp_path: Path, seeds: int, rest:
 def test_the_style_of_a_figure(rows: list[Row]) -> None:
     """Sizes in points; the legend is that of a file."""
     figure = curve_figures.accuracy_curves(rows, styles_in(rows), COLUMN)["All sessions so far"]
-    render_figure(figure, "svg")
+    svg = render_figure(figure, "svg").decode()
+    dashes = {*re.findall(r"stroke-dasharray: ([\d.,]+); stroke-dashoffset: (\d+)", svg)}
+    assert dashes == {("4.5,2.7", "0"), ("0.9,1.8", "0")}  # of the offline level, and of chance
     (axes,), (entries,) = figure.axes, figure.legends
     tick, texts = axes.xaxis.get_major_ticks()[0], entries.get_texts()
     sizes = [t.get_fontsize() for t in (axes.xaxis.label, axes._left_title, tick.label1, texts[0])]  # type: ignore[attr-defined]
@@ -206,14 +209,8 @@ def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
 
 def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     figure = trade_off(rows)
-    marks = [
-        {
-            x.get_color(): np.ravel(x.get_data()).astype(float)
-            for x in axes.lines
-            if x.get_linestyle() == "None"
-        }
-        for axes in figure.axes
-    ]
+    each = ([x for x in axes.lines if x.get_markersize() == 5] for axes in figure.axes)
+    marks = [{x.get_color(): np.ravel(x.get_data()).astype(float) for x in on} for on in each]
     for row in (row for row in rows if row.learns):
         ink = COLOURS[["ewc", "icarl", "mlp"].index(row.learner)]
         costs = row.footprint["total"] / 1e6, row.seconds["learn"].mean
@@ -223,7 +220,7 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear"]
     assert ["logarithmic" in axes.get_xlabel() for axes in figure.axes] == [True, False]
     bars = [c for axes in figure.axes for c in axes.collections if isinstance(c, LineCollection)]
-    assert (len(bars), {bar.get_linewidths()[0] for bar in bars}) == (6, {0.8})
+    assert (len(bars), {(b.get_linewidths()[0], b.get_zorder()) for b in bars}) == (6, {(0.8, 3)})
     stat = next(row for row in rows if row.learner == "mlp").metrics[FINAL]
     ends = [100 * (stat.mean - stat.half), 100 * (stat.mean + stat.half)]
     assert sum(np.allclose(bar.get_segments()[0][:, 1], ends) for bar in bars) == 2
@@ -236,14 +233,18 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     assert (len(first.lines), first.get_title(loc="left")) == (3, "omega base")
 
 
-@pytest.mark.parametrize(("least", "scale"), [(1, "linear"), (0.99, "log"), (0, "linear")])
-def test_costs_over_tenfold_apart_are_logarithmic(least: float, scale: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("least", "scale", "fine"),
+    [(1, "linear", False), (0.99, "log", True), (0.1, "log", False), (0, "linear", False)],
+)
+def test_scales_of_costs(least: float, scale: str, fine: bool, tmp_path: Path) -> None:
+    """Over tenfold apart they are logarithmic, with numbers between tens under a hundredfold."""
     for name, seconds in (("ewc", 10), ("mlp", least)):
         keep(tmp_path, make(name, seconds={"learn": seconds, "evaluate": 1.0}))
     _, axes = trade_off(collect(tmp_path)).axes
     assert axes.get_xscale() == scale
     minor = [round(place) for place in axes.xaxis.get_minorticklocs()]
-    assert ({2, 5} <= {*minor} and 3 not in minor) == (scale == "log")
+    assert ({2, 5} <= {*minor} and 3 not in minor) == fine == bool(minor)
 
 
 @pytest.mark.parametrize(
@@ -333,10 +334,12 @@ def test_files_have_the_width_and_names_as_text(tmp_path: Path) -> None:
     keep(tmp_path / "runs", make(bad), row="x")
     keep(tmp_path / "runs", make("ewc"))
     rows = collect(tmp_path / "runs")
+    room = {"curves": (42, 60), "trade-off": (42, 60), "matrix": (18, 24), "ranks": (18, 34)}
     for kind, (width, points) in itertools.product(KINDS, (("column", "234pt"), ("page", "486pt"))):
         save_figure(rows, kind, tmp_path / "a.svg", width=width)
         text = (tmp_path / "a.svg").read_text("utf-8")
         assert (ElementTree.fromstring(text).attrib["width"], "\x1b" in text) == (points, False)
+        assert max(map(len, re.findall("y+(?=<)", text))) == room[kind][width == "page"]
         assert (">&lt;b&gt;&amp;$x^2$" in text, ">ewc</text>" in text) == (True, True)
 
 

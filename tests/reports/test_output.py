@@ -80,7 +80,7 @@ def test_tables_fit_a_terminal(rows: list[Any], capsys: pytest.CaptureFixture[st
     text = capsys.readouterr().out
     assert "\x1b" not in text
     row = next(x for x in text.splitlines() if x.startswith("geppnet-stm"))
-    assert "50.0 ±99.4" in row in table_text(rows, width=len(row)).splitlines()
+    assert "  0.556 ±1.104  0.700" in row in table_text(rows, width=len(row)).splitlines()
     assert "\x1b" in table_text(rows, width=100, colour=True)
 
 

@@ -172,7 +172,7 @@ def test_wandb_gets_runs_steps_and_settings(root: Path, monkeypatch: pytest.Monk
     given, steps, there = made[MLP]
     about = given["project"], given["entity"], given["group"]
     assert about == ("project", "team", f"{STREAM}/mlp-1")
-    assert len({run["id"] for run, *_ in made.values()}) == 3
+    assert [len(name) for name in {run["id"] for run, *_ in made.values()}] == [16] * 3
     assert (given["config"]["learner"], given["config"]["learner.units"]) == ("mlp", 400)
     record = record_files.load(root / MLP)
     assert [s["scores/class_accuracy"] for s in steps] == pytest.approx(record.pooled)

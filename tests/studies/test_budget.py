@@ -16,6 +16,7 @@ from embedbench.streams.view import rows_of
 from embedbench.studies.exemplars_in_equal_bytes import exemplars_within, few, fit_budget
 
 LEARNERS = ("er", "derpp", "gdumb", "icarl", "il2m", "mir", "gss")
+BUDGETS = [("er", 0.004), ("icarl", 0.004), *((n, 0.0061) for n in LEARNERS)]
 SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]
 
 
@@ -35,9 +36,7 @@ def kept(cell: RunSpec) -> int:
     return int(settings.memory.total)
 
 
-@pytest.mark.parametrize(
-    ("name", "megabytes"), [("er", 0.004), ("icarl", 0.004), *((n, 0.0061) for n in LEARNERS)]
-)
+@pytest.mark.parametrize(("name", "megabytes"), BUDGETS)
 def test_one_exemplar_more_would_not_fit(name: str, megabytes: float, tmp_path: Path) -> None:
     """6 classes of 36 training samples; each exemplar has ten float32, a label, some logits."""
     (cell,) = fit_budget(cells(tmp_path, [name], []), megabytes)

@@ -342,9 +342,8 @@ def test_a_run_with_a_search_and_a_budget_has_what_was_chosen(folder: Path) -> N
     words = ["--config", write('[grid]\nprotocol.order = ["natural", "size"]'), *COMMAND[:3]]
     words += ["--learner", "er,mlp", "--out", "runs", "--quiet", "--device", "cpu", "--jobs", "1"]
     words += ["--tune", "mlp.lr=0.1,0.01", "--tune-sessions", "1", "--budget-mb", "0.01"]
-    done = CliRunner().invoke(
-        app.app, ["run", *words, *(word for item in items for word in ("--set", item))]
-    )
+    words += [word for item in items for word in ("--set", item)]
+    done = CliRunner().invoke(app.app, ["run", *words])
     assert done.exit_code == 0, (done.output, done.exception)
     records = [record_files.load(place) for place in record_files.find(Path("runs"))]
     er, mlp = ([r for r in records if r.learner == name] for name in ("er", "mlp"))
