@@ -149,7 +149,7 @@ def test_masks_are_those_of_a_plain_loop(plain_stream: Path, tmp_path: Path) -> 
 
 
 def test_answers_alone_have_no_scores(plain_stream: Path, ours: Ours, tmp_path: Path) -> None:
-    """Within sessions NaN, and no score of 0; and what the run cost is NaN, too, for an imported run alone."""
+    """Within sessions: NaN, not 0. And what a run cost is NaN, for an imported one alone."""
     _, p = ours
     arrays = {f"answers_after_{i}": a for i, a in enumerate(p.answer)}
     answers = write(tmp_path / "a.npz", plain_stream, rows=p.ids, **arrays)
