@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import random
 import re
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -31,6 +32,7 @@ from embedbench.checks.learner_check_tools import SMALL, LearnerCheck, held_byte
 from embedbench.checks.learner_contract import (
     no_sample_is_kept_in_secret,
     same_seed_same_predictions,
+    scores_ignore_how_batches_are_cut,
     state_round_trips,
 )
 from embedbench.checks.learner_edge_cases import (
@@ -234,13 +236,17 @@ def test_a_result_says_what_was_demanded_and_what_came() -> None:
 
 
 def test_checks_run_on_one_thread_and_leave_no_trace() -> None:
-    threads = torch.get_num_threads()
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    same_seed_same_predictions(by_name.learner_class("mlp"))
-    assert torch.get_num_threads() == threads
-    assert torch.equal(torch.rand(3), expected)
+    mlp, run = by_name.learner_class("mlp"), stream_runner.run_stream
+    threads, used, drawn = torch.get_num_threads(), set[int](), list[Any]()
+    for check in (blocks.applies_where, same_seed_same_predictions):
+        for seed in (torch.manual_seed, random.seed, np.random.seed):
+            seed(5)
+        with mock.patch.object(tools, "run_stream") as counted:
+            counted.side_effect = lambda *a: used.add(torch.get_num_threads()) or run(*a)
+            check(mlp)
+        drawn.append((torch.rand(()), random.random(), np.random.random()))  # noqa: NPY002
+    assert drawn[0] == drawn[1]
+    assert (torch.get_num_threads(), used) == (threads, {1})
 
 
 def test_blobs_are_the_sessions_that_were_asked_for() -> None:
@@ -261,8 +267,9 @@ def test_blobs_are_the_sessions_that_were_asked_for() -> None:
     assert all(x[y == c].std(axis=0).max() < 0.4 for c in range(3))
     deep = blobs(Tags(needs_layers=True)).spec
     assert (deep.input_shape, deep.layers) == ((24,), {"middle": (12, 24)})
-    images = blob_streams.each_kind(Tags(images=True))["images"].sessions[0]
-    assert len(images.x) % SMALL["batch_size"] == 1  # a last batch of one
+    images = blob_streams.each_kind(Tags(images=True))["images"].sessions
+    assert [s.classes.tolist() for s in images] == [[0, 1], [2]]
+    assert len(images[0].x) % SMALL["batch_size"] == 1  # a last batch of one
     first, again = blob_streams.permuted_blobs(Tags()).sessions
     assert (again.session_id, again.classes.size) == (1, 0)
     assert np.array_equal(again.x.numpy(), first.x.numpy()[:, again.x.columns])
@@ -287,16 +294,17 @@ def test_families_are_taught_the_labels_of_the_session() -> None:
     assert listed([s.loss_classes for s in stream.sessions]) == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
     whole = [listed(y) for y in (stream.whole[0].y, stream.whole[0].val_y)]
     assert whole == [full * 3, full * 2]
-    assert [(e.split, listed(e.y)) for e in stream.eval_sets] == [
-        ("test", full * 6),
-        ("val", full * 6),
-    ]
+    tested = [(e.split, listed(e.y)) for e in stream.eval_sets]
+    assert tested == [("test", full * 6), ("val", full * 6)]
 
 
 def test_the_tools_of_the_checks_by_hand() -> None:
     a, b = np.array([[1.0, -4.0], [0.5, 0.25]]), np.array([[2.0, -4.0], [0.5, 0.5]])
     assert tools.measure_difference(a, b) == 0.5
     assert tools.measure_difference(a * 0, a * 0) == 0
+    for off in (1e-5, 1.1e-5):
+        with mock.patch.object(tools, "measure_difference", lambda *_, off=off: off):
+            assert bool(failures([scores_ignore_how_batches_are_cut], Good)) == (off > 1e-5)
     for wrong in (1, 2):  # of 10
         answers: Any = SimpleNamespace(y=np.ones(10, int), answer=np.ones((2, 10), int))
         answers.answer[-1, :wrong] = 0
@@ -312,12 +320,12 @@ def test_the_tools_of_the_checks_by_hand() -> None:
         "set": {7},
     }
     assert tools.samples_held(held, x) == 3
-    assert held_bytes({"s": {7}, 5: (1.5,)}) == 24
+    assert held_bytes({"s": {7}, 5: (1.5, 7)}) == 24  # each object once
     a, b = torch.zeros(100), np.zeros(10)  # shared memory counts once
     assert held_bytes({"a": a, "half": a[:50], "again": [a.numpy()], "b": b, "view": b[2:]}) == 480
     ones = {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1}
     assert same(ones, {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1})
     for other in ({"x": [torch.ones(2), np.arange(3)], "n": 1}, {"x": ones["x"]}, ones["x"]):
         assert not same(ones, other)
-    assert not same(torch.zeros(2), torch.zeros(2, 1))
-    assert not same([1, 2], [1])
+    assert not any(same(torch.zeros(2), other) for other in (torch.zeros(2, 1), None))
+    assert not any(same([1, 2], other) for other in ([1], 1))

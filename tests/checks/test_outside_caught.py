@@ -208,12 +208,8 @@ class Edits(Counts):
     [
         (
             plugin_contracts.BACKBONE_CHECKS,
-            {
-                Plain: None,
-                **dict.fromkeys((SaysNothing, NoNumber), STATES),
-                ManyShapes: FINITE,
-                **dict.fromkeys((Changing, Paints), ALONE),
-            },
+            {Plain: None, SaysNothing: STATES, NoNumber: STATES, ManyShapes: FINITE}
+            | {Changing: ALONE, Paints: ALONE},
         ),
         (
             plugin_contracts.ENGINE_CHECKS,

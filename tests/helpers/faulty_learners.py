@@ -128,9 +128,8 @@ class Noisy(Good):
 class ReadsTheGlobalSeed(Good):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.sums += torch.rand(
-            self.sums.shape, generator=torch.Generator().manual_seed(torch.initial_seed())
-        )
+        draws = torch.Generator().manual_seed(torch.initial_seed())
+        self.sums += torch.rand(self.sums.shape, generator=draws)
 
 
 @caught_by("start forgets everything")

@@ -28,11 +28,7 @@ def codes(x: Any) -> Tensor:
 class Recognises(Good):
     """Prefers the class that it noted for the very sample; subclasses say where from."""
 
-    state: ClassVar[dict[str, str]] = {
-        **Good.state,
-        "codes": "noted",
-        "classes": "noted",
-    }
+    state: ClassVar[dict[str, str]] = {**Good.state, "codes": "noted", "classes": "noted"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -64,7 +60,8 @@ class WhitensWithAllRows(Good):
         self.scale = torch.ones(spec.input_shape[0])
 
     def note(self, session: Session) -> None:
-        self.scale = torch.from_numpy(session.x._table.values.std(axis=0))
+        if not self.counts.any():  # before the first session
+            self.scale = torch.from_numpy(session.x._table.values.std(axis=0))
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         whole = self.sums

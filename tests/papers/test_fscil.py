@@ -242,10 +242,8 @@ def test_rows_of_learners_stand_beside_the_tables_that_have_them() -> None:
     assert [t.heads for t in tables] == [("method",), ("method",), ("layer",), ("method",)]
     of = {t.name: by_labels(t) for t in tables}
     assert list(of) == [f"{number}, runs" for number in ("1", "5", "6", "A6")]
-    for number, row, variant in (
-        ("1", "YourSelf (Ours)", "fr"),
-        ("5", "ViT baseline", "prototype"),
-    ):
+    ours_and_base = [("1", "YourSelf (Ours)", "fr"), ("5", "ViT baseline", "prototype")]
+    for number, row, variant in ours_and_base:
         value = of[f"{number}, runs"][row,]["aAcc"]
         expected = 100 * float(aacc(had[variant][0], SIZES).mean())
         assert value.published is not None
@@ -346,10 +344,8 @@ def test_layers_stand_in_a_row_each() -> None:
         "ensemble",
     ]  # fmt: skip
     values = {head: v.ours.values for head, v in result.rows[1].values.items() if v.ours}
-    expected = [
-        summary(curves_from_accuracies(flat(base, novel), SIZES))
-        for base, novel in ((0.75, 0.48), (0.76, 0.49))
-    ]
+    pairs = ((0.75, 0.48), (0.76, 0.49))
+    expected = [summary(curves_from_accuracies(flat(*pair), SIZES)) for pair in pairs]
     names = {"aAcc": "aacc", "gAcc": "gacc", "novel": "novel_accuracy"}
     assert values == {
         **{h: pytest.approx([100 * e[name] for e in expected]) for h, name in names.items()},
@@ -361,10 +357,10 @@ def test_layers_stand_in_a_row_each() -> None:
 def test_nearest_neighbours_and_silhouettes() -> None:
     draw = np.random.default_rng(0)
     y = draw.integers(6, size=40)
-    y[0] = 7  # a class of one sample has no other
+    y[:3] = 7, 8, 8  # a class of one sample has no other
     x = draw.normal(size=(40, 3))
     x = (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
-    classes = np.array([1, 3, 4, 7])
+    classes = np.array([1, 3, 4, 7, 8])
     rows = [i for i in range(40) if y[i] in classes and sum(y == y[i]) > 1]
     right = []
     for i in rows:

@@ -48,10 +48,8 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
 
 
 def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
-    data = {
-        **{n: PaperData(tmp_path / "x.h5", n) for n in iirc.OFFICIAL},
-        "toy": PaperData(tmp_path / "toy.h5"),
-    }
+    data = {n: PaperData(tmp_path / "x.h5", n) for n in iirc.OFFICIAL}
+    data["toy"] = PaperData(tmp_path / "toy.h5")
     runs = iirc.IIRCRuns(tmp_path, [0], data, items=["er.lr=1"])
     assert [len(runs.configurations(n)) for n in data] == [10, 5, 5, 5]
     items = ["protocol.configuration=1-2,4", "er.lr=1"]
@@ -134,6 +132,7 @@ def test_measures_are_of_labels_and_of_newest_sessions() -> None:
     assert (third.decimals, third.ours.values) == (2, pytest.approx((0.06, 0.07)))
     (table,) = iirc.measures(MadeRuns(Path(), [0], {"toy": PaperData(Path("toy.h5"))}))
     assert table.rows == ()
+    assert iirc._read_measures(made_record([0.9, 0.7], new=0.25))[0] == 0.25  # of two the second
 
 
 def test_a_table_of_the_papers_data_has_differences_and_of_a_stand_in_none() -> None:

@@ -79,8 +79,7 @@ def test_the_shipped_emoji_stand_in_where_no_file_is_given(tmp_path: Path) -> No
         ((key, data),) = runs.find_data([]).items()
         assert "emoji-vit.h5 is taken, 600 emoji" in said[0]
         assert key == ("cub" if name == "kemker2018" else "emoji-vit")
-        assert data.file.name == "emoji-vit.h5"
-        assert data.stands_in
+        assert (data.file.name, data.stands_in) == ("emoji-vit.h5", True)
         assert data.opened.samples.parents.max() >= 0  # the hierarchy of IIRC
     assert data.opened.shape == (600, 384)
     assert list(data.opened.layers.values()) == [384] * 4

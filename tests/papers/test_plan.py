@@ -28,9 +28,8 @@ from embedbench.protocols.fscil import LISTS, read_list
 from embedbench.streams.make_class_order import make_order
 
 PAPERS = ("kemker2018", "masana2020", "abdelsalam2021", "tang2024", "michel2023")
-CIFAR = json.loads(
-    (Path(paper_folders.__file__).parents[1] / "assets" / "cifar100_orders.json").read_text("utf-8")
-)
+ORDERS = Path(paper_folders.__file__).parents[1] / "assets" / "cifar100_orders.json"
+CIFAR = json.loads(ORDERS.read_text("utf-8"))
 
 
 def plan_of(name: str, seeds: int = 3) -> dict[str, Any]:
