@@ -38,7 +38,7 @@ from embedbench.errors import UserError
     ],
 )
 def test_resources_are_cores_shares_and_bytes(text: str, resources: Resources) -> None:
-    assert Resources.parse(text, cpus=3) == resources
+    assert (Resources.parse(text, cpus=3), Resources.parse("")) == (resources, Resources(1))
 
 
 @pytest.mark.parametrize("text", ["", "lokal", "local:", "ray:", "ray://host", "slurm:2", ":make"])
