@@ -296,7 +296,7 @@ def test_stores(stored: bytes, monkeypatch: pytest.MonkeyPatch, answer: Any, sen
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = ImportError("Install s3fs to access S3")
     monkeypatch.setattr("fsspec.core.url_to_fs", failing(absent))
-    for scheme, remedy in (("s3", "install s3fs"), ("az", "install adlfs"), ("smb", "what fsspec's")):
+    for scheme, remedy in (("s3", "install s3fs"), ("az", "install adlfs"), ("smb", "what fsspec")):
         said = refusal(local, f"{scheme}://bucket/small.h5")
         assert f"{scheme}:// needs one more package; " in said
         assert remedy in said
