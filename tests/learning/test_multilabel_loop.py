@@ -48,7 +48,7 @@ def test_future_classes_get_no_gradient_and_old_ones_are_learned_as_absent() -> 
 
 def test_pw_js_by_hand() -> None:
     y = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]).bool()
-    logits = torch.tensor([[1.0, 1.0, -1.0], [1.0, 1.0, 1.0], [-1.0, -1.0, 0.0], [-1.0, 2.0, 3.0]])
+    logits = torch.tensor([[1.0, 1.0, -1.0], [1.0, 1.0, 1.0], [-1.0, 0.0, -1.0], [-1.0, 2.0, 3.0]])
     # exact: 1; one of three: 1/3 · 1/3; no answer (0 is not above 0): 0; {1, 2} for {0, 1}: 1/3 · ½
     assert pw_js(logits, y) == pytest.approx((1 + 1 / 9 + 0 + 1 / 6) / 4)
     # class 2 is not seen yet: 1, ½ · ½, 0, ½ · 1

@@ -17,7 +17,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.learner import learn_session
-from embedbench.learning.network import mlp_net
+from embedbench.learning.network import cosine_mlp, mlp_net
 from embedbench.learning.optimisers import NAdam, make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.models.mlp import MLP
@@ -168,10 +168,10 @@ def test_sizes_are_those_of_table_2() -> None:
 
 
 def test_a_net_has_the_layers_it_was_asked_for() -> None:
-    shapes = [tuple(p.shape) for p in mlp_net(5, 7, 3, 2, seed=0).parameters()]
-    assert shapes == [(7, 5), (7,), (7, 7), (7,), (7, 7), (7,), (2, 7), (2,)]
-    linear = [tuple(p.shape) for p in mlp_net(5, 7, 0, 2, seed=0).parameters()]
-    assert linear == [(2, 5), (2,)]
+    nets = [mlp_net(5, 7, n, 2, seed=0) for n in (0, 3)], [cosine_mlp(5, 7, 3, 2, eta=1.0, seed=0)]
+    shapes = [[tuple(p.shape) for p in net.parameters()] for net in itertools.chain(*nets)]
+    hidden = [(7, 5), (7,), *[(7, 7), (7,)] * 2]
+    assert shapes == [[(2, 5), (2,)], [*hidden, (2, 7), (2,)], [(2, 7), (), *hidden]]
 
 
 @pytest.mark.parametrize("name", ["mlp", "icarl", "bic", "lucir"])

@@ -153,7 +153,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     for files, settings, words in (
         ([a], {}, "or more, got 1"),
         ([a, b, copy], {}, "two files hold the same"),
-        ([a, b], {"width": 3}, "width 3 has no room for the 4 columns of a.h5"),
+        *(([a, b], {"width": n}, f"width {n} has .* 4 columns of a.h5") for n in (1, 3)),
         ([a, b], {"width": -1}, "width must be at least 0"),
         ([a, b], {"join": "padd"}, "Did you mean 'pad'"),
         ([a, b], {"answers": "own"}, "unknown answers 'own'"),

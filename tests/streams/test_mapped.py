@@ -145,9 +145,9 @@ def test_validation_by_blocks_is_that_of_all_samples(monkeypatch: pytest.MonkeyP
         return batch_loss(net(x), y, None)
 
     whole = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
-    monkeypatch.setattr(sample_containers, "VALUES", 6 * 1024)
-    sizes = [len(x) for x in sample_containers.blocks(session.val_x, "cpu")]
-    assert sizes == [1024, 1024, 952]
+    for values, sizes in (18000, [3000]), (12288, [2048, 952]), (6144, [1024, 1024, 952]):
+        monkeypatch.setattr(sample_containers, "VALUES", values)
+        assert [len(x) for x in sample_containers.blocks(session.val_x, "cpu")] == sizes
     blocks = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
     np.testing.assert_allclose(blocks, whole, rtol=1e-6)
 

@@ -183,9 +183,8 @@ def test_natural_random_coarse(tmp_path: Path) -> None:
         make_order(small_file(tmp_path / "b.h5", names[:4]), "coarse", sessions=2)
 
 
-@pytest.mark.parametrize("seed", range(1))
-def test_coarse_sorts_by_names_of_groups_from_the_root(tmp_path: Path, seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_coarse_sorts_by_names_of_groups_from_the_root(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
     inner, n = 12, 30
     names = tuple(f"c{i}" for i in rng.permutation(n + inner))
     parents = np.append(n + rng.permuted(np.arange(n) % inner), np.full(inner, -1))
@@ -243,16 +242,15 @@ def test_confusion_is_where_classes_overlap(tmp_path: Path) -> None:
 
 
 def test_confusion_reads_no_test_sample(tmp_path: Path) -> None:
-    here = confusion_matrix(confused_file(tmp_path / "a.h5"), seed=3)
-    moved = confused_file(tmp_path / "b.h5", shift_tests=50.0)
+    here = confusion_matrix(confused_file(tmp_path / "a.h5", 2), seed=3)
+    moved = confused_file(tmp_path / "b.h5", 2, shift_tests=50.0)
     assert (confusion_matrix(moved, seed=3) == here).all()
 
 
 def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = confused_file(tmp_path / "a.h5")
-    asked_for: list[Array] = []
+    file, asked_for = confused_file(tmp_path / "a.h5"), list[Array]()
 
     def probe(alpha: float, x: Array, y: Array, asked: Array) -> Array:
         known = {row.tobytes() for row in x}
@@ -329,3 +327,5 @@ def test_unknown_kinds_are_told_the_nearest(tmp_path: Path) -> None:
     file = confused_file(tmp_path / "a.h5")
     with pytest.raises(UserError, match="Did you mean 'max-confusion'"):
         make_order(file, "maxconfusion")
+    with pytest.raises(UserError, match="of fewer than two classes"):
+        confusion_matrix(confused_file(tmp_path / "b.h5", 1), seed=0)
