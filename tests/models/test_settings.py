@@ -120,6 +120,9 @@ BOUNDS = {
     "wa": "temperature:0:1e-9 memory.select:balanced:random",
 }
 OWN = [name for name in learner_names() if name not in ALIASES]
+IMAGES = "agem bic chance er icarl joint lucir mlp offline derpp eeil er-ace ewc gdumb gss il2m lwf"
+IMAGES += " mas mir si wa"
+SETS = IMAGES.split()[:9]  # learn label sets, too
 NET_LEARNERS = [name for name in OWN if issubclass(learner_class(name), NetLearner)]
 
 
@@ -172,6 +175,7 @@ def test_every_setting_is_documented_and_a_learner_knows_its_name(name: str) -> 
     known = set().union(*map(documented, cls.__mro__))
     assert {f.name for f in dataclasses.fields(cls)} <= known
     assert cls.name == name
+    assert (cls.tags.images, cls.tags.multilabel) == (name in IMAGES.split(), name in SETS)
 
 
 def test_a_learner_from_outside_has_the_name_of_its_file_or_its_own() -> None:
