@@ -72,10 +72,7 @@ def test_ideals() -> None:
         ({"sessions": []}, "sessions must have one entry for each of the 3 sessions"),
         ({"curves": {"raa": [0.5]}}, "curves.raa must have one entry for each of the 3 sessions"),
         ({"score": "js"}, "score is 'js', and by_score has no such key"),
-        (
-            {"moments": {"samples_seen": [1], "pooled": []}},
-            "moments must have as many samples_seen as pooled",
-        ),
+        ({"moments": {"samples_seen": [1], "pooled": []}}, "as many samples_seen as pooled"),
         (
             {"reference": make()["reference"] | {"offline_runs": [["a"], 1]}},
             r"reference.offline_runs\[.\] must be",
@@ -83,12 +80,15 @@ def test_ideals() -> None:
         ({"n_classes": [2, 1]}, "n_classes must have one entry for each of the 3 sessions"),
         ({"seed": -1}, r"each seed must be a seed: 0 or more, below 2\*\*63"),
         ({"predictions_sha256": "0" * 63 + "G"}, "each SHA-256 must be 64 hexadecimal digits"),
+        ({"imported": {"tool": {"name": "", "version": ""}, "gave": "", "sha256": ""}}, "SHA-256"),
         ({"n_train": [501, -1, 0]}, "each of n_train must be 0 or more"),
         ({"n_train_by_class": [400, 101]}, "n_train_by_class must be as many samples as n_train"),
         ({"n_candidates": [1, 0, None]}, "each of n_candidates must be 1 or more, or null"),
         ({"footprint": {"total": "inf"}}, "each of footprint must be a number of bytes: finite"),
+        ({"footprint": {"total": None}}, "each of footprint must be a number of bytes: finite"),
         ({"footprint": {"total": -1}}, "each of footprint must be a number of bytes: finite"),
         ({"seconds": {"learn": 1.1e15, "evaluate": 0}}, r"each of seconds must be 0 to 1e\+15"),
+        ({"sessions": [make()["sessions"][0] | {"learn_seconds": -1}] * 3}, "of seconds must be"),
         ({"seconds": {"learn": 0, "evaluate": -1}}, r"each of seconds must be 0 to 1e\+15"),
         *(
             ({"reference": make()["reference"] | {"chance_run": run}}, "each reference run must be")

@@ -61,7 +61,7 @@ def test_runs_on_other_features_have_their_page(three: dict[str, Path], team: Pa
     data = [team / "e.h5", three["other"].parent / "other" / "e.h5"]
     both = board([three["honest"], three["other"]], data)
     assert not any(one.unranked for one in both.submissions)
-    first, other = sorted(both.streams, key=lambda s: -len(s.entries))
+    other, first = both.streams  # of one title, by the names of their pages
     assert {e.by for e in first.entries} == {"Team A"}
     assert {e.by for e in other.entries} == {"Team B"}
     assert [e.verdict for e in other.entries] == [None, None]  # ncm alone, and chance
@@ -85,8 +85,7 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
             np.testing.assert_allclose(entry.metrics[metric].values, values, rtol=1e-12)
             assert entry.metrics[metric].mean == pytest.approx(np.mean(values))
         assert (entry.n, entry.left_out) == (3, 0)
-        assert first.sessions == len(records[0].n_train)
-        assert first.classes == sum(map(len, records[0].classes))
+        assert (first.sessions, first.classes) == (len(records[0].n_train), 6)
     assert [e.learns for e in first.entries] == [True, True, False]
     ranked = first.entries[:2]
     finals = [e.metrics["final_accuracy"].mean for e in ranked]
@@ -252,7 +251,9 @@ def test_the_json_beside_has_all_numbers(made: Board, tmp_path: Path) -> None:
         level = [e.label for e in stream.entries[1:] if e.verdict and not e.verdict.behind]
         assert (f"{', '.join(level)} may be level" in index) == bool(level)
         for entry in stream.entries:
-            assert f'data-sort="{entry.metrics["final_accuracy"].mean!r}"' in page
+            final, omega = (entry.metrics[name] for name in ("final_accuracy", "omega_all"))
+            assert f'{final.mean!r}">{100 * final.mean:.1f}<small>± {100 * final.half:.1f}<' in page
+            assert f'data-sort="{omega.mean!r}">{omega.mean:.3f}<small>± ' in page
 
 
 def test_a_site_is_replaced_only_if_it_is_one(made: Board, tmp_path: Path) -> None:
