@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from confident_runs import confident_predictions
+from confident_runs import confident_predictions, from_scores
 from label_set_answers import Sets, label_sets
 from toy import random_predictions
 
@@ -22,6 +22,7 @@ SAVED: dict[str, Any] = {
     "answers": replace(P, samples_seen=0 * P.samples_seen),
     "probabilities and groups": S,
     "scores": confident_predictions(1, logits=False),
+    "one class": from_scores(np.zeros((1, 2, 1)), [[0, 0]], [[0]]),
     "no groups": confident_predictions(2, groups=False),
     "label sets": L,
 }
@@ -111,10 +112,7 @@ def wrong_predictions() -> dict[str, tuple[Any, dict[str, Any]]]:
         ),
         "answer must be among .*": (L, {"answer": L.answer | np.uint8(16)}),
         "seen must be the classes": (L, {"seen": L.seen[[1, 1]]}),
-        "levels of parents, a hierarchy, must lie in 0 to 100": (
-            L,
-            {"parents": np.array([1, 0, 0, 0])},
-        ),
+        "levels of parents, a .* must lie in 0 to 100": (L, {"parents": np.array([1, 0, 0, 0])}),
         "parents must lie in -1 to 3, got -1 to 4": (L, {"parents": np.array([-1, -1, 4, 0])}),
         "rank must be 0 exactly": changed("rank", wrong, 0),
         "rank must be 0 exactly where": changed("rank", right, 1),

@@ -20,6 +20,7 @@ from embedbench.scores.metrics import Reference
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.unrecorded_metrics import (
     WINDOW,
+    OutsideMetric,
     min_accuracy,
     outside_metrics,
     windowed_forgetting,
@@ -75,6 +76,7 @@ def test_one_that_fails_is_nan_and_said_once(runs: Path) -> None:
     said: list[str] = []
     rows = collect(runs, notify=said.append, metrics=[f"{HERE}:fails"])
     assert len(rows) == 2
+    assert not OutsideMetric.load(f"{HERE}:fails").lower_is_better
     assert all(math.isnan(row.metrics[f"{HERE}:fails"].mean) for row in rows)
     assert said == [
         f"the metric {HERE}:fails of a file of yours failed: ZeroDivisionError: no session"
