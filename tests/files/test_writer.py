@@ -128,8 +128,8 @@ def test_other_forms_are_not_written(tmp_path: Path, given: dict[str, Any], mess
 
 def test_provenance(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = make_samples(5)
-    for value, said in ((np.nan, "JSON"), ({1, 2}, "JSON"), ("x" * 2**25, "most 33,554,432")):
-        assert said in refusal(write_file, path, samples, make_features(5), {"x": value})
+    for value, said in ((np.nan, "JSON"), ({1}, "JSON"), ("x" * 2**25, "33,554,432"), (3, "must")):
+        assert said in refusal(write_file, path, samples, make_features(5), {"date_utc": value})
     for name in ("", "a\0b"):  # padding would lose them
         samples.ids[3] = name
         said = refusal(write_file, path, samples, make_features(5), PROVENANCE)

@@ -56,7 +56,7 @@ def test_a_lease_is_held_by_one_until_it_is_released(path: Path) -> None:
         assert str(leases.holder(path)) == me
         assert lease.is_mine()
     assert not lease.is_mine()
-    assert not names(path)
+    assert (names(path), lease.token in leases._held) == ([], False)
     lost = leases.take(path)  # one that was taken over is left alone
     there = elsewhere(path)
     lost.beat()
