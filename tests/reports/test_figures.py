@@ -330,7 +330,7 @@ def test_pdfs_have_real_fonts_and_pngs_their_dots(rows: list[Row], tmp_path: Pat
 
 
 def test_files_have_the_width_and_names_as_text(tmp_path: Path) -> None:
-    bad = "_<b>&$x^2$\x1b[31m\nlong " + 60 * "y"
+    bad = "_<b>&$x^2$\x1b[31m\nlong " + 60 * "W"
     keep(tmp_path / "runs", make(bad), row="x")
     keep(tmp_path / "runs", make("ewc"))
     rows = collect(tmp_path / "runs")
@@ -339,7 +339,7 @@ def test_files_have_the_width_and_names_as_text(tmp_path: Path) -> None:
         save_figure(rows, kind, tmp_path / "a.svg", width=width)
         text = (tmp_path / "a.svg").read_text("utf-8")
         assert (ElementTree.fromstring(text).attrib["width"], "\x1b" in text) == (points, False)
-        assert max(map(len, re.findall("y+(?=<)", text))) == room[kind][width == "page"]
+        assert max(map(len, re.findall("W+(?=<)", text))) == room[kind][width == "page"]
         assert (">&lt;b&gt;&amp;$x^2$" in text, ">ewc</text>" in text) == (True, True)
 
 
