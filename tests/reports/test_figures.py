@@ -301,7 +301,7 @@ def test_map_size(maps: int, shape: Any, width: float, grid: Any, height: float,
     assert [p.get_visible() for p in panels] == [i < maps for i in range(len(panels))]
     below: list[Any] = [p.xaxis.get_tick_params()["labelbottom"] for p in panels[:maps]]
     assert below == [i >= maps - grid[1] for i in range(maps)]
-    assert (panels[0].images[0].get_clim(), bar.get_ylabel()) == ((0, 100), "scale")
+    assert (bar.get_ylim(), bar.get_ylabel(), bar.get_box_aspect()) == ((0, 100), "scale", 30)
     said = [(t.get_text(), t.get_color(), t.get_fontsize()) for t in panels[0].texts]
     inks: list[Any] = [("", "white"), ("61", "black"), *[("60", "white")] * (values.size - 2)]
     assert said == [(*ink, pytest.approx(font)) for ink in inks] * (font is not None)

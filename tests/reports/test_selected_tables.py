@@ -63,11 +63,13 @@ def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) 
     # two streams: t(0.975, 1) = 12.706, sd .2/√2
     assert table.rows[0]["final_accuracy.half_95"] == pytest.approx(12.706 * 0.1, rel=1e-3)
     assert table.rows[0]["max bytes.total"] == 2_000_000
+    assert render_text(table.parts).splitlines()[1] == "2 streams"
     (table,) = shown(tmp_path, base + 'metrics = ["average_forgetting", "max final_accuracy"]')
     assert [row["learner"] for row in table.rows] == ["ewc", "mlp", "mlp", "chance"]  # least first
     assert table.rows[0]["max final_accuracy"] == 0.62
     one = 'where = { learner = ["chance"], final_accuracy = 0.95, run = "base-2/chance/seed-0" }'
     (table,) = shown(tmp_path, base + one)  # one value, or a list
+    assert render_text(table.parts).splitlines()[1] == "incremental-class · toy.h5 · final %"
     assert table.rows == [{"learner": "chance", "settings": "", "final_accuracy": 0.95}]
 
 
@@ -129,8 +131,9 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        *(("", "must have a table [report]"), ("[report]\nrun = 1", "unknown key 'run'")),
-        ('[report]\nruns = ["x"]\nover = "seed"', "Did you mean 'seeds'"),
+        ("", "must have a table [report] that says what to show; or name RUNS"),
+        ("[[report]]\nruns = []\n[[report]]\nrun = 1", "report 2: unknown key 'run'"),
+        ('[report]\nruns = []\nover = "seed"', "report: unknown over 'seed'. Did you mean 'seeds'"),
         ('[report]\nruns = ["x"]\ncolumns = "streams"', "Did you mean 'stream'"),
         ('[report]\nruns = ["x"]\nrows = ["leaner"]', "Did you mean 'learner'"),
         ('[report]\nruns = "x"', "runs must be a list"),

@@ -195,9 +195,8 @@ def test_regimes_are_one_table(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         assert f"preset {name}: {about}" in done.stderr
     selected = tmp_path / "regimes.toml"
-    selected.write_text(
-        '[report]\nruns = ["runs"]\nrows = ["learner"]\ncolumns = "stream"\nover = "seeds"\n'
-    )
+    text = '[report]\nruns = ["runs"]\nrows = ["learner"]\ncolumns = "stream"\nover = "seeds"'
+    selected.write_text(text)
     shown = CliRunner().invoke(app, ["report", str(selected)]).stdout
     lines = [line for line in shown.splitlines() if line.startswith(("ncm", "slda"))]
     assert all(line.count("[") == 2 for line in lines)
