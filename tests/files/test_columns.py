@@ -24,7 +24,7 @@ COLUMNS = make_columns(N)
 def test_columns_come_back_and_change_no_other_digest(tmp_path: Path) -> None:
     plain, file = written(tmp_path / "a.h5", N), written(tmp_path / "b.h5", N, columns=COLUMNS)
     assert (plain.version, file.version) == ("1.0", "1.1")
-    assert list(file.columns) == ["domain", "group", "time"]
+    assert (list(file.columns), plain.columns) == (["domain", "group", "time"], {})
     for name, values in COLUMNS.items():
         assert file.column(name).tolist() == values.tolist()
     assert file.column("time").dtype == np.float64
@@ -34,8 +34,8 @@ def test_columns_come_back_and_change_no_other_digest(tmp_path: Path) -> None:
         time=COLUMNS["time"].astype("<f8").tobytes(),
     )  # as docs/format.md says
     assert file.digests == {**plain.digests, "columns": expected}
-    assert plain.columns == {}
     assert "--group-from`, or with --columns" in refusal(plain.column, "group")
+    assert "unknown column 'groups'. Did you mean 'group'?" in refusal(file.column, "groups")
     assert "unknown column 'domian'. Did you mean 'domain'" in refusal(file.column, "domian")
 
 
