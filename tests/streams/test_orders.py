@@ -53,9 +53,7 @@ def naive_score(W: Array, M: Array, order: Array) -> float:
 
 
 def counts(n: int, seed: int) -> Array:
-    matrix = np.random.default_rng(seed).poisson(1.5, (n, n))
-    np.fill_diagonal(matrix, 0)
-    return matrix
+    return np.random.default_rng(seed).poisson(1.5, (n, n)) * (1 - np.eye(n, dtype=np.int64))
 
 
 # Six classes in three sessions of two. Across sessions every error costs n - 0.1.
@@ -241,10 +239,12 @@ def test_confusion_is_where_classes_overlap(tmp_path: Path) -> None:
     assert (matrix.sum(axis=1) <= 20).all()  # of 20 training samples a class
 
 
-def test_confusion_reads_no_test_sample(tmp_path: Path) -> None:
-    here = confusion_matrix(confused_file(tmp_path / "a.h5", 2), seed=3)
-    moved = confused_file(tmp_path / "b.h5", 2, shift_tests=50.0)
-    assert (confusion_matrix(moved, seed=3) == here).all()
+def test_confusion_reads_no_test_sample_and_no_more_than_five_deviations(tmp_path: Path) -> None:
+    files = (confused_file(tmp_path / f"{s}.h5", 2, shift_tests=s) for s in (0.0, 50.0))
+    np.testing.assert_array_equal(*(confusion_matrix(file, seed=3) for file in files))
+    x = np.array([*itertools.product((-1, 1), repeat=3)], np.float32)
+    far = np.array([[9, -3, -2.5], [-9, 3, 2.5]], np.float32)  # 9 deviations count as 5
+    assert make_class_order._probe(1.0, x, (x.sum(1) > 0) * 1, far).tolist() == [0, 1]
 
 
 def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
