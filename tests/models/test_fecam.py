@@ -97,9 +97,7 @@ def test_gamma2_is_the_papers_for_the_sign_of_the_features(lowest: float, gamma2
 
 def test_classes_of_few_shots_take_the_mean_covariance_of_the_base_classes() -> None:
     y, few = np.repeat([0, 2], [30, 2]), np.repeat([1], 3)
-    x, shots, test = (
-        np.abs(blobs(labels, 8, k, spread=0.5)) for k, labels in enumerate((y, few, y))
-    )
+    x, shots, test = (np.abs(blobs(c, 8, k, spread=0.5)) for k, c in enumerate((y, few, y)))
     parts = (x, y), (shots, few)
     learner = taught(*parts, gamma1=0.3, gamma2=0.1, covariance="base")
     own = taught(*parts, gamma1=0.3, gamma2=0.1)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.cluster import KMeans
 from teaching import STORAGE_CHECKS, assert_same_weights, batches_of, descend, start
 from torch.nn.functional import cross_entropy
 from toy import class_stream
@@ -55,6 +56,9 @@ def test_centroids_are_the_means_of_their_samples() -> None:
     rebuilt = single.unpack(single.pack(few))
     for value in rebuilt.unique():
         assert float(few[rebuilt == value].mean()) == pytest.approx(float(value), abs=1e-3)
+    many, x = trained(9000, 4, 2, 2**32 + 98)  # the 25 steps of faiss, from random samples
+    known = KMeans(CENTROIDS, init="random", n_init=1, max_iter=25, random_state=99).fit(x[:, 2:])
+    np.testing.assert_allclose(many.books[1], known.cluster_centers_, atol=1e-5)
     for n in (20, CENTROIDS):  # no more samples than centroids: each is its own
         small, x = trained(n, 6, 3, 0)
         values = np.unique(x[:, :2].numpy(), axis=0).tolist()

@@ -94,10 +94,8 @@ def test_outputs_are_the_plain_ones() -> None:
 
 
 def test_of_equal_outputs_the_first_is_the_answer() -> None:
-    nothing, b, o = np.zeros(0, np.int64), np.float32([1, 3, 3]), np.zeros(3, np.float32)
-    read = [
-        _som_kernel._read(b[:0], nothing, np.zeros((4, 3), np.float32), b, c, o) for c in range(3)
-    ]
+    no, b, o = np.zeros(0, np.int64), np.float32([1, 3, 3]), np.zeros(3, np.float32)
+    read = [_som_kernel._read(b[:0], no, np.zeros((4, 3), np.float32), b, c, o) for c in range(3)]
     assert read == [(0, False), (0, True), (0, False)]
 
 
