@@ -111,7 +111,7 @@ def test_across_against_a_naive_search() -> None:
         i, j = int(a[1:]), int(b[1:])
         assert (digests[i] == digests[j]).all()
         assert split[i] < split[j]
-    text = pairs_text(found, ids, split, "images")
-    assert text.startswith(f"{len(found)} images are in two splits with the same content: i")
+    text = pairs_text(found[:4], ids, split, "images")
+    assert text.startswith("4 images are in two splits with the same content: i")
     assert (text.count(" = "), "; …. Remove" in text) == (3, True)
     assert "; …" not in pairs_text(found[:3], ids, split, "images")
