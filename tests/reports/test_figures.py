@@ -135,12 +135,14 @@ def test_the_style_of_a_figure(rows: list[Row]) -> None:
     assert (thin.get_alpha(), offline.get_zorder()) == (0.5, 1)
 
 
-@pytest.mark.parametrize(("sessions", "every"), [(6, 1), (7, 2), (13, 3)])
+@pytest.mark.parametrize(("sessions", "every"), [(6, 1), (7, 2), (17, 3)])
 def test_marks_of_curves_take_turns(sessions: int, every: int) -> None:
     values = np.full((1, sessions), 50.0)
     made = [curve_figures.Curve(values, range(sessions), k, f"l{k}") for k in range(4)]
     (axes,) = curve_figures.draw_curves(made, math.nan, COLUMN, "").axes
     assert [li.get_markevery() for li in axes.lines] == [(k % every, every) for k in range(4)]
+    ticks = [x for x in axes.get_xticks() if 0 <= x < sessions]
+    assert ticks == [*range(0, sessions, max(1, sessions // 5))]
 
 
 def test_curves_of_records_are_of_the_runs_that_have_them(tmp_path: Path) -> None:
@@ -188,8 +190,7 @@ def test_axes_fit_the_values_and_the_legend_covers_none(rows: list[Row], width: 
         assert box.y1 <= min(axes.get_window_extent().y0 for axes in figure.axes)
         assert 0 <= box.x0 < box.x1 <= figure.bbox.width
     low, high = figures[0].axes[0].get_ylim()  # which chance, 10 %, does not change
-    assert 20 < low < 31
-    assert 90 < high < 95
+    assert 20 < low < 31 < 90 < high < 95
 
 
 FINAL = "final_accuracy"
@@ -311,9 +312,12 @@ def test_titles_of_maps_take_lines() -> None:
     """12 characters fit above a third of a column; a map without a title has no line."""
     heights = []
     for names in (["a" * 12, "b", "c"], ["a" * 13, "b", "c"], ["", " ", "  "]):
-        figure = score_figures.draw_maps(dict.fromkeys(names, np.eye(3)), COLUMN, "")
+        figure = score_figures.draw_maps(dict.fromkeys(names, np.eye(11)), COLUMN, "")
         heights.append(figure.get_figheight() - 0.5 - 2.45 / 3)
     assert heights == pytest.approx([0.13, 0.26, 0])
+    axes = [*score_figures.draw_maps({"": np.eye(11)}, COLUMN, "").axes[:1], figure.axes[0]]
+    every = [axis.get_majorticklocs() for on in axes for axis in (on.xaxis, on.yaxis)]
+    assert [[x for x in ticks if 0 <= x < 11] for ticks in every] == [[0, 3, 6, 9]] * 4
     wide = [score_figures.draw_maps({"": np.zeros((1, n))}, COLUMN, "").axes[0] for n in (256, 257)]
     assert [axes.images[0].get_interpolation() for axes in wide] == ["none", "auto"]
 

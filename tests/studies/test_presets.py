@@ -199,5 +199,4 @@ def test_regimes_are_one_table(tmp_path: Path) -> None:
     selected.write_text(text)
     shown = CliRunner().invoke(app, ["report", str(selected)]).stdout
     lines = [line for line in shown.splitlines() if line.startswith(("ncm", "slda"))]
-    assert all(line.count("[") == 2 for line in lines)
-    assert len(lines) == 2
+    assert [line.count("[") for line in lines] == [2, 2]
