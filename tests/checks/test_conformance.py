@@ -34,6 +34,7 @@ from embedbench.checks.learner_contract import (
     same_seed_same_predictions,
     scores_ignore_how_batches_are_cut,
     state_round_trips,
+    tags_are_true,
 )
 from embedbench.checks.learner_edge_cases import (
     only_sessions_so_far_matter,
@@ -125,6 +126,7 @@ class Bare(Learner):  # no dataclass
         (no_sample_is_kept_in_secret, faulty_promises.CountsSamplesWithoutTag, "counts samples"),
         (state_round_trips, StateIsNoData, "'classes' of the state is of type set"),
         (unusual_sessions_are_learned, Bare, "write @dataclass over it"),
+        (tags_are_true, Bare, r"expected learn\(\) where not tags\.online"),
     ],
     ids=name_of,
 )
@@ -230,8 +232,7 @@ def test_a_result_says_what_was_demanded_and_what_came() -> None:
             raise ZeroDivisionError("0")
 
     (failed,) = conformance_suite.run_checks([lambda cls: cls().outer()], Fails)
-    assert failed.message == "outer raised ZeroDivisionError: 0"
-    assert not failed.passed
+    assert (failed.message, failed.passed) == ("outer raised ZeroDivisionError: 0", False)
     assert 0 <= failed.seconds < 1
 
 

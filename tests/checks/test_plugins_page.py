@@ -44,9 +44,8 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     made = tomllib.loads(blocks("toml")[0])["project"]
     info = tmp_path / "site" / "embedbench_mine-0.3.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {made['name']}\nVersion: {made['version']}\n"
-    )
+    metadata = f"Metadata-Version: 2.1\nName: {made['name']}\nVersion: {made['version']}\n"
+    (info / "METADATA").write_text(metadata)
     lines = []
     for group, entries in made["entry-points"].items():
         lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
@@ -164,11 +163,6 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(module, None)
 
 
-@pytest.fixture
-def file(outside: Path) -> EmbeddingFile:
-    return make_file(outside, [10] * 6, [0] * 6, [5] * 6)
-
-
 @pytest.mark.parametrize("name", [NAME, WITH_NET])
 def test_a_learner_passes_every_check(name: str, outside: Path) -> None:
     results = check(name)
@@ -176,8 +170,9 @@ def test_a_learner_passes_every_check(name: str, outside: Path) -> None:
     assert len(results) == len(LEARNER_CHECKS)
 
 
-def test_what_is_left_out_is_as_on_the_command_line(file: EmbeddingFile) -> None:
+def test_what_is_left_out_is_as_on_the_command_line(tmp_path: Path) -> None:
     """Seed 0 of stream and run, one thread, and no Ω_new as a share."""
+    file = make_file(tmp_path, [10] * 6, [0] * 6, [5] * 6)
     first, second = (build_stream(file, "permutation", sessions=2, seed=s) for s in (0, 1))
     stream, threads = build_stream(file, "permutation", sessions=2), set[int]()
     assert stream.digests == first.digests != second.digests

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -74,6 +75,7 @@ def test_a_matrix_has_the_accuracies_that_it_was_made_of() -> None:
     draw = np.random.default_rng(0)
     sessions, novel = draw.uniform(20, 90, 5), draw.uniform(5, 60, 4)
     result = paper.matrix(sessions.tolist(), novel.tolist(), ratio=3.0)
+    assert np.array_equal(np.isnan(result), ~np.tri(5, dtype=np.bool_))
     np.testing.assert_allclose(100 * aacc(result, [6, 2, 2, 2, 2]), sessions)
     np.testing.assert_allclose(100 * np.tril(result)[1:, 1:].sum(axis=1) / [1, 2, 3, 4], novel)
 
@@ -225,9 +227,8 @@ def test_losses_are_added_under_both_weights_and_for_both_ensembles() -> None:
     labels = [row.labels[0] for row in added.rows]
     whose = [*["paper"] * 4, "code"]
     assert all(f"the {w}'s weights" in label for w, label in zip(whose, labels[1:], strict=True))
-    cosine = labels[4]
-    assert "mean of cosines" in cosine
-    assert ours(added, cosine, "base, first").values == pytest.approx((80, 87.5))
+    assert "mean of cosines" in labels[4]
+    assert ours(added, labels[4], "base, first").values == pytest.approx((80, 87.5))
     assert added.parts == [1]  # nothing is published, so there is no column of dashes
     runs.had["fr-β_CR-0.25"] = runs.had["fr-code-cr"]
     (swept,) = paper.sweeps(runs)
@@ -288,7 +289,8 @@ def test_learners_stand_in_the_order_of_gacc() -> None:
     assert ours(result, "NCM", "novel").values == pytest.approx((20, 20))
     assert ours(result, "NCM", "lAcc").values == pytest.approx((68, 69.6))
     assert ours(result, "NCM", "base, first").values == pytest.approx((80, 82))
-    assert all(v.published is None for row in result.rows for v in row.values.values())
+    values = [v for row in result.rows for v in row.values.values()]
+    assert {(v.published, v.decimals) for v in values} == {(None, 2)}
 
 
 NAMES = ("block-8", "block-9")
@@ -384,6 +386,9 @@ def test_panels_show_every_class_at_its_place() -> None:
     assert [s and s.get_geometry() for s in spans] == [(2, 2, k, k) for k in range(3)]
     every = np.concatenate([*rows.values()])
     made = TSNE(perplexity=20 / 3, init="pca", random_state=3).fit_transform(kinds["a"][every])
+    with mock.patch("sklearn.manifold.TSNE", side_effect=TSNE) as many:
+        draw_panels({"a": draw.normal(size=(99, 4))}, {"x": np.arange(99)}, 1, seed=3)
+    assert many.call_args.kwargs["perplexity"] == 30
     lines = figure.axes[0].lines
     assert [line.get_label() for line in lines] == [*rows]
     assert [line.get_alpha() for line in lines] == [0.4, 0.4, 1.0]

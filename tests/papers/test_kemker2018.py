@@ -83,8 +83,7 @@ def test_table_3_has_means_of_three_sets(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(kemker.KemkerRuns, "of", made)
     monkeypatch.setattr(kemker, "make_stats", lambda records, _: records and [Stat.of(records)])
-    names = ("mnist", "cub", "audioset")
-    data = {n: PaperData(tmp_path / "x.h5", None if n == "cub" else n) for n in names}
+    data = {n: PaperData(tmp_path / "x.h5", None if n == "cub" else n) for n in kemker.NAMES}
     values = by_labels(kemker.table3(kemker.KemkerRuns(tmp_path, [0, 1], data)))
     mlp = values["MLP", "MNIST, x for CUB-200, AudioSet"]
     assert [v.ours and v.ours.values for v in mlp.values()] == [(0.25,), (0.25,), (0.25, 0.75)]
@@ -130,8 +129,7 @@ def test_stand_ins_are_run_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -> None:
-    names = ("mnist", "cub", "audioset")
-    data = {n: PaperData(tmp_path / f"{n}.h5", None if n == "cub" else n) for n in names}
+    data = {n: PaperData(tmp_path / f"{n}.h5", None if n == "cub" else n) for n in kemker.NAMES}
     runs = kemker.KemkerRuns(tmp_path, [0], data)
 
     def protocols(*tables: str) -> dict[str, int]:
@@ -182,7 +180,8 @@ def test_capacity_serves_both_protocols(tmp_path: Path, monkeypatch: pytest.Monk
         (table,) = kemker.PAPER.reproduce(runs, ["s10"], [f"cub-stand-in={file.path}"])
     assert runs.failed == []
     (log,) = (json.loads(p.read_text()) for p in (tmp_path / "runs" / "tuning").iterdir())
-    assert [t["settings"] for t in log["tried"]] == [{"units": "3"}, {"units": "5"}]
+    tried = [t["settings"] for t in log["tried"]]
+    assert (log["sessions"], tried) == (1, [{"units": "3"}, {"units": "5"}])
     chosen = ("MLP", "birds for CUB-200", f"units {log['chosen']['units']}")
     rows = {row.labels: row.values["Ω_all"].ours for row in table.rows if row.labels[3]}
     assert list(rows) == [("permutation", *chosen), ("incremental-class", *chosen)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from report_records import scored
 from reproduce_files import blob_file, by_labels
 
 from embedbench.papers.new_metrics import paper as michel
@@ -54,11 +55,16 @@ def test_sessions_are_equal_where_a_number_nearby_allows_it(asked: int) -> None:
         assert all(abs(result - wanted) <= abs(k - wanted) for k in even)
 
 
-def test_a_file_has_a_short_and_a_long_stream(tmp_path: Path) -> None:
+def test_short_and_long_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = {str(n): PaperData(blob_file(tmp_path / f"{n}.h5", n, 2).path) for n in (127, 4)}
     runs = michel.MetricRuns(tmp_path, [0], data)
     assert [runs.sessions(name) for name in data] == [[10, 50], [2]]  # 127 is prime
     assert [runs.memory(name) for name in data] == [13, 1]
+    curves = {name: [0.5, 0.25] for name in ("aa", "raa")}  # of two sessions: fewer than quarters
+    made = [scored([[0.5, None], [0.25, 0.25]], [0.5, 0.25], curves)]
+    monkeypatch.setattr(michel.MetricRuns, "of", lambda *_: made)
+    for row in michel.PAPER.tables["fig3"](runs).rows:
+        assert [v.ours and v.ours.mean for v in row.values.values()] == [50, 50, 25, 25]
 
 
 @pytest.mark.thorough

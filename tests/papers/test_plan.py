@@ -75,12 +75,10 @@ def test_counts_of_the_few_shot_lists() -> None:
         listed = sum(map(len, sessions))
         assert any(f"{listed:,} " in remark for remark in plan["remarks"])
         assert listed <= data["samples"]["train"]
-    seen = [
-        sum(LISTS[key][0] + LISTS[key][1] * i for i in range(len(read_list(key))))
-        for key in ("cifar100", "cub200")  # miniImageNet is as CIFAR-100
-    ]
+    keys = ("cifar100", "cub200")  # miniImageNet is as CIFAR-100
+    each = [(*LISTS[key], len(read_list(key))) for key in keys]
     fr = [w["samples"] for w in plan["estimate"] if w["what"].startswith("FR")]
-    assert fr == [600 * n for n in seen]
+    assert fr == [600 * sum(base + way * i for i in range(n)) for base, way, n in each]
 
 
 def test_hours_and_bytes_follow_the_formulas() -> None:
@@ -108,13 +106,11 @@ def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> No
     runs = OrderingRuns(tmp_path / "m", [0])
     runs.data = runs.find_data([f"cifar100={images}"])
     assert runs.data == {"cifar100": PaperData(images, "cifar100")}
-    order, coarse = (
-        json.loads(Path(runs.orders["cifar100", kind]).read_text("utf-8"))["order"]
-        for kind in ("max-confusion", "coarse")
-    )
+    made = (Path(runs.orders["cifar100", k]) for k in ("max-confusion", "coarse"))
+    order, coarse = (json.loads(path.read_text("utf-8"))["order"] for path in made)
     assert order == [CIFAR["classes"][k] for k in CIFAR["cifar100-max-confusion"]]
-    assert coarse[:5] == ["beaver", "dolphin", "otter", "seal", "whale"]
-    assert sorted(coarse) == CIFAR["classes"]
+    first = ["beaver", "dolphin", "otter", "seal", "whale"]
+    assert (coarse[:5], sorted(coarse)) == (first, CIFAR["classes"])
     (cell,) = runs.specs("cifar100", "coarse", "icarl")
     assert cell.learner.settings.trunk == "resnet32"
     other = blob_file(tmp_path / "other.h5", 100, 2)
