@@ -34,7 +34,7 @@ def three(team: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pat
     """A pack, one with damaged predictions, and an honest one on another file."""
     folder = tmp_path_factory.mktemp("packs")
     (other := folder / "other").mkdir()
-    pack(runs_of(other, "ncm", width=12), folder / "other.zip", by="Team B")
+    pack(runs_of(other, "ncm", width=12, references=0), folder / "other.zip", by="Team B")
     bad = edited(team / "a.zip", folder / "damaged.zip", SLDA, spoilt)
     return {"honest": team / "a.zip", "damaged": bad, "other": folder / "other.zip"}
 
