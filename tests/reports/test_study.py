@@ -70,7 +70,7 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() != "None"]
     lines = [line for line in axes.lines if line.get_marker() == "None"]
     bars = [tuple(line.get_xdata()) for line in lines]
-    assert {line.get_linewidth() for line in lines} == {2.5}
+    assert ({line.get_linewidth() for line in lines}, axes.lines[-1].get_zorder()) == ({2.5}, 3)
     assert (marks, bars) == ([1, 2, 3], [e.ranks for e in found.verdicts])
     assert [t.get_text() for t in axes.get_yticklabels()] == found.learners
     made = to_json(rows)["tables"][0]
