@@ -260,10 +260,10 @@ def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
         return np.zeros(len(asked), dtype=np.int64)
 
     monkeypatch.setattr(make_class_order, "_probe", probe)
-    matrix = make_class_order.confusion_matrix(file, seed=0)
+    assert confusion_matrix(file, seed=0)[:, 0].tolist() == [0, 20, 20, 20, 20, 20]
+    np.testing.assert_array_equal(asked_for[0], asked_for[-make_class_order.FOLDS])  # the first
     judged = np.concatenate(asked_for[-make_class_order.FOLDS :])
     assert len(np.unique(judged, axis=0)) == len(judged) == 120
-    assert matrix[:, 0].tolist() == [0, 20, 20, 20, 20, 20]
 
 
 def test_the_penalty_of_the_first_fifth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
