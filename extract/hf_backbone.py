@@ -119,7 +119,7 @@ class HfBackbone(Network):
             if self.takes == "sounds":
                 return SoundInputs(folder, size)
             config = getattr(self.model.config, "text_config", self.model.config)
-            known = getattr(config, "vocab_size", 0)
+            known = getattr(config, "vocab_size", None)
             longest = getattr(config, "max_position_embeddings", None)
             return TextInputs(folder, size, known, longest, whole=self.joint is not None)
 
@@ -273,7 +273,7 @@ class TextInputs:
     """
 
     def __init__(
-        self, folder: Path, size: int | None, known: int, longest: int | None, *, whole: bool
+        self, folder: Path, size: int | None, known: int | None, longest: int | None, *, whole: bool
     ) -> None:
         from transformers import AutoTokenizer
 
@@ -354,8 +354,6 @@ class SoundInputs:
 
     def prepare(self, content: Content) -> Array:
         """Return (seconds · rate,) samples, NaN behind the end."""
-        if not isinstance(content, bytes):
-            raise ValueError("an image, not a sound")
         sound = resample(*read_sound(content, self.seconds + 1), self.rate)
         sound = sound[: self.seconds * self.rate]
         row = np.full(self.seconds * self.rate, np.nan, np.float32)

@@ -16,11 +16,13 @@ PIECE = 2**20  # values that are scaled at a time
 CHANNELS = 32  # most of a FLAC, Ogg or MP3 file
 
 
-def read_sound(content: bytes, seconds: int) -> tuple[int, Float32s]:
+def read_sound(content: object, seconds: int) -> tuple[int, Float32s]:
     """Return rate and (n,) samples of the first seconds of a file, the mean of its channels.
 
     What the file is follows from its bytes, not from its name; ValueError if they are no sound.
     """
+    if not isinstance(content, bytes):
+        raise ValueError("an image, not a sound")
     mp3 = content[:3] == b"ID3" or (content[:1] == b"\xff" and content[1:2] >= b"\xe0")
     if content[:4] not in (b"fLaC", b"OggS") and not mp3:
         return read_wav(content, seconds)

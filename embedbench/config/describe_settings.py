@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -125,5 +124,6 @@ def inherited_parameters(cls: type) -> dict[str, tuple[str, str]]:
 
 def source(thing: Any) -> str:
     """The paragraph **Source** of a docstring, on one line; empty if it has none."""
-    said = dict(itertools.pairwise(NOTED.split(parts(thing)[""])))
+    pieces = NOTED.split(parts(thing)[""])
+    said = dict(zip(pieces[1::2], pieces[2::2], strict=True))
     return " ".join(said.get("Source", "").split("\n\n")[0].split())

@@ -106,8 +106,7 @@ def test_the_file_is_that_of_one_process(source: str, tiny_weights: Path, tmp_pa
     file = extract(str(spoilt), tmp_path / "a.h5", **options)
     assert file.digests == whole.digests
     assert made(file) == made(whole)
-    assert seen == sorted(seen)
-    assert seen[-1] == (40, 40)
+    assert (seen[-1], len({*seen}) > 1, seen) == ((40, 40), True, sorted(seen))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "in", "whole.h5"]
 
 
@@ -186,9 +185,7 @@ def _elsewhere(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -
         (_elsewhere, r"elsewhere/\.a\.h5\.partial.* a directory that all of"),
     ],
 )
-def test_bad_workers(
-    change: Callable[..., Any], sentence: str, source: str, tmp_path: Path
-) -> None:
+def test_bad_worker(change: Callable[..., Any], sentence: str, source: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=sentence):
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(change), **PIXELS)
 

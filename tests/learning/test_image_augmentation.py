@@ -88,6 +88,8 @@ def test_boxes_are_drawn_as_they_are_said_to_be() -> None:
     assert abs(float(share[small].mean()) - 0.24) < 0.01
     assert abs(float((w / h)[small].log().mean())) < 0.02
     place = left / (size[1] - w).clamp(min=1)
+    wide, _ = drawn_boxes(50, (400, 400), (0.1, 0.1), (2, 4), seeded(3))
+    assert (wide[:, 3] > 1.9 * wide[:, 2]).all()
     assert abs(float(place.mean()) - 0.5) < 0.02
 
 

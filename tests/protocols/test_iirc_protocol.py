@@ -178,6 +178,8 @@ def test_the_base_is_superclasses() -> None:
     with pytest.raises(UserError, match="sessions must be 3 to"):  # one superclass first, then all
         IIRC(base=1, sessions=2).build([file], seed=0)
     assert len(IIRC(base=1, sessions=2).build([bears()], seed=0).sessions) == 2
+    flat = label_file([*range(7)] * 4, [TRAIN] * 21 + [TEST] * 7, "abcdefg")  # half of the classes
+    assert len(IIRC().build([flat], seed=0).sessions[0].classes) == 3
 
 
 def test_the_order_is_the_seeds_or_the_configurations() -> None:

@@ -173,7 +173,8 @@ def test_wandb_gets_runs_steps_and_settings(root: Path, monkeypatch: pytest.Monk
     about = given["project"], given["entity"], given["group"]
     assert about == ("project", "team", f"{STREAM}/mlp-1")
     assert [len(name) for name in {run["id"] for run, *_ in made.values()}] == [16] * 3
-    assert (given["config"]["learner"], given["config"]["learner.units"]) == ("mlp", 400)
+    said = given["config"]["learner"], given["config"]["learner.units"], given["settings"].silent
+    assert said == ("mlp", 400, True)
     record = record_files.load(root / MLP)
     assert [s["scores/class_accuracy"] for s in steps] == pytest.approx(record.pooled)
     known = {f"metrics/{k}": v for k, v in record.metrics.items() if v == v}

@@ -74,6 +74,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "chunks beyond number": (table((10**12,), "u1", chunks=(1,)), "are not all there"),
     "a bomb of compression": (zeros, "cannot hold tables of"),
     "a bomb in a chunk": (chunk(zlib.compress(bytes(2**21))), "not what it declares"),
+    "much behind": (chunk(zlib.compress(bytes(4000)) + bytes(4200)), "not what it declares"),
     "a chunk too short": (chunk(zlib.compress(bytes(3999))), "not what it declares"),
     "long, too short": (chunk(zlib.compress(NOISE[4:]), n=10**5), "not what it declares"),
     "a chunk that skips filters": (chunk(zlib.compress(bytes(4000)), 1), "not what it declares"),
