@@ -103,7 +103,7 @@ class LayUP(RidgeLearner):
                 gram += part[0]
                 targets += part[1]
             for k, lam in enumerate(LAMBDAS):
-                w, _ = ridge(gram, targets, lam, lam)
+                w, _ = ridge(gram, targets, lam, LAMBDAS[-1])
                 for h, y in self.feature_blocks(session, fold):
                     right[f, k] += int(((h @ w).argmax(1) == y).sum())
         means: list[float] = (right / [[len(fold)] for fold in folds]).mean(0).tolist()
