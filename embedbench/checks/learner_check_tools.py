@@ -32,13 +32,23 @@ from .check_building_blocks import CheckFailed, Checks, demand
 SEEDS = Seeds.of(0)
 # Hyperparameters of these names, nested ones too, get small values, so that checks are fast.
 SMALL: dict[str, Any] = {
-    **dict.fromkeys(("units", "cap"), 32),
-    **dict.fromkeys(("projections", "features", "epoch_samples", "hold"), 64),
+    "units": 32,
+    "projections": 64,
+    "features": 64,
     "batch_size": 16,
-    **dict.fromkeys(("epochs", "finetune_epochs", "updates"), 3),
-    **dict.fromkeys(("side", "population"), 8),
-    **dict.fromkeys(("iterations", "som_iterations"), 1_000),
-    **dict.fromkeys(("nudge_steps", "retrain_steps", "batches"), 10),
+    "epochs": 3,
+    "finetune_epochs": 3,
+    "epoch_samples": 60,
+    "side": 8,
+    "iterations": 2_000,
+    "som_iterations": 500,
+    "hold": 100,
+    "nudge_steps": 10,
+    "retrain_steps": 10,
+    "population": 8,
+    "batches": 10,
+    "cap": 40,
+    "updates": 2,
 }
 
 TINY: dict[str, Any] = {"trunk": "resnet8", "epochs": 2}
@@ -164,13 +174,9 @@ def probe(stream: Stream) -> torch.Tensor:
 
 
 def ask(
-    learner: Learner,
-    stream: Stream,
-    x: torch.Tensor | None = None,
-    cut: int | None = None,
-    turn: int = 0,
+    learner: Learner, stream: Stream, x: torch.Tensor | None = None, cut: int = 10**6, turn: int = 0
 ) -> Floats:
-    """Scores of `x` (by default the test samples), asked at once or in batches of `cut`, (n, C).
+    """Scores of `x` (by default the test samples), asked in batches of `cut`, (n, C).
 
     `turn` is added to the session ids, modulo their number, if the stream reveals them.
     """
@@ -180,7 +186,7 @@ def ask(
     ids = ids[: len(x)]
     out = []
     with torch.inference_mode():
-        for batch, numbers in zip(*(torch.split(t, cut or len(x)) for t in (x, ids)), strict=True):
+        for batch, numbers in zip(torch.split(x, cut), torch.split(ids, cut), strict=True):
             session_id = numbers.to(device()) if stream.spec.reveals_session_id else None
             scores = torch.as_tensor(learner.scores(batch.to(device()), session_id=session_id))
             shape, got = (len(batch), stream.spec.n_classes), tuple(scores.shape)

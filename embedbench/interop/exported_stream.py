@@ -130,7 +130,7 @@ class ExportedStream(DescribedStream):
 
 
 STREAM, FEATURES = "stream.json", "features.npy"
-TRAIN, VAL, TEST = LISTS = ("train.csv", "val.csv", "test.csv")
+LISTS = ("train.csv", "val.csv", "test.csv")
 COLUMNS = ["session", "row", "sample", "label"]
 LONGEST = 2**30  # bytes of a list
 BLOCK = 4096  # rows of features that are written at once
@@ -203,18 +203,18 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
     exported = describe_stream(task)
     stream, names = task.stream.without_layers(), task.files[0].sample_ids
     sessions = stream.sessions
-    parts = {
-        TRAIN: [(s.ids, s.y) for s in sessions],
-        VAL: [(s.val_ids, s.val_y) for s in sessions],
-        TEST: [(e.ids, e.y) for e in stream.eval_sets],
-    }
+    parts = (
+        [(s.ids, s.y) for s in sessions],
+        [(s.val_ids, s.val_y) for s in sessions],
+        [(e.ids, e.y) for e in stream.eval_sets],
+    )
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name in (STREAM, FEATURES):  # features of another stream must not stay
             (directory / name).unlink(missing_ok=True)
     except OSError as e:
         raise UserError(f"cannot write to {directory} ({e.strerror}); name another one") from e
-    for name, lists in parts.items():
+    for name, lists in zip(LISTS, parts, strict=True):
         atomic_write.write_safely(directory / name, _list_text(lists, names))
     if features:
         _write_features(stream, directory / FEATURES)
@@ -227,28 +227,29 @@ def _list_text(lists: Sequence[tuple[Ints, Any]], names: Any) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for number, (rows, labels) in enumerate(lists):
-        pairs = np.column_stack([rows, labels]).tolist()
-        writer.writerows((number, row, names[row], label) for row, label in pairs)
+        samples = names[rows].tolist()
+        listed = zip(rows.tolist(), samples, labels.tolist(), strict=True)
+        writer.writerows((number, *line) for line in listed)
     return text.getvalue()
 
 
 def _write_features(stream: Stream, path: Path) -> None:
     """Write the table behind a stream of one file, (N, *input_shape) float32, block by block."""
-    first, *_ = stream.sessions
-    table, width = view.table_of(first.x), first.x.width
+    first_view = stream.sessions[0].x
+    table, width = view.table_of(first_view), first_view.width
     n = len(table.values)
     with atomic_write.writing(path) as temporary:
         array = np.lib.format.open_memmap(
             temporary, "w+", dtype="<f4", shape=(n, *stream.spec.input_shape)
         )
-        for start in range(0, n, BLOCK):
-            rows = np.arange(start, min(start + BLOCK, n))
+        for first in range(0, n, BLOCK):
+            rows = np.arange(first, min(first + BLOCK, n))
             array[rows] = view.View(table, rows, width).numpy()
 
 
 def load(directory: Path) -> tuple[ExportedStream, EvalList]:
     """Read an exported stream, and its test samples."""
-    path, lists = directory / STREAM, directory / TEST
+    path, lists = directory / STREAM, directory / LISTS[2]
     if not path.is_file():
         raise UserError(
             f"{directory} holds no {STREAM}; embedbench show FILE --protocol NAME --export DIR "
@@ -258,11 +259,12 @@ def load(directory: Path) -> tuple[ExportedStream, EvalList]:
         parse_json(regular_files.read_text(path), str(path)), str(path)
     )
     tests = _read_list(lists)
-    # nothing is allocated by what it says
-    sets = (number for number, e in enumerate(stream.eval_sets) for _ in range(e.test))
-    if (
-        any(listed != due for listed, due in itertools.zip_longest(tests.sets.tolist(), sets))
-        or _digest(stream, tests) != stream.digests.eval
+    sizes = [e.test for e in stream.eval_sets]
+    fits = min(sizes) >= 0 and sum(sizes) == len(tests.sets)  # nothing is allocated by what it says
+    if not (
+        fits
+        and np.array_equal(tests.sets, np.repeat(np.arange(len(sizes)), sizes))
+        and _digest(stream, tests) == stream.digests.eval
     ):
         raise UserError(
             f"{lists} does not list the test samples of {STREAM} beside it: its digest is another "
@@ -296,7 +298,7 @@ def _read_list(path: Path) -> EvalList:
             raise ValueError(f"expected the columns {', '.join(COLUMNS)}")
         for session, row, _, label in lines:
             values.append((int(row), int(label), int(session)))
-        table = np.array(values, dtype=np.int64).reshape(len(values), 3)
+        table = np.array(values, dtype=np.int64).reshape(-1, 3)
     except (csv.Error, OverflowError, ValueError) as e:
         raise UserError(f"{path}, line {lines.line_num}: {e}; export the stream again") from None
     return EvalList(*np.ascontiguousarray(table.T))

@@ -215,9 +215,10 @@ class _AnswerFile:
                     "where there is no answer"
                 )
             which, y = (torch.from_numpy(a[here]) for a in (self.tests.sets, self.tests.labels))
-            answer, within = scoring.best_classes(x, *(mask[which] for mask in blocked))
-            sure = candidates.confidence(x, scoring.logits_of(x, self.kind), answer, y, which)
-            values = {"answer": answer, "within": within, **sure}
+            best = scoring.best_classes(x, *(mask[which] for mask in blocked))
+            values = dict(zip(scoring.ANSWERS, best, strict=True))
+            logits = scoring.logits_of(x, self.kind)
+            values |= candidates.confidence(x, logits, best[0], y, which)
             for key, tensor in values.items():
                 parts[key].append(tensor)
         return {key: scoring.join(tensors, key) for key, tensors in parts.items()}
@@ -225,16 +226,14 @@ class _AnswerFile:
     def predictions(self, kind: str) -> Predictions:
         """All answers, given or chosen."""
         stream, tests = self.stream, self.tests
-        seen, answers = stream.seen(), defaultdict[str, list[Any]](list)
+        seen, answers = stream.seen(), list[dict[str, Any]]()
         for i, known in enumerate(seen):
             allowed = np.tile(known, (len(self.classes), 1))
             if kind == "scores":
-                given = self.chosen(i, allowed)
+                answers.append(self.chosen(i, allowed))
             else:
                 best = self.answers(i, allowed)
-                given = {"answer": best, "within": np.full_like(best, -1)}
-            for name, values in given.items():
-                answers[name].append(values)
+                answers.append({"answer": best, "within": np.full_like(best, -1)})
         predictions = Predictions(
             ids=tests.rows,
             y=tests.labels,
@@ -243,7 +242,7 @@ class _AnswerFile:
             session=np.arange(len(seen)),
             samples_seen=np.cumsum(stream.n_train),
             seen=seen,
-            **{name: np.stack(values) for name, values in answers.items()},
+            **{name: np.stack([one[name] for one in answers]) for name in answers[0]},
         )
         predictions.check()
         return predictions

@@ -172,10 +172,12 @@ class Group:
         classes = sum(len(c) for c in self.first.classes)
         first = _range([n for r in self.records for n in r.n_train[:1]])
         later = _range([n for r in self.records for n in r.n_train[1:]])
-        more = {"": "", first: " a session"}.get(later, f" at first, then {later} a session")
+        train = f"{first} training samples"
+        if later:
+            train += " a session" if first == later else f" at first, then {later} a session"
         source = "TEST data" if self.first.validation == "test" else "training data"
         sessions = f"{self.sessions} session" + "s" * (self.sessions > 1)
-        phrases = [f"{classes} classes", sessions, f"{first} training samples{more}"]
+        phrases = [f"{classes} classes", sessions, train]
         loss = self.first.protocol_params.get("loss")
         phrases += [f"validation from {source}"]
         phrases += [f"{LOSSES[loss]} (protocol.loss={loss})"] if loss in LOSSES else []

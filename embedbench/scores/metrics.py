@@ -84,8 +84,8 @@ def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
     """
     divide = reference.normalise_new and reference.preset == "kemker_table"
     new = np.diagonal(scores.R)[1:]
-    new = new / _ideals(scores, reference)[1:] if divide else new
-    return mean_or_nan(new[scores.tested[1:]])
+    new = new / _ideals(scores, reference)[1 : len(new) + 1] if divide else new
+    return mean_or_nan(new[scores.tested[1 : len(new) + 1]])
 
 
 def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
@@ -264,8 +264,9 @@ def fwt(scores: ScoreMatrix, reference: Reference) -> float:
     """
     if reference.chance is None:
         return float("nan")
-    gain = np.diagonal(scores.R, offset=1) - reference.chance[1:]
-    return mean_or_nan(gain[scores.tested[1:]])
+    before = np.diagonal(scores.R, offset=1)
+    gain = before - reference.chance[1 : len(before) + 1]
+    return mean_or_nan(gain[scores.tested[1 : len(gain) + 1]])
 
 
 def worst_class_accuracy(scores: ScoreMatrix, reference: Reference) -> float:

@@ -148,7 +148,7 @@ def _lists(made: UnscoredRun, p: AnyPredictions) -> Iterator[tuple[str, Any, int
         yield f"reference.ideal.{name}", ideal, each
     for name, chance in (kept.chance or {}).items():
         if kept.chance_run is not None:  # or else it is undefined
-            yield f"reference.chance.{name}", chance, sets
+            yield f"reference.chance.{name}", chance, min(sessions + 1, sets)
 
 
 def evaluate(

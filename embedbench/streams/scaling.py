@@ -58,14 +58,14 @@ def statistics(rows: Rows, base_rows: Ints) -> tuple[Floats, Floats]:
     """Mean and deviation of each column over the base rows, (D,) each, block by block."""
 
     def mean_of(f: Callable[[Float32s], Floats]) -> Floats:
-        total = np.zeros((0, width))
+        total = np.zeros(0)
         for first in range(0, len(base_rows), size):
             x = f(rows(base_rows[first : first + size]))
             # goes on with the sum so far, so that the order of the additions is that of one sum
-            total = np.add.reduce(np.concatenate([total, x]), axis=0, keepdims=True)
-        return np.asarray(total[0] / len(base_rows))
+            total = np.add.reduce(x if first == 0 else np.concatenate([total[None], x]), axis=0)
+        return np.asarray(total / len(base_rows))
 
     width = rows(base_rows[:1]).shape[1]
-    size = BLOCK if width > 1 else len(base_rows)  # one column is summed in another order
+    size = BLOCK if width > 1 else max(1, len(base_rows))  # one column is summed in another order
     mean = mean_of(lambda x: x.astype(np.float64))
     return mean, np.sqrt(mean_of(lambda x: np.square(x - mean)))

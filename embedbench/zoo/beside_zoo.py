@@ -57,19 +57,17 @@ def rows_beside(rows: Sequence[Row], notify: Any) -> list[dict[str, str]]:
     """
     result: list[dict[str, str]] = []
     for mine in split_tables(rows):
-        group, *_ = (row.group for row in mine)
+        record = mine[0].group.first
         try:
-            file = _find_file(group.first)
+            file = _find_file(record)
             name = match_data(file)
         except UserError as error:
-            notify(f"{group.title}: no published rows: {error}")
+            notify(f"{mine[0].group.title}: no published rows: {error}")
             continue
         published = [p for p in zoo_entries.read_zoo().published if p.data == name]
         if not published:
-            notify(f"{group.title}: the zoo has no published rows for {name}")
-        for p in published:
-            beside = _beside(p, mine, find_reason(p, file, group.first))
-            result.append({"table": group.title, **beside})
+            notify(f"{mine[0].group.title}: the zoo has no published rows for {name}")
+        result += [_beside(p, mine, find_reason(p, file, record)) for p in published]
     return result
 
 
@@ -128,6 +126,7 @@ def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> dict[str, st
     else:
         verdict = "; ".join(filter(None, [judge(row, ours), row.remark]))
     return {
+        "table": mine[0].group.title,
         "published": f"{row.method}, {row.row}",
         "stream": row.stream,
         "last": f"{row.last} ± {row.sd}" if row.sd else row.last,
