@@ -73,8 +73,8 @@ def build_stream(
     if isinstance(protocol, Protocol):
         if params:
             raise UserError(
-                f"{type(protocol).__name__} is made already; give it {', '.join(params)} when you "
-                "make it"
+                f"{type(protocol).__name__} is made already",
+                f"give it {', '.join(params)} when you make it",
             )
         made = protocol
     else:

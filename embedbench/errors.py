@@ -12,8 +12,20 @@ LONG = 60  # characters of a value, and names of a list, that a sentence quotes
 class UserError(Exception):
     """Bad input: says what was expected, what came, and what to do.
 
-    The command line prints it without a traceback and exits with code 2.
+    The command line prints it without a traceback and exits with code 2. `what` is a fault, or with
+    `expected` the name of an input; `got` is its value, `remedy` says what to do.
+
+    >>> str(UserError("--out is a directory", "name a file"))
+    '--out is a directory; name a file'
+    >>> str(UserError("sessions", expected="2 to 9", got=1))
+    'sessions must be 2 to 9, got 1'
     """
+
+    def __init__(self, what: str, remedy: str = "", *, expected: str = "", got: Any = ...) -> None:
+        self.what, self.remedy, self.expected, self.got = what, remedy, expected, got
+        fault = f"{what} must be {expected}" if expected else what
+        came = "" if got is ... else f", got {short(got)}"
+        super().__init__(f"{fault}{came}" + (f"; {remedy}" if remedy else ""))
 
 
 class DamagedFileError(UserError):
@@ -44,7 +56,7 @@ def import_extra(module: str, extra: str, what: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise UserError(
-            f"{what} needs {module}; install it with pip install 'embedbench-cl[{extra}]'."
+            f"{what} needs {module}", f"install it with pip install 'embedbench-cl[{extra}]'"
         ) from error
 
 

@@ -64,8 +64,8 @@ def load(kind: str, name: str, known: Iterable[str] = ()) -> Any:
         raise absent(kind, name, known)
     if len(named) > 1:
         raise UserError(
-            f"several installed packages offer the {kind[:-1]} {short(name)}; name the one that is "
-            f"meant: {' or '.join(sorted(named))}"
+            f"several installed packages offer the {kind[:-1]} {short(name)}",
+            f"name the one that is meant: {' or '.join(sorted(named))}",
         )
     (entry,) = named.values()
     try:

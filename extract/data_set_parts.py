@@ -79,7 +79,7 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
     missing = sum(len(part.labels) - len(rows[part.name]) for part in parts)
     parts = [part for part in parts if rows[part.name]]
     if not parts:
-        raise UserError(f"{name} has no sample with a label; choose another data set or column.")
+        raise UserError(f"{name} has no sample with a label", "choose another data set or column")
     official, remark = official_split({part.name: part.role for part in parts})
     labels = [part.labels[i] or "" for part in parts for i in rows[part.name]]
     listed = dict.fromkeys(label for part in parts for label in part.classes)
@@ -130,7 +130,7 @@ def parse_address(source: str) -> tuple[str, dict[str, str], str]:
         if not equals or key in options:
             raise UserError(
                 f"{source} has {pair!r} behind its '?'; expected KEY=VALUE&KEY=VALUE, each key "
-                "once, and quotes around the whole in a shell."
+                "once, and quotes around the whole in a shell",
             )
         options[key] = value
     return address.partition("/")[2], options, place

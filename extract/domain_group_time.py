@@ -40,7 +40,8 @@ def add_columns(
     for name, rule in (("domain", domain), ("group", group)):
         if rule is not None and name in columns:
             raise UserError(
-                f"column {name!r} is in {listed}, and --{name}-from makes it too; drop one of them."
+                f"column {name!r} is in {listed}, and --{name}-from makes it too",
+                "drop one of them",
             )
         if (name, rule) == ("domain", FOLDER):
             source = by_domain(source)
@@ -63,7 +64,8 @@ def by_domain(source: Source) -> Source:
         if len(part) < 3:
             raise UserError(
                 f"--domain-from folder takes DOMAIN/CLASS/FILE, and sample {short(id_)} of "
-                f"{source.name} lies in no class folder below a domain; give a pattern instead."
+                f"{source.name} lies in no class folder below a domain",
+                "give a pattern instead",
             )
     fields = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
     changed = {name: fields[name] for name in ("labels", "classes", "parents")}
@@ -98,7 +100,7 @@ def choose_split(
         return make_split(choice, source.ids, groups(source.ids, rule["group"]), classes), rule
     if group is not None:
         raise UserError(
-            "--group belongs to a hash split (--split 0.3); a list file needs no groups."
+            "--group belongs to a hash split (--split 0.3); a list file needs no groups"
         )
     return make_split(choice, source.ids, classes=classes), rule
 

@@ -88,7 +88,7 @@ def outside_source(source: str) -> Source:
     rows = (made.labels, made.split, made.domain, made.group, made.time)
     if any(row is not None and len(row) != n for row in rows):
         raise UserError(
-            f"{name} has {n} ids; labels, split, domain, group and time must have as many entries."
+            f"{name} has {n} ids; labels, split, domain, group and time must have as many entries"
         )
     if len(made.parents) != len(made.classes):
         raise UserError(f"{name} has {len(made.classes)} classes and {len(made.parents)} parents.")

@@ -226,7 +226,7 @@ class ExtractionWork:
         if not tables:
             raise UserError(
                 f"none of the {len(decoded)} {self.source.holds} from {self.source.ids[first]} on "
-                f"can be decoded ({decoded[0].problem}); is {self.source.name} damaged?"
+                f"can be decoded ({decoded[0].problem}); is {self.source.name} damaged?",
             )
         arrays = {
             name: torch.cat([table[name] for table in tables]).cpu().numpy() for name in tables[0]
@@ -307,7 +307,7 @@ class Job:
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
         if self.dtype not in DTYPES:
-            raise UserError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}.")
+            raise UserError("--dtype", expected=f"one of {', '.join(DTYPES)}", got=self.dtype)
 
     def elsewhere(self, cpus: int) -> Self:
         """Return the job as other processes can open it, each with so many cores.

@@ -93,7 +93,8 @@ class HfBackbone(Network):
         if needed := [key for key in missing if pooling or "pooler" not in key.split(".")]:
             raise UserError(
                 f"hf:{name} lacks {len(needed)} weights of the model (first: {needed[0]}), which "
-                "would be random numbers; choose a complete one."
+                "would be random numbers",
+                "choose a complete one",
             )
         states = output.get("hidden_states") or ()
         self.numbers = parse_layers(layers, "block", max(0, len(states) - 1)) if layers else []
@@ -187,8 +188,9 @@ def _loaded(folder: Path, name: str) -> tuple[Any, list[str]]:
 
     if not any((folder / file).is_file() for file in (WEIGHTS, f"{WEIGHTS}.index.json")):
         raise UserError(
-            f"hf:{name} has no {WEIGHTS}; models in other formats can run code when they are read: "
-            "save it again with save_pretrained."
+            f"hf:{name} has no {WEIGHTS}",
+            "models in other formats can run code when they are read: save it again with "
+            "save_pretrained",
         )
     options: dict[str, Any] = {**LOCAL, "use_safetensors": True, "dtype": torch.float32}
     with explain_errors(f"hf:{name} cannot be loaded"):
@@ -210,7 +212,7 @@ def _weights_digest(folder: Path) -> str:
     index = json.loads((folder / f"{WEIGHTS}.index.json").read_text(encoding="utf-8"))
     names = sorted({str(name) for name in index["weight_map"].values()})
     if any("/" in name for name in names):
-        raise UserError(f"{folder} has weights in another folder; give a model that is in one.")
+        raise UserError(f"{folder} has weights in another folder", "give a model that is in one")
     parts = {name: file_sha256(folder / name) for name in names}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -240,7 +242,7 @@ class ImageInputs:
         from transformers import AutoImageProcessor
 
         if size is not None:
-            raise UserError("the processor of this model decides the size of images; drop --size.")
+            raise UserError("the processor of this model decides the size of images", "drop --size")
         self.processor = AutoImageProcessor.from_pretrained(folder, **LOCAL, backend="pil")
         self.recipe = _recipe(self.processor)
         wide, high = (Image.new("RGB", size) for size in ((96, 64), (64, 96)))
@@ -248,8 +250,8 @@ class ImageInputs:
         shapes = {np.shape(one["pixel_values"]) for one in made}
         if any(set(one) != {"pixel_values"} for one in made) or len(shapes) > 1:
             raise UserError(
-                "the processor of this model makes images of several shapes, or tiles; choose a "
-                "model of a fixed size."
+                "the processor of this model makes images of several shapes, or tiles",
+                "choose a model of a fixed size",
             )
 
     def prepare(self, content: Content) -> Array:
@@ -281,12 +283,12 @@ class TextInputs:
         if known and len(self.tokenizer) > known:
             raise UserError(
                 f"the tokenizer of this model has {len(self.tokenizer):,} tokens, and the model "
-                f"knows {known:,}; they do not belong together."
+                f"knows {known:,}; they do not belong together",
             )
         most = min(self.tokenizer.model_max_length, longest or TOKENS)
         if size is not None and size > most:
             raise UserError(
-                f"this model takes at most {most:,} tokens; give --size {most} or less."
+                f"this model takes at most {most:,} tokens", f"give --size {most} or less"
             )
         self.tokens = size or min(most, TOKENS)
         self.pad, self.whole = self.tokenizer.pad_token_id or 0, whole

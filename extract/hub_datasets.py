@@ -123,8 +123,8 @@ def _choose_splits(splits: Mapping[str, Any], wanted: str, address: str) -> dict
             roles = dict.fromkeys(splits)
     if not roles or (len(roles) > 1 and None in roles.values()):
         raise UserError(
-            f"{address} has the splits {', '.join(splits)[:300]}; say which to take, and what "
-            "each is: ?split=NAME:train,NAME:test."
+            f"{address} has the splits {', '.join(splits)[:300]}",
+            "say which to take, and what each is: ?split=NAME:train,NAME:test",
         )
     return roles
 
@@ -161,12 +161,12 @@ def _choose_columns(
         if column := options.get(option):
             if kinds.get(column) not in _FITS[option]:
                 raise UserError(
-                    f"column {column!r} of {address} is not there, or cannot be the {option}; name "
-                    f"one of {_described(features)}."
+                    f"column {column!r} of {address} is not there, or cannot be the {option}",
+                    f"name one of {_described(features)}",
                 )
             taken[option] = column
     if len(_HOLDS.keys() & taken.keys()) > 1:
-        raise UserError(f"{address} names two of image, audio and text; samples are of one kind.")
+        raise UserError(f"{address} names two of image, audio and text; samples are of one kind")
     for option in COLUMNS:
         if option not in options and kinds.get(option) in _FITS[option]:
             taken[option] = option
@@ -195,8 +195,9 @@ def _guess(
             break
     raise UserError(
         f"which column of {address} is the {' or '.join(group)}? Expected one that its type or "
-        f"name gives away; the columns are {_described(features)}. Say it: "
-        f"'{address}{'&' if '?' in address else '?'}{group[0]}=COLUMN'."
+        "name gives away",
+        f"the columns are {_described(features)}. Say it: "
+        f"'{address}{'&' if '?' in address else '?'}{group[0]}=COLUMN'.",
     )
 
 
@@ -211,8 +212,8 @@ def _values(data: Any, column: str, option: str, address: str) -> list[Any]:
         values = [None if value is None or value < 0 else names[value] for value in values]
     if option != "label" and any(value is None or value == "" for value in values):
         raise UserError(
-            f"column {column!r} of {address} has rows without a value; leave it out, {option}=, or "
-            "name another."
+            f"column {column!r} of {address} has rows without a value",
+            f"leave it out, {option}=, or name another",
         )
     if option == "time":
         return [float(v.timestamp() if hasattr(v, "timestamp") else v) for v in values]

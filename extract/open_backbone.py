@@ -34,8 +34,8 @@ def check_kind(name: str, source: Source) -> None:
     takes = cls.takes if cls else "sounds" if name == "log-mel" else "images"
     if source.holds != takes:
         raise UserError(
-            f"{source.name} holds {source.holds}, and {name} takes {takes}; give --backbone "
-            "hf:NAME, or for sounds log-mel, for images pixels or a model of timm."
+            f"{source.name} holds {source.holds}, and {name} takes {takes}",
+            "give --backbone hf:NAME, or for sounds log-mel, for images pixels or a model of timm",
         )
 
 
@@ -56,7 +56,7 @@ def open_backbone(
     point of a package, or `package.module:Class`.
     """
     if size is not None and not 1 <= size <= LARGEST:
-        raise UserError(f"--size must be 1 to {LARGEST:,} pixels, seconds or tokens, not {size}.")
+        raise UserError("--size", expected=f"1 to {LARGEST:,} pixels, seconds or tokens", got=size)
     options: dict[str, Any] = {
         "dtype": dtype,
         "layers": tuple(layers),
@@ -68,7 +68,7 @@ def open_backbone(
         from .hf_backbone import HfBackbone
 
         if weights:
-            raise UserError("a model of transformers has its weights with it; drop --weights.")
+            raise UserError("a model of transformers has its weights with it", "drop --weights")
         model: Backbone = HfBackbone(name.removeprefix(HF), holds, **options)
     elif cls is not None:
         model = outside_backbone(name, cls, weights=weights, **options)
@@ -111,7 +111,8 @@ class Images(Backbone):
         if row > ROW_BYTES:
             raise UserError(
                 f"images of {self.size[0]}x{self.size[1]} make rows of {row:,} bytes, more than "
-                f"{ROW_BYTES:,}; bring all to a smaller size with --size N."
+                f"{ROW_BYTES:,}",
+                "bring all to a smaller size with --size N",
             )
         recipe = pixels_recipe()
         self.backbone, self.preprocessing = recipe["backbone"], recipe["preprocessing"]
@@ -139,7 +140,8 @@ class Images(Backbone):
         if image.size != self.size:
             raise UserError(
                 f"expected an image of {self.size[0]}x{self.size[1]} as the first one, not "
-                f"{image.size[0]}x{image.size[1]}; bring all to one size with --size N"
+                f"{image.size[0]}x{image.size[1]}",
+                "bring all to one size with --size N",
             )
         return np.asarray(image).reshape(self.size[1], self.size[0], -1)
 

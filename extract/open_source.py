@@ -72,7 +72,7 @@ def _open(source: str) -> Source:
         from .hub_datasets import hub_source
 
         return hub_source(f"hfds/{source}")
-    raise UserError(f"{source} is neither a folder nor a zip archive of images; give one.")
+    raise UserError(f"{source} is neither a folder nor a zip archive of images", "give one")
 
 
 def _existing(name: str) -> Path:
@@ -82,8 +82,9 @@ def _existing(name: str) -> Path:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # also a zero byte
         raise UserError(
-            f"there is no file or folder {name!r}; a source is a folder or zip of images, 'demo', "
-            "torch/NAME, hfds/NAME, or a source of a package (package.module:function)."
+            f"there is no file or folder {name!r}",
+            "a source is a folder or zip of images, 'demo', torch/NAME, hfds/NAME, or a source "
+            "of a package (package.module:function)",
         ) from error
     return path
 
@@ -141,12 +142,13 @@ def _of_one_kind(
     if sounds and images:
         raise UserError(
             f"{where} holds {len(images)} images (first {images[0]}) and {len(sounds)} sounds "
-            f"(first {sounds[0]}); keep them in two folders, and extract each by itself."
+            f"(first {sounds[0]})",
+            "keep them in two folders, and extract each by itself",
         )
     if not paths and not refused:
         raise UserError(
             f"no image and no sound in {where}; expected class folders of one kind (of texts, a "
-            "CSV file with the columns text and label)."
+            "CSV file with the columns text and label)",
         )
     return paths, "sounds" if sounds else "images"
 
@@ -178,14 +180,14 @@ def hierarchy(ids: Sequence[str], where: str) -> dict[str, Any]:
         remark = f"{where}: {remark}." if remark else ""
     for name, parts in zip(ids, folders, strict=True):
         if not parts:
-            raise UserError(f"{name} in {where} lies in no class folder; move it into one.")
+            raise UserError(f"{name} in {where} lies in no class folder", "move it into one")
     leaves = sorted(set(folders))
     inner = sorted({leaf[:depth] for leaf in leaves for depth in range(1, len(leaf))})
     both = set(leaves) & set(inner)
     if both:
         raise UserError(
-            f"{'/'.join(min(both))} in {where} holds files and class folders; "
-            "put its files into a folder of their own."
+            f"{'/'.join(min(both))} in {where} holds files and class folders",
+            "put its files into a folder of their own",
         )
     order = leaves + inner
     index = {folder: i for i, folder in enumerate(order)}
@@ -346,8 +348,8 @@ def cub_source(root: Path) -> Source:
     if not listed or len({*paths.values()}) < len(paths) or {*numbers.values()} - names.keys():
         raise UserError(
             f"images.txt, image_class_labels.txt, train_test_split.txt and classes.txt in {root} "
-            "do not fit each other, or list an image twice; restore the four files from the data "
-            "set's archive."
+            "do not fit each other, or list an image twice",
+            "restore the four files from the data set's archive",
         )
     problems = {key: _cub_problem(path) for key, path in paths.items()}
     kept = [key for key in paths if not problems[key]]
@@ -378,7 +380,7 @@ def _cub_problem(path: str) -> str:
 def _table(path: Path) -> dict[str, str]:
     """Return the lines "key value" of a text file, in order."""
     if not path.is_file():
-        raise UserError(f"{path} is missing; CUB-200-2011's layout has it beside images.txt.")
+        raise UserError(f"{path} is missing; CUB-200-2011's layout has it beside images.txt")
     pairs = [line.split(maxsplit=1) for line in read_text(path).splitlines() if line.strip()]
     rows = {key: "".join(value).rstrip() for key, *value in pairs}
     if len(rows) < len(pairs) or not all(rows.values()):

@@ -212,7 +212,8 @@ def fill_range(
     if keys := sorted(key for key in first if here.get(key) != first[key]):
         raise UserError(
             f"a worker differs in {', '.join(keys)} ({keys[0]}: {here.get(keys[0])!r}, not "
-            f"{first[keys[0]]!r}); take machines of one kind, with the same data and versions."
+            f"{first[keys[0]]!r})",
+            "take machines of one kind, with the same data and versions",
         )
     partial = Partial.joined(path, first)
     work.fill(partial, [b for b in blocks if not partial.is_whole(b)], lambda done, total: None)

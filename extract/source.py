@@ -96,8 +96,8 @@ class Source:
 def unusable(name: str, source: str, problem: str) -> UserError:
     """Return the error for a sample that cannot be used."""
     return UserError(
-        f"{name} of {source} cannot be used ({problem}); repair or remove it, or leave it out with "
-        "--skip-bad."
+        f"{name} of {source} cannot be used ({problem})",
+        "repair or remove it, or leave it out with --skip-bad",
     )
 
 
@@ -171,7 +171,7 @@ def open_image(content: Content) -> Image.Image:
         _check(content.size)
         return content
     if content[:2] in (b"P1", b"P2", b"P3"):
-        raise UserError("a PPM written as text; save it in the binary form")
+        raise UserError("a PPM written as text", "save it in the binary form")
     file = EncodedSample(content, READS, HEADER)
     image = Image.open(file, formats=FORMATS)
     file.header = None

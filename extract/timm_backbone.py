@@ -191,7 +191,7 @@ class Layers:
         if not wanted:
             return
         if not hasattr(model, "forward_intermediates"):
-            raise UserError(f"{type(model).__name__} gives no intermediate layers; drop --layers.")
+            raise UserError(f"{type(model).__name__} gives no intermediate layers", "drop --layers")
         self.blocks = has_blocks(model)
         self.token = self.blocks and getattr(model, "cls_token", None) is not None
         self.kind = "block" if self.blocks else "stage"
@@ -245,7 +245,8 @@ def parse_layers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
             chosen.add(int(number))
         else:
             raise UserError(
-                f"unknown layer {text!r}; this backbone has {kind}-0 to {kind}-{count - 1} "
-                f"(or their numbers, 'last4', 'all')."
+                f"unknown layer {text!r}",
+                f"this backbone has {kind}-0 to {kind}-{count - 1} (or their numbers, 'last4', "
+                "'all')",
             )
     return sorted(chosen)

@@ -90,7 +90,7 @@ def _settings(switch: str, options: dict[str, str], source: str) -> dict[str, An
     """Return options as arguments of a class; the class itself knows which there are."""
     for name, text in options.items():
         if name in (*_OURS, switch):
-            raise UserError(f"{source} takes no option {name!r}; leave it out.")
+            raise UserError(f"{source} takes no option {name!r}", "leave it out")
         if name == "download" and text not in _WORDS:
             raise unknown("value", text, _WORDS)
     return {
@@ -106,9 +106,9 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
             data = cls(root, **settings)
     except Exception as error:  # each class raises errors of its own
         raise UserError(
-            f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "
-            f"downloaded unasked: unpack the data there as torchvision's {cls.__name__} has them, "
-            "or let torchvision do it by the option download=yes."
+            f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing "
+            f"is downloaded unasked: unpack the data there as torchvision's {cls.__name__} has "
+            "them, or let torchvision do it by the option download=yes."
         ) from error
     if getattr(data, "loader", None) is datasets.folder.default_loader:
         data.loader = _load  # the other one would read any file

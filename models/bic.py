@@ -90,7 +90,9 @@ class BiC(ReplayLearner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         if self.hold_out_kept and spec.multilabel:
-            raise UserError("bic.hold_out_kept is for streams of one label a sample; drop it here")
+            raise UserError(
+                "bic.hold_out_kept is for streams of one label a sample", "drop it here"
+            )
         self.kept = Exemplars(Memory(select="all"), spec, seeds.memory, device)  # never trained on
         self.biases = torch.zeros(0, 2, device=device)  # (sessions, 2): α, β
         # the session that introduced a class; 0 for unseen classes, too

@@ -69,8 +69,8 @@ class EEIL(ReplayLearner):
         require_exemplars(self, "fine-tunes on exemplars")
         if self.passes:
             raise UserError(
-                "eeil trains twice in a session, and eeil.passes would count one training; leave "
-                "it 0"
+                "eeil trains twice in a session, and eeil.passes would count one training",
+                "leave it 0",
             )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -114,7 +114,8 @@ class EWC(NetLearner):
         if ctx.validation == "test" and (self.lam is None or self.past_validation):
             raise UserError(
                 "ewc chooses λ on validation data, and this stream's validation data is its test "
-                "data; fix it with --set ewc.lam=…, or use --set protocol.validation=train"
+                "data",
+                "fix it with --set ewc.lam=…, or use --set protocol.validation=train",
             )
         if self.past_validation and len(session.val_x):
             y = torch.from_numpy(session.val_y).to(self.device)

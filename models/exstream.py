@@ -87,8 +87,8 @@ class ExStream(Learner):
         if size < 1:
             raise UserError(
                 f"{self.name}.memory must have room for a prototype of each of the stream's "
-                f"{spec.n_classes} classes, got {self.memory.total or 0}; raise memory.total, or "
-                "give memory.per_class"
+                f"{spec.n_classes} classes, got {self.memory.total or 0}",
+                "raise memory.total, or give memory.per_class",
             )
         self.seeds, self.device, self.steps = seeds, device, 0
         self.loss_over_seen = spec.loss_over_seen

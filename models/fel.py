@@ -75,8 +75,9 @@ class FEL(Learner):
         super().__post_init__()
         if self.fan_in != 0 and not 2 <= self.fan_in <= self.units:
             raise UserError(
-                f"fel.fan_in must lie in 2 to {self.units}, the units of the first layer, or be 0 "
-                f"for half of them; got {self.fan_in}"
+                "fel.fan_in",
+                expected=f"2 to {self.units}, the units of the first layer, or 0 for half of them",
+                got=self.fan_in,
             )
         if min(self.k_pos, self.k_neg) < 0 or not 1 <= self.k_pos + self.k_neg <= self.fel_units:
             raise UserError(

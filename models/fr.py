@@ -381,7 +381,8 @@ def slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
         if end - first != width:
             raise UserError(
                 f"fr needs layers as wide as the final embedding, {width} columns, and {name} has "
-                f"{end - first}; choose others with --set fr.layers=…"
+                f"{end - first}",
+                "choose others with --set fr.layers=…",
             )
     return [*chosen.values()]
 
@@ -400,7 +401,7 @@ def factor(x: Tensor, epsilon: float) -> Tensor:
     lower, failed = torch.linalg.cholesky_ex(sigma)
     if failed.any():
         raise UserError(
-            f"fr.epsilon={epsilon:g} is too small for these features; give a larger one"
+            f"fr.epsilon={epsilon:g} is too small for these features", "give a larger one"
         )
     factor: Tensor = lower.float()
     return factor

@@ -71,8 +71,10 @@ class NCFSCIL(Learner):
         outputs = self.outputs or width
         if outputs < n_classes - 1:
             raise UserError(
-                f"nc-fscil needs d ≥ {n_classes - 1} outputs for {n_classes} classes, got "
-                f"{outputs}; use --set nc-fscil.outputs={n_classes - 1}"
+                "nc-fscil.outputs",
+                f"use --set nc-fscil.outputs={n_classes - 1}",
+                expected=f"at least {n_classes - 1} for {n_classes} classes",
+                got=outputs,
             )
         self.net = mlp_net(width, self.units, self.layers, outputs, seeds.init).to(device)
         self.optimiser_ = fresh_optimiser(self, self.net)

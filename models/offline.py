@@ -49,8 +49,8 @@ class Offline(Learner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         if self.learner == "slda" and (spec.multilabel or len(spec.input_shape) > 1):
             raise UserError(
-                "the reference slda takes vectors with one class each; for images and label sets "
-                "leave offline.learner out"
+                "the reference slda takes vectors with one class each",
+                "for images and label sets leave offline.learner out",
             )
         self.model: MLP | SLDA = SLDA() if self.learner == "slda" else self.mlp
         self.model.start(spec, seeds, device)

@@ -150,7 +150,8 @@ def _labels(
     if missing:
         raise UserError(
             f"{file.path.name} lacks {len(missing)} of the {len(leaves)} classes of hierarchy "
-            f"{name}, the first {missing[0]!r}; take a file that has them, or hierarchy=file"
+            f"{name}, the first {missing[0]!r}",
+            "take a file that has them, or hierarchy=file",
         )
     return labels
 

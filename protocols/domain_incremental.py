@@ -77,8 +77,9 @@ class DomainIncremental(Protocol):
         names, left_out = self._names(file, domain, split, seed)
         if self.sessions == 1 or self.sessions > len(names):
             raise UserError(
-                f"protocol.sessions must be 2 to {len(names)} for {len(names)} domains, or 0, got "
-                f"{self.sessions}"
+                "protocol.sessions",
+                expected=f"2 to {len(names)} for {len(names)} domains, or 0",
+                got=self.sessions,
             )
         groups = np.array_split(names, self.sessions or len(names))
         parts = [self._part(split, domain, group) for group in groups]
@@ -119,7 +120,8 @@ class DomainIncremental(Protocol):
         if len(known) < 2:
             raise UserError(
                 f"all samples of {file.path.name} are of one domain, and {self.name} takes two or "
-                "more; run it under --protocol incremental-class"
+                "more",
+                "run it under --protocol incremental-class",
             )
         if self.domains == "natural":
             return known, 0
@@ -139,9 +141,9 @@ class DomainIncremental(Protocol):
         if not len(part.train) or (self.test == "domain" and not len(part.test)):
             what = "test" if len(part.train) else "training"
             raise UserError(
-                f"no {what} samples for the session of {', '.join(names[:3].tolist())}; name the "
-                "other domains with --set protocol.domains=A,B, use --set protocol.test=all for "
-                "one test set of all domains, or give the file a split that cuts every domain "
-                "(--split)"
+                f"no {what} samples for the session of {', '.join(names[:3].tolist())}",
+                "name the other domains with --set protocol.domains=A,B, use --set "
+                "protocol.test=all for one test set of all domains, or give the file a split "
+                "that cuts every domain (--split)",
             )
         return part

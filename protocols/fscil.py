@@ -53,7 +53,8 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
         raise UserError(
             f"the lists of {name} name {sum(map(len, sessions))} training images, and "
             f"{len(missing)} of them are not among the training samples of {file.path.name}, the "
-            f"first {missing[0]!r}; extract the data set with its official split and sample ids"
+            f"first {missing[0]!r}",
+            "extract the data set with its official split and sample ids",
         )
     rows = [np.array([row[key] for key in session], dtype=np.int64) for session in keys]
     _check_classes(name, file, rows)
@@ -85,7 +86,8 @@ def _check_classes(name: str, file: EmbeddingFile, rows: list[Ints]) -> None:
             raise UserError(
                 f"{file.path.name} has its samples or labels in another order than the lists of "
                 f"{name}: those of session {k} are of {len(classes)} classes, {len(new)} of them "
-                "new; extract the data set again"
+                "new",
+                "extract the data set again",
             )
         seen |= new
 
@@ -166,8 +168,8 @@ class FSCIL(Protocol):
         given = [what for what, default in defaults.items() if getattr(self, what) != default]
         if given:
             raise UserError(
-                f"the lists of {self.lists} have a base, way, shot and order of their own; drop "
-                f"protocol.{given[0]}, or protocol.lists"
+                f"the lists of {self.lists} have a base, way, shot and order of their own",
+                f"drop protocol.{given[0]}, or protocol.lists",
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
@@ -210,8 +212,9 @@ class FSCIL(Protocol):
         rows = listed_rows(self.lists, file, pool)
         if self.sessions and not 2 <= self.sessions <= len(rows):
             raise UserError(
-                f"sessions must be 2 to {len(rows)} with the lists of {self.lists}, got "
-                f"{self.sessions}"
+                "sessions",
+                expected=f"2 to {len(rows)} with the lists of {self.lists}",
+                got=self.sessions,
             )
         drawn = []
         for taught in rows[: self.sessions or None]:
@@ -260,19 +263,22 @@ class FSCIL(Protocol):
         least = max(early, untested + 1)
         if not least <= base < n:
             raise UserError(
-                f"base must be {least} to {n - 1} for {n} classes, of which {early} have no test "
-                f"samples or fewer than {self.shot} training samples and come first, got {base}; "
-                "set protocol.base, or lower protocol.shot"
+                "base",
+                "set protocol.base, or lower protocol.shot",
+                expected=f"{least} to {n - 1} for {n} classes, of which {early} have no test "
+                f"samples or fewer than {self.shot} training samples and come first",
+                got=base,
             )
         way = self.way or max(1, min(WAY, (n - base) // self.novel))
         most = 1 + (n - base) // way
         if most < 2:
             raise UserError(
-                f"way must be at most {n - base}, the classes after a base of {base}, got {way}"
+                "way", expected=f"at most {n - base}, the classes after a base of {base}", got=way
             )
         if self.sessions and not 2 <= self.sessions <= most:
             raise UserError(
-                f"sessions must be 2 to {most} for {n} classes, a base of {base} and {way} classes "
-                f"a session, got {self.sessions}"
+                "sessions",
+                expected=f"2 to {most} for {n} classes, a base of {base} and {way} a session",
+                got=self.sessions,
             )
         return [base + way * k for k in range(self.sessions or most)]

@@ -102,7 +102,7 @@ class IIRC(Protocol):
             self.val_fraction = _hierarchy.PUBLISHED.get(self.hierarchy, 0.1)
         super().__post_init__()
         if self.validation != "train":
-            raise UserError(f"iirc takes validation='train' only, got {self.validation!r}")
+            raise UserError("iirc.validation", expected="train", got=self.validation)
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
@@ -163,14 +163,15 @@ class IIRC(Protocol):
             return order, f"class order drawn over {hierarchy.name} with seed {number}"
         if self.base or self.step or self.sessions:
             raise UserError(
-                f"hierarchy {hierarchy.name} brings its class orders; leave base, step and "
-                "sessions at 0"
+                f"hierarchy {hierarchy.name} brings its class orders",
+                "leave base, step and sessions at 0",
             )
         number = seed % len(published) if self.configuration is None else self.configuration
         if number >= len(published):
             raise UserError(
-                f"hierarchy {hierarchy.name} has configurations 0 to {len(published) - 1}, got "
-                f"{number}"
+                "configuration",
+                expected=f"0 to {len(published) - 1} with hierarchy {hierarchy.name}",
+                got=number,
             )
         return published[number], f"class order: configuration {number} of {hierarchy.name}"
 
@@ -281,7 +282,7 @@ def draw_sessions(
     most = min(int(top.sum()), n - 1)
     if base > most:
         raise UserError(
-            f"base must be between 1 and {most}, the classes that may come first, got {base}"
+            "base", expected=f"between 1 and {most}, the classes that may come first", got=base
         )
     total = _number(heights, top, base, step, sessions)
     rng = np.random.default_rng(seed)
@@ -324,8 +325,10 @@ def _number(heights: Ints, top: Bools, base: int, step: int, sessions: int) -> i
         return max(1 + -(-(n - base) // (step or STEP)), least)
     if not least <= sessions <= n - base + 1:
         raise UserError(
-            f"sessions must be {least} to {n - base + 1} for {n} classes on {heights.max()} levels "
-            f"and a base of {base}, got {sessions}"
+            "sessions",
+            expected=f"{least} to {n - base + 1} for {n} classes on {heights.max()} levels and a "
+            f"base of {base}",
+            got=sessions,
         )
     return sessions
 
@@ -356,15 +359,15 @@ def leaf_roles(
             held, mine = mine[: first + second], mine[first + second :]
         if not len(mine):
             raise UserError(
-                f"{file.path.name} has no training samples of class {file.classes[label]!r}; "
-                "give it some, or take a hierarchy without it"
+                f"{file.path.name} has no training samples of class {file.classes[label]!r}",
+                "give it some, or take a hierarchy without it",
             )
         roles[0].append((leaf, mine))
         roles[1].append((leaf, held[:first]))
         roles[2].append(held[first:])
     if not (file.split == TEST).any():
         raise UserError(
-            f"{file.path.name} has no test samples; give it a split (--split) when it is made"
+            f"{file.path.name} has no test samples", "give it a split (--split) when it is made"
         )
     return roles
 

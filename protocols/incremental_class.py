@@ -109,15 +109,15 @@ class IncrementalClass(Protocol):
         if self.sessions and self.step != 1:
             raise UserError(f"give step or sessions, not both; got {self.step} and {self.sessions}")
         if self.sessions and not 2 <= self.sessions <= n - max(self.base, 1) + 1:
-            raise UserError(
-                f"sessions must be 2 to {n - max(self.base, 1) + 1} for {n} classes and a base of "
-                f"{self.base}, got {self.sessions}"
-            )
+            most = f"{n - max(self.base, 1) + 1} for {n} classes and a base of {self.base}"
+            raise UserError("sessions", expected=f"2 to {most}", got=self.sessions)
         base = self.base or (-(-n // self.sessions) if self.sessions else n // 2)
         if not untested < base < n:
             raise UserError(
-                f"base must be {untested + 1} to {n - 1} of the {n} classes, of which {untested} "
-                f"have no test samples and come first, got {base}"
+                "base",
+                expected=f"{untested + 1} to {n - 1} of the {n} classes, of which {untested} have "
+                "no test samples and come first",
+                got=base,
             )
         if self.sessions:
             later = np.array_split(np.arange(base, n), self.sessions - 1)

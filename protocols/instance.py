@@ -118,7 +118,7 @@ class Instance(Protocol):
             number = self.sessions or min(SESSIONS, len(units))
         if number > len(units):
             raise UserError(
-                f"protocol.sessions must be at most {len(units)}, the {what}, got {number}"
+                "protocol.sessions", expected=f"at most {len(units)}, the {what}", got=number
             )
         if not self._by_class:
             return np.array_split(self._ordered(file, train, rng), number)

@@ -105,12 +105,12 @@ class Mixture(Protocol):
             foreign = f.name in every and f.name not in SETTINGS[self.setting]
             if foreign and getattr(self, f.name) != f.default:
                 raise UserError(
-                    f"protocol.{f.name} is no parameter of the setting {self.setting!r}; drop it, "
-                    "or choose another protocol.setting"
+                    f"protocol.{f.name} is no parameter of the setting {self.setting!r}",
+                    "drop it, or choose another protocol.setting",
                 )
         if self.task_free and not self.observe_batch:
             raise UserError(
-                "a task-free stream gives batches, and protocol.observe_batch is 0; use 10"
+                "a task-free stream gives batches, and protocol.observe_batch is 0", "use 10"
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
@@ -120,8 +120,8 @@ class Mixture(Protocol):
         for k, part in enumerate(parts):
             if not len(part):
                 raise UserError(
-                    f"no training samples for session {k}; use fewer protocol.sessions than "
-                    f"{self.sessions}"
+                    f"no training samples for session {k}",
+                    f"use fewer protocol.sessions than {self.sessions}",
                 )
         sizes = np.unique(file.labels[split.train], return_counts=True)[1]
         few = self._first(sizes) < self.scale_least
@@ -149,8 +149,10 @@ class Mixture(Protocol):
             slots = self.slots or max(least, len(classes) // 2)
             if not least <= slots <= len(classes):
                 raise UserError(
-                    f"protocol.slots must be {least} to {len(classes)} for {len(classes)} classes "
-                    f"in {self.sessions} sessions, got {slots}"
+                    "protocol.slots",
+                    expected=f"{least} to {len(classes)} for {len(classes)} classes in "
+                    f"{self.sessions} sessions",
+                    got=slots,
                 )
             return repetition(train, labels, classes, self.sessions, slots, rng)
         if self.setting in ("i-blurry", "si-blurry"):
@@ -260,8 +262,8 @@ def si_blurry(
         if all(map(len, parts)):
             return parts
     raise UserError(
-        f"si-blurry left a session without training samples in each of {TRIES} draws; use fewer "
-        "protocol.sessions"
+        f"si-blurry left a session without training samples in each of {TRIES} draws",
+        "use fewer protocol.sessions",
     )
 
 

@@ -94,24 +94,27 @@ class MultiModal(Protocol):
         """Check that the files make a stream; return their common width."""
         if len(files) < 2:
             raise UserError(
-                f"protocol {self.name!r} takes two embedding files or more, got {len(files)}; name "
-                f"them in the order in which they are to be learned"
+                f"the number of files of protocol {self.name!r}",
+                "name them in the order in which they are to be learned",
+                expected="2 or more",
+                got=len(files),
             )
         if images := [file.path.name for file in files if file.kind == PIXELS]:
             raise UserError(
-                f"protocol {self.name!r} joins vectors, and {images[0]} holds images; name a file "
-                "of their embeddings (embedbench extract SOURCE --backbone NAME)"
+                f"protocol {self.name!r} joins vectors, and {images[0]} holds images",
+                "name a file of their embeddings (embedbench extract SOURCE --backbone NAME)",
             )
         if len({(f.digests["content"], f.digests["samples"]) for f in files}) < len(files):
             raise UserError(
                 "two files hold the same features of the same samples (digests content and "
-                "samples); every modality needs a file of its own"
+                "samples); every modality needs a file of its own",
             )
         widest = max(files, key=lambda file: file.shape[1])
         if self.join == "pad" and 0 < self.width < widest.shape[1]:
             raise UserError(
                 f"width {self.width} has no room for the {widest.shape[1]} columns of "
-                f"{widest.path.name}; leave it at 0, or set protocol.join=project"
+                f"{widest.path.name}",
+                "leave it at 0, or set protocol.join=project",
             )
         return self.width or widest.shape[1]
 

@@ -1,5 +1,6 @@
 """The Python API: what holds where nothing is said; and sentences on names and values."""
 
+import pickle
 import runpy
 from contextlib import nullcontext
 from pathlib import Path
@@ -7,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import says
 from protocol_files import make_file
 
 from embedbench import api
-from embedbench.errors import short, unknown
+from embedbench.errors import UserError, short, unknown
 
 SEEDS: tuple[dict[str, Any], ...] = ({}, {"seed": 0}, {"seed": 1})
 
@@ -50,3 +52,18 @@ def test_sentences_list_few_names_and_quote_short_values() -> None:
     ):
         assert str(unknown("x", name, names[:n])).endswith(end)
     assert (short("a" * 58), short("a" * 59)) == (repr("a" * 58), f"'{'a' * 58}…")
+
+
+def test_an_error_is_one_sentence_of_its_fields() -> None:
+    for fields, sentence in (
+        ({"what": "it is full"}, "it is full"),
+        ({"what": "it is full", "remedy": "free some"}, "it is full; free some"),
+        ({"what": "n", "expected": "odd"}, "n must be odd"),
+        ({"what": "n", "expected": "odd", "got": None}, "n must be odd, got None"),
+        (
+            {"what": "n", "remedy": "stop", "expected": "odd", "got": 2},
+            "n must be odd, got 2; stop",
+        ),
+    ):
+        error = pickle.loads(pickle.dumps(UserError(**fields)))
+        assert (str(error), says(**fields)(error)) == (sentence, True)

@@ -88,7 +88,7 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Check
     """
     kind = kind_of(name, kind)
     if device != "cpu" and kind != "learners":
-        raise UserError(f"{name} is checked on no device; leave out --device {device}")
+        raise UserError(f"{name} is checked on no device", f"leave out --device {device}")
     checks, subject, _ = CONTRACTS[kind]
     with on_device(device):
         return run_checks(checks, subject(name))

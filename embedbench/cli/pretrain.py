@@ -44,7 +44,7 @@ def pretrain(
     from embedbench.networks.weights import file_sha256, save_weights
 
     if out.suffix != ".safetensors":
-        raise UserError(f"--out must end with .safetensors, got {out}")
+        raise UserError("--out", expected="a name that ends with .safetensors", got=str(out))
     shared.check_free(out, overwrite)
     names: Any = {"augment": augment, "head": head}  # texts, which `Pretraining` checks
     numbers = trunk, epochs, lr, weight_decay, batch_size, warmup
@@ -78,8 +78,8 @@ def _stream(file: Path, protocol: str, settings: list[str], seed: int) -> tuple[
     opened = streams.file(str(file))
     if opened.kind != PIXELS:
         raise UserError(
-            f"{file} holds embeddings, and a trunk is trained on images; make a pixel file with "
-            "embedbench extract SOURCE --backbone none --size 36 --out FILE"
+            f"{file} holds embeddings, and a trunk is trained on images",
+            "make a pixel file with embedbench extract SOURCE --backbone none --size 36 --out FILE",
         )
     (spec,) = resolve(
         Study(

@@ -97,25 +97,25 @@ class ReportOptions:
             check_figure(self.figure, self.out, self.width)
         elif self.out is not None:
             raise UserError(
-                f"--out {self.out} is for a figure; add --figure curves, or --html {self.out}"
+                f"--out {self.out} is for a figure", f"add --figure curves, or --html {self.out}"
             )
         for path in (self.html, self.out):
             if path is not None:
                 shared.check_free(path, overwrite)
         if len(runs) > 1 and not self.bridge:
             raise UserError(
-                f"expected one directory of runs, got {len(runs)}; embedbench runs merge makes one "
-                "of several, --bridge compares files"
+                f"expected one directory of runs, got {len(runs)}",
+                "embedbench runs merge makes one of several, --bridge compares files",
             )
         if len(runs) == 1 and runs[0].suffix == ".toml" and not self.is_plain:
-            raise UserError(f"{runs[0]} says what to show; leave --compare, --metric, … out")
+            raise UserError(f"{runs[0]} says what to show", "leave --compare, --metric, … out")
         values = {"--by": (self.by, ("order",)), "--beside": (self.beside, ("zoo",))}
         for name, (value, known) in (values | {"--over": (self.over, ("seeds",))}).items():
             if value is not None and value not in known:
                 raise unknown(name, value, known)
         if len(self.views) > 1:
             raise UserError(
-                f"{' and '.join(self.views)} make tables of their own; give one of them"
+                f"{' and '.join(self.views)} make tables of their own", "give one of them"
             )
 
     @property
@@ -156,9 +156,9 @@ def report(
 
     if site is not None or data:
         if site is None:
-            raise UserError("--data is for the streams of a board; add --site DIR")
+            raise UserError("--data is for the streams of a board", "add --site DIR")
         if options.html or not options.is_plain:
-            raise UserError("--site makes pages of its own; leave --html, --compare, --by, … out")
+            raise UserError("--site makes pages of its own", "leave --html, --compare, --by, … out")
         write_site(runs, site, data or [], overwrite=overwrite, as_json=form == "json")
         return
     options.check(runs, overwrite)
@@ -198,7 +198,7 @@ def write_site(
 
     for path in packs:
         if path.is_dir():
-            raise UserError(f"{path} is a directory; --site takes packs: embedbench runs pack")
+            raise UserError(f"{path} is a directory", "--site takes packs: embedbench runs pack")
     check_site(site, overwrite)
     made = board(packs, data, note)
     pages = write_board(made, site, overwrite=overwrite)

@@ -131,9 +131,9 @@ def chosen_engine(
 def check_free(path: Path, overwrite: bool) -> None:
     """Refuse to replace a file, unless `--overwrite` was given, and anything that is no file."""
     if path.exists() and not path.is_file():
-        raise UserError(f"{path} is a directory or a device; name a file")
+        raise UserError(f"{path} is a directory or a device", "name a file")
     if path.exists() and not overwrite:
-        raise UserError(f"{path} is there already; name another file or add --overwrite")
+        raise UserError(f"{path} is there already", "name another file or add --overwrite")
 
 
 def chosen_device(name: str, engine: Engine = HERE) -> str:

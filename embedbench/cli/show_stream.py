@@ -49,7 +49,7 @@ def show(
         raise UserError("--features goes with --export DIR")
     specs = resolve(shared.fixed_study(options.study(), quiet), out="RUNS")
     if len(specs) > 1 and (out or export):
-        raise UserError("--out and --export take one stream; give one --seed")
+        raise UserError("--out and --export take one stream", "give one --seed")
     if out is not None:
         figure_kinds.check_format(out)
         shared.check_free(out, overwrite)
@@ -97,7 +97,7 @@ def _check_free(directory: Path, overwrite: bool) -> None:
     from embedbench.interop.exported_stream import FEATURES, LISTS, STREAM
 
     if directory.exists() and not directory.is_dir():
-        raise UserError(f"{directory} is a file; name a directory")
+        raise UserError(f"{directory} is a file", "name a directory")
     for name in (*LISTS, STREAM, FEATURES):
         shared.check_free(directory / name, overwrite)
 

@@ -98,7 +98,7 @@ def parse_json(text: str | bytes, name: str) -> Any:
 def parse_toml(text: str, name: str) -> dict[str, Any]:
     """Return the table of a TOML text from a file; floats are texts, as they are written."""
     if _LONG_KEY.search(text):
-        raise UserError(f"{name} has a key of over {PARTS} parts with dots between; shorten it")
+        raise UserError(f"{name} has a key of over {PARTS} parts with dots between", "shorten it")
     try:
         return tomllib.loads(text, parse_float=str)
     except (ValueError, RecursionError, MemoryError) as e:

@@ -5,7 +5,7 @@ import difflib
 import math
 from typing import Any, cast
 
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, unknown
 
 from .describe_settings import REQUIRED, get_default
 from .setting_ranges import _options, field_hints
@@ -20,7 +20,7 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
     """
     hints = {head: hint.kind for head, hint in field_hints(cls).items()}
     if not dataclasses.is_dataclass(cls):
-        raise UserError(f"{name} must be a dataclass; put @dataclass above its class")
+        raise UserError(f"{name} must be a dataclass", "put @dataclass above its class")
     names = _init_names(cls)
     nested: dict[str, dict[str, Any]] = {}
     values: dict[str, Any] = {}
@@ -47,7 +47,7 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
     try:
         return cls(**values) if start is None else dataclasses.replace(start, **values)
     except TypeError as e:  # a field without a default that was not given
-        raise UserError(f"{name} cannot be made: {e}; give it with --set {name}.…") from e
+        raise UserError(f"{name} cannot be made: {e}", f"give it with --set {name}.…") from e
 
 
 def nearest(cls: type, name: str) -> list[str]:
@@ -95,4 +95,4 @@ def _read(value: Any, hint: Any, name: str) -> Any:
         except OverflowError:  # an integer above all floats
             return math.inf
     expected = getattr(hint, "__name__", str(hint))
-    raise UserError(f"{name} must be {expected}, got {short(value)}")
+    raise UserError(name, expected=expected, got=value)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from embedbench.errors import UserError, short
+from embedbench.errors import UserError
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +58,7 @@ class Seeds:
 def check_seed(seed: int, name: str) -> None:
     """Refuse a seed outside 0 to 2⁶³ - 1; `name` is what the message calls it."""
     if not 0 <= seed <= LARGEST:
-        raise UserError(f"{name} must be at least 0 and below 2**63, got {short(seed)}")
+        raise UserError(name, expected="at least 0 and below 2**63", got=seed)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -71,16 +71,14 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (is_number(first) and (is_number(last) or not dash)):
-            raise UserError(
-                f"--seeds takes numbers and ranges such as 0-4 or 0,2,5; got {short(text)}"
-            )
+            raise UserError("--seeds", expected="numbers and ranges such as 0-4 or 0,2,5", got=text)
         low, high = int(first), int(last or first)
         check_seed(high, "--seeds")
         if len(seeds) + high - low >= MOST:
-            raise UserError(f"--seeds takes at most {MOST:,} seeds, got {short(text)}; give fewer")
+            raise UserError("--seeds", "give fewer", expected=f"at most {MOST:,} seeds", got=text)
         seeds += range(low, high + 1)
     if not seeds:
-        raise UserError(f"--seeds {text!r} names no seed; give the lower number first")
+        raise UserError(f"--seeds {text!r} names no seed", "give the lower number first")
     return sorted(set(seeds))
 
 
@@ -113,9 +111,7 @@ def read_whole(text: str, name: str, least: int, most: int) -> int:
     12
     """
     if not (is_number(text) and least <= int(text) <= most):
-        raise UserError(
-            f"{name} must be a whole number from {least:,} to {most:,}, got {short(text)}"
-        )
+        raise UserError(name, expected=f"a whole number from {least:,} to {most:,}", got=text)
     return int(text)
 
 

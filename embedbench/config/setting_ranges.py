@@ -9,7 +9,7 @@ import types
 import typing
 from typing import Any, Self, cast
 
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, unknown
 
 _UNIONS = (typing.Union, types.UnionType)
 MOST = 1e15  # bound of numbers that have no other: larger ones overflow somewhere
@@ -110,7 +110,7 @@ def require(settings: Any, name: str, /, **ranges: Range) -> None:
 
 def _check_range(allowed: Range, value: Any, name: str) -> None:
     if not allowed.holds(value):
-        raise UserError(f"{name} must be {allowed.wanted(value)}, got {short(value)}")
+        raise UserError(name, expected=allowed.wanted(value), got=value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +158,7 @@ class FieldHint:
         if self.choices and value not in self.choices:
             if str not in options:
                 *most, last = map(str, self.choices)
-                raise UserError(f"{name} must be {', '.join(most)} or {last}, got {short(value)}")
+                raise UserError(name, expected=f"{', '.join(most)} or {last}", got=value)
             raise unknown(name, str(value), map(str, self.choices))
         if not (isinstance(value, str) and str in options):  # a text has no range
             for allowed in self.ranges:
@@ -213,8 +213,8 @@ def _evaluate(field: dataclasses.Field[Any], names: dict[str, Any]) -> Any:
         if "Annotated" not in str(field.type) and "Literal" not in str(field.type):
             return field.type
         raise UserError(
-            f"the hint {field.type} of {field.name} cannot be read: {e}; import or define the name "
-            "outside functions"
+            f"the hint {field.type} of {field.name} cannot be read: {e}",
+            "import or define the name outside functions",
         ) from e
 
 
@@ -240,8 +240,8 @@ def check_size(name: str, numbers: int) -> None:
     """Refuse settings with which `name` would hold more than 10⁹ numbers."""
     if numbers > LARGEST:
         raise UserError(
-            f"with these settings {name} holds {numbers:.3g} numbers, and the most is {LARGEST:g}; "
-            "choose smaller ones"
+            f"with these settings {name} holds {numbers:.3g} numbers, and the most is {LARGEST:g}",
+            "choose smaller ones",
         )
 
 

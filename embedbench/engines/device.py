@@ -19,5 +19,7 @@ def find_device(name: str) -> str:
         torch.empty(1, device=name).cpu()  # "meta" holds no numbers
     except (RuntimeError, AssertionError, NotImplementedError) as e:
         reason = str(e).partition("\n")[0]
-        raise UserError(f"device {name!r} cannot be used here ({reason}); try --device cpu") from e
+        raise UserError(
+            f"device {name!r} cannot be used here ({reason})", "try --device cpu"
+        ) from e
     return name

@@ -49,7 +49,7 @@ class Engine:
         if kind == "local":
             made.processes(2)
             if made.settings:
-                raise UserError("--engine local takes no --engine-set; leave it out")
+                raise UserError("--engine local takes no --engine-set", "leave it out")
             if made.resources.memory:
                 raise UserError(
                     "--engine local does not limit memory: leave out --resources memory, and let "
@@ -157,7 +157,9 @@ def at_once(share: float, number: int) -> int:
     (8, 6, 4)
     """
     if not number:
-        raise UserError("--resources gpus asks for a GPU, and this machine has none; leave it out")
+        raise UserError(
+            "--resources gpus asks for a GPU, and this machine has none", "leave it out"
+        )
     return number * int(1 / share + 1e-9)
 
 

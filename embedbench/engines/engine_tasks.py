@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any, Self
 
 from embedbench.config.run_seeds import read_whole
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, unknown
 
 MOST_CPUS = 10**6
 _BYTES = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) ?([MGT])B")
@@ -53,7 +53,7 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
     for part in (part.strip() for item in items for part in _NEXT.split(item)):
         name, equals, value = (text.strip() for text in part.partition("="))
         if part and not (name and equals and value and part.isprintable()):  # sbatch: no new lines
-            raise UserError(f"{option} takes name=value,name=value; got {short(part)}")
+            raise UserError(option, expected="name=value,name=value", got=part)
         if name in read and read[name] != value:
             raise UserError(
                 f"{option} has two values of {name}, {read[name]} and {value}: give one"
@@ -70,7 +70,7 @@ def _gpus(value: str) -> float:
         share = -1.0
     if share != 0 and not 1e-3 <= share <= 1:
         raise UserError(
-            f"--resources gpus takes a share of one card, 0 to 1, such as 0.25; got {short(value)}"
+            "--resources gpus", expected="a share of one card, 0 to 1, such as 0.25", got=value
         )
     return share
 
@@ -79,7 +79,7 @@ def _memory(value: str) -> int:
     match = _BYTES.fullmatch(value)
     size = int(float(match[1]) * 10 ** (6 + 3 * "MGT".index(match[2]))) if match else 0
     if size < 10**6:
-        raise UserError(f"--resources memory takes 1MB or more, such as 4GB; got {short(value)}")
+        raise UserError("--resources memory", expected="1MB or more, such as 4GB", got=value)
     return size
 
 

@@ -24,7 +24,7 @@ RETRIES = 3  # of a task whose process or node ended
 def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
     """Ray's options of a task; settings are refused, Ray has none."""
     if settings:
-        raise UserError("--engine ray takes no --engine-set; RAY_ADDRESS names a cluster")
+        raise UserError("--engine ray takes no --engine-set", "RAY_ADDRESS names a cluster")
     return {
         "name": "embedbench",
         "num_cpus": resources.cpus,
@@ -128,5 +128,5 @@ def _check_fits(resources: Resources) -> None:
         return
     takes = ", ".join(f"{name} {least:.12g}" for name, least in asked.items() if least)
     raise UserError(
-        f"no node of the Ray cluster has what a run takes, {takes}; ask for less (--resources)"
+        f"no node of the Ray cluster has what a run takes, {takes}", "ask for less (--resources)"
     )

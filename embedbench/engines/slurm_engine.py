@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 from embedbench.config.run_seeds import is_number, read_whole
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, unknown
 from embedbench.storage import user_cache
 from embedbench.system import callback_types
 
@@ -58,8 +58,8 @@ def options(resources: engine_tasks.Resources, settings: Mapping[str, str]) -> d
     made["slurm_signal_delay_s"] = min(WARNING, 15 * made["timeout_min"])
     if _cluster(settings) == "slurm" and shutil.which("sbatch") is None:
         raise UserError(
-            "--engine slurm needs SLURM, and there is no sbatch here: run it where you submit jobs "
-            "(on one machine, --engine-set cluster=local tries it)"
+            "--engine slurm needs SLURM, and there is no sbatch here: run it where you submit "
+            "jobs (on one machine, --engine-set cluster=local tries it)"
         )
     return made
 
@@ -136,7 +136,7 @@ class SlurmExecutor(Executor):
                 jobs = [self._jobs.submit(self._run, task.packed) for task in taken]
         except Exception as error:  # of sbatch, or of the disk
             reason = str(error).strip().rpartition("\n")[2] or type(error).__name__
-            refused = UserError(f"SLURM did not take the jobs ({reason}); check --engine-set")
+            refused = UserError(f"SLURM did not take the jobs ({reason})", "check --engine-set")
             for task in taken:
                 task.future.set_exception(refused)
             return
@@ -252,7 +252,7 @@ def slurm_executor(
 def _cluster(settings: Mapping[str, str]) -> str:
     value = settings.get("cluster", "slurm")
     if value not in ("slurm", "local"):
-        raise UserError(f"cluster is slurm, or local to try it; got {short(value)}")
+        raise UserError("cluster", expected="slurm, or local to try it", got=value)
     return value
 
 
@@ -260,5 +260,5 @@ def _minutes(value: str) -> int:
     """The minutes of "30m", "4h" or "2d"."""
     number, unit = value[:-1], value[-1:]
     if not (is_number(number) and unit in MINUTES and len(number) < 6):
-        raise UserError(f"time takes minutes, hours or days: 30m, 4h, 2d; got {short(value)}")
+        raise UserError("time", expected="minutes, hours or days: 30m, 4h, 2d", got=value)
     return int(number) * MINUTES[unit]

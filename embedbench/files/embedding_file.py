@@ -98,9 +98,13 @@ class EmbeddingFile:
             )
         samples.check()
         if samples.digest() != digests["samples"]:
-            raise DamagedFileError(f"{path}: the samples do not match their digest; make it again.")
+            raise DamagedFileError(
+                f"{path}: the samples do not match their digest", "make it again"
+            )
         if result.columns and file_digests.columns_digest(result.columns) != digests["columns"]:
-            raise DamagedFileError(f"{path}: the columns do not match their digest; make it again.")
+            raise DamagedFileError(
+                f"{path}: the columns do not match their digest", "make it again"
+            )
         return result
 
     def __repr__(self) -> str:
@@ -144,8 +148,9 @@ class EmbeddingFile:
             raise unknown("column", name, hdf5_layout.COLUMNS)
         if name not in self.columns:
             raise UserError(
-                f"{self.path} has no column {name!r}; make it again with `embedbench extract "
-                f"--{name}-from`, or with --columns FILE, a CSV file that begins sample_id,{name}."
+                f"{self.path} has no column {name!r}",
+                f"make it again with `embedbench extract --{name}-from`, or with --columns FILE, "
+                f"a CSV file that begins sample_id,{name}",
             )
         return self.columns[name]
 
@@ -185,8 +190,8 @@ class EmbeddingFile:
                 if rows.dtype.kind == "f" and not np.isfinite(rows).all():
                     row = first + int(np.argmin(np.isfinite(rows).all(axis=1)))
                     raise UserError(
-                        f"{self.path}: {table} row {row} holds NaN or infinite values; extract the "
-                        "file again."
+                        f"{self.path}: {table} row {row} holds NaN or infinite values",
+                        "extract the file again",
                     )
                 yield first, rows
 

@@ -42,7 +42,8 @@ def write_safetensors(file: EmbeddingFile, out: Path) -> Path:
     if sum(len(text.encode()) for text in texts.values()) > _MOST_TEXT:
         raise UserError(
             "a safetensors file holds at most 100 MB of text, and the names of the samples take "
-            "more; write .parquet or .npz."
+            "more",
+            "write .parquet or .npz",
         )
     numbers = {name: values for name, values in arrays.items() if name not in texts}
     with writing(out) as temporary:
@@ -75,7 +76,7 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
     parquet = import_extra("pyarrow.parquet", "parquet", "Parquet")
     if file.kind != hdf5_layout.EMBEDDING:
         raise UserError(
-            f"{file.path} holds images, which Parquet has no type for; write .npz or .safetensors."
+            f"{file.path} holds images, which Parquet has no type for", "write .npz or .safetensors"
         )
     about = {
         "classes": list(file.classes),
@@ -131,8 +132,8 @@ def export_file(
     file, out = EmbeddingFile.open(path), Path(out)
     if out.suffix not in _WRITERS:
         raise UserError(
-            f"export writes npz files, .safetensors and .parquet; name it "
-            f"{out.parent / (out.stem or 'features')}.npz."
+            "export writes npz files, .safetensors and .parquet",
+            f"name it {out.parent / (out.stem or 'features')}.npz",
         )
     check_target(out, overwrite=overwrite)
     return _WRITERS[out.suffix](file, out)

@@ -42,7 +42,8 @@ def canonical_json(value: Any) -> str:
         text.encode()  # half of a surrogate pair is no text
     except (TypeError, ValueError, RecursionError) as error:
         raise UserError(
-            f"the provenance must be plain JSON ({error}); use strings, numbers, lists and objects."
+            f"the provenance must be plain JSON ({error})",
+            "use strings, numbers, lists and objects",
         ) from error
     return text
 

@@ -56,12 +56,12 @@ def texts(values: Sequence[str], where: str) -> Strings:
     longest = max(map(len, values), default=0)
     if longest > TEXT:
         raise UserError(
-            f"{where} has a text of {longest:,} characters; at most {TEXT} are possible."
+            f"{where} has a text of {longest:,} characters; at most {TEXT} are possible"
         )
     try:
         "".join(values).encode()
     except UnicodeEncodeError:
-        raise UserError(f"{where} has a text that is not Unicode; correct it.") from None
+        raise UserError(f"{where} has a text that is not Unicode", "correct it") from None
     return np.array(values, np.str_)
 
 
@@ -75,8 +75,8 @@ def pack_strings(values: Sequence[str] | Strings) -> NDArray[np.bytes_]:
             packed.append(b"")
         if not packed[-1] or b"\0" in packed[-1]:
             raise UserError(
-                f"name {str(value)!r} in row {row} is empty or holds a zero byte, or is no text; "
-                "give every sample and every class a printable name."
+                f"name {str(value)!r} in row {row} is empty or holds a zero byte, or is no text",
+                "give every sample and every class a printable name",
             )
     return np.array(packed, dtype=np.bytes_)
 

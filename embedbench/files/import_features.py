@@ -84,8 +84,8 @@ def import_file(
     samples, n = source.samples, len(source.features)
     if n != len(samples.labels):
         raise UserError(
-            f"{src} has {n} rows of features and {len(samples.labels)} labels; give one label per "
-            "row."
+            f"{src} has {n} rows of features and {len(samples.labels)} labels",
+            "give one label per row",
         )
     made, provenance = source.provenance.get("split", {"rule": "official"}), dict(source.provenance)
     if not source.has_split or split is not None or group is not None or stratify:
@@ -156,7 +156,7 @@ def _read_source(src: Path, keys: Mapping[str, str | None]) -> Arrays:
     """
     if src.is_dir() and (is_audioset(src) or is_idx(src)):
         if named := [name for name in keys.values() if name is not None]:
-            raise UserError(f"{src} has its own layout and no key {named[0]!r}; do not name it.")
+            raise UserError(f"{src} has its own layout and no key {named[0]!r}", "do not name it")
         if is_audioset(src):
             return Arrays(*read_audioset(src))
         samples, images = read_idx(src)
@@ -167,9 +167,10 @@ def _read_source(src: Path, keys: Mapping[str, str | None]) -> Arrays:
         readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
     if not readers or readers[0] is None:
         raise UserError(
-            f"{src} is nothing that import reads, or not there; give an npz, Parquet, safetensors "
-            "or .pt file, a directory of npy files (features.npy, labels.npy) or Parquet files, a "
-            "data set that `datasets` saved, MNIST's IDX files, or AudioSet's folders of TFRecords."
+            f"{src} is nothing that import reads, or not there",
+            "give an npz, Parquet, safetensors or .pt file, a directory of npy files "
+            "(features.npy, labels.npy) or Parquet files, a data set that `datasets` saved, "
+            "MNIST's IDX files, or AudioSet's folders of TFRecords",
         )
     return _from_arrays(without_parts(readers[0](src), str(src)), src, keys)
 
@@ -183,8 +184,8 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, asked: Mapping[str, str |
     if names["features"] is None or names["labels"] is None:
         listed = ", ".join(list(arrays)[:LONG]) or "nothing"
         raise UserError(
-            f"{src} must hold 'features' and 'labels', and it holds {listed}; "
-            "name them with --features and --labels."
+            f"{src} must hold 'features' and 'labels', and it holds {listed}",
+            "name them with --features and --labels",
         )
     rest = {key for key in arrays if key in _PLAIN or key.startswith(_LAYER)}
     taken = {key: _taken(arrays, key, src) for key in {*rest, *filter(None, names.values())}}
@@ -233,7 +234,7 @@ def _checked(key: str, values: Array, table: bool, src: Path) -> Array:
     axes, kinds = ((2, 4), "fiu") if table else ((1,), "fiuUb")
     if key != "provenance" and (values.ndim not in axes or values.dtype.kind not in kinds):
         form = "(N, D) or (N, H, W, C)" if table else "one value a row"
-        raise UserError(f"{src}: {key} is {values.dtype} of shape {values.shape}; expected {form}.")
+        raise UserError(f"{src}: {key} is {values.dtype} of shape {values.shape}; expected {form}")
     return values.astype(np.float32) if table and values.dtype == np.float64 else values
 
 
@@ -242,11 +243,12 @@ def _label_classes(given: Array, names: Array | None) -> tuple[Ints, tuple[str, 
     if given.ndim != 1 or given.dtype.kind not in "iuU":
         raise UserError(
             f"labels must be one integer or text per sample, not {given.dtype} of shape "
-            f"{given.shape}; convert them first."
+            f"{given.shape}",
+            "convert them first",
         )
     if names is None:
         if given.dtype.kind == "i" and (given < 0).any():
-            raise UserError(f"label {given.min()} is negative; leave unlabelled samples out.")
+            raise UserError(f"label {given.min()} is negative", "leave unlabelled samples out")
         values, labels = np.unique(given, return_inverse=True)
         return labels.astype(np.int64), tuple(str(value) for value in values)
     classes = tuple(str(name) for name in names)

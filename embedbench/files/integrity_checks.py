@@ -37,9 +37,9 @@ def open_embedding_file(path: Path) -> Iterator[h5py.File]:
             if partial.is_dir()
             else "make it with `embedbench extract` or `embedbench import`."
         )
-        raise UserError(f"there is no file {path}; {hint}")
+        raise UserError(f"there is no file {path}", hint)
     if path.suffix in (".npy", ".npz"):
-        raise UserError(f"{path} is no embedding file; make one of it with `embedbench import`.")
+        raise UserError(f"{path} is no embedding file", "make one of it with `embedbench import`")
     with safe_hdf5.open_hdf5(
         path, what="an embedding file", remedy="copy or extract it again"
     ) as file:
@@ -50,33 +50,38 @@ def check_format(path: Path, file: h5py.File) -> None:
     if "format" not in file.attrs or safe_hdf5.attribute(file, "format") != hdf5_layout.FORMAT:
         raise UserError(
             f"{path} is an HDF5 file but not an embedding file (its attribute 'format' is not "
-            f"{hdf5_layout.FORMAT!r}); bring other data in with `embedbench import`."
+            f"{hdf5_layout.FORMAT!r})",
+            "bring other data in with `embedbench import`",
         )
     for key, known in (("format_version", hdf5_layout.VERSIONS), ("kind", hdf5_layout.TABLES)):
         if (value := safe_hdf5.attribute(file, key)) not in known:
             raise UserError(
-                f"{path} has {key} {value!r}, and this embedbench reads {' and '.join(known)}; "
-                "install the embedbench that wrote it, or a newer one."
+                f"{path} has {key} {value!r}, and this embedbench reads {' and '.join(known)}",
+                "install the embedbench that wrote it, or a newer one",
             )
 
 
 def check_tables(path: Path, file: h5py.File) -> None:
     """Check that the file holds the tables of docs/format.md, of those types and shapes, only."""
     if "metadata" not in file.get("checksums", file).attrs:
-        raise DamagedFileError(f"{path} is incomplete: its writing was interrupted; make it again.")
+        raise DamagedFileError(
+            f"{path} is incomplete: its writing was interrupted", "make it again"
+        )
     kind, tables = safe_hdf5.attribute(file, "kind"), hdf5_layout.list_tables(file)
     for group in ("layers", "checksums", "digests"):
         if not isinstance(file.get(group), h5py.Group):
-            raise DamagedFileError(f"{path} has no group {group!r}; copy or make it again.")
+            raise DamagedFileError(f"{path} has no group {group!r}", "copy or make it again")
     features, columns = _feature_tables(file), _column_tables(path, file)
     ones = ["sample_ids", "classes", "labels", "split", "parents", "provenance", *columns]
     rows = (*features, *hdf5_layout.SAMPLE_TABLES, *columns)
     names = [*ones, *features, *(f"checksums/{x}" for x in rows)]
     for name in dict.fromkeys([*names, *tables]):
         if name not in tables:
-            raise DamagedFileError(f"{path} has no table {name!r}; copy or make it again.")
+            raise DamagedFileError(f"{path} has no table {name!r}", "copy or make it again")
         if name not in names:
-            raise UserError(f"{path} has a table {name!r}, which is none of the format; remove it.")
+            raise UserError(
+                f"{path} has a table {name!r}, which is none of the format", "remove it"
+            )
     n, n_classes = (math.prod(tables[name][1][:1]) for name in ("sample_ids", "classes"))
     sums = "|u1", (-(-n // hdf5_layout.BLOCK), 32)
     expected: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -98,23 +103,23 @@ def check_tables(path: Path, file: h5py.File) -> None:
             fits = letter in (dtype.str, dtype.kind) and shape == size
             form = f"{letter} of shape {size}"
         if not fits:
-            raise UserError(f"{path}: {name} is {dtype} of shape {shape}; expected {form}.")
+            raise UserError(f"{path}: {name} is {dtype} of shape {shape}; expected {form}")
     if kind == hdf5_layout.PIXELS and len(features) > 1:
-        raise UserError(f"{path} holds images, and layers beside them; images have none.")
+        raise UserError(f"{path} holds images, and layers beside them; images have none")
     most = max(2**23, 20 * path.stat().st_size)  # of what is read whole
     for name in ones:
         dtype, shape = tables[name]
         length = dtype.itemsize * math.prod(shape)
         limit = hdf5_layout.PROVENANCE if name == "provenance" else most
         if length > limit:
-            raise UserError(f"{path}: {name} has {length:,} bytes; expected at most {limit:,}.")
+            raise UserError(f"{path}: {name} has {length:,} bytes; expected at most {limit:,}")
 
 
 def _feature_tables(file: h5py.File) -> list[str]:
     for name in file["layers"]:
         if not hdf5_layout.LAYER_NAME.fullmatch(name):
             raise UserError(
-                f"layer name {name!r} must be letters, digits, '.', '_' and '-' only; rename it."
+                f"layer name {name!r} must be letters, digits, '.', '_' and '-' only", "rename it"
             )
     return ["features", *(f"layers/{name}" for name in file["layers"])]
 
@@ -125,9 +130,9 @@ def _column_tables(path: Path, file: h5py.File) -> dict[str, str]:
         return {}
     group = file["columns"]
     if safe_hdf5.attribute(file, "format_version") == hdf5_layout.VERSIONS[0]:
-        raise UserError(f"{path} is of format 1.0, which has no columns; remove them.")
+        raise UserError(f"{path} is of format 1.0, which has no columns", "remove them")
     if not isinstance(group, h5py.Group) or not len(group):
-        raise DamagedFileError(f"{path} has no table in 'columns'; copy or make it again.")
+        raise DamagedFileError(f"{path} has no table in 'columns'", "copy or make it again")
     for name in group:
         if name not in hdf5_layout.COLUMNS:
             raise unknown(f"column of {path}", name, hdf5_layout.COLUMNS)
@@ -143,13 +148,13 @@ def check_metadata(path: Path, file: h5py.File) -> None:
     """Check the metadata checksum, and the blocks of labels, splits, ids and columns."""
     if file_digests.metadata_digest(file) != safe_hdf5.attribute(file["checksums"], "metadata"):
         raise DamagedFileError(
-            f"{path} is damaged: its metadata does not match its checksum; copy or make it again."
+            f"{path} is damaged: its metadata does not match its checksum", "copy or make it again"
         )
     content = file_digests.content_digest(file, _feature_tables(file))
     if content != safe_hdf5.attribute(file["digests"], "content"):
         raise DamagedFileError(
-            f"{path} is damaged: the checksums of its features do not match the content digest; "
-            "copy or extract it again."
+            f"{path} is damaged: the checksums of its features do not match the content digest",
+            "copy or extract it again",
         )
     for block in find_damage(file, _row_tables(file)):
         raise damaged_error(path, *block)
@@ -183,6 +188,6 @@ def find_damage(file: h5py.File, tables: Iterable[str]) -> list[tuple[str, int, 
 
 def damaged_error(path: Path, table: str, first: int, end: int) -> DamagedFileError:
     return DamagedFileError(
-        f"{path} is damaged: rows {first}-{end - 1} of {table} do not match their checksums; copy "
-        "or extract it again (`embedbench verify` lists all damage)."
+        f"{path} is damaged: rows {first}-{end - 1} of {table} do not match their checksums",
+        "copy or extract it again (`embedbench verify` lists all damage)",
     )

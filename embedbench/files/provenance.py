@@ -35,11 +35,11 @@ def read_provenance(text: str | bytes, name: str) -> dict[str, Any]:
     """Parse and check a provenance, called `name` in messages; what is empty counts as left out."""
     made = parse_json(text, name)
     if not isinstance(made, dict):
-        raise UserError(f"{name} must be a JSON object; make the file again.")
+        raise UserError(f"{name} must be a JSON object", "make the file again")
     made = {key: value for key, value in made.items() if value not in ("", None)}
     for key, kind in _TYPES.items():
         if not isinstance(made.get(key, kind()), kind):
-            raise UserError(f"{name}: {key} must be of type {kind.__name__}; make the file again.")
+            raise UserError(f"{name}: {key} must be of type {kind.__name__}", "make the file again")
     read_weights_entry(made, name)
     return made
 

@@ -75,16 +75,16 @@ class Partial:
         lease = leases.take(at)
         if lease is None:
             raise UserError(
-                f"{leases.holder(at) or 'another process'} is at work on {path}; wait for "
-                "it, or choose another name. One command shares its work by --engine."
+                f"{leases.holder(at) or 'another process'} is at work on {path}",
+                "wait for it, or choose another name. One command shares its work by --engine.",
             )
         with lease:
             stored = work._stored()
             if stored != work._text:
                 if stored and not overwrite:
                     raise UserError(
-                        f"{work.directory} holds unfinished work of another job; repeat that job "
-                        "to finish it, or drop it with --overwrite."
+                        f"{work.directory} holds unfinished work of another job",
+                        "repeat that job to finish it, or drop it with --overwrite",
                     )
                 for block in work.directory.glob("block-*"):
                     block.unlink()
@@ -97,8 +97,9 @@ class Partial:
         work = cls(path, job)
         if work._stored() != work._text:
             raise UserError(
-                f"{work.directory}, which the command made, is not there; to extract on several "
-                "machines, write the file to a directory that all of them share."
+                f"{work.directory}, which the command made, is not there",
+                "to extract on several machines, write the file to a directory that all of them "
+                "share",
             )
         return work
 
@@ -193,5 +194,5 @@ def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:
         return safetensors.numpy.load(data), head["note"]
     except (UserError, OSError, LookupError, TypeError, ValueError, SafetensorError) as error:
         raise DamagedFileError(
-            f"{path} is damaged ({error}); run the same command again to redo it."
+            f"{path} is damaged ({error})", "run the same command again to redo it"
         ) from error

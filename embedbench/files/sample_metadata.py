@@ -51,7 +51,7 @@ class Samples:
         for name, dtype in (("labels", np.int64), ("split", np.uint8), ("parents", np.int64)):
             values = np.asarray(getattr(self, name))
             if values.size and values.dtype.kind not in "iu":
-                raise UserError(f"{name} must be integers, not {values.dtype}; convert them first.")
+                raise UserError(name, "convert them first", expected="integers", got=values.dtype)
             if name == "split" and values.size and not 0 <= values.min() <= values.max() <= TEST:
                 raise UserError("split must hold 0 (train), 1 (val) or 2 (test) only.")
             object.__setattr__(self, name, values.astype(dtype, copy=False))
@@ -67,11 +67,12 @@ class Samples:
         """Raise UserError unless the samples form a valid data set."""
         n = len(self.ids)
         if not n:
-            raise UserError("no samples; an embedding file needs at least one row.")
+            raise UserError("no samples; an embedding file needs at least one row")
         if self.labels.shape != (n,) or self.split.shape != (n,):
             raise UserError(
                 f"{n} sample ids, but labels of shape {self.labels.shape} and splits of shape "
-                f"{self.split.shape}; give one of each per sample."
+                f"{self.split.shape}",
+                "give one of each per sample",
             )
         self._check_hierarchy()
         low, high = int(self.labels.min()), int(self.labels.max())
@@ -79,9 +80,9 @@ class Samples:
             bad = low if low < 0 else high
             row = int(np.flatnonzero(self.labels == bad)[0])
             raise UserError(
-                f"label {bad} of sample {str(self.ids[row])!r} (row {row}) is out of range: "
-                f"there are {self.n_leaves} leaf classes; number the labels from 0 to "
-                f"{self.n_leaves - 1}."
+                f"label {bad} of sample {str(self.ids[row])!r} (row {row}) is out of range: there "
+                f"are {self.n_leaves} leaf classes",
+                f"number the labels from 0 to {self.n_leaves - 1}",
             )
         self._check_ids()
 
@@ -94,39 +95,42 @@ class Samples:
             f"{SPLITS[self.split[row]]} (row {row})" for row in np.flatnonzero(self.ids == name)[:2]
         )
         raise UserError(
-            f"sample {name!r} is in {where}; give every sample an id of its own, in one split."
+            f"sample {name!r} is in {where}", "give every sample an id of its own, in one split"
         )
 
     def _check_hierarchy(self) -> None:
         n = len(self.classes)
         parents = self.parents
         if not n or parents.shape != (n,):
-            raise UserError(f"{n} classes, but parents of shape {parents.shape}; give one a class.")
+            raise UserError(
+                f"{n} classes, but parents of shape {parents.shape}", "give one a class"
+            )
         if parents.min() < -1 or parents.max() >= n:
             bad = int(np.flatnonzero((parents < -1) | (parents >= n))[0])
             raise UserError(
                 f"the parent of class {self.classes[bad]!r} is {parents[bad]}; a parent must be "
-                f"-1 or a class below {n}."
+                f"-1 or a class below {n}",
             )
         inner = np.unique(parents[parents >= 0])
         leaves = n - len(inner)
         if len(inner) and inner[0] < leaves:
             raise UserError(
                 f"class {self.classes[inner[0]]!r} (index {inner[0]}) has children but comes "
-                "before a leaf; list the leaf classes first, then the inner nodes."
+                "before a leaf",
+                "list the leaf classes first, then the inner nodes",
             )
         for names in (self.classes[:leaves], self.classes[leaves:]):
             twice = [name for name, count in Counter(names).items() if count > 1]
             if twice:
                 raise UserError(
-                    f"class name {twice[0]!r} occurs twice; give each class its own name."
+                    f"class name {twice[0]!r} occurs twice", "give each class its own name"
                 )
         try:
             TopologicalSorter({i: [above] for i, above in enumerate(parents.tolist())}).prepare()
         except CycleError as error:
             name = self.classes[error.args[1][0]]
             raise UserError(
-                f"class {name!r} is its own ancestor; parents must form a tree."
+                f"class {name!r} is its own ancestor; parents must form a tree"
             ) from error
 
     def digest(self) -> str:
@@ -169,13 +173,14 @@ def read_by_sample(
             raise UserError(f"{where}: expected {','.join(head)}, not {short(fields)}.")
         if name not in known or name in values:
             problem = "is listed twice" if name in values else "is not in the source"
-            raise UserError(f"{where}: sample {short(name)} {problem}; remove the line.")
+            raise UserError(f"{where}: sample {short(name)} {problem}", "remove the line")
         values[name] = fields[1:]
     missing = [name for name in ids if name not in values]
     if missing:
         raise UserError(
             f"{path} has no line for {len(missing)} of {len(ids)} samples, the first "
-            f"{short(missing[0])}; add them."
+            f"{short(missing[0])}",
+            "add them",
         )
     return [values[name] for name in ids]
 
@@ -197,15 +202,16 @@ def _checked(name: str, values: Array, n: int) -> Array:
     if values.shape != (n,) or values.dtype.kind not in ("Uiu" if text else "fiu"):
         raise UserError(
             f"column {name!r} is {values.dtype} of shape {values.shape}; expected one "
-            f"{'text' if text else 'number'} for each of {n} samples; convert the column, or leave "
-            "it out."
+            f"{'text' if text else 'number'} for each of {n} samples",
+            "convert the column, or leave it out",
         )
     values = values.astype(np.str_ if text else np.float64)
     wrong = values == "" if text else ~np.isfinite(values)
     if wrong.any():
         raise UserError(
             f"column {name!r} has {'no text' if text else 'NaN or an infinite value'} in row "
-            f"{int(wrong.argmax())}; give every sample a {'text' if text else 'finite number'}."
+            f"{int(wrong.argmax())}",
+            f"give every sample a {'text' if text else 'finite number'}",
         )
     return values if text else values + 0.0  # no -0.0
 
@@ -222,7 +228,7 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
     if head[0] != "sample_id" or not names or repeated or {*names} - {*hdf5_layout.COLUMNS}:
         raise UserError(
             f"{path} begins with {short(','.join(head))}; expected a first line such as "
-            f"sample_id,{','.join(hdf5_layout.COLUMNS)}, each column once."
+            f"sample_id,{','.join(hdf5_layout.COLUMNS)}, each column once",
         )
     rows = read_by_sample(path, ids, lines, head)
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))

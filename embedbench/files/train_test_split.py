@@ -53,13 +53,13 @@ def make_split(
         raise UserError(f"the test fraction must lie between 0 and 1, not {fraction}.")
     names = [str(name) for name in (ids if groups is None else groups)]
     if len(names) != len(ids):
-        raise UserError(f"{len(names)} groups for {len(ids)} samples; give one group per sample.")
+        raise UserError(f"{len(names)} groups for {len(ids)} samples", "give one group per sample")
     ranked = _ranked(names)
     if len(ranked) < 2:
         raise UserError(
             f"all {len(names)} samples are of one {'id' if groups is None else 'group'}, and a "
-            "split into train and test needs two; group by another key, or give the splits in a "
-            "list file (--split FILE)."
+            "split into train and test needs two",
+            "group by another key, or give the splits in a list file (--split FILE)",
         )
     if classes is not None:
         return stratify_groups(names, fraction, classes)
@@ -133,7 +133,7 @@ def groups(ids: Sequence[str], rule: str, option: str = "--group") -> list[str]:
     out = []
     for name in ids:
         if (match := pattern.search(name)) is None:
-            raise UserError(f"{option} {rule!r} matches nothing in sample {name!r}; widen it.")
+            raise UserError(f"{option} {rule!r} matches nothing in sample {name!r}", "widen it")
         out.append((match.group(1) if pattern.groups else match.group(0)) or "")
     return out
 
@@ -145,8 +145,8 @@ def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
     """
     if not path.is_file():
         raise UserError(
-            f"--split {path} is neither a fraction such as 0.3 nor a list file that exists; "
-            "give one of the two."
+            f"--split {path} is neither a fraction such as 0.3 nor a list file that exists",
+            "give one of the two",
         )
     lines = [(n, line) for n, line in read_lines(path) if (n, line) != (1, HEAD)]
     names = [split.strip() for (split,) in read_by_sample(path, ids, lines, HEAD)]

@@ -45,8 +45,8 @@ def assemble(
     read_provenance(text, "the provenance")
     if len(text) > hdf5_layout.PROVENANCE:
         raise UserError(
-            f"the provenance has {len(text):,} bytes; an embedding file holds at most "
-            f"{hdf5_layout.PROVENANCE:,}, so make it shorter."
+            f"the provenance has {len(text):,} bytes",
+            f"an embedding file holds at most {hdf5_layout.PROVENANCE:,}, so make it shorter",
         )
     recipe = file_digests.canonical_json(file_digests.recipe(provenance)).encode()
     with h5py.File(path, "w", libver=("v108", "v108")) as file:
@@ -60,7 +60,7 @@ def assemble(
         kind = hdf5_layout.find_kind(file["features"].dtype, file["features"].shape)
         assert kind is not None
         if kind == hdf5_layout.PIXELS and len(tables) > 1:
-            raise UserError("images have no layers beside them; leave the layers out.")
+            raise UserError("images have no layers beside them", "leave the layers out")
         hdf5_layout.set_attribute(file, "kind", kind)
         _write_samples(file, samples)
         _write_rows(file, {f"columns/{name}": pack_column(v) for name, v in columns.items()})
@@ -94,14 +94,14 @@ def check_rows(table: str, rows: Array, first: int, ids: Sequence[str] | Strings
     if kind is None or (table != "features" and kind != hdf5_layout.EMBEDDING):
         either = ", or ".join(hdf5_layout.TABLES.values() if table == "features" else _LAYER)
         raise UserError(
-            f"{table} must be {either}, not {rows.dtype} of shape {rows.shape}; convert it first."
+            f"{table} must be {either}, not {rows.dtype} of shape {rows.shape}", "convert it first"
         )
     if kind == hdf5_layout.EMBEDDING and not np.isfinite(rows).all():
         bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
         who = f" (sample {str(ids[first + bad])!r})" if first + bad < len(ids) else ""
         raise UserError(
-            f"row {first + bad} of {table}{who} holds NaN or infinite values; "
-            "remove that sample, or compute it in float32."
+            f"row {first + bad} of {table}{who} holds NaN or infinite values",
+            "remove that sample, or compute it in float32",
         )
 
 
@@ -123,12 +123,14 @@ def _write_features(
             if rows.shape[1:] != table.shape[1:] or rows.dtype != table.dtype or end > n:
                 raise UserError(
                     f"{name} began as {table.dtype} of shape {table.shape}; rows from {first} on "
-                    f"are {rows.dtype} of shape {rows.shape}."
+                    f"are {rows.dtype} of shape {rows.shape}",
                 )
             table[first:end] = rows
     for name, count in filled.items():
         if count != n:
-            raise UserError(f"{name} has {count} rows for {n} sample ids; give one row per sample.")
+            raise UserError(
+                f"{name} has {count} rows for {n} sample ids", "give one row per sample"
+            )
         _write_sums(file, name)
     return list(filled)
 
@@ -223,7 +225,7 @@ def _chunks(tables: Mapping[str, Array], n: int) -> Iterator[Mapping[str, Array]
     for name, values in tables.items():
         if len(values) != n:
             raise UserError(
-                f"{name} has {len(values)} rows for {n} sample ids; give one row per sample."
+                f"{name} has {len(values)} rows for {n} sample ids", "give one row per sample"
             )
     for first, end in hdf5_layout.block_ranges(n):
         yield {name: values[first:end] for name, values in tables.items()}
@@ -232,8 +234,8 @@ def _chunks(tables: Mapping[str, Array], n: int) -> Iterator[Mapping[str, Array]
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Raise UserError where `path` cannot be written, or must not be replaced."""
     if path.exists() and not path.is_file():
-        raise UserError(f"{path} is a directory or a device; give the name of a file.")
+        raise UserError(f"{path} is a directory or a device", "give the name of a file")
     if path.exists() and not overwrite:
-        raise UserError(f"{path} exists; choose another name, or replace it with --overwrite.")
+        raise UserError(f"{path} exists", "choose another name, or replace it with --overwrite")
     if not path.parent.is_dir():
-        raise UserError(f"there is no directory {path.parent}; make it first (mkdir -p).")
+        raise UserError(f"there is no directory {path.parent}", "make it first (mkdir -p)")

@@ -79,14 +79,14 @@ class ExportedStream(DescribedStream):
         """Read and check a stream; `name` is the path to show in errors."""
         if isinstance(data, dict) and data.get("schema") != SCHEMA:
             raise UserError(
-                f"{name} has schema {short(data.get('schema'))}, expected {SCHEMA!r}; embedbench "
-                "show FILE --protocol NAME --export DIR writes it"
+                f"{name} has schema {short(data.get('schema'))}, expected {SCHEMA!r}",
+                "embedbench show FILE --protocol NAME --export DIR writes it",
             )
         stream = super().from_json(data, name)
         if not stream._is_whole():
             raise UserError(
-                f"{name} was changed: its parts do not fit each other, or its digest; export the "
-                "stream again"
+                f"{name} was changed: its parts do not fit each other, or its digest",
+                "export the stream again",
             )
         return stream
 
@@ -158,8 +158,8 @@ def describe_stream(task: Task) -> ExportedStream:
     if stream.spec.multilabel or limited or len(task.files) > 1:
         raise UserError(
             f"{spec.protocol.name} makes a stream with several files, several labels a sample, or "
-            "answers among some of the classes, which cannot be exported; take a protocol such as "
-            "incremental-class"
+            "answers among some of the classes, which cannot be exported",
+            "take a protocol such as incremental-class",
         )
     made = described_stream(task)
     del made["unknown"]  # samples that no session teaches are not exported
@@ -213,7 +213,7 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
         for name in (STREAM, FEATURES):  # features of another stream must not stay
             (directory / name).unlink(missing_ok=True)
     except OSError as e:
-        raise UserError(f"cannot write to {directory} ({e.strerror}); name another one") from e
+        raise UserError(f"cannot write to {directory} ({e.strerror})", "name another one") from e
     for name, lists in zip(LISTS, parts, strict=True):
         atomic_write.write_safely(directory / name, _list_text(lists, names))
     if features:
@@ -252,8 +252,8 @@ def load(directory: Path) -> tuple[ExportedStream, EvalList]:
     path, lists = directory / STREAM, directory / LISTS[2]
     if not path.is_file():
         raise UserError(
-            f"{directory} holds no {STREAM}; embedbench show FILE --protocol NAME --export DIR "
-            "writes it"
+            f"{directory} holds no {STREAM}",
+            "embedbench show FILE --protocol NAME --export DIR writes it",
         )
     stream = ExportedStream.from_json(
         parse_json(regular_files.read_text(path), str(path)), str(path)
@@ -268,7 +268,8 @@ def load(directory: Path) -> tuple[ExportedStream, EvalList]:
     ):
         raise UserError(
             f"{lists} does not list the test samples of {STREAM} beside it: its digest is another "
-            "one; export the stream again"
+            "one",
+            "export the stream again",
         )
     return stream, tests
 
@@ -300,5 +301,5 @@ def _read_list(path: Path) -> EvalList:
             values.append((int(row), int(label), int(session)))
         table = np.array(values, dtype=np.int64).reshape(-1, 3)
     except (csv.Error, OverflowError, ValueError) as e:
-        raise UserError(f"{path}, line {lines.line_num}: {e}; export the stream again") from None
+        raise UserError(f"{path}, line {lines.line_num}: {e}", "export the stream again") from None
     return EvalList(*np.ascontiguousarray(table.T))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Bools
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, unknown
 from embedbench.files.formats.numpy_files import load_npz
 from embedbench.runs import answers_from_scores as scoring
 from embedbench.runs.learner_and_protocol_names import learner_names
@@ -45,10 +45,8 @@ def parse_tool(text: str) -> Package:
     """
     match = _TOOL.fullmatch(text)
     if match is None:
-        raise UserError(
-            f"name the tool and its version as avalanche-lib==0.6.0 or PILOT==COMMIT, got "
-            f"{short(text)}"
-        )
+        expected = "its name and version, as avalanche-lib==0.6.0 or PILOT==COMMIT"
+        raise UserError("the tool", expected=expected, got=text)
     return Package(match[1], match[2])
 
 
@@ -74,8 +72,10 @@ def import_answers(
     """
     if not _NAME.fullmatch(name) or name.replace("_", "-") in learner_names():
         raise UserError(
-            f"--name takes up to 60 letters, digits and . _ + - and no name of a learner of "
-            f"embedbench, such as avalanche-er; got {short(name)}"
+            "--name",
+            expected="up to 60 letters, digits and . _ + - and no name of a learner of "
+            "embedbench, such as avalanche-er",
+            got=name,
         )
     stream, tests = load(stream_directory)
     predictions, gave = read_answers(answers, stream, tests)
@@ -87,13 +87,13 @@ def import_answers(
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(leases.lease_path(run_dir))
     if lease is None:
-        raise UserError(f"another process writes {run_dir}; import it again when that has ended")
+        raise UserError(f"another process writes {run_dir}", "import it again when that has ended")
     with lease:
         tidy(run_dir, root)
         if record_files.is_finished(run_dir) and not overwrite:
             raise UserError(
-                f"{run_dir} is there already; give another --name or other --set, or add "
-                "--overwrite"
+                f"{run_dir} is there already",
+                "give another --name or other --set, or add --overwrite",
             )
         save_run(predictions, _unscored(stream, what), run_dir, root, run_at(run_dir))
     return run_dir

@@ -32,9 +32,9 @@ class KnownFile(str):
     def checked(self) -> Path:
         """The path, if the file is there and has not changed."""
         if self.path is None:
-            raise UserError(f"classifier.base is {self[:19]}…; give the path of the file instead")
+            raise UserError(f"classifier.base is {self[:19]}…", "give the path of the file instead")
         if file_sha256(self.path) != self.sha256:
-            raise UserError(f"{self.path} has changed since the command began; start it again")
+            raise UserError(f"{self.path} has changed since the command began", "start it again")
         return self.path
 
 

@@ -135,8 +135,8 @@ def _refused(value: Any, path: str) -> UserError:
     if getattr(value, "requires_grad", False):
         kind += ", which requires a gradient"
     return UserError(
-        f"a checkpoint can hold {PLAIN}, but {path!r} of the state is of type {kind}; store it as "
-        "one of these"
+        f"a checkpoint can hold {PLAIN}, but {path!r} of the state is of type {kind}",
+        "store it as one of these",
     )
 
 

@@ -162,8 +162,9 @@ class Exemplars:
     ) -> None:
         if memory.select in ("herding", "random") and 0 < (memory.total or 0) < spec.n_classes:
             raise UserError(
-                f"memory.total must be at least {spec.n_classes}, an exemplar of each of the "
-                f"stream's classes, or 0; got {memory.total}"
+                "memory.total",
+                expected=f"at least {spec.n_classes}, one of each of the stream's classes, or 0",
+                got=memory.total,
             )
         self.memory, self.seed, self.device = memory, seed, device
         self.n = self.seen = 0  # samples stored, and samples offered so far

@@ -65,7 +65,8 @@ class ImageTraining:
         check_settings(self, "images")
         if self.sha256 and not self.weights:
             raise UserError(
-                "images.sha256 is the digest of a file, and images.weights names none; give a file"
+                "images.sha256 is the digest of a file, and images.weights names none",
+                "give a file",
             )
 
 

@@ -80,15 +80,16 @@ class NetLearner(Learner):
         if self.images != PLAINLY and self.trunk in FLAT:
             raise UserError(
                 f"{self.name}.images is for trunks of images, and {self.name}.trunk is "
-                f"{self.trunk!r}; leave it out, or choose one with --trunk resnet32"
+                f"{self.trunk!r}",
+                "leave it out, or choose one with --trunk resnet32",
             )
         if self.images.weights:
             digest = file_sha256(weights_file(self.trunk, self.images.weights))
             if self.images.sha256 not in ("", digest):
                 raise UserError(
-                    f"{self.images.weights} has the SHA-256 {digest[:12]}…, and {self.name}.images."
-                    f"sha256 says {self.images.sha256[:12]}…; give the original file, or leave "
-                    "sha256 out"
+                    f"{self.images.weights} has the SHA-256 {digest[:12]}…, and "
+                    f"{self.name}.images.sha256 says {self.images.sha256[:12]}…",
+                    "give the original file, or leave sha256 out",
                 )
             self.images = replace(self.images, sha256=digest)
 

@@ -140,7 +140,9 @@ def pretrain(
                 views=views, objective=objective, regularise=set_rate,
             ).run()  # fmt: skip
             if log["stopped"] == "diverged":
-                raise UserError(f"training diverged in epoch {epoch}; lower --lr {settings.lr:g}")
+                raise UserError(
+                    f"training diverged in epoch {epoch}", f"lower --lr {settings.lr:g}"
+                )
             accuracy = math.nan
             if len(session.val_x):
                 accuracy = -validation_value(net, session, "accuracy", lambda x, y: x, device)
@@ -161,7 +163,7 @@ def base_session(stream: Stream) -> Session:
     if stream.spec.multilabel:
         raise UserError("pretrain learns one label a sample, and this stream has sets of them")
     if stream.validation == "test":
-        raise UserError("pretrain does not use test data; leave out protocol.validation=test")
+        raise UserError("pretrain does not use test data", "leave out protocol.validation=test")
     classes = np.unique(session.y)
     return replace(
         session,
@@ -223,7 +225,7 @@ def _take_up(
         names = ("train_loss", "accuracy")
         return [{name: float(epoch[name]) for name in names} for epoch in held["history"]]
     except Exception as error:  # whatever they make of a state that is not theirs
-        raise UserError(f"{path} is damaged ({type(error).__name__}); delete it") from error
+        raise UserError(f"{path} is damaged ({type(error).__name__})", "delete it") from error
 
 
 def _metadata(
@@ -294,8 +296,8 @@ def deep_objective(net: AnyNet, blocks: str) -> Objective | None:
     body = get_trunk(net).body
     if not has_blocks(body):
         raise UserError(
-            "--deep-supervision takes blocks of a vision transformer, and the trunk has none; "
-            "leave it out, or choose a trunk such as vit_fscil_tiny_patch8_32"
+            "--deep-supervision takes blocks of a vision transformer, and the trunk has none",
+            "leave it out, or choose a trunk such as vit_fscil_tiny_patch8_32",
         )
     layers = Layers(body, blocks.split(","))
 

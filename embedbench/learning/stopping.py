@@ -159,8 +159,10 @@ def validation_value(
         return _mean_loss(loss_of, session, y, device)
     if (monitor == "pw_js") != (y.ndim == 2):
         raise UserError(
-            "stop.monitor must be loss or accuracy where samples have one label, loss or pw_js "
-            f"where they have sets of labels; got {monitor}"
+            "stop.monitor",
+            expected="loss or accuracy where samples have one label, loss or pw_js where they "
+            "have sets of labels",
+            got=monitor,
         )
     logits = torch.cat([in_parts(net, x) for x in blocks(session.val_x, device)])
     if monitor == "pw_js":

@@ -50,8 +50,8 @@ def image_trunk(
     if len(shape) != 3:
         raise UserError(
             f"trunk {name!r} takes images, and this stream shows vectors of width {shape[0]}: run "
-            "it on a pixel file (embedbench extract SOURCE --backbone none --size 32 --out FILE), "
-            "or with --trunk mlp"
+            "it on a pixel file (embedbench extract SOURCE --backbone none --size 32 --out "
+            "FILE), or with --trunk mlp"
         )
     if name in RESNETS:
         body: nn.Module = ResNet(shape[0], RESNETS[name], relu=relu)
@@ -95,7 +95,8 @@ def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
     except Exception as error:  # models raise errors of any type
         raise UserError(
             f"trunk {name!r} cannot be built for images of shape {tuple(shape)} "
-            f"({type(error).__name__}: {error}); choose another, or images of another size"
+            f"({type(error).__name__}: {error})",
+            "choose another, or images of another size",
         ) from error
     return body.train(), width
 
@@ -108,8 +109,9 @@ def freeze(name: str, body: nn.Module, stages: int) -> None:
     groups = list_stages(body)
     if stages > len(groups):
         raise UserError(
-            f"images.frozen must be -1 or at most {len(groups)}, the stages that are known of "
-            f"trunk {name!r}; got {stages}"
+            "images.frozen",
+            expected=f"-1 or at most {len(groups)}, the stages that are known of trunk {name!r}",
+            got=stages,
         )
     parameters = dict(body.named_parameters())
     for group in groups[:stages]:
@@ -193,8 +195,9 @@ class Trunk(nn.Module):
                 raise
             said = str(error).strip().partition("\n")[0]
             raise UserError(
-                f"torch.compile cannot compile the trunk here ({said}); it needs a C++ compiler on "
-                "a CPU, Triton on a GPU: install it, or leave images.compile out"
+                f"torch.compile cannot compile the trunk here ({said})",
+                "it needs a C++ compiler on a CPU, Triton on a GPU: install it, or leave "
+                "images.compile out",
             ) from error
         return phi
 

@@ -23,17 +23,18 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
     if not hub:
         url = cfg.get("url") or "its authors"
         raise UserError(
-            f"timm's hub has no weights for {name!r}; get them from {url}, and pass --weights FILE."
+            f"timm's hub has no weights for {name!r}",
+            f"get them from {url}, and pass --weights FILE",
         )
     try:
         return _from_hub(str(hub), cfg.get("hf_hub_filename"))
     except Exception as error:  # without a network, many kinds of errors occur
         raise UserError(
             f"the weights of {name!r} are not on this machine and could not be fetched "
-            f"({type(error).__name__}); download them from https://huggingface.co/{hub} (if only "
-            "users whom the hub knows may, set HF_TOKEN) and pass --weights FILE, or take "
-            f"--weights shipped with {SHIPPED}, or the backbones 'pixels' and 'none', which need "
-            "none."
+            f"({type(error).__name__})",
+            f"download them from https://huggingface.co/{hub} (if only users whom the hub knows "
+            "may, set HF_TOKEN) and pass --weights FILE, or take --weights shipped with "
+            f"{SHIPPED}, or the backbones 'pixels' and 'none', which need none",
         ) from error
 
 
@@ -56,8 +57,9 @@ def model_folder(name: str) -> tuple[Path, str]:
     except Exception as error:  # without a network, many kinds of errors occur
         raise UserError(
             f"there is no folder {name!r}, and the model of that name is neither on this machine "
-            f"nor could it be fetched ({type(error).__name__}); where there is a network, "
-            "download it with huggingface_hub.snapshot_download, and give its folder."
+            f"nor could it be fetched ({type(error).__name__})",
+            "where there is a network, download it with huggingface_hub.snapshot_download, and "
+            "give its folder",
         ) from error
     return folder, f"{hub}@{folder.name}"
 
@@ -88,7 +90,7 @@ def shipped_weights(name: str) -> Path:
     """The shipped weights; refused for any network but theirs."""
     if name.partition(".")[0] != SHIPPED:
         raise UserError(
-            f"the package ships the weights of {SHIPPED} alone, not of {name}; choose that one, or "
-            "give a file with --weights FILE"
+            f"the package ships the weights of {SHIPPED} alone, not of {name}",
+            "choose that one, or give a file with --weights FILE",
         )
     return Path(str(resources.files("embedbench") / "assets" / f"{SHIPPED}.fp16.safetensors"))

@@ -78,7 +78,7 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
             if isinstance(value, torch.Tensor) and key != HEAD
         }
     except Exception as error:  # of the files, and of what a foreign state holds
-        raise UserError(f"{path} cannot be read as weights; {remedy}.") from error
+        raise UserError(f"{path} cannot be read as weights", remedy) from error
 
 
 def _adapt(
@@ -114,7 +114,8 @@ def _check(
         raise UserError(
             f"{path} does not fit {cfg['architecture']}: {len(missing)} of its parameters are "
             f"missing, {len(extra)} unknown and {len(shapes)} of another shape (first: "
-            f"{faults[0]}); give the weights of this model, or choose the model of these."
+            f"{faults[0]})",
+            "give the weights of this model, or choose the model of these",
         )
 
 
@@ -126,8 +127,8 @@ def load_head(path: Path) -> tuple[torch.Tensor, HeadMetadata]:
     about = read_metadata(path).get("head")
     if about is None:
         raise UserError(
-            f"{path} holds no classifier; make one with embedbench pretrain --head cosine, or "
-            "leave classifier.base out."
+            f"{path} holds no classifier",
+            "make one with embedbench pretrain --head cosine, or leave classifier.base out",
         )
     head = HeadMetadata.from_json(about, f"{path}: its metadata")
     try:
@@ -138,7 +139,7 @@ def load_head(path: Path) -> tuple[torch.Tensor, HeadMetadata]:
         sound = False
     if not sound or head.kind != "cosine":
         raise UserError(
-            f"{path} holds a classifier that does not fit its metadata; pretrain it again."
+            f"{path} holds a classifier that does not fit its metadata", "pretrain it again"
         )
     return weight.float(), head
 
@@ -166,7 +167,7 @@ def file_sha256(path: Path) -> str:
 
 
 def _missing(path: Path) -> UserError:
-    return UserError(f"there is no file of weights {path}; check its path.")
+    return UserError(f"there is no file of weights {path}", "check its path")
 
 
 # --- what made a file of weights, and how its images were prepared: kept in the file itself ---

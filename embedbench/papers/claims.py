@@ -131,7 +131,8 @@ def _join(a: Cell, b: Cell, source: str) -> Cell:
     if any(not math.isclose(a.runs[k], b.runs[k], abs_tol=1e-9) for k in both):
         raise UserError(
             f"expected one value of each seed in a cell, got another one in {source}: table "
-            f"{a.table}, {a.file}, {a.column}; judge these results apart"
+            f"{a.table}, {a.file}, {a.column}",
+            "judge these results apart",
         )
     return replace(a, runs=a.runs | b.runs)
 

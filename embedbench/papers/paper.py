@@ -79,16 +79,18 @@ def find_files(given: Sequence[str], official: Collection[str] = ()) -> dict[str
             data = PaperData(Path(named), name if name == head else None)
         elif (name := Path(item).stem) in official or (equals and not Path(item).exists()):
             raise UserError(
-                f"--data takes FILE, a stand-in, or NAME=FILE or NAME{STAND_IN}=FILE; the paper's "
-                f"names are {', '.join(official) or 'none'}; got {item!r}"
+                "--data",
+                expected=f"FILE, a stand-in, or NAME=FILE or NAME{STAND_IN}=FILE; the paper's "
+                f"names are {', '.join(official) or 'none'}",
+                got=item,
             )
         else:
             data = PaperData(Path(item))
         EmbeddingFile.open(data.file)  # raises an error for a bad file
         if result.setdefault(name, data) != data:
             raise UserError(
-                f"{result[name].file} and {data.file} have one name, by which tables call them; "
-                "rename a file"
+                f"{result[name].file} and {data.file} have one name, by which tables call them",
+                "rename a file",
             )
     return result
 

@@ -99,7 +99,8 @@ class Results(JsonRecord):
         if given != FORMAT or data.get("version") != VERSION:
             raise UserError(
                 f"{path} must hold {FORMAT!r} of version {VERSION}, which embedbench reproduce "
-                "writes; make it again"
+                "writes",
+                "make it again",
             )
         results = cls.from_json(data, str(path))
         for table in results.tables:
@@ -138,13 +139,13 @@ def read_results(paths: Sequence[Path], paper: str) -> dict[str, Results]:
         files = [given] if given.is_file() else sorted(given.glob("*.json"))
         if not 0 < len(files) <= MOST:
             raise UserError(
-                f"{given} must hold 1 to {MOST} files *.json, has {len(files)}; embedbench "
-                "reproduce writes them, and --results says where they are"
+                f"{given} must hold 1 to {MOST} files *.json, has {len(files)}",
+                "embedbench reproduce writes them, and --results says where they are",
             )
         for path in files:
             results = Results.read(path)
             if results.paper == paper and by_name.setdefault(path.stem, results) is not results:
-                raise UserError(f"two files of results are named {path.name}; rename {path}")
+                raise UserError(f"two files of results are named {path.name}", f"rename {path}")
     return dict(sorted(by_name.items()))
 
 

@@ -254,7 +254,7 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
     study = make_study(stream_title(group.first), metric, measured, group, notes)
     if not study.scores:
         raise UserError(
-            f"{metric} is undefined in every run of {group.first.protocol}; name another --metric"
+            f"{metric} is undefined in every run of {group.first.protocol}", "name another --metric"
         )
     return study.best_first()
 

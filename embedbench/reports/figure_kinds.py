@@ -25,14 +25,14 @@ def check_figure(kind: str, path: Path | None, width: str) -> None:
     if width not in WIDTHS:
         raise unknown("--width", width, WIDTHS)
     if path is None:
-        raise UserError(f"--figure {kind} needs a file to write; add --out {kind}.pdf")
+        raise UserError(f"--figure {kind} needs a file to write", f"add --out {kind}.pdf")
     check_format(path)
 
 
 def check_format(path: Path) -> None:
     """Refuse a file name that does not end with a format of figures."""
     if path.suffix.lower() not in FORMATS:
-        raise UserError(f"{path}: a figure is written as .pdf, .svg or .png; name such a file")
+        raise UserError(f"{path}: a figure is written as .pdf, .svg or .png", "name such a file")
 
 
 def save_figure(
@@ -51,14 +51,14 @@ def save_figure(
     if len(streams) > 1 and kind != "ranks":
         places = ", ".join(group.place for group in streams)
         raise UserError(
-            f"--figure {kind} draws one stream, and there are {len(streams)}; "
-            f"give the directory of one instead: {places}"
+            f"--figure {kind} draws one stream, and there are {len(streams)}",
+            f"give the directory of one instead: {places}",
         )
     rows = [row for row in rows if row.used]
     if not rows:
         raise UserError("no run is left to draw: all are flagged nan or diverged")
     if kind == "curves" and streams[0].sessions < 2:
-        raise UserError("--figure curves needs two sessions; --figure trade-off draws one")
+        raise UserError("--figure curves needs two sessions", "--figure trade-off draws one")
     styles, inches = styles_in(rows), WIDTHS[width]
     draw: dict[str, Callable[[], Figure]] = {
         "curves": lambda: curve_figures.draw_one(rows, styles, inches, metric),

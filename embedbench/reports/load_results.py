@@ -180,7 +180,8 @@ class Runs(list[Run]):
             import pandas as pd
         except ImportError:
             raise UserError(
-                "to_pandas needs pandas; pip install 'embedbench-cl[pandas]'; rows() needs nothing"
+                "to_pandas needs pandas; pip install 'embedbench-cl[pandas]'",
+                "rows() needs nothing",
             ) from None
         return pd.DataFrame.from_records(self.rows())
 
@@ -220,11 +221,11 @@ def load_runs(
         checker = Checker(root, notify)
         found = record_files.find(root, references=references)
         if not found:
-            raise UserError(f"{root} has no finished run; give the --out of an earlier run")
+            raise UserError(f"{root} has no finished run", "give the --out of an earlier run")
         for place in found:
             try:
                 if not record_files.is_finished(place):
-                    raise UserError(f"{place} has no predictions.h5; make that run again")
+                    raise UserError(f"{place} has no predictions.h5", "make that run again")
                 records.append(checker.record(place) if verify else record_files.load(place))
                 places.append((place, root))
             except UserError as e:

@@ -43,7 +43,7 @@ def trade_off(
         each = [row.number(value).mean / (1e6 if value == "bytes.total" else 1) for row in drawn]
         costs |= {} if np.isnan(each).all() else {name: each}
     if not costs:
-        raise UserError("no run says what it cost; --figure curves draws them")
+        raise UserError("no run says what it cost", "--figure curves draws them")
     beside = width > 4
     shape = (1, len(costs)) if beside else (len(costs), 1)
     figure = Figure((width, 2.4 if beside else 1.9 * len(costs)), layout="constrained")
@@ -83,7 +83,7 @@ def _scores(rows: Sequence[Row], metric: str) -> list[Stat]:
     factor = 100 if is_percent(metric) else 1
     scores = [Stat.of(factor * v for v in row.metrics[metric].values) for row in rows]
     if all(math.isnan(score.mean) for score in scores):
-        raise UserError(f"{metric} is undefined in every run; name another --metric")
+        raise UserError(f"{metric} is undefined in every run", "name another --metric")
     return scores
 
 

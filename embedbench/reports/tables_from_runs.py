@@ -74,8 +74,8 @@ def collect(
     cells = find(root) if places is None else list(places)
     if not cells and places is None:
         raise UserError(
-            f"expected finished runs (record.json) under {root}, found none; "
-            f"make some with embedbench run … --out {root}"
+            f"expected finished runs (record.json) under {root}, found none",
+            f"make some with embedbench run … --out {root}",
         )
     notify = cache(notify)  # each sentence once
     functions = [name for name in metrics if name not in CURVES]
@@ -101,11 +101,12 @@ def collect(
             raise UserError(
                 f"{name} needs to know how sure answers were, and no run under {root} has that "
                 "stored; run stores it, but for label sets and learners whose scores give no "
-                "probabilities; far_… need --unknown OTHER.h5"
+                "probabilities",
+                "far_… need --unknown OTHER.h5",
             )
     if cells and not tables:
         raise UserError(
-            f"none of the {len(cells)} runs under {root} can be reported; the lines above say why"
+            f"none of the {len(cells)} runs under {root} can be reported", "the lines above say why"
         )
     rows, refused = [], []
     for place, learners in tables.items():
@@ -286,7 +287,8 @@ def check_average(records: Sequence[RunRecord], place: str = "") -> None:
         if r.seeds in seen:
             raise UserError(
                 f"{doing}: expected every run once, got {_who(seen[r.seeds])} and {_who(r)} with "
-                f"the same four seeds; {remedy}"
+                "the same four seeds",
+                remedy,
             )
         seen[r.seeds] = r
 
@@ -314,8 +316,8 @@ def _check_same(records: Sequence[RunRecord], what: str, values: list[str], doin
         if value != values[0]:
             raise UserError(
                 f"{doing}: expected one {what}, got {_short(values[0])} ({_who(records[0])}) and "
-                f"{_short(value)} ({_who(r)}); keep the runs of each in a directory of its own "
-                "(another --out)"
+                f"{_short(value)} ({_who(r)})",
+                "keep the runs of each in a directory of its own (another --out)",
             )
 
 

@@ -62,7 +62,7 @@ def read_selections(path: Path) -> list[Selection]:
     given = parse_toml(read_text(path, most=MOST), str(path)).get("report")
     several = given if isinstance(given, list) else [given] if given else []
     if not several:
-        raise UserError(f"{path} must have a table [report] that says what to show; or name RUNS")
+        raise UserError(f"{path} must have a table [report] that says what to show", "or name RUNS")
     allowed = {"over": get_args(Over), "columns": ("metric", "stream"), "rows": NAMES}
     result = []
     for i, table in enumerate(several):
@@ -195,7 +195,8 @@ def _cells(selection: Selection, runs: Sequence[SelectedRun]) -> dict[tuple[Key,
             if run["seed"] in seeds:
                 raise UserError(
                     f"{' '.join(row)} has two runs of {run['stream']} with seed {run['seed']}: "
-                    "settings are mixed; name more rows, such as settings, or say where"
+                    "settings are mixed",
+                    "name more rows, such as settings, or say where",
                 )
             seeds[run["seed"]] = float(run[metric])
     return cells

@@ -93,7 +93,7 @@ def run_grid(
         Files and streams that an earlier step opened; None opens them again.
     """
     if root.exists() and not root.is_dir():
-        raise UserError(f"{root} is a file; --out takes a directory for the run records")
+        raise UserError(f"{root} is a file", "--out takes a directory for the run records")
     streams = streams or StreamCache()
     specs = [part for spec in specs for part in streams.parts(spec)]
     tasks: dict[Path, Task] = {}
@@ -161,8 +161,8 @@ def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
     while reply.done and not task.is_done():
         if time.monotonic() > end:
             raise UserError(
-                f"a worker finished {task.run_dir}, which cannot be seen here; is the file "
-                "system that the machines share in order?"
+                f"a worker finished {task.run_dir}, which cannot be seen here; is the file system "
+                "that the machines share in order?",
             )
         for directory in (task.root, task.run_dir.parent):
             with suppress(OSError):  # it may not be seen yet either
@@ -176,8 +176,8 @@ def _check_files(task: Task) -> None:
     here = f"on {platform.node() or 'a worker'}"
     if not task.root.is_dir():
         raise UserError(
-            f"there is no directory {task.root} {here}, where the run was to be made; take an "
-            "--out that all machines see"
+            f"there is no directory {task.root} {here}, where the run was to be made",
+            "take an --out that all machines see",
         )
     files = [file for file in (*task.spec.files, task.spec.unknown) if file]
     if task.streams.run_dir(task.spec, task.root) != task.run_dir:

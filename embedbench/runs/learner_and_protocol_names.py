@@ -42,8 +42,9 @@ def _names(room: str) -> list[str]:
     folder = Path(__file__).parents[1] / room
     if not folder.is_dir():  # a clone on Windows, or a zip: links became files of text
         raise UserError(
-            f"{folder} must be a link to the folder beside embedbench/; take a copy that has its "
-            "links (git -c core.symlinks=true clone) and run `pip install -e .` there"
+            f"{folder} must be a link to the folder beside embedbench/",
+            "take a copy that has its links (git -c core.symlinks=true clone) and run `pip "
+            "install -e .` there",
         )
     stems = sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
     return [stem.replace("_", "-") for stem in stems]
@@ -107,7 +108,7 @@ def protocol_class(name: str) -> type[Protocol]:
         return cast(type[Protocol], _only_subclass(module, Protocol))
     cls = plugins.subclass("protocols", name, Protocol, protocol_names())
     if not isinstance(getattr(cls, "name", None), str):
-        raise UserError(f'{name!r} has no name; add to the class: name: ClassVar[str] = "…"')
+        raise UserError(f"{name!r} has no name", 'add to the class: name: ClassVar[str] = "…"')
     return cast(type[Protocol], cls)
 
 

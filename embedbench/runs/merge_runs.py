@@ -50,12 +50,12 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
     """
     copied, there, left_out = 0, 0, list[str]()
     if out.exists() and not out.is_dir():
-        raise UserError(f"{out} is a file; --out takes a directory for the run records")
+        raise UserError(f"{out} is a file", "--out takes a directory for the run records")
     each = {root: record_files.find(root, references=True) for root in roots}
     for root, finished in each.items():
         if not finished or finished == [root]:
             what = "is a single run" if finished else "has no finished run"
-            raise UserError(f"{root} {what}; give the --out of an earlier run")
+            raise UserError(f"{root} {what}", "give the --out of an earlier run")
     for root, finished in each.items():
         for run in finished if root != out else ():
             run_dir = out / run.relative_to(root)
@@ -71,8 +71,9 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
                 there += 1
             else:
                 raise UserError(
-                    f"{run_dir} and {run} are runs of one place with different predictions; keep "
-                    "one of them (they may have been made by other versions, threads or machines)"
+                    f"{run_dir} and {run} are runs of one place with different predictions",
+                    "keep one of them (they may have been made by other versions, threads or "
+                    "machines)",
                 )
     runs = record_files.find(out, references=True) if out.is_dir() else []
     filled = sum(fill_if_free(run_dir, out) for run_dir in runs)
@@ -85,8 +86,8 @@ def verify_predictions(run: Path) -> str:
     actual = record_files.predictions_sha256(run, made)
     if made.predictions_sha256 is None:
         raise UserError(
-            f"{run} does not name the SHA-256 of its predictions; embedbench score RUNS --update "
-            "adds it"
+            f"{run} does not name the SHA-256 of its predictions",
+            "embedbench score RUNS --update adds it",
         )
     return actual
 
@@ -101,7 +102,7 @@ def _copy(run: Path, run_dir: Path, out: Path, sha256: str) -> bool:
             for name in (record_files.PREDICTIONS, record_files.RECORD):
                 _copy_file(run / name, made / name)
             if verify_predictions(made) != sha256:
-                raise UserError(f"{run} changed while it was copied; run the command again")
+                raise UserError(f"{run} changed while it was copied", "run the command again")
             if publish(made, run_dir, out):
                 return True
         finally:

@@ -74,7 +74,7 @@ class Status(JsonRecord):
 def status(root: Path) -> Status:
     """Look up what is finished, being made or abandoned under a directory of runs."""
     if not root.is_dir():
-        raise UserError(f"there is no directory {root}; give the --out of a run")
+        raise UserError(f"there is no directory {root}", "give the --out of a run")
     finished, running, abandoned = 0, list[Running](), list[AbandonedRun]()
     for run_dir in sorted(set(_run_dirs(root))):
         run = str(run_dir.relative_to(root))

@@ -54,7 +54,7 @@ def read(directory: Path) -> bytes:
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > LARGEST:
-                raise UserError(f"{path} is larger than {LARGEST >> 20} MiB; make that run again")
+                raise UserError(f"{path} is larger than {LARGEST >> 20} MiB", "make that run again")
             return file.read()
     except OSError as e:
         raise UserError(
@@ -77,11 +77,11 @@ def find(root: Path, *, references: bool = False) -> list[Path]:
     """
     if root.is_file():
         raise UserError(
-            f"{root} is a file, not a directory of runs; `runs merge` makes one of packs, and "
-            "`report --site` makes a board of them"
+            f"{root} is a file, not a directory of runs",
+            "`runs merge` makes one of packs, and `report --site` makes a board of them",
         )
     if not root.is_dir():
-        raise UserError(f"there is no directory {root}; give the --out of an earlier run")
+        raise UserError(f"there is no directory {root}", "give the --out of an earlier run")
     result = []
     for place, folders, files in os.walk(root):
         if RECORD in files or RECORD in folders:
@@ -103,7 +103,8 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
     if not os.path.isfile(path):
         raise UserError(
             f"{directory} has a record.json and no predictions.h5, from which every score is "
-            "computed; make that run again"
+            "computed",
+            "make that run again",
         )
     try:
         actual = user_cache.sha256(path)
@@ -113,8 +114,8 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
     if expected is not None and actual != expected:
         raise UserError(
             f"{path} is not the file that its record was made from: expected SHA-256 "
-            f"{expected[:12]}…, got {actual[:12]}…; restore it, or make that run again with "
-            "--overwrite"
+            f"{expected[:12]}…, got {actual[:12]}…",
+            "restore it, or make that run again with --overwrite",
         )
     return actual
 
@@ -128,7 +129,8 @@ def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPre
         if isinstance(values, tuple) and len(values) != expected:
             raise UserError(
                 f"{directory}: {key} has {len(values)} values, and by predictions.h5 it must have "
-                f"{expected}; make that run again with --overwrite"
+                f"{expected}",
+                "make that run again with --overwrite",
             )
     return predictions
 

@@ -193,14 +193,15 @@ class UnscoredRun(DescribedStream):
         for what, length in record._lengths().items():
             if length != len(record.n_train):
                 raise UserError(
-                    f"{name}: {what} must have one entry for each of the {len(record.n_train)} "
-                    f"sessions of n_train, got {length}"
+                    f"{name}: the number of entries of {what}",
+                    expected=f"{len(record.n_train)}, that of sessions in n_train",
+                    got=length,
                 )
         if "total" not in record.footprint:
             raise UserError(f"{name}: the key footprint.total is missing")
         for key, expected, holds in record._bounds():
             if not holds:
-                raise UserError(f"{name}: {key} must be {expected}")
+                raise UserError(f"{name}: {key}", expected=expected)
         known = {f.name for f in fields(RunRecord)}
         return replace(record, more={k: v for k, v in data.items() if k not in known})
 

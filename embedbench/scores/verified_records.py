@@ -57,7 +57,7 @@ class Checker:
             return kept
         again, seen = recompute_record(kept, place, root)
         if seen.differs:
-            raise UserError(f"{place}: {seen.describe()}; embedbench score names them all")
+            raise UserError(f"{place}: {seen.describe()}", "embedbench score names them all")
         if seen.new or seen.unchecked:
             return again
         user_cache.save(KIND, key, AGREES)
@@ -107,8 +107,8 @@ def recompute_record(kept: RunRecord, place: Path, root: Path) -> "tuple[RunReco
         return again, compare(kept, again)
     except (ArithmeticError, LookupError, TypeError, ValueError) as e:
         raise UserError(
-            f"{place}: record.json and predictions.h5 do not belong together ({e}); make "
-            "that run again with --overwrite"
+            f"{place}: record.json and predictions.h5 do not belong together ({e})",
+            "make that run again with --overwrite",
         ) from e
 
 

@@ -305,8 +305,8 @@ def check_site(site: Path, overwrite: bool) -> None:
     there = [path.name for path in site.iterdir()] if site.is_dir() else []
     if (site.exists() and not site.is_dir()) or (there and not (overwrite and DATA in there)):
         raise UserError(
-            f"{site} is there already; give --site a new directory, or add --overwrite where it "
-            "holds a board"
+            f"{site} is there already",
+            "give --site a new directory, or add --overwrite where it holds a board",
         )
 
 

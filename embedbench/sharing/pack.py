@@ -48,8 +48,8 @@ class PackInfo(JsonRecord):
         """Refuse another schema, an empty or long name, and what is no date."""
         if self.schema != SCHEMA:
             raise UserError(
-                f"{name} has schema {short(self.schema)}, and this embedbench reads {SCHEMA!r}; "
-                "update embedbench, or ask for a pack of that version"
+                f"{name} has schema {short(self.schema)}, and this embedbench reads {SCHEMA!r}",
+                "update embedbench, or ask for a pack of that version",
             )
         if self.by is not None and not 0 < len(printable(self.by).strip()) <= LONGEST:
             raise UserError(f"{name}: by must be a name of 1 to {LONGEST} characters")
@@ -57,7 +57,7 @@ class PackInfo(JsonRecord):
             datetime.date.fromisoformat(self.date or "2000-01-01")
         except ValueError:
             raise UserError(
-                f"{name}: the date must be written as 2026-11-30, got {short(self.date)}"
+                f"{name}: the date", expected="written as 2026-11-30", got=self.date
             ) from None
 
 
@@ -93,7 +93,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     packed = record_files.find(root, references=True)
     if not packed or packed == [root]:
         what = "is a single run" if packed else "has no finished run"
-        raise UserError(f"{root} {what}; give the --out of an earlier run")
+        raise UserError(f"{root} {what}", "give the --out of an earlier run")
     with (
         leases.alone(out),
         atomic_write.writing(out) as temporary,
@@ -103,7 +103,9 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
         for run in sorted(packed):
             place = run.relative_to(root)
             if not is_place(place.parts):
-                raise UserError(f"{run} has a name that packs cannot hold; rename its directories")
+                raise UserError(
+                    f"{run} has a name that packs cannot hold", "rename its directories"
+                )
             for name, data in _run_members(run):
                 _add(archive, f"{RUNS}/{place.as_posix()}/{name}", data)
     references = sum("references" in run.relative_to(root).parts for run in packed)
@@ -121,7 +123,7 @@ def _run_members(run: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the predictions of a run, and its record without paths."""
     sha256, predictions = verify_predictions(run), (run / PREDICTIONS).read_bytes()
     if hashlib.sha256(predictions).hexdigest() != sha256:
-        raise UserError(f"{run} changed while it was packed; run the command again")
+        raise UserError(f"{run} changed while it was packed", "run the command again")
     yield PREDICTIONS, predictions
     yield RECORD, _text(without_paths(record_files.load(run).to_json()))
 
@@ -262,9 +264,11 @@ def _info(path: Path, archive: zipfile.ZipFile) -> PackInfo:
     where = f"{path}: {INFO}"
     member = next((one for one in archive.infolist() if one.filename == INFO), None)
     if member is None:
-        raise UserError(f"{path} holds no {INFO}, so it is no pack; embedbench runs pack makes one")
+        raise UserError(
+            f"{path} holds no {INFO}, so it is no pack", "embedbench runs pack makes one"
+        )
     if not _belongs(INFO, member):
-        raise UserError(f"{where} is not that of a pack; get it again")
+        raise UserError(f"{where} is not that of a pack", "get it again")
     values = parse_json(_bytes(path, archive, member), where)
     info = PackInfo.from_json(values, where)
     info.check(where)
@@ -281,8 +285,8 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
         name = member.filename
         if name in members or not _belongs(name, member):
             raise UserError(
-                f"{path} is not read: its member {short(name)} is not that of a pack; embedbench "
-                "runs pack makes one"
+                f"{path} is not read: its member {short(name)} is not that of a pack",
+                "embedbench runs pack makes one",
             )
         members[name] = member
     return members

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from embedbench.config.json_records import JsonRecord
-from embedbench.errors import UserError, short
+from embedbench.errors import UserError
 from embedbench.files import hdf5_layout, inspect, provenance, sample_metadata
 from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.export_features import write_parquet
@@ -48,8 +48,10 @@ class Place:
         wrong = not _REPOSITORY.fullmatch(repository) if scheme == uri.HUB else scheme in uri.WEB
         if wrong or not rest:
             raise UserError(
-                "expected hf://datasets/ORG/NAME or the URL of a folder that can be written, such "
-                f"as s3://bucket/folder or file:///shared/folder, got {short(url)}."
+                "the place",
+                expected="hf://datasets/ORG/NAME or the URL of a folder that can be written, such "
+                "as s3://bucket/folder or file:///shared/folder",
+                got=url,
             )
         if not repository:
             uri.Name.parse(f"{plain}/file.h5")  # refuses what is unknown or holds a secret
@@ -101,13 +103,14 @@ def push(
     """
     place = Place.parse(url)
     if private and not place.repository:
-        raise UserError(f"--private is for the hub; {place.url} has other permissions.")
+        raise UserError(f"--private is for the hub; {place.url} has other permissions")
     file = EmbeddingFile.open(path)
     stated = data_licence(file.provenance)
     if len({licence, stated} - {""}) != 1:
         raise UserError(
             f"the licence of the data is needed, and once: {file.path} states {stated or 'none'}, "
-            f"--licence {licence or 'none'}; say --licence unknown if nobody knows it."
+            f"--licence {licence or 'none'}",
+            "say --licence unknown if nobody knows it",
         )
     if damage := verify(file.path):
         raise UserError(f"{file.path} is damaged and was not sent: {damage[0]}")
@@ -200,8 +203,8 @@ def send_to_hub(
         info = api.repo_info(name, repo_type=kind)
         if private and not info.private:
             raise UserError(
-                f"{name} is there already and public; push to another name, or make it private in "
-                "its settings."
+                f"{name} is there already and public",
+                "push to another name, or make it private in its settings",
             )
         head = str(info.sha)
         there = api.get_paths_info(name, list(files), repo_type=kind, revision=head)
@@ -239,8 +242,8 @@ def check_replaced(
     new = [name for name in files if not same.get(name)]
     if (names := [name for name in new if name in same]) and not overwrite:
         raise UserError(
-            f"{place.url} has {', '.join(names)} with other content; push to another place, or add "
-            "--overwrite."
+            f"{place.url} has {', '.join(names)} with other content",
+            "push to another place, or add --overwrite",
         )
     return new
 

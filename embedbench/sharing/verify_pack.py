@@ -93,7 +93,7 @@ def verify(path: Path, rebuilder: "Rebuilder") -> tuple[Submission, list[Checked
         regular_files.open_regular(path).close()
         seen = Submission(path.name, user_cache.sha256(path))
     except OSError as e:
-        raise UserError(f"cannot read {path} ({e.strerror}); give a pack") from e
+        raise UserError(f"cannot read {path} ({e.strerror})", "give a pack") from e
     try:
         with unpack(path) as pack:
             who = replace(seen, by=pack.info.by, date=pack.info.date)

@@ -18,7 +18,7 @@ from embedbench.errors import UserError
 
 def _unwritable(name: object, error: OSError, hint: str = "") -> UserError:
     hint = hint or "free some space or choose another directory, and run the command again"
-    return UserError(f"cannot write {name} ({error.strerror or error}); {hint}")
+    return UserError(f"cannot write {name} ({error.strerror or error})", hint)
 
 
 def write_safely(path: Path, data: bytes | str, *, sync: bool = True) -> None:
@@ -38,7 +38,7 @@ def writing(path: Path, *, within: Path | None = None, sync: bool = True) -> Ite
     removed. With `sync` it survives a power cut from then on.
     """
     if path.exists() and not path.is_file():
-        raise UserError(f"{path} is a directory or a device; name a file")
+        raise UserError(f"{path} is a directory or a device", "name a file")
     temporary = temporary_name(path, within)
     try:
         yield temporary

@@ -210,7 +210,7 @@ def lease_path(path: Path) -> Path:
 def alone(path: Path) -> Iterator[None]:
     """Be the only process that writes a file, after `sweep`; another one is waited for."""
     if not path.parent.is_dir():
-        raise UserError(f"cannot write {path}; make {path.parent} first")
+        raise UserError(f"cannot write {path}", f"make {path.parent} first")
     lease = wait(lease_path(path), lambda: False, str(path), lambda _: None)
     with lease or contextlib.nullcontext():
         sweep(path)

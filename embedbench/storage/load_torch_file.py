@@ -35,6 +35,6 @@ def load(path: Path, remedy: str) -> Any:
             raise untrusted_files.RefusedError("it has changed")
     except Exception as error:  # torch, pickle and zip raise errors of their own
         raise UserError(
-            f"{path} cannot be read ({untrusted_files.reason(error)[:120]}); {remedy}."
+            f"{path} cannot be read ({untrusted_files.reason(error)[:120]})", remedy
         ) from error
     return loaded

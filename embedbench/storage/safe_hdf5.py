@@ -39,7 +39,7 @@ def open_hdf5(
     try:
         with h5py.File(path, "r", locking=False) as file:
             if user_cache.identity(file.id.get_vfd_handle()) != before:
-                raise UserError(f"{path} changed while it was opened; try again.")
+                raise UserError(f"{path} changed while it was opened", "try again")
             yield file
     except UserError:
         raise
@@ -67,13 +67,13 @@ def _identified(path: Path, what: str) -> str:
         before, begins = user_cache.identity(file.fileno()), file.read(len(SIGNATURE))
     if begins != SIGNATURE:
         raise UserError(
-            f"{path} is not an HDF5 file (or its first bytes are damaged); give {what}."
+            f"{path} is not an HDF5 file (or its first bytes are damaged)", f"give {what}"
         )
     return before
 
 
 def _damaged(path: Path, reason: str, remedy: str) -> DamagedFileError:
-    return DamagedFileError(f"{path} is damaged or incomplete ({reason}); {remedy}.")
+    return DamagedFileError(f"{path} is damaged or incomplete ({reason})", remedy)
 
 
 def _examine(path: Path, what: str, remedy: str) -> None:
@@ -82,6 +82,6 @@ def _examine(path: Path, what: str, remedy: str) -> None:
     if "ended" in answer:
         raise _damaged(path, f"HDF5 {answer['ended']}", remedy)
     if "refused" in answer:
-        raise UserError(f"{path} cannot be opened as {what}: {answer['refused']}; {remedy}.")
+        raise UserError(f"{path} cannot be opened as {what}: {answer['refused']}", remedy)
     if "damaged" in answer:
         raise _damaged(path, answer["damaged"], remedy)

@@ -20,7 +20,7 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     places.append((archive.start_dir, archive.start_dir))  # nothing reaches into the directory
     if any(end > start for (_, end), (start, _) in pairwise(places)):
         archive.close()
-        raise UserError(f"{path} is a zip archive whose members overlap; pack it anew.")
+        raise UserError(f"{path} is a zip archive whose members overlap", "pack it anew")
     return archive
 
 

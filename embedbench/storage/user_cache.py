@@ -36,8 +36,8 @@ def make_directory(kind: str, what: str) -> Path:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"cannot make {place} ({error.strerror}), where {what} belongs; name another directory "
-            "with EMBEDBENCH_CACHE"
+            f"cannot make {place} ({error.strerror}), where {what} belongs",
+            "name another directory with EMBEDBENCH_CACHE",
         ) from error
     return place
 
@@ -47,8 +47,8 @@ def check_room(place: Path, needed: int, what: str) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise UserError(
-            f"{what} needs {needed / 1e9:,.1f} GB in {place}, and {free / 1e9:,.1f} GB are free; "
-            "free some space, or name another directory with EMBEDBENCH_CACHE"
+            f"{what} needs {needed / 1e9:,.1f} GB in {place}, and {free / 1e9:,.1f} GB are free",
+            "free some space, or name another directory with EMBEDBENCH_CACHE",
         )
 
 

@@ -119,8 +119,8 @@ def is_mapped(file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = 
 def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> PixelTable:
     if scale not in ("none", "standard"):
         raise UserError(
-            f"scale {scale!r} is for vectors, and {file.path.name} holds images; use --set "
-            "protocol.scale=standard or none"
+            f"scale {scale!r} is for vectors, and {file.path.name} holds images",
+            "use --set protocol.scale=standard or none",
         )
     images = mapped_table(file, "features") if is_mapped(file) else file.images()
     return standardise_images(images, base_rows) if scale == "standard" else PixelTable(images)

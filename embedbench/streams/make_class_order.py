@@ -109,7 +109,7 @@ def session_sizes(n: int, sessions: int, base: int = 0) -> list[int]:
     later = sessions - bool(base)
     if sessions < 1 or not 0 <= base <= n - later or (base and not later and base < n):
         rest = f" and {base} in the first" if base else ""
-        raise UserError(f"{n} classes cannot make {sessions} sessions{rest}; ask for fewer")
+        raise UserError(f"{n} classes cannot make {sessions} sessions{rest}", "ask for fewer")
     equal = [len(part) for part in np.array_split(np.arange(n - base), later)] if later else []
     return [base, *equal] if base else equal
 
@@ -140,8 +140,8 @@ def _coarse(file: EmbeddingFile) -> Ints:
             by_group: Ints = labels[np.array(published_orders()["coarse"])]
             return by_group
         raise UserError(
-            f"{file.path.name} has no class hierarchy to order by; make the file from nested "
-            "folders, or take another --kind"
+            f"{file.path.name} has no class hierarchy to order by",
+            "make the file from nested folders, or take another --kind",
         )
 
     def groups(c: int) -> list[str]:

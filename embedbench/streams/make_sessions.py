@@ -34,7 +34,7 @@ class Split:
 def one_file(files: Sequence[EmbeddingFile], name: str) -> EmbeddingFile:
     """Return the only file; refuse several."""
     if len(files) != 1:
-        raise UserError(f"protocol {name!r} takes one embedding file, got {len(files)}")
+        raise UserError(f"the number of files of protocol {name!r}", expected="1", got=len(files))
     return files[0]
 
 
@@ -49,7 +49,8 @@ def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Spl
     for rows, role in ((train, "training"), (test, "test")):
         if len(rows) == 0:
             raise UserError(
-                f"{file.path.name} has no {role} samples; give it a split (--split) when it is made"
+                f"{file.path.name} has no {role} samples",
+                "give it a split (--split) when it is made",
             )
     if validation == "test":
         return Split(np.sort(np.concatenate([train, val])), test, test)

@@ -41,8 +41,8 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
     if stream.spec.multilabel or not same or not (table.scales or table.scaling):
         raise UserError(
             "--unknown needs a stream of one label a sample, of one file that load_table reads, "
-            "with the same columns in every session and answers among all classes seen; leave it "
-            "out"
+            "with the same columns in every session and answers among all classes seen",
+            "leave it out",
         )
     is_stated = _check_kind(file, other, [*table.scales])
     names = stream.classes or file.classes
@@ -54,7 +54,8 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
     if len(shared) == len(present):
         raise UserError(
             f"every class of {name} has the name of one that the stream teaches, so that none is "
-            "unknown; give --unknown a file of other classes"
+            "unknown",
+            "give --unknown a file of other classes",
         )
     rows = rows[~np.isin(other.labels[rows], shared)]
     note = f"{len(rows):,} samples of {len(present) - len(shared)} classes of {name} are unknown"
@@ -79,7 +80,8 @@ def _check_kind(file: EmbeddingFile, other: EmbeddingFile, parts: list[str]) -> 
         raise UserError(
             f"{other.path.name} and {file.path.name} have features of different kinds, shapes or "
             f"backbones ({_describe(other)}; {_describe(file)}), which would tell the samples "
-            f"apart; make it by the backbone of {file.path.name}, or leave out --unknown"
+            "apart",
+            f"make it by the backbone of {file.path.name}, or leave out --unknown",
         )
     return stated
 

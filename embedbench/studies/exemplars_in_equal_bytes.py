@@ -35,8 +35,8 @@ def exemplars_within(
         return None
     if isinstance(memory, exemplars.Memory) and memory.select == "all":
         raise UserError(
-            f"{spec.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
-            "--budget-mb out, or choose another"
+            f"{spec.learner}.memory.select=all keeps every sample, which no budget bounds",
+            "leave --budget-mb out, or choose another",
         )
     stream = few((streams or StreamCache()).stream(spec))
     n = stream.spec.n_classes
@@ -47,8 +47,9 @@ def exemplars_within(
     if total < n:
         raise UserError(
             f"{spec.learner} holds {fixed / 1e6:.2f} MB without exemplars and {each / 1e3:.1f} kB "
-            f"for each, so {megabytes:g} MB have no room for one of each of the {n} classes; raise "
-            f"--budget-mb to {(fixed + n * each) / 1e6:.2f} or more, or make its network smaller"
+            f"for each, so {megabytes:g} MB have no room for one of each of the {n} classes",
+            f"raise --budget-mb to {(fixed + n * each) / 1e6:.2f} or more, or make its network "
+            "smaller",
         )
     return total
 

@@ -42,7 +42,7 @@ def preset(name: str | None) -> Settings:
     while name is not None:
         path = _path(name)
         if path in paths:
-            raise UserError(f"{path} extends itself; take its preset out")
+            raise UserError(f"{path} extends itself", "take its preset out")
         paths.append(path)
         table = _shipped(path) if path.parent == FOLDER else read_toml(path)
         for key in table:

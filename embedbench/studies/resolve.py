@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from embedbench.config.make_from_settings import make, nearest
 from embedbench.config.run_seeds import LARGEST, Seeds, read_whole
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.run_spec import RunSpec, Spec, set_words
@@ -149,18 +149,18 @@ def check_study(study: Study) -> None:
     by_learner = grids(study, study.grid)
     both = [name for name in grids(study, study.tune) if name in by_learner]
     if both:  # each point would need its own search
-        raise UserError(f"{both[0]} has both a grid and values to tune; give it one of them")
+        raise UserError(f"{both[0]} has both a grid and values to tune", "give it one of them")
     if by_learner and study.budget_mb is not None:
-        raise UserError("a budget goes with no grid; leave out [grid] or --budget-mb")
+        raise UserError("a budget goes with no grid", "leave out [grid] or --budget-mb")
     streams = len(study.protocols) * _size(_protocol_grid(study))
     each = sum(_size(by_learner.get(name, {})) for name in study.learners)
     if len(study.files) * streams * each * max(1, len(study.seeds)) > MOST:
-        raise UserError(f"the study has more than {MOST:,} runs; cut it into several")
+        raise UserError(f"the study has more than {MOST:,} runs", "cut it into several")
     for name in study.learners if PASSES in preset(study.preset) else ():
         if has_setting(name, Key("lr")) and not has_setting(name, PASSES):
             raise UserError(
-                f"{name} has a training of its own, and no count of what it presents; leave it out "
-                f"of --preset {study.preset}"
+                f"{name} has a training of its own, and no count of what it presents",
+                f"leave it out of --preset {study.preset}",
             )
 
 
@@ -236,8 +236,9 @@ def take_shard(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
     parts = re.fullmatch(r"([1-9]\d{0,8})/([1-9]\d{0,8})", shard, re.ASCII)
     if parts is None or int(parts[1]) > int(parts[2]):
         raise UserError(
-            f"--shard takes I/N with I from 1 to N, such as 3/64 for the third of 64 commands; got "
-            f"{short(shard)}"
+            "--shard",
+            expected="I/N with I from 1 to N, such as 3/64 for the third of 64 commands",
+            got=shard,
         )
     return list(runs)[int(parts[1]) - 1 :: int(parts[2])]
 

@@ -99,7 +99,7 @@ def parse_settings(items: Iterable[str]) -> Settings:
     for item in items:
         key, equals, value = item.partition("=")
         if not equals or not key:
-            raise UserError(f"--set takes name=value, such as ewc.lam=100; got {item!r}")
+            raise UserError("--set", expected="name=value, such as ewc.lam=100", got=item)
         settings[Key.parse(key)] = value
     return settings
 
@@ -111,7 +111,9 @@ def parse_lists(items: Iterable[str]) -> Lists:
         key, _, values = item.partition("=")
         listed = split_names(values)
         if not key or not listed:
-            raise UserError(f"--tune takes name=value,value, such as mlp.lr=0.1,0.01; got {item!r}")
+            raise UserError(
+                "--tune", expected="name=value,value, such as mlp.lr=0.1,0.01", got=item
+            )
         lists[Key.parse(key)] = listed
     return lists
 

@@ -47,8 +47,8 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
     for name in (n for n in (*study.protocols, *study.learners) if ":" in n):
         if not allow_code:
             raise UserError(
-                f"{path} names code, {short(name)}; add --allow-code if you trust it, or install a "
-                "package that offers it by a name"
+                f"{path} names code, {short(name)}",
+                "add --allow-code if you trust it, or install a package that offers it by a name",
             )
         _import_installed(name, path)
     return study
@@ -89,7 +89,7 @@ def _lists(value: Any, where: str) -> Lists:
     lists = {k: toml_to_texts(v, f"{where}.{k}") for k, v in flat_table(value, where)}
     for key, values in lists.items():
         if not values or any("," in v or not v.strip() for v in values):
-            raise UserError(f"{where}.{key} must list values without commas, got {short(values)}")
+            raise UserError(f"{where}.{key}", expected="values without commas", got=values)
     return lists
 
 
@@ -104,7 +104,7 @@ def _number(value: Any, where: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number <= 1e9:
-        raise UserError(f"{where} must be a number from 0 to 1e9, got {short(text)}")
+        raise UserError(where, expected="a number from 0 to 1e9", got=text)
     return number
 
 
@@ -125,9 +125,7 @@ def toml_to_text(value: Any, where: str) -> str:
             return str(value)
     except ValueError:  # an integer of more than 4,300 digits
         value = "a number of thousands of digits"
-    raise UserError(
-        f'{where} must be a text, a number, true or false, got {short(value)}; None is "none"'
-    )
+    raise UserError(where, 'None is "none"', expected="a text, a number, true or false", got=value)
 
 
 def toml_to_texts(value: Any, where: str) -> tuple[str, ...]:
@@ -152,7 +150,7 @@ def flat_table(table: Any, where: str) -> Iterator[tuple[Key, Any]]:
     [('a.d', '1'), ('b.c.d', '1')]
     """
     if not isinstance(table, dict):
-        raise UserError(f"{where} must be a table, got {short(table)}")
+        raise UserError(where, expected="a table", got=table)
     pairs = (
         pair
         for first, value in table.items()
@@ -161,7 +159,9 @@ def flat_table(table: Any, where: str) -> Iterator[tuple[Key, Any]]:
     )
     for number, (key, value) in enumerate(pairs):
         if number == MOST_KEYS:
-            raise UserError(f"{where} has more than {MOST_KEYS:,} keys; cut it into several files")
+            raise UserError(
+                f"{where} has more than {MOST_KEYS:,} keys", "cut it into several files"
+            )
         yield Key.parse(key), value
 
 
@@ -203,6 +203,6 @@ def _import_installed(name: str, path: Path) -> None:
         importlib.import_module(module)
     except (Exception, SystemExit) as e:  # the module may fail in any way
         raise UserError(
-            f"cannot import {module!r} for {short(name)} of {path} ({e}); install it, or name it "
-            "on the command line"
+            f"cannot import {module!r} for {short(name)} of {path} ({e})",
+            "install it, or name it on the command line",
         ) from e

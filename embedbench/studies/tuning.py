@@ -46,15 +46,15 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
     """
     if stream.validation != "train":
         raise UserError(
-            "this stream's validation data is its test data, on which nothing may be tuned; use "
-            "--set protocol.validation=train"
+            "this stream's validation data is its test data, on which nothing may be tuned",
+            "use --set protocol.validation=train",
         )
     kept = stream.sessions[:sessions]
     for i, session in enumerate(kept):
         if len(session.val_x) == 0:
             raise UserError(
-                f"session {i} has no validation data to tune on; raise protocol.val_fraction, or "
-                "tune on the sessions before it (--tune-sessions)"
+                f"session {i} has no validation data to tune on",
+                "raise protocol.val_fraction, or tune on the sessions before it (--tune-sessions)",
             )
     held = [replace(e, split="test") for e in stream.eval_sets if e.split == "val"]
     sets = tuple(held) or tuple(
@@ -166,7 +166,7 @@ def tune(
         data = parse_json(regular_files.read_text(path), str(path))
         log = _Log.from_json(data, str(path)).to_json()
         if log["chosen"] not in [each.get("settings") for each in log["tried"]]:
-            raise UserError(f"{path} chose settings that it did not try; delete it")
+            raise UserError(f"{path} chose settings that it did not try", "delete it")
         return log
     with lease:
         kept = path.with_name(f".{path.name}.scores")

@@ -94,7 +94,7 @@ def _find_file(record: RunRecord) -> EmbeddingFile:
             file = EmbeddingFile.open(path)
             if file.digests["content"] == info.digests.get("content"):
                 return file
-    raise UserError(f"{info.name} is not here; run the report where the file lies")
+    raise UserError(f"{info.name} is not here", "run the report where the file lies")
 
 
 def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> str:

@@ -149,12 +149,12 @@ def find_source(text: str) -> tuple[str, dict[str, str], UserMetadata]:
     data = read_zoo().get_data(name)
     if data.source == UNKNOWN:
         raise UserError(
-            f"{ZOO}{name} is features already, not images; make the file by: {data.make}"
+            f"{ZOO}{name} is features already, not images", f"make the file by: {data.make}"
         )
     if data.source == FOLDER and not at:
         raise UserError(
-            f"{ZOO}{name} is a folder of yours; fetch it from {data.url} and write "
-            f"{ZOO}{name}@FOLDER"
+            f"{ZOO}{name} is a folder of yours",
+            f"fetch it from {data.url} and write {ZOO}{name}@FOLDER",
         )
     source = data.source.replace(FOLDER, folder) if at else data.source.removesuffix(f"@{FOLDER}")
     return source, data.extract, UserMetadata(licence=data.licence, url=data.url)
@@ -168,7 +168,7 @@ def describe_backbone(text: str, stated: UserMetadata) -> tuple[str, Path | None
     name = text.removeprefix(ZOO)
     backbone = read_zoo().get_backbone(name)
     if backbone.name == UNKNOWN:
-        raise UserError(f"{text} is no network: {backbone.called}; leave --backbone out")
+        raise UserError(f"{text} is no network: {backbone.called}", "leave --backbone out")
     if not backbone.preprocessing:  # no network
         return backbone.name, None, stated
     stated = replace(

@@ -165,10 +165,10 @@ def test_what_is_wrong_is_one_sentence(call: Call) -> None:
     Path("text.npz").write_text("no zip")
     usual = {"--stream": "s", "--name": "theirs", "--out": "runs", "--tool": "PILOT==1"}
     for answers, option, value, sentence in (
-        ("a.npz", "--tool", "PILOT", "name the tool and its version"),
+        ("a.npz", "--tool", "PILOT", "the tool must be its name and version"),
         ("a.npz", "--name", "er", "no name of a learner"),
         ("a.npz", "--stream", ".", "holds no stream.json"),
-        ("a.npz", "--set", "lr", "--set takes name=value"),
+        ("a.npz", "--set", "lr", "--set must be name=value"),
         *((path, "--set", "lr=1", "cannot be read") for path in ("fifo.npz", "text.npz", ".")),
     ):
         options = (word for pair in {**usual, option: value}.items() for word in pair)

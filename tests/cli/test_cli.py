@@ -93,7 +93,7 @@ BAD_INPUT: list[tuple[list[str], str]] = [
     (_run("--set", "step=4"), "unknown setting 'step'. Did you mean 'protocol.step'?"),
     (_run("--set", "ewc.lam=3"), "unknown setting 'ewc.lam'"),
     (_run("--set", "ewc.lam=much", learner="ewc"), "ewc.lam must be float | None, got 'much'"),
-    *((_run("--set", "lam"), "--set takes name=value"), (_run(learner=","), "name a learner")),
+    *((_run("--set", "lam"), "--set must be name=value"), (_run(learner=","), "name a learner")),
     (_run("--protocol", "b9-inc9"), "unknown stream of the zoo 'b9-inc9'"),
     (_run("--out", "taken.npz"), "taken.npz is a file; --out takes a directory"),
     (_run("--seeds", "4-0"), "the lower number first"),

@@ -36,7 +36,7 @@ def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:
     assert (code, out, err) == (0, "", "shard 9/9 has none of the 2 runs\n")
     code, _, err = call(*words("runs", "--shard", "0/9", "--tune", "slda.shrinkage=0.1,0.2"))
     assert code == 2
-    assert err.startswith("embedbench: --shard takes I/N with I from 1 to N")
+    assert err.startswith("embedbench: --shard must be I/N with I from 1 to N")
     assert not Path("runs").exists()
 
 

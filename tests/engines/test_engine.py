@@ -60,12 +60,12 @@ BAD_TIMES = ("100000m", "4s", "4", "-1h")
     ("name", "resources", "settings", "sentence"),
     [
         ("local", "cpu=2", "", r"unknown resource 'cpu'\. Did you mean 'cpus'\?"),
-        ("local", "cpus", "", "--resources takes name=value"),
+        ("local", "cpus", "", "--resources must be name=value"),
         ("local", "cpus=0", "", "cpus must be a whole number from 1 to 1,000,000, got '0'"),
         ("local", "cpus=1.5", "", "got '1.5'"),
         ("local", "cpus=1000001", "", "got '1000001'"),
         ("local", "cpus=" + "9" * 5000, "", "a whole number"),
-        ("local", "gpus=2", "", "a share of one card, 0 to 1, such as 0.25; got '2'"),
+        ("local", "gpus=2", "", "a share of one card, 0 to 1, such as 0.25, got '2'"),
         *(("local", f"gpus={n}", "", f"card, .*got '{n}'") for n in ("half", "nan", "0.0009")),
         *(("local", f"memory={n}", "", f"1MB or .*got '{n}'") for n in ("lots", "0.9MB", "4")),
         ("local", "cpus=2,gpus=1,cpus=3", "", "two values of cpus, 2 and 3: give one"),
@@ -73,8 +73,13 @@ BAD_TIMES = ("100000m", "4s", "4", "-1h")
         *((f"local:{n}", "", "", "local:N must be a whole number") for n in BAD_NUMBERS),
         ("local", "", "time=4h", "--engine local takes no --engine-set"),
         ("ray", "", "time=4h", "--engine ray takes no --engine-set"),
-        ("slurm", "", "n1,n2", "--engine-set takes name=value"),
-        ("slurm", "", "cluster=local,partition=gpu\ntouch here", "takes name=value"),  # a script's
+        ("slurm", "", "n1,n2", "--engine-set must be name=value"),
+        (
+            "slurm",
+            "",
+            "cluster=local,partition=gpu\ntouch here",
+            "must be name=value",
+        ),  # a script's
         ("slurm", "", "cluster=local,partitoin=gpu", "'partitoin'. Did you mean 'partition'"),
         ("slurm", "gpus=0.5", "cluster=local", "whole cards: --resources gpus=1, not 0.5"),
         ("slurm", "", "cluster=mine", "got 'mine'"),

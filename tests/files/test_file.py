@@ -203,7 +203,7 @@ def changed(row: int | list[int], **values: Any) -> Callable[[Samples], Samples]
         (changed(7, ids="größe/00000.png", split=0), r"in val \(row 0\) and in train \(row 7\);"),
         (lambda s: replace(s, labels=s.labels[:-1]), "10 sample ids, but labels of shape"),
         (lambda s: replace(s, split=s.split[:-1]), "10 sample ids, but labels of shape"),
-        (lambda s: replace(s, labels=s.labels / 1.0), "labels must be integers, not float64"),
+        (lambda s: replace(s, labels=s.labels / 1.0), "labels must be integers, got .*float64"),
         (lambda s: replace(s, split=s.split.astype(int) + 1), "split must hold"),
         (lambda s: replace(s, split=s.split.astype(int) - 2), "split must hold"),
         (lambda s: replace(s, parents=np.array([3, 3, -1])), "4 classes, but parents"),

@@ -93,7 +93,7 @@ def test_verify_names_damaged_rows(tmp_path: Path) -> None:
     features = make_features(1500)
     features[[7, 1400], 2] = np.nan
     foreign_write(path, make_samples(1500), features)
-    said = f"{path}: features row 7 holds NaN or infinite values; extract the file again."
+    said = f"{path}: features row 7 holds NaN or infinite values; extract the file again"
     assert verify(path) == [said]
     assert "there is no file" in refusal(verify, tmp_path / "none.h5")
 

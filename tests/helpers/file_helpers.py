@@ -93,6 +93,11 @@ def refusal(call: Callable[..., object], *args: Any, **options: Any) -> str:
     return str(error.value)
 
 
+def says(**expected: Any) -> Callable[[UserError], bool]:
+    """Whether an error has these values in these fields, for the `check` of `pytest.raises`."""
+    return lambda error: {name: getattr(error, name) for name in expected} == expected
+
+
 def failing(error: BaseException) -> Callable[..., Any]:
     """A function that raises this whatever it is given."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import says
 from plan_runs import plan
 from protocol_files import make_file
 
@@ -168,7 +169,7 @@ def test_answers_alone_have_no_scores(plain_stream: Path, ours: Ours, tmp_path: 
         "gave": "answers",
         "sha256": hashlib.sha256((tmp_path / "a.npz").read_bytes()).hexdigest(),
     }
-    with pytest.raises(UserError, match="each of footprint"):
+    with pytest.raises(UserError, check=says(what="the record: each of footprint")):
         record_files.RunRecord.from_json(replace(made, imported=None).to_json())
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from commands import Call
+from file_helpers import says
 from image_files import pixel_file
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -184,9 +185,9 @@ def test_stages_are_counted_from_the_input(trunk: str, n: int, stem: str) -> Non
     for frozen in (*range(n + 1), -1):
         still = {key for key, p in made(frozen).named_parameters() if not p.requires_grad}
         assert still == {k for group in groups[: frozen if frozen >= 0 else None] for k in group}
-    with pytest.raises(UserError, match=rf"images\.frozen must be -1 or at most {n}, .*9"):
+    with pytest.raises(UserError, check=says(what="images.frozen", got=9)):
         made(9)
-    with pytest.raises(UserError, match=r"images.frozen must be at least -1"):
+    with pytest.raises(UserError, check=says(expected="at least -1", got=-2)):
         ImageTraining(frozen=-2)
 
 
@@ -194,7 +195,7 @@ def test_a_model_that_tells_no_stages_stands_still_as_a_whole_or_not_at_all() ->
     body = nn.Sequential(nn.Flatten(), nn.Linear(3, 2))
     freeze("some", body, -1)
     assert not trainable_parameters(body)
-    with pytest.raises(UserError, match=r"at most 0, .* known of trunk 'some'; got 1"):
+    with pytest.raises(UserError, check=says(what="images.frozen", got=1)):
         freeze("some", body, 1)
 
 

@@ -286,7 +286,7 @@ def test_what_is_wrong_is_said(pixels: EmbeddingFile, tmp_path: Path) -> None:
     x, out = np.ones((len(pixels.labels), 2), np.float32), ("--out", tmp_path / "w.safetensors")
     write_file(tmp_path / "e.h5", pixels.samples, x, {})
     for path, words, says in (
-        (pixels.path, ("--out", "w.pth"), "must end with .safetensors"),
+        (pixels.path, ("--out", "w.pth"), "a name that ends with .safetensors"),
         (pixels.path, (*out, "--set", "lr=1"), "unknown setting 'lr'"),
         (tmp_path / "e.h5", out, "holds embeddings"),
     ):

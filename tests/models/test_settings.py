@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from file_helpers import says
 from teaching import start
 
 from embedbench.config.fields_added_later import identity
@@ -188,7 +189,7 @@ def test_a_learner_from_outside_has_the_name_of_its_file_or_its_own() -> None:
     assert Mine.name == "my-file"
     assert Named.name == "other"
     assert not hasattr(Learner, "name")
-    with pytest.raises(UserError, match=r"^my-file\.lr must be above 0, got -1"):
+    with pytest.raises(UserError, check=says(what="my-file.lr", got=-1)):
         Mine(lr=-1)
 
 

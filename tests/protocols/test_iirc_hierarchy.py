@@ -78,7 +78,7 @@ def test_two_classes_that_one_name_fits(monkeypatch: pytest.MonkeyPatch) -> None
         ({"hierarchy": "iirc-cfar"}, "Did you mean 'iirc-cifar'"),
         ({"hierarchy": "iirc-cifar"}, "lacks 99 of the 100 classes"),
         ({"information": "partial"}, "unknown information 'partial'"),
-        ({"validation": "test"}, "validation='train' only, got 'test'"),
+        ({"validation": "test"}, "validation must be train, got 'test'"),
         ({"val_fraction": 0.5}, r"val_fraction must be in \(0, 0.5\)"),
         ({"superclass_share": 0.0}, r"superclass_share must be in \(0, 1\]"),
         ({"configuration": -1}, "configuration must be at least 0"),
@@ -95,7 +95,7 @@ def test_parameters_out_of_range(settings: dict[str, Any], words: str) -> None:
 def test_published_orders_take_no_sizes() -> None:
     for settings, words in (
         *(({name: 3}, "brings its class orders") for name in ("base", "step", "sessions")),
-        ({"configuration": 10}, "0 to 9, got 10"),
+        ({"configuration": 10}, "configuration must be 0 to 9 .*, got 10"),
     ):
         with pytest.raises(UserError, match=words):
             IIRC(hierarchy="iirc-cifar", **settings).build([cifar_like()], seed=0)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import says
 from protocol_files import WIDTH, make_file
 
 from embedbench.errors import UserError
@@ -125,7 +126,7 @@ def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
     assert stream.notes == ("classes without test samples, in the base session: c",)
     assert IncrementalClass().build([make_file(tmp_path, name="all.h5")], seed=0).notes == ()
     two = make_file(tmp_path, test=(1, 0, 0, 2), name="two.h5")
-    with pytest.raises(UserError, match="base must be 3 to 3 of the 4 classes, of which 2"):
+    with pytest.raises(UserError, check=says(what="base", got=2)):
         IncrementalClass(base=2).build([two], seed=0)
     sizes = [len(e.x) for e in IncrementalClass(base=3).build([two], seed=0).eval_sets]
     assert sizes == [1, 2]

@@ -188,7 +188,7 @@ def test_files_that_make_no_stream(tmp_path: Path) -> None:
     untested = make_file(tmp_path, test=(0, 0, 0, 0), name="untested.h5")
     untaught = make_file(tmp_path, train=(0, 0, 0, 0), val=(1, 1, 1, 1), name="untaught.h5")
     for files, words in (
-        ([file, file], "one embedding file, got 2"),
+        ([file, file], "must be 1, got 2"),
         ([untested], r"untested\.h5 has no test samples"),
         ([untaught], r"untaught\.h5 has no training samples"),
     ):

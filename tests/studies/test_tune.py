@@ -139,7 +139,7 @@ def test_grids() -> None:
         "ewc": {"lr": ("0.1", "0.01"), "lam": ("1", "10")},
     }
     for item, message in (
-        ("mlp.lr", "--tune takes name=value,value, such as mlp.lr=0.1,0.01; got 'mlp.lr'"),
+        ("mlp.lr", "--tune must be name=value,value, such as mlp.lr=0.1,0.01, got 'mlp.lr'"),
         ("mlp.lr=,", "got 'mlp.lr=,'"),
         ("lamb=1,2", "unknown setting to tune 'lamb'"),
     ):

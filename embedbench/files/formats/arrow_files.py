@@ -49,11 +49,11 @@ class Columns(Mapping[str, Any]):
         self.schema, self.rows = heads[self.first][0], [rows for _, rows in heads.values()]
         self.names = list(self.schema.names)
         if len(set(self.names)) < len(self.names):
-            raise UserError(f"{self.first} has two columns of one name; rename one.")
+            raise UserError(f"{self.first} has two columns of one name", "rename one")
         for path, (schema, rows) in heads.items():
             if not schema.equals(self.schema):
                 raise UserError(
-                    f"{path} has other columns than {self.first}; import them one by one."
+                    f"{path} has other columns than {self.first}", "import them one by one"
                 )
             if too_large(8 * rows, path.stat().st_size):
                 raise UserError(f"{path} declares more rows than its bytes can hold.")
@@ -146,19 +146,19 @@ def _one_a_row(column: Any, names: Sequence[str] | None, where: str) -> Any:
         column, missing = one.indices, missing + one.dictionary.null_count
         names = [str(value) for value in one.dictionary.to_pylist()]
     if missing:
-        raise UserError(f"{where} has {missing} rows without a value; leave them out.")
+        raise UserError(f"{where} has {missing} rows without a value", "leave them out")
     if types.is_string(kind) or types.is_large_string(kind):
         return texts(column.to_pylist(), where)
     if not _is_number(column.type) and not types.is_boolean(kind):
-        raise UserError(f"{where} is {kind}; expected one number or text a row.")
+        raise UserError(f"{where} is {kind}; expected one number or text a row")
     values: Array = column.to_numpy(zero_copy_only=False)
     if names is None:
         return values
     wrong = values[~np.isin(values, np.arange(len(names)))]
     if len(wrong):
         raise UserError(
-            f"{where} holds {wrong[0]}, and names {len(names)} values, from 0 on; name every one, "
-            "and leave rows without one out."
+            f"{where} holds {wrong[0]}, and names {len(names)} values, from 0 on",
+            "name every one, and leave rows without one out",
         )
     return NamedLabels(values.astype(np.int64), texts(names, where))
 
@@ -187,7 +187,7 @@ def _from_lists(column: Any, where: str) -> Array:
     if len(wrong):
         raise UserError(
             f"{where} has {lengths[wrong[0]]} values in row {wrong[0]} and {lengths[0]} in those "
-            "before; every row needs as many."
+            "before; every row needs as many",
         )
     width = lengths[0] if len(lengths) else 0
     rows: Array = values.to_numpy(zero_copy_only=False).reshape(len(column), width)

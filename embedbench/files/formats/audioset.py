@@ -135,8 +135,8 @@ def _clips(path: Path, part: str, ontology: Ontology) -> Iterator[_Clip]:
             clip = _Clip(video, labels, b"".join(frames[:FRAMES]), part == "eval")
         if strange := set(labels) - ontology.ids.keys():
             raise UserError(
-                f"{path}: clip {video} has label {min(strange)}, which {LABELS} does not have; "
-                "take both from one release of AudioSet."
+                f"{path}: clip {video} has label {min(strange)}, which {LABELS} does not have",
+                "take both from one release of AudioSet",
             )
         if len(frames) >= FRAMES:
             yield clip
@@ -311,7 +311,8 @@ def choose_classes(
     if len(taken) < n_classes:
         raise UserError(
             f"only {len(taken)} classes satisfy Kemker et al.'s conditions, and {n_classes} are "
-            "needed; bring all three partitions of AudioSet."
+            "needed",
+            "bring all three partitions of AudioSet",
         )
     return taken
 
@@ -346,11 +347,11 @@ def records(path: Path) -> Iterator[bytes]:
             head = file.read(12)
             length = int.from_bytes(head[:8], "little")
             if len(head) < 12 or offset + 12 + length + 4 > size:
-                raise UserError(f"{path} ends within the record at byte {offset}; {FETCH}.")
+                raise UserError(f"{path} ends within the record at byte {offset}", FETCH)
             data = file.read(length)
             if [head[8:], file.read(4)] != [masked_crc(head[:8]), masked_crc(data)]:
                 raise UserError(
-                    f"{path}: the record at byte {offset} does not match its checksum; {FETCH}."
+                    f"{path}: the record at byte {offset} does not match its checksum", FETCH
                 )
             yield data
 

@@ -42,8 +42,9 @@ def read_idx(directory: Path) -> tuple[Samples, Bytes]:
         labels.append(_read_file(directory, f"{prefix}-labels-idx1", 1))
         if len(images[-1]) != len(labels[-1]) or images[-1].shape[1:] != images[0].shape[1:]:
             raise UserError(
-                f"{directory}: {prefix} images of shape {images[-1].shape} and "
-                f"{len(labels[-1])} labels do not belong together; fetch the four files again."
+                f"{directory}: {prefix} images of shape {images[-1].shape} and {len(labels[-1])} "
+                "labels do not belong together",
+                "fetch the four files again",
             )
         ids += [f"{SPLITS[part]}/{row:05d}" for row in range(len(labels[-1]))]
         split += [part] * len(labels[-1])
@@ -70,7 +71,7 @@ def _find(directory: Path, stem: str) -> Path | None:
 def _read_file(directory: Path, stem: str, n_axes: int) -> Bytes:
     path = _find(directory, stem)
     if path is None:
-        raise UserError(f"{directory} has no {stem}-ubyte(.gz); all four IDX files are needed.")
+        raise UserError(f"{directory} has no {stem}-ubyte(.gz); all four IDX files are needed")
     start = 4 + 4 * n_axes
     with (
         explain_errors(f"{path} cannot be read", "fetch it again"),
@@ -86,6 +87,6 @@ def _read_file(directory: Path, stem: str, n_axes: int) -> Bytes:
         data = file.read(size + 1) if whole else b""  # one more than there should be
     if not whole or len(data) != size:
         raise UserError(
-            f"{path} does not hold bytes along {n_axes} axes, or is cut short; fetch it again."
+            f"{path} does not hold bytes along {n_axes} axes, or is cut short", "fetch it again"
         )
     return np.frombuffer(data, np.uint8).reshape(shape)

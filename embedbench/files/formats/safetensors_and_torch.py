@@ -59,13 +59,13 @@ def _array(tensor: Any, where: str, size: int) -> Array:
     brain = str(tensor.dtype) == "torch.bfloat16"
     known = brain or hasattr(np, str(tensor.dtype).removeprefix("torch."))
     if not known or tensor.is_complex():
-        raise UserError(f"{where} is no table of numbers but {tensor.dtype}; save it as float32.")
+        raise UserError(f"{where} is no table of numbers but {tensor.dtype}", "save it as float32")
     rows = len(tensor) if tensor.ndim else 0
     declared = max(rows, math.prod(tensor.shape) * tensor.element_size())
     if declared > size:
         raise UserError(
-            f"{where} declares {declared:,} bytes of values in a file of {size:,}; save it again "
-            "with .contiguous()."
+            f"{where} declares {declared:,} bytes of values in a file of {size:,}",
+            "save it again with .contiguous()",
         )
     array: Array = (tensor.float() if brain else tensor).detach().numpy()
     return array

@@ -49,8 +49,8 @@ def directory() -> Path:
     place = user_cache.make_directory("files", "a fetched file")
     if not is_mine(place):
         raise UserError(
-            f"{place}, where fetched files lie, belongs to another user; name another directory "
-            "with EMBEDBENCH_CACHE"
+            f"{place}, where fetched files lie, belongs to another user",
+            "name another directory with EMBEDBENCH_CACHE",
         )
     return place
 
@@ -157,7 +157,7 @@ def download(
             path.unlink()
             raise UserError(
                 f"{remote.url} has the SHA-256 {sha256}, expected {expected}; it is another file "
-                "than the one that was named"
+                "than the one that was named",
             )
         about = FetchedFile(
             url=remote.url,

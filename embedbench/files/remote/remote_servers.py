@@ -70,12 +70,12 @@ def lost(url: str, reason: object) -> LostError:
 
 def missing(url: str) -> UserError:
     """The error of a name that means nothing."""
-    return UserError(f"there is no {url}; check the name")
+    return UserError(f"there is no {url}", "check the name")
 
 
 def file_changed(url: str) -> UserError:
     """The error of a file that is another one than at the first question."""
-    return UserError(f"{url} changed while it was read; run the command again")
+    return UserError(f"{url} changed while it was read", "run the command again")
 
 
 def ask(name: Name) -> Remote:
@@ -110,7 +110,7 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
         tag, when = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
     if size is None:
         raise UserError(
-            f"the server of {name} does not say how long the file is; download it by hand"
+            f"the server of {name} does not say how long the file is", "download it by hand"
         )
     version = tag or when
 
@@ -157,7 +157,7 @@ def _answer(url: str, name: str, headers: Mapping[str, str]) -> Any:
     except (OSError, HTTPException) as error:
         raise lost(name, error) from None
     except ValueError:
-        raise UserError(f"{name} is no address; check the name") from None
+        raise UserError(f"{name} is no address", "check the name") from None
 
 
 def _status_refused(name: str, code: int) -> UserError:
@@ -166,7 +166,7 @@ def _status_refused(name: str, code: int) -> UserError:
         return missing(name)
     if code == 429 or code >= 500:
         return lost(name, f"status {code}")
-    return UserError(f"the server of {name} answers with status {code}; download it by hand")
+    return UserError(f"the server of {name} answers with status {code}", "download it by hand")
 
 
 class _Redirects(HTTPRedirectHandler):
@@ -202,7 +202,7 @@ def ask_hub(name: Name) -> Remote:
     except Exception as error:  # without a network, many kinds of errors occur
         raise hub_refused(name.url, part.repo, error) from None
     if about.commit_hash is None:
-        raise UserError(f"{name.url} is on a server that does not name its commit; use https://")
+        raise UserError(f"{name.url} is on a server that does not name its commit", "use https://")
     same = urlsplit(about.location)[:2] == urlsplit(url)[:2]
     token = get_token() if same else None
     login = {"Authorization": f"Bearer {token}"} if token else {}
@@ -222,12 +222,13 @@ def hub_refused(url: str, repo: str, error: Any) -> UserError:
     if isinstance(error, errors.RepositoryNotFoundError) or status in (401, 403):
         return UserError(
             f"{url} is not there, or not for everybody: ask for access to {repo} on its page, and "
-            "log in with `hf auth login`, or set HF_TOKEN; to push, with a token that may write"
+            "log in with `hf auth login`, or set HF_TOKEN",
+            "to push, with a token that may write",
         )
     if isinstance(error, errors.HFValidationError) or status == 404:
         return missing(url)
     if status in (409, 412):
-        return UserError(f"{url} was changed by another commit meanwhile; run the command again")
+        return UserError(f"{url} was changed by another commit meanwhile", "run the command again")
     return lost(url, error if status is None else f"status {status}")
 
 
@@ -251,7 +252,7 @@ def ask_store(name: Name) -> Remote:
         version = str(store.ukey(path))
         size = 0 if info["type"] == "directory" else int(info.get("size") or 0)
     if not 0 < size < LARGEST:
-        raise UserError(f"{name.url} is no file of a known size; name a file")
+        raise UserError(f"{name.url} is no file of a known size", "name a file")
 
     def read(start: int, end: int) -> Iterator[bytes]:
         for at in range(start, end, STORE_PIECE):
@@ -275,13 +276,13 @@ def explain_store_errors(url: str) -> Iterator[None]:
     except ImportError:
         scheme = url.partition("://")[0]
         package = PACKAGES.get(scheme, "what fsspec's list of file systems names")
-        raise UserError(f"{scheme}:// needs one more package; pip install {package}") from None
+        raise UserError(f"{scheme}:// needs one more package", f"pip install {package}") from None
     except FileNotFoundError:
         raise missing(url) from None
     except Exception as error:  # each store has errors of its own
         if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
             raise UserError(
-                f"no permission for {url}; log in the way this store has for it (such as "
-                "AWS_PROFILE)"
+                f"no permission for {url}",
+                "log in the way this store has for it (such as AWS_PROFILE)",
             ) from None
         raise lost(url, type(error).__name__) from None

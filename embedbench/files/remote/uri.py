@@ -58,8 +58,9 @@ class Name:
         key, _, sha256 = fragment.partition("=")
         if fragment and not (key == "sha256" and _SHA256.fullmatch(sha256)):
             raise UserError(
-                f"{short(text)}: after # comes sha256= and 64 hexadecimal digits, got "
-                f"{short(fragment)}"
+                f"{short(text)}: the part after #",
+                expected="sha256= and 64 hexadecimal digits",
+                got=fragment,
             )
         if scheme not in LOCAL:
             _check_no_secret(url)
@@ -67,7 +68,7 @@ class Name:
         if scheme == HUB:
             name.hub  # noqa: B018  # refuses what is incomplete
         elif not name.path.strip("/"):
-            raise UserError(f"{short(text)} names no file; give the whole address")
+            raise UserError(f"{short(text)} names no file", "give the whole address")
         return name
 
     def __str__(self) -> str:
@@ -120,7 +121,9 @@ class HubName(NamedTuple):
         match = _HUB_NAME.fullmatch(url)
         if match is None or ".." in match["path"].split("/"):
             raise UserError(
-                f"a file of the hub is named hf://datasets/ORG/NAME@REVISION/FILE, got {short(url)}"
+                "the name of a hub's file",
+                expected="hf://datasets/ORG/NAME@REVISION/FILE",
+                got=url,
             )
         return cls(match["repo"], unquote(match["revision"] or "main"), match["path"])
 
@@ -156,10 +159,13 @@ def _check_no_secret(url: str) -> None:
         parts = urlsplit(url)
         secret = parts.password or (parts.username and url.startswith("http"))
     except ValueError:
-        raise UserError("an address between [ and ] is no IPv6 address; correct the name") from None
+        raise UserError(
+            "an address between [ and ] is no IPv6 address", "correct the name"
+        ) from None
     keys = [key for key, _ in parse_qsl(parts.query, keep_blank_values=True)]
     if secret or any(_SECRET.search(key) for key in keys):
         raise UserError(
             f"the name of a file on {parts.hostname} holds a password or a signature, and names "
-            "are kept in records; leave it out, and log in the way the server or store has for it"
+            "are kept in records",
+            "leave it out, and log in the way the server or store has for it",
         )

@@ -66,15 +66,16 @@ class KemkerRuns(paper.PaperRuns):
         for name, data in result.items():
             if name not in NAMES:
                 raise UserError(
-                    f"--data takes NAME=FILE or NAME{paper.STAND_IN}=FILE with a NAME of "
-                    f"{', '.join(NAMES)}; got {data.file}"
+                    "--data",
+                    expected=f"NAME=FILE or NAME{paper.STAND_IN}=FILE, NAME {' or '.join(NAMES)}",
+                    got=data.file,
                 )
             want, got = Size.of_paper(name), data.opened
             if not data.stands_in and want[:2] != (got.shape[1], got.samples.n_leaves):
                 raise UserError(
                     f"{data.file} has {got.shape[1]} features and {got.samples.n_leaves} classes, "
-                    f"the paper's has {want.features} and {want.classes}; let it stand in with "
-                    f"--data {name}{paper.STAND_IN}={data.file}"
+                    f"the paper's has {want.features} and {want.classes}",
+                    f"let it stand in with --data {name}{paper.STAND_IN}={data.file}",
                 )
         return {name: result[name] for name in NAMES if name in result}
 
