@@ -3,28 +3,32 @@
     python benchmarks/floors.py [mnist.h5] [--shapes permutations …] [--learners ewc …] [--toy]
 
 A first run counts all products, of training, of EWC's Fisher information and of all answers, by
-their shapes and memory layouts. Then the run and the bare products, as many of each shape, take
-turns in this process; nothing else is counted: no gathering of batches, no activation, no
-optimiser, no factorisation, no compiled kernel. So the ratio says little of learners without a
-network. Three shapes: permutations of MNIST's 784 values, two epochs; sessions of one class after
-50 base classes, 1,280 features; 50 sessions of two classes of five samples. Left out are learners
-that need layers, references, and where a stream does not give a learner what it needs.
+their shapes and memory layouts, and the steps of PyTorch's optimisers. Then the run, the bare
+products, as many of each shape, and the bare steps take turns in this process; nothing else is
+counted: no gathering of batches, no activation, no penalty, no factorisation, no compiled kernel.
+So the ratio says little of learners without a network. Three shapes: permutations of MNIST's 784
+values, two epochs; sessions of one class after 50 base classes, 1,280 features; 50 sessions of two
+classes of five samples. Left out are learners that need layers, references, and where a stream does
+not give a learner what it needs. A run of more than `LONG` seconds has fewer rounds.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import platform
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from timing import in_turn, note, parse_options, print_head, print_row
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from embedbench.api import build_stream, make_learner, run
@@ -33,7 +37,7 @@ from embedbench.learning import Learner
 from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
 from embedbench.streams.stream import Stream
 
-EVERY_SAMPLE = 10**9
+EVERY_SAMPLE, LONG = 10**9, 10.0
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # of a learner, beside its defaults
     "ewc": {
         "λ 100": {"lam": 100.0},
@@ -105,6 +109,28 @@ def bare_products(products: Products) -> Callable[[], None]:
     return multiply
 
 
+@contextmanager
+def counted_steps() -> Iterator[dict[Any, list[Any]]]:
+    """By kind and shapes of optimisers: a copy as the first step left it, and the steps made."""
+    seen: dict[Any, list[Any]] = {}
+
+    def count(optimiser: Optimizer, *_: Any) -> None:
+        shapes = [p.shape for group in optimiser.param_groups for p in group["params"]]
+        kind = type(optimiser), tuple(shapes)
+        if kind not in seen:
+            seen[kind] = [copy.deepcopy(optimiser), 0]
+            for group in seen[kind][0].param_groups:
+                for p in group["params"]:  # copies of parameters lack gradients
+                    p.grad = torch.rand_like(p)
+        seen[kind][1] += 1
+
+    handle = register_optimizer_step_post_hook(count)
+    try:
+        yield seen
+    finally:
+        handle.remove()
+
+
 def measured_learners() -> list[str]:
     """The names of all learners that learn embeddings, session by session."""
     names = [name for name in learner_names() if name not in ALIASES]
@@ -146,18 +172,26 @@ def streams(
 def measure(shape: str, stream: Stream, title: str, learner: Learner, repeats: int) -> None:
     """Print the row of a learner: counted once, then timed beside its products."""
     note(f"{shape}: {title}")
-    learn = partial(run, stream, learner, threads=torch.get_num_threads())
+    learn, began = partial(run, stream, learner, threads=torch.get_num_threads()), time.monotonic()
     try:
-        with Products() as products:
+        with counted_steps() as optimisers, Products() as products:
             learn()
     except UserError as error:
         note(f"left out: {error}")
         return
-    rounds = in_turn([learn, bare_products(products)], repeats, time.process_time)
+
+    def step() -> None:
+        for optimiser, steps in optimisers.values():
+            for _ in range(steps):
+                optimiser.step()
+
+    repeats = max(1, min(repeats, int(repeats * LONG / (time.monotonic() - began))))
+    rounds = in_turn([learn, bare_products(products), step], repeats, time.process_time)
     rate = products.flops / max(rounds.best(1), 1e-9) / 1e9
-    times = rounds.median(0), rounds.median(1), rounds.ratio(0, 1)
+    seconds = [rounds.median(side) for side in range(3)]
+    ratios = rounds.ratio(0, 1), seconds[0] / (seconds[1] + seconds[2])
     count, disturbed = f"{sum(products.counts.values()):,}", f"{rounds.disturbed} of {repeats}"
-    print_row(shape, title, *times, count, f"{rate:.0f}", disturbed)
+    print_row(shape, title, *seconds, *ratios, count, f"{rate:.0f}", disturbed)
 
 
 def main() -> None:
@@ -169,8 +203,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     print(f"torch {torch.__version__}, {args.threads} threads, {platform.machine()}\n")
-    heads = ("s", "its products, s", "ratio", "products", "GFLOP/s", "disturbed")
-    print_head("shape", "learner", *heads)
+    heads = ("s", "its products, s", "its optimiser, s", "over products", "over both")
+    print_head("shape", "learner", *heads, "products", "GFLOP/s", "disturbed")
     with tempfile.TemporaryDirectory() as folder:
         for shape, (make_stream, epochs) in streams(Path(folder), args.file, args.toy).items():
             if args.shapes and not shape.startswith(tuple(args.shapes)):
