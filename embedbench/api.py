@@ -124,8 +124,8 @@ def score(
     Parameters
     ----------
     offline : AnyPredictions or sequence of AnyPredictions or None
-        Answers of the `offline` learner on the same stream. A multi-modal stream has several
-        `references`: give the answers on each. None: Ω is NaN.
+        Answers of the `offline` learner on the same stream, or on each of its `references`, of
+        which a multi-modal stream has several. None: Ω is NaN.
     score : str or None
         Base score, one of `scores.single_label_scores.SCORES`, or of
         `scores.label_set_scores.SCORES` for label sets. None: the main score, "class_accuracy" or
@@ -139,9 +139,8 @@ def score(
     matrices = score_matrices(predictions, class_sizes)
     score = score or next(iter(matrices))
     if offline is not None and not score.startswith("within_"):  # Ω is over all classes
-        if isinstance(offline, Sequence):
-            ideal = np.array([score_matrices(p)[score].pooled[-1] for p in offline])
-        else:
-            ideal = float(score_matrices(offline)[score].pooled[-1])
+        runs = offline if isinstance(offline, Sequence) else [offline]
+        each = np.array([score_matrices(p)[score].pooled[-1] for p in runs])
+        ideal = each if len(each) > 1 else float(each[0])
     reference = Reference(ideal=ideal, normalise_new=normalise_new)
     return compute(matrices[score], reference)

@@ -31,6 +31,7 @@ def test_defaults_are_the_command_lines(tmp_path: Path, monkeypatch: pytest.Monk
     ncm = api.run(streams[0], "ncm")
     (_, *ours), (*_, ideal) = (api.score_matrices(r)["class_accuracy"].pooled for r in (p, ncm))
     scores = api.score(p, offline=ncm)
+    np.testing.assert_equal(api.score(p, offline=[ncm]), scores)  # of its only reference
     assert scores["omega_all"] == pytest.approx(np.mean(ours) / ideal)
     normalised = api.score(p, offline=ncm, normalise_new=True)
     assert 0 < scores["omega_new"] < normalised["omega_new"]
