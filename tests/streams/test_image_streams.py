@@ -110,8 +110,7 @@ def test_scalings_of_vectors_are_refused_and_joined_files(tmp_path: Path) -> Non
 
 
 def test_a_permutation_moves_pixels_with_all_their_channels(tmp_path: Path) -> None:
-    file = pixel_file(tmp_path)
-    stream = Permutation(sessions=3, scale="none").build([file], seed=5)
+    stream = Permutation(sessions=3, scale="none").build([pixel_file(tmp_path)], seed=5)
     draw = np.random.default_rng(5)
     for session, test in list(zip(stream.sessions, stream.eval_sets, strict=True))[1:]:
         columns = draw.permutation(HIGH * WIDE)

@@ -100,8 +100,7 @@ def test_statistics_by_blocks_are_numpys(seed: int, monkeypatch: pytest.MonkeyPa
 
 def test_images_are_mapped_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = np.random.default_rng(0).integers(0, 256, (N, 3, 2, 3), dtype=np.uint8)
-    samples = made(tmp_path / "a.h5").samples
-    file = write_file(tmp_path / "p.h5", samples, images, PROVENANCE)
+    file = write_file(tmp_path / "p.h5", made(tmp_path / "a.h5").samples, images, PROVENANCE)
     monkeypatch.setattr(loading, "RESIDENT", images.nbytes)
     assert not loading.is_mapped(file)
     monkeypatch.undo()
@@ -124,8 +123,7 @@ def test_images_are_mapped_as_they_are(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_device_gets_the_table_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = made(tmp_path / "a.h5")
-    a, b = both(monkeypatch, file, "standard", np.arange(N))
+    a, b = both(monkeypatch, made(tmp_path / "a.h5"), "standard", np.arange(N))
     assert (a.moves("cpu"), b.moves("cpu"), b.nbytes) == (True, False, a.nbytes)
     b._moves.clear()
     monkeypatch.setattr(feature_tables, "free_bytes", lambda _: 3 * b.nbytes)

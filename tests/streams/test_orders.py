@@ -318,8 +318,7 @@ def test_what_a_record_keeps_of_an_order(tmp_path: Path) -> None:
     path.write_text("c0\n")
     kept = IncrementalClass(order=str(path)).order_record()
     assert (kept["kind"], kept["name"]) == ("file", "order.txt")
-    plain = {"kind": "natural", "name": None, "digest": None}
-    assert IncrementalClass().order_record() == plain
+    assert IncrementalClass().order_record() == {"kind": "natural", "name": None, "digest": None}
     assert Permutation().order_record() is None
 
 
