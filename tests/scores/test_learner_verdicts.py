@@ -36,8 +36,7 @@ def naive_bounds(values: Floats, variances: Floats, groups: int) -> Floats:
             pairs[i, j] = d
     bounds = np.full((k, k), NAN)
     for (i, j), d in pairs.items():
-        others = sum(a == i for a, _ in pairs)
-        level = 0.05 / (others + 1)
+        level = 0.05 / (sum(a == i for a, _ in pairs) + 1)
         square = stats.t.isf(level, groups - 1) ** 2 * variances[i, j]
         if len(d) > 1:
             square += stats.t.isf(level, len(d) - 1) ** 2 * np.var(d, ddof=1) / len(d)
@@ -60,8 +59,7 @@ def test_three_rows_by_hand() -> None:
     """
     p, own = 0.05 / 3, 4.302652729749464 / math.sqrt(3)
     t = (1 - 2 * p) / math.sqrt(2 * p * (1 - p))
-    values = np.array([[90.0, 91, 92], [80, 82, 84], [60, 64, 62]])
-    best, second, third = compare_with_best(values)
+    best, second, third = compare_with_best(np.array([[90.0, 91, 92], [80, 82, 84], [60, 64, 62]]))
     seeds = {"n": 3, "groups": 0, "parts": ("seeds",)}
     equals(
         best, mean=91, half=own, rank=1, ranks=(1, 1), behind=False, behind_by=0, against=1,
@@ -145,8 +143,7 @@ def test_learners_that_no_seed_changes() -> None:
     assert row.rank == tie.rank == 2
     exact = compare_with_best(values[:, :3])  # three equal differences are enough
     assert [r.behind_by_least for r in exact] == pytest.approx([-0.1, 0.1, 0.1])
-    alike = compare_with_best(values[1:])
-    assert [(r.behind, r.ranks) for r in alike] == [(False, (1, 2))] * 2
+    assert [(r.behind, r.ranks) for r in compare_with_best(values[1:])] == [(False, (1, 2))] * 2
     rounding = compare_with_best(np.array([[0.1 + 0.2] * 3, [0.3] * 3]))
     assert [r.behind for r in rounding] == [False, False]
     two = compare_with_best(values[:2, :2])  # of two runs equal differences prove nothing

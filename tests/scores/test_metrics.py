@@ -37,8 +37,7 @@ PERMUTED = matrix([[0.9, 0.3, 0.1], [0.7, 0.8, 0.4], [0.8, 0.5, 0.6]], [0.9, 0.7
 
 
 def test_incremental_by_hand() -> None:
-    values = plain(INCREMENTAL, Reference(ideal=0.5))
-    assert values == pytest.approx(
+    assert plain(INCREMENTAL, Reference(ideal=0.5)) == pytest.approx(
         {
             "omega_base": (0.6 + 0.3) / 2 / 0.5,  # .9: column 0 after sessions 1 and 2, over ideal
             "omega_new": (0.8 + 1.0) / 2,  # .9: the diagonal but for session 0, not divided
@@ -65,8 +64,7 @@ def test_permuted_by_hand() -> None:
         chance=np.array([NAN, 0.2, 0.2]),
         so_far=np.array([0.9, 1.0, 0.8]),
     )
-    values = plain(PERMUTED, reference)
-    assert values == pytest.approx(
+    assert plain(PERMUTED, reference) == pytest.approx(
         {
             "omega_base": (0.7 + 0.8) / 2 / 0.8,
             "omega_new": (0.8 + 0.6) / 2 / 0.8,  # divided on permutation streams

@@ -60,8 +60,7 @@ def by_hand() -> Predictions:
 
 def test_recalls_and_metrics_by_hand() -> None:
     scores = score_matrix(by_hand(), class_sizes=[100, 19, 5, 3])
-    expected = [[0.75, 0.5, NAN, NAN], [0.25, 1.0, 0.5, NAN]]
-    np.testing.assert_array_equal(scores.per_class, expected)
+    np.testing.assert_array_equal(scores.per_class, [[0.75, 0.5, NAN, NAN], [0.25, 1.0, 0.5, NAN]])
     assert scores.pooled.tolist() == pytest.approx([0.625, (0.25 + 1.0 + 0.5) / 3])
     reference = Reference()
     assert metrics.worst_class_accuracy(scores, reference) == 0.25

@@ -73,8 +73,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("multi-modal", 2, ()),
     ):
         cells += plan(files[:many], protocol, ["mlp", "ncm"], [1], [*every, *params])
-    outcome = run_grid(cells, root)
-    assert not outcome.failed
+    assert not run_grid(cells, root).failed
     return root
 
 

@@ -61,8 +61,7 @@ def test_far_samples_by_hand(small: Predictions) -> None:
     p = replace(p, score=np.float32([[3, 1, 2, 4, 5]] * 2))
     # 3, 1, 2 against 2.5, .5: 2 + 1 + 1 of six; the answer with 1 is wrong. Then all five against
     # 1.5, 9, of which the first and the last are right
-    right = [np.flatnonzero(row).tolist() for row in p.answer == p.y]
-    assert right == [[0, 2], [0, 4]]
+    assert [np.flatnonzero(row).tolist() for row in p.answer == p.y] == [[0, 2], [0, 4]]
     assert unknown_auroc(p, "score", far=True) == pytest.approx([4 / 6, (1 + 0 + 1 + 1 + 1) / 10])
     assert oscr(p, "score", far=True) == pytest.approx([3 / 6, (1 + 1) / 10])
     assert unknown_fpr95(p, "score", far=True) == pytest.approx([1 / 2, 1])  # at or above 1
