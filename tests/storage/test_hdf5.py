@@ -140,8 +140,7 @@ def again(number: int, data: bytearray, node: int) -> None:
     ],
 )
 def test_a_tree_of_chunks_that_lies(tmp_path: Path, n: int, change: Any, sentence: str) -> None:
-    settings = table(data=np.arange(n), chunks=(10,))
-    path = made(tmp_path / "a.h5", settings, libver="earliest")
+    path = made(tmp_path / "a.h5", table(data=np.arange(n), chunks=(10,)), libver="earliest")
     data = bytearray(path.read_bytes())
     change(data, data.index(b"TREE\x01"))  # 24 bytes, then keys of 24 bytes and addresses by turns
     path.write_bytes(data)
@@ -295,9 +294,8 @@ def test_what_ended_answers_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "signature" in untrusted_files.ask("hdf5", text)["damaged"]
     assert servers[os.getpid()] is first
 
-    interrupted = SimpleNamespace(readline=failing(KeyboardInterrupt()))
     with monkeypatch.context() as patched:
-        patched.setattr(first, "stdout", interrupted)
+        patched.setattr(first, "stdout", SimpleNamespace(readline=failing(KeyboardInterrupt())))
         with pytest.raises(KeyboardInterrupt):
             untrusted_files.ask("hdf5", text)
     assert first.wait() == -signal.SIGKILL

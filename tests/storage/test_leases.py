@@ -52,8 +52,7 @@ def ended() -> int:
 def test_a_lease_is_held_by_one_until_it_is_released(path: Path) -> None:
     with leases.take(path) as lease:
         assert leases.take(path) is None
-        me = f"process {os.getpid()} on host {os.uname().nodename}"
-        assert str(leases.holder(path)) == me
+        assert str(leases.holder(path)) == f"process {os.getpid()} on host {os.uname().nodename}"
         assert lease.is_mine()
     assert not lease.is_mine()
     assert (names(path), lease.token in leases._held) == ([], False)
