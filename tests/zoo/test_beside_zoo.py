@@ -30,8 +30,7 @@ def stand_in(path: Path) -> EmbeddingFile:
     labels = np.repeat(np.arange(100), 3)
     ids = np.array([f"s{i}" for i in range(300)], dtype=object)
     split = np.where(np.arange(300) % 3 == 2, TEST, 0).astype(np.uint8)
-    classes = tuple(published_orders()["classes"])
-    samples = Samples(ids, labels, split, classes, np.full(100, -1))
+    samples = Samples(ids, labels, split, tuple(published_orders()["classes"]), np.full(100, -1))
     network, url = "vit_base_patch16_224", read_zoo().data["cifar100"].url
     made = {
         "backbone": {"name": network, "weights_id": f"timm/{network}.augreg_in21k"},
@@ -150,8 +149,7 @@ def test_tables_that_nothing_stands_beside(runs: Path, monkeypatch: pytest.Monke
 
 def test_plausible_by_the_prediction_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     row = next(r for r in read_zoo().published if r.last == "83.4" and r.seeds == "1")
-    one = beside_zoo.judge(row, Stat.of([0.84]))
-    assert one == "+0.60 points"  # one run: no interval
+    assert beside_zoo.judge(row, Stat.of([0.84])) == "+0.60 points"  # one run: no interval
     # t(2) = 4.3027, sd = 1 point: 4.3027 · √(1 + 1/3) = 4.9683
     three = beside_zoo.judge(row, Stat.of([0.87, 0.88, 0.89]))
     assert three == "+4.60 points, plausible as one of ours (± 4.97)"
@@ -161,8 +159,7 @@ def test_plausible_by_the_prediction_interval(monkeypatch: pytest.MonkeyPatch) -
     for gain, word in ((5.016, ", plausible"), (5.02, ", not plausible")):
         near = Stat.of([0.834 + gain / 100 + d for d in (-0.01, 0, 0.01)])
         assert word in beside_zoo.judge(row, near)
-    level = Stat.of([0.834] * 3)
-    assert beside_zoo.judge(row, level) == "0.00 points"  # runs that do not differ
+    assert beside_zoo.judge(row, Stat.of([0.834] * 3)) == "0.00 points"  # runs that do not differ
     unknown = beside_zoo.judge(replace(row, seeds="unknown"), Stat.of([0.81, 0.82, 0.83]))
     assert unknown == "−1.40 points"
     monkeypatch.setattr(Stat, "prediction_half", lambda *_: 0.045)  # and half a unit: 5.0
