@@ -251,8 +251,7 @@ def test_no_learner_builds_on_another() -> None:
         if isinstance(node, ast.ClassDef)
     ]
     public = {node.name for _, node in classes}
-    broken = [(n, c.name) for n, c in classes if {ast.unparse(b) for b in c.bases} & public]
-    assert not broken
+    assert not [(n, c.name) for n, c in classes if {ast.unparse(b) for b in c.bases} & public]
 
 
 def test_no_learner_looks_behind_a_view() -> None:
@@ -289,8 +288,7 @@ def test_rooms_are_flat_and_linked_into_the_package(room: str) -> None:
     link = ROOT / "embedbench" / room
     assert link.is_symlink()
     assert link.readlink() == Path("..") / room
-    nested = [p for p in (ROOT / room).rglob("*.py") if p.parent != ROOT / room]
-    assert not nested
+    assert not [p for p in (ROOT / room).rglob("*.py") if p.parent != ROOT / room]
 
 
 def test_no_file_is_long() -> None:

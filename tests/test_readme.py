@@ -100,8 +100,7 @@ def examples() -> list[Any]:
 
 
 def test_every_example_is_run_or_says_what_it_needs() -> None:
-    tested = CHECK["TESTED"]
-    free = [b for b in examples() if not b.needs and b.page not in tested]
+    free = [b for b in examples() if not b.needs and b.page not in CHECK["TESTED"]]
     assert not [(b.page, b.text) for b in free if b.language not in CHECK["LANGUAGES"]]
     run = {line.split()[1] for b in free if b.language == "bash" for line in b.commands()}
     main = {"extract", "run", "report", "inspect", "verify", "diff", "import", "export"}
@@ -155,5 +154,4 @@ def test_a_tutorial_asserts_what_it_says(page: Path) -> None:
     """Results are printed by cells: the text has no decimal fraction."""
     text = page.read_text(encoding="utf-8")
     assert text.count("\nassert ") >= 5
-    prose = CELL.sub("", text.split("---\n", 2)[2])
-    assert not re.findall(r"\d\.\d+", prose)
+    assert not re.findall(r"\d\.\d+", CELL.sub("", text.split("---\n", 2)[2]))
