@@ -119,8 +119,7 @@ def test_shipped_weights_for_backbones_and_trunks() -> None:
     assert hashlib.sha256(file.read_bytes()).hexdigest() == SHA256
     said = known_weights({"library": "timm", "weights_sha256": SHA256})
     assert said == {"weights": {"licence": LICENCE}} == {"weights": {"licence": "apache-2.0"}}
-    notice = file.with_name("NOTICE.md").read_text(encoding="utf-8")
-    assert f"`{file.name}` `{SHA256}`" in notice
+    assert f"`{file.name}` `{SHA256}`" in file.with_name("NOTICE.md").read_text(encoding="utf-8")
     assert choose_backbone("photos", "tf_efficientnet_lite0", "shipped")[1] == file
     assert weights_file("timm:tf_efficientnet_lite0", "shipped") == file
     sentence = "ships the weights of tf_efficientnet_lite0 alone"
