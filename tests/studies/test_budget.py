@@ -63,8 +63,7 @@ def test_a_quantised_exemplar_counts_with_its_codes(tmp_path: Path) -> None:
 def test_a_byte_budget_of_images_counts_bytes(tmp_path: Path) -> None:
     """Images of 3 x 3 x 4; six classes; a label each, and their logits."""
     items = ["protocol.sessions=3", "trunk=resnet8"]
-    path = str(pixel_file(tmp_path).path)
-    (cell,) = plan([path], "incremental-class", ["derpp"], [0], items)
+    (cell,) = plan([str(pixel_file(tmp_path).path)], "incremental-class", ["derpp"], [0], items)
     less, more = (exemplars_within(cell, megabytes) or 0 for megabytes in (1.0, 1.0044))
     assert more - less == pytest.approx(4400 / (36 + 8 + 24), abs=1)
 

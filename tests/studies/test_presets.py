@@ -116,8 +116,7 @@ def test_presets_set_the_protocol_too() -> None:
     assert preset("class-orderings-images")[Key("protocol", "sessions")] == "10"
     assert preset("class-orderings-images")[Key("protocol", "loss")] == "seen"
     assert preset("online-images")[Key("protocol", "observe_batch")] == "10"
-    factor = settings("lwf", "class-orderings-images")["stop"]["factor"]
-    assert factor == pytest.approx(1 / 3)
+    assert settings("lwf", "class-orderings-images")["stop"]["factor"] == pytest.approx(1 / 3)
 
 
 def test_the_trunk_of_online_learning_has_no_pooling_before_its_stages() -> None:

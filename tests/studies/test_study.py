@@ -162,8 +162,7 @@ def test_a_command_line_is_saved_as_a_file_that_makes_the_same_cells() -> None:
         done = CliRunner().invoke(app.app, command)
         assert type(done.exception) is (error or type(None))
     assert not Path("runs").exists()
-    again = asked("--config", "saved.toml")
-    assert again == asked(*words)
+    assert asked("--config", "saved.toml") == asked(*words)
     assert asked("--config", "saved.toml", "--seeds", "3").seeds == (3,)
 
 
@@ -293,8 +292,7 @@ def test_a_wrong_preset(text: str, sentence: str) -> None:
 
 def test_a_setting_with_the_learners_name_goes_over_one_without() -> None:
     for items in itertools.permutations(["lr=0.1", "ewc.lr=0.2"]):
-        names = ["ewc", "mlp"]
-        ewc, mlp = plan(["e.h5"], "incremental-class", names, [0], items, preset="league")
+        ewc, mlp = plan(["e.h5"], "incremental-class", ["ewc", "mlp"], [0], items, preset="league")
         assert (made(ewc)["lr"], made(mlp)["lr"]) == (0.2, 0.1)
 
 

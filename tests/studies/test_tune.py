@@ -36,8 +36,7 @@ NAN = math.nan
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("file")
-    return make_file(folder, [12] * 4, [0] * 4, [5] * 4, apart=8.0).path
+    return make_file(tmp_path_factory.mktemp("file"), [12] * 4, [0] * 4, [5] * 4, apart=8.0).path
 
 
 def cells(path: Path, items: list[str]) -> list[RunSpec]:
@@ -69,8 +68,7 @@ def test_a_trial_refuses_test_data_and_sessions_without_validation_data() -> Non
 
 def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: Path) -> None:
     path = make_file(tmp_path, [20] * 6, [0] * 6, [5] * 6, apart=8.0).path
-    settings = ["protocol.base=4", "protocol.way=1"]
-    (cell,) = plan([str(path)], "fscil", ["prototype"], [0], settings)
+    (cell,) = plan([str(path)], "fscil", ["prototype"], [0], ["protocol.base=4", "protocol.way=1"])
     streams = StreamCache()
     with pytest.raises(UserError, match=r"session 1 has no validation data .*--tune-sessions"):
         trial_stream(streams.stream(cell), 3)
@@ -354,8 +352,7 @@ def test_what_a_search_on_seeds_says(
     said: list[str] = []
     for _ in range(2):  # as it ends, and from the log
         how: dict[str, Any] = {"sessions": 2, "engine": HERE, "seeds": SEEDS}
-        grids = {"slda": {"shrinkage": GRID}}
-        (run,) = search([spec], grids, tmp_path, notify=said.append, **how)
+        (run,) = search([spec], {"slda": {"shrinkage": GRID}}, tmp_path, notify=said.append, **how)
         assert run.tuning is not None
         assert told(run.tuning).replace(" on seeds 100-102", "") == short
         assert len(trials.ran) == 12
