@@ -20,8 +20,7 @@ DOMAIN += ["oil", "pen", "oil", "pen", "oil", "pen", "oil", "pen", "oil"]
 
 @pytest.fixture
 def file(tmp_path: Path) -> EmbeddingFile:
-    columns = {"domain": np.array(DOMAIN)}
-    return make_file(tmp_path, (6, 6), (0, 0), (3, 3), columns=columns)
+    return make_file(tmp_path, (6, 6), (0, 0), (3, 3), columns={"domain": np.array(DOMAIN)})
 
 
 def build(file: EmbeddingFile, seed: int = 0, **settings: Any) -> Stream:

@@ -71,14 +71,12 @@ def test_way_follows_the_number_of_classes() -> None:
 
 
 def test_who_gets_which_samples(file: EmbeddingFile) -> None:
-    stream = FSCIL(base=3, way=2, shot=4, order="random").build([file], seed=1)
-    base, *novel = stream.sessions
+    base, *novel = FSCIL(base=3, way=2, shot=4, order="random").build([file], seed=1).sessions
     assert len(novel) == 2
     mine = np.flatnonzero(np.isin(file.labels, base.classes) & (file.split == TRAIN))
     both = np.concatenate([rows_of(base.x), rows_of(base.val_x)])
     assert np.sort(both).tolist() == mine.tolist()  # all there are, the validation data among them
-    carved = sum(max(1, round(0.1 * SIZES[c])) for c in base.classes)
-    assert len(base.val_x) == carved
+    assert len(base.val_x) == sum(max(1, round(0.1 * SIZES[c])) for c in base.classes)
     for session in novel:
         assert np.unique(session.y, return_counts=True)[1].tolist() == [4, 4]
         assert len(session.val_x) == len(session.val_y) == 0

@@ -30,8 +30,7 @@ def test_sessions_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     polar, brown, lamp = ([3 * i + k for i in range(10)] for k in range(3))
     a, b, c = shown(stream)
     assert a == [(r, ["bear"]) for r in sorted(polar[2:5] + brown[2:5])]
-    own = [(r, ["polar bear"]) for r in polar[4:]] + [(r, ["lamp"]) for r in lamp[2:]]
-    assert b == sorted(own)
+    assert b == sorted([(r, ["polar bear"]) for r in polar[4:]] + [(r, ["lamp"]) for r in lamp[2:]])
     assert c == [(r, ["brown bear"]) for r in brown[4:]]
     assert [rows_of(s.val_x).tolist() for s in stream.sessions] == [[0, 1], [0, 2], [1]]
     assert [s.val_y.sum() for s in stream.sessions] == [2, 2, 1]
@@ -54,15 +53,13 @@ def test_information_changes_no_question() -> None:
     streams = [IIRC(information=mode).build([bears()], seed=3) for mode in MODES]
     for key, alike in (("eval", 1), ("features", 1), ("train", 3), ("recipe", 3)):
         assert len({s.digests[key] for s in streams}) == alike, key
-    merged = {json.dumps(s.merged().digests, sort_keys=True) for s in streams}
-    assert len(merged) == 1
+    assert len({json.dumps(s.merged().digests, sort_keys=True) for s in streams}) == 1
 
 
 def test_four_levels_by_hand() -> None:
     """The list is cut once a level: 0.4 of 101 to a, 0.4 of the last 80 to b, 0.4 of the last 64 to
     c, and the last 51 to d."""
-    split = [TRAIN] * 125 + [TEST]
-    file = label_file([0] * 126, split, ("d", "a", "b", "c"), (3, -1, 1, 2))
+    file = label_file([0] * 126, [TRAIN] * 125 + [TEST], ("d", "a", "b", "c"), (3, -1, 1, 2))
     stream = IIRC(base=1, step=1).build([file], seed=0)
     rows = [rows_of(s.x).tolist() for s in stream.sessions]
     assert [s.classes.tolist() for s in stream.sessions] == [[1], [2], [3], [0]]

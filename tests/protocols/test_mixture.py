@@ -137,8 +137,7 @@ def test_long_tails_by_hand() -> None:
         parts = mixture.long_tailed(np.arange(500), labels, order, 2, 1 / 16, rng, shuffled=False)
         assert table(parts, labels, 5).tolist() == [[0, 50, 0, 100, 25], [12, 0, 6, 0, 0]]
         mixed = mixture.long_tailed(np.arange(500), labels, order, 2, 1 / 16, rng, shuffled=True)
-        counts = table(mixed, labels, 5)
-        assert sorted(counts.sum(axis=0).tolist()) == [6, 12, 25, 50, 100]
+        assert sorted(table(mixed, labels, 5).sum(axis=0).tolist()) == [6, 12, 25, 50, 100]
         assert [sorted({*labels[p].tolist()}) for p in mixed] == [[1, 3, 4], [0, 2]]
 
 
@@ -146,8 +145,7 @@ def test_a_long_tail_takes_what_is_there() -> None:
     labels = np.array([0] * 8 + [1] * 3 + [2] * 2)
     parts = deal(mixture.long_tailed, labels, 3, 0.01, shuffled=False)
     assert [len(p) for p in parts] == [8, 1, 1]  # 8, .8, .08; at least one
-    even = deal(mixture.long_tailed, labels, 3, 1.0, shuffled=False)
-    assert [len(p) for p in even] == [8, 3, 2]
+    assert [len(p) for p in deal(mixture.long_tailed, labels, 3, 1.0, shuffled=False)] == [8, 3, 2]
 
 
 @pytest.fixture

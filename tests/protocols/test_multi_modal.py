@@ -103,8 +103,7 @@ def test_the_order_of_the_files_is_the_order(tmp_path: Path) -> None:
     assert [len(s.classes) for s in other.sessions] == [2, 3]
     assert one.digests["train"] != other.digests["train"]
     assert one.digests["recipe"] == other.digests["recipe"]
-    third = make_file(tmp_path, [2] * 4, [0] * 4, [1] * 4, name="c.h5", width=7)
-    stream = build([a, b, third])
+    stream = build([a, b, make_file(tmp_path, [2] * 4, [0] * 4, [1] * 4, name="c.h5", width=7)])
     assert stream.spec.input_shape == (7,)
     assert [s.classes.tolist() for s in stream.sessions] == [[0, 1, 2], [3, 4], [5, 6, 7, 8]]
     ids = np.concatenate([p.ids for p in (*stream.sessions, *stream.eval_sets)])
@@ -142,8 +141,7 @@ def test_a_projection_keeps_lengths_on_average(tmp_path: Path) -> None:
         np.testing.assert_allclose(ratio, 1, atol=0.16)
     # another seed is another recipe
     one, two = (build(files, join="project", projection=k) for k in (0, 1))
-    same = {key for key in one.digests if one.digests[key] == two.digests[key]}
-    assert same == {"train", "eval"}
+    assert {key for key in one.digests if one.digests[key] == two.digests[key]} == {"train", "eval"}
     assert not np.allclose(one.sessions[0].x.numpy(), two.sessions[0].x.numpy())
 
 
@@ -238,8 +236,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     settings = [*FAST, "references=2"]
     for order in (files, files[::-1]):
         cells = plan(order, "multi-modal", ["mlp", "ncm"], [0], settings)
-        outcome = run_grid(cells, folder / "runs")
-        assert not outcome.failed
+        assert not run_grid(cells, folder / "runs").failed
     return folder / "runs", files
 
 
@@ -270,8 +267,7 @@ def test_omega_of_a_record_by_hand(runs: tuple[Path, list[str]]) -> None:
         assert metrics["omega_new"] == R[1][1]
         assert metrics["omega_all"] == pytest.approx((R[1][0] / a + R[1][1] / b) / 2)
         assert not rescore(place, runs[0]).differs
-        shown = " ".join(Group("place", (kept,)).describe())
-        assert f"{100 * a:.1f} %, {100 * b:.1f} %" in shown
+        assert f"{100 * a:.1f} %, {100 * b:.1f} %" in " ".join(Group("place", (kept,)).describe())
 
 
 def test_the_offline_learner_has_each_file(runs: tuple[Path, list[str]], tmp_path: Path) -> None:

@@ -120,16 +120,14 @@ def test_an_order_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
-    file = make_file(tmp_path, test=(1, 2, 0, 2))
-    stream = IncrementalClass().build([file], seed=0)
+    stream = IncrementalClass().build([make_file(tmp_path, test=(1, 2, 0, 2))], seed=0)
     assert [s.classes.tolist() for s in stream.sessions] == [[2, 0], [1], [3]]
     assert stream.notes == ("classes without test samples, in the base session: c",)
     assert IncrementalClass().build([make_file(tmp_path, name="all.h5")], seed=0).notes == ()
     two = make_file(tmp_path, test=(1, 0, 0, 2), name="two.h5")
     with pytest.raises(UserError, check=says(what="base", got=2)):
         IncrementalClass(base=2).build([two], seed=0)
-    sizes = [len(e.x) for e in IncrementalClass(base=3).build([two], seed=0).eval_sets]
-    assert sizes == [1, 2]
+    assert [len(e.x) for e in IncrementalClass(base=3).build([two], seed=0).eval_sets] == [1, 2]
 
 
 def test_a_class_without_training_samples_cannot_be_a_session(tmp_path: Path) -> None:
