@@ -59,10 +59,8 @@ def test_the_gap_is_over_runs_of_equal_seeds(two_sides: Path) -> None:
 def test_namesakes_are_paired_each_and_curves_are_means(tmp_path: Path) -> None:
     """Without the values that no pair of the stream has."""
     keep(tmp_path, make("er", curves={"raa": [0.9, 0.5, 0.4], "raf": [None, 0.2, 0.4]}))
-    curves = {"raa": [0.3, 0.3, 0.3], "raf": [None, 0.1, 0.0]}
-    keep(tmp_path, shown(curves=curves), stream="images")
-    linear = shown(learner_params={"trunk": "linear"})
-    keep(tmp_path, linear, stream="images", row="er-2")
+    keep(tmp_path, shown(curves={"raa": [0.3, 0.3, 0.3], "raf": [None, 0.1, 0.0]}), stream="images")
+    keep(tmp_path, shown(learner_params={"trunk": "linear"}), stream="images", row="er-2")
     (stream,) = bridge(rows_of(tmp_path))["streams"]
     pairs = {(e["learner"], e["trunk"]): e["values"] for e in stream["learners"]}
     assert pairs.keys() == {(f"er → er trunk={t}", t) for t in ("resnet8", "linear")}

@@ -72,8 +72,7 @@ def test_what_a_table_says_of_its_stream() -> None:
 
     ideals = ({"ideal": {"class_accuracy": level}} for level in (0.8, [0.8, 0.9, 0.7]))
     one, each = (make()["reference"] | ideal for ideal in ideals)
-    more = typed(seed=1, n_train=[310, 100, 90], reference=one)
-    assert said(typed(), more) == [
+    assert said(typed(), typed(seed=1, n_train=[310, 100, 90], reference=one)) == [
         *("4 classes", "3 sessions"),
         "300–310 training samples at first, then 90–100 a session",
         *("validation from training data", "mean-per-class accuracy"),
@@ -140,8 +139,7 @@ def test_earlier_values_are_those_of_the_classes() -> None:
 
 def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:
     keep(tmp_path, make(seed=0))
-    copied = tmp_path / "stream-1" / "mlp" / "seed-0 (copy)"
-    put(typed(seed=0), copied)
+    put(typed(seed=0), tmp_path / "stream-1" / "mlp" / "seed-0 (copy)")
     with pytest.raises(UserError, match=r"every run once.*seed 0.*seed 0 \(copy\)"):
         collect(tmp_path)
 
@@ -179,8 +177,7 @@ def test_broken_runs_are_left_out_and_counted(tmp_path: Path, flag: str) -> None
     assert row.metrics["final_accuracy"].mean == pytest.approx(0.7)
     assert row.footprint == {"a": 1, "total": 3, "b": 2}
     assert (row.n, row.flags) == ("2 of 3", {flag: ["2"]})
-    text = table_text([row])
-    assert re.search(rf"{flag}: .*left out of every mean \[mlp 1 of 3: seed 2\]", text)
+    assert re.search(rf"{flag}: .*left out of every mean \[mlp 1 of 3: seed 2\]", table_text([row]))
 
 
 def test_runs_with_other_threads_or_references_are_marked(tmp_path: Path) -> None:

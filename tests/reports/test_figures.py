@@ -162,8 +162,7 @@ def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
     idle = make("mlp", final=0.0)
     idle["pooled"] = [0.9, 0.45, 0.0]
     keep(tmp_path, idle, make("ewc", final=0.7), nowhere)
-    rows = collect(tmp_path)
-    figure = trade_off(rows)
+    figure = trade_off(collect(tmp_path))
     assert texts(figure) == {"mlp", "ewc", "chance (25.0)"}  # α_ideal, 90 %, is out of sight
     for axes in figure.axes:
         assert [li.get_ydata() for li in axes.lines if li.get_color() == SOFT] == [[25, 25]]

@@ -105,8 +105,7 @@ def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
     text = render(rows, "runs")
     assert '<th scope="col">superclass pw-JS %</th>' in text
     assert "<td>1.60 ±0.25</td>" in text
-    figure = trade_off(rows, styles_in(rows), 3.25)
-    assert figure.axes[0].get_title(loc="left") == "final pw-JS (%)"
+    assert trade_off(rows, styles_in(rows), 3.25).axes[0].get_title(loc="left") == "final pw-JS (%)"
 
 
 def test_one_run_has_no_plus_minus(tmp_path: Path) -> None:
@@ -158,8 +157,7 @@ def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> 
     wide, narrow = (table_text(rows, width=width).split("\n\n")[-1] for width in (120, 60))
     assert len(wide.splitlines()) <= 3
     assert max(map(len, narrow.splitlines())) <= 60
-    text = " ".join(wide.split())
-    assert text == (
+    assert " ".join(wide.split()) == (
         "± half-width of the 95 % t-interval over n seeds · Ω_base, Ω_all: score on the first "
         "session, on all so far / offline · Ω_new: score on each new session · AIA: score after "
         "each session, averaged · AA: mean of sessions at the end · AF: drop from a session's "

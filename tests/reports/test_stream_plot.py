@@ -38,8 +38,7 @@ def test_cells_are_counts_and_classes_come_in_their_order() -> None:
     train, test = cells(figure)  # rows: a, c, b, as they first come
     assert train == {(0, 0): 100, (0, 1): 25, (1, 1): 36, (1, 2): 49}
     assert test == {(0, 0), (1, 0), (1, 2)}
-    labels = [t.get_text() for t in figure.axes[0].get_yticklabels()]
-    assert labels == ["a" * 24 + "\na", "c", "b"]
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["a" * 24 + "\na", "c", "b"]
     legend(figure)
     (entry,) = figure.legends[0].get_texts()
     assert entry.get_text() == "with test samples (41 in all)"
@@ -52,8 +51,7 @@ def test_cells_are_counts_and_classes_come_in_their_order() -> None:
 @pytest.mark.parametrize("most", [40, 100, 101, 400])
 def test_shades_are_those_of_the_scale(most: int) -> None:
     counts, scale = np.diag([10, 20, most]), "log" if most > 100 else "linear"
-    figure = drawn(counts, counts)
-    bar = figure.axes[1]
+    bar = drawn(counts, counts).axes[1]
     assert bar.get_ylabel() == "training samples" + ", logarithmic" * (scale == "log")
     assert (bar.get_yscale(), bar.get_box_aspect()) == (scale, 30)
     assert bar.get_ylim() == pytest.approx((10 if scale == "log" else 0, most))
@@ -104,10 +102,8 @@ def test_eval_sets_of_no_session_have_columns_of_their_own() -> None:
     figure = drawn(TRAIN, np.array([[9, 9, 9], [16, 16, 16], [100, 0, 0]]), sets=("x", "y", "z"))
     _, test = cells(figure)
     assert test == {(3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2), (5, 0)}
-    ticks = [t.get_text() for t in figure.axes[0].get_xticklabels()]
-    assert ticks == ["0", "1", "x", "y", "z"]
-    turned = [t.get_rotation() for t in figure.axes[0].get_xticklabels()]
-    assert turned == [0, 0, 90, 90, 90]
+    assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == ["0", "1", "x", "y", "z"]
+    assert [t.get_rotation() for t in figure.axes[0].get_xticklabels()] == [0, 0, 90, 90, 90]
 
 
 def test_large_streams_are_images_and_the_bytes_are_the_same_twice(tmp_path: Path) -> None:

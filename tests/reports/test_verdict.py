@@ -41,8 +41,7 @@ def test_a_leader_and_who_is_behind() -> None:
     text = sentence(ncm, runs("ncm", 0.30, 0.31, 0.31))
     assert text.endswith("; ncm is behind (by at least 48.9 points)")
     # er has other seeds and is compared with none: .50 .50 .51; t(2) at .05/2
-    later = [typed("er", seed, 0.2) for seed in (3, 4)]
-    text = sentence(ncm, others[1], later)
+    text = sentence(ncm, others[1], [typed("er", seed, 0.2) for seed in (3, 4)])
     assert text.endswith("; mlp is behind (by at least 48.9 points); nothing can be said of er")
 
 
@@ -118,8 +117,7 @@ def test_references_that_are_missing() -> None:
     waiting = runs("ncm", 0.8, reference=lost)
     waiting = [replace(r, metrics=r.metrics | {"omega_all": math.nan}) for r in waiting]
     assert "(offline: open, chance: 25.0 %)" in sentence(waiting)
-    none = runs("ncm", 0.8, reference=lost | {"offline_runs": []})
-    assert "(chance: 25.0 %)" in sentence(none)
+    assert "(chance: 25.0 %)" in sentence(runs("ncm", 0.8, reference=lost | {"offline_runs": []}))
     each = reference | {"ideal": {"class_accuracy": [0.8, 0.9, 0.7]}}
     assert "(chance: 25.0 %)" in sentence(runs("ncm", 0.8, reference=each))
 
