@@ -50,8 +50,7 @@ def test_text_of_other_people_is_no_markup(tmp_path: Path) -> None:
         "weights": {"licence": HOSTILE, "pretrained_on": [HOSTILE]},
         "preprocessing": {HOSTILE: HOSTILE},
     }
-    file = write_file(tmp_path / "a.h5", samples, make_features(40), made)
-    page = card_page(card(file))
+    page = card_page(card(write_file(tmp_path / "a.h5", samples, make_features(40), made)))
     assert front(page)["license"] == "other"
     html = MarkdownIt("gfm-like", {"linkify": False}).render(page.split("---\n", 2)[2])
     assert "<script" not in html
@@ -63,8 +62,7 @@ def test_text_of_other_people_is_no_markup(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["a`b", "``", "`x", "x`", "a|b", ""])
 def test_code_is_shown_as_it_is(text: str) -> None:
-    html = MarkdownIt().render(code(text))
-    assert f"<code>{text.replace('|', '¦') or ' '}</code>" in html
+    assert f"<code>{text.replace('|', '¦') or ' '}</code>" in MarkdownIt().render(code(text))
     shown = MarkdownIt().renderInline(escape_markdown("*a* _b_ <c> ![d](e)"))
     assert shown == "*a* _b_ &lt;c&gt; ![d](e)"
 

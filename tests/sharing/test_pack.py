@@ -220,8 +220,7 @@ def spoilt(team: Path, out: Path, edit: Edit) -> Path:
 @pytest.mark.parametrize("case", CASES)
 def test_a_member_that_no_pack_has(team: Path, tmp_path: Path, case: str) -> None:
     path = spoilt(team, tmp_path / "bad.zip", CASES[case])
-    said = refusal(merge_packs, [path], tmp_path / "out")
-    assert "is not that of a pack; embedbench" in said
+    assert "is not that of a pack; embedbench" in refusal(merge_packs, [path], tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["bad.zip"]
 
 
