@@ -225,8 +225,7 @@ def test_a_file_that_was_damaged_since_is_fetched_again(web: Served, small: byte
     """Under whatever name it is asked for; the other names of the content mean it, too."""
     pin = f"#sha256={hashlib.sha256(small).hexdigest()}"
     web.files |= {"/a.h5": small, "/b.h5": small}
-    path = local(f"{web.address}/a.h5{pin}")
-    path.write_bytes(b"other")
+    local(f"{web.address}/a.h5{pin}").write_bytes(b"other")
     for name in "bba":
         assert local(f"{web.address}/{name}.h5{pin}").read_bytes() == small
     assert [p for p, *_ in web.asked] == ["/a.h5"] * 2 + ["/b.h5"] * 2
@@ -295,8 +294,7 @@ def test_stores(stored: bytes, monkeypatch: pytest.MonkeyPatch, answer: Any, sen
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = ImportError("Install s3fs to access S3")
-    monkeypatch.setattr("fsspec.core.url_to_fs", failing(absent))
+    monkeypatch.setattr("fsspec.core.url_to_fs", failing(ImportError("Install s3fs to access S3")))
     for scheme, remedy in (("s3", "install s3fs"), ("az", "install adlfs"), ("smb", "what fsspec")):
         said = refusal(local, f"{scheme}://bucket/small.h5")
         assert all(part in said for part in (f"{scheme}:// needs one more package; ", remedy))
