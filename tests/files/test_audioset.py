@@ -153,8 +153,7 @@ def test_classes_are_taken_by_count_unless_related(tmp_path: Path) -> None:
     ontology = reader.read_ontology(tmp_path)
     assert ontology.eligible == set(LABELS) - {"poor", "black", "unrated"}
     assert ontology.names["bell"] == "The bell, sound"
-    related = {name: ontology.related[name] for name in ("animal", "dog", "song", "root", "good")}
-    assert related == {
+    assert {name: ontology.related[name] for name in ("animal", "dog", "song", "root", "good")} == {
         "animal": {"root", "dog", "cat", "bark"},
         "dog": {"root", "animal", "bark"},  # cat is a sibling
         "song": {"music", "human"},

@@ -67,8 +67,7 @@ def test_matrices_by_plain_loops(seed: int) -> None:
     said: list[Any] = []
     found = feature_redundancy.su_matrix(codes, lambda *n: said.append(n))
     assert said == [(first, 9) for first in range(0, 9, feature_redundancy.BATCH)]
-    expected = [[su_by_loops(a, b) for b in rows] for a in rows]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(found, [[su_by_loops(a, b) for b in rows] for a in rows], atol=1e-12)
     np.testing.assert_array_equal(found, found.T)
     of_class = [su_by_loops(a, y.tolist()) for a in rows]
     np.testing.assert_allclose(class_su(codes, y), of_class, atol=1e-12)
@@ -131,8 +130,7 @@ def test_mdlp_by_plain_loops(seed: int, levels: int) -> None:
     x = np.round((y * rng.uniform(1, 4) + rng.normal(size=n)) * levels / 10).astype(np.float32)
     for rows in (n, 40, 12, 4, 1):
         found = mdlp_cuts(x[:rows], y[:rows]).tolist()
-        pairs = zip(x[:rows].tolist(), y[:rows].tolist(), strict=True)
-        assert found == mdlp_by_loops(list(pairs))
+        assert found == mdlp_by_loops(list(zip(x[:rows].tolist(), y[:rows].tolist(), strict=True)))
         assert found or rows < n
     assert [mdlp_cuts(np.arange(n), np.arange(n).clip(0, 1)).tolist() for n in (6, 7)] == [[0], []]
     assert mdlp_cuts(np.full(4, 5, np.float32), y[:4]).tolist() == []
