@@ -130,8 +130,7 @@ def test_masks_are_those_of_a_plain_loop(plain_stream: Path, tmp_path: Path) -> 
     scores = [rng.integers(-2, 3, (n, c)).astype(np.float64) for _ in stream.sessions]
     scores[0][:4] = -np.inf
     arrays = {f"scores_after_{i}": s for i, s in enumerate(scores)}
-    path = write(tmp_path / "a.npz", plain_stream, **arrays)
-    p, gave = read_answers(path, stream, tests)
+    p, gave = read_answers(write(tmp_path / "a.npz", plain_stream, **arrays), stream, tests)
     assert gave == "scores"
     assert p.logp is None  # the file does not say what its scores are
     assert p.rank is not None
@@ -367,8 +366,7 @@ def test_lists_and_paths_that_do_not_fit(plain_stream: Path, tmp_path: Path, cas
 def test_limited_answers_are_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = make_task(cell_of(tmp_path), tmp_path / "runs", StreamCache())
     first, *others = task.stream.eval_sets
-    limited = replace(first, candidates=first.classes)
-    stream = replace(task.stream, eval_sets=(limited, *others))
+    stream = replace(task.stream, eval_sets=(replace(first, candidates=first.classes), *others))
     monkeypatch.setattr(task.streams, "stream", lambda _: stream)
     with pytest.raises(UserError, match="answers among some of the classes"):
         export(task, tmp_path / "s")
