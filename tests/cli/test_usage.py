@@ -25,8 +25,7 @@ def test_options_that_add_up_and_flags_may_come_again(call: Call) -> None:
 
 def test_every_option_of_a_heading_is_one(call: Call) -> None:
     every = COMMANDS | COMMANDS["runs"].commands
-    names = {param.name for command in every.values() for param in command.params}
-    assert set(HEADINGS) <= names
+    assert set(HEADINGS) <= {param.name for command in every.values() for param in command.params}
     assert len(HEADINGS) == sum(len(listed.split()) for listed in GROUPS.values())
 
 
