@@ -106,8 +106,7 @@ def test_what_timm_knows_of_its_weights() -> None:
     ):
         assert pretrained_on(name) == expected
     backbone = {"library": "timm", "weights_id": "timm/vit_base_patch16_224.augreg_in21k_ft_in1k"}
-    pretrained = known_weights(backbone)["weights"]["pretrained_on"]
-    assert pretrained == ["imagenet-21k", "imagenet-1k"]
+    assert known_weights(backbone)["weights"]["pretrained_on"] == ["imagenet-21k", "imagenet-1k"]
     for other in ("my_in1k.safetensors", "timm/", "timm/resnet50.no", "timm/unknown"):
         assert known_weights({**backbone, "weights_id": other}) == {}
     assert known_weights({**backbone, "library": "torch"}) == {}

@@ -130,8 +130,7 @@ def test_weights_that_are_missing(texts: str, tmp_path: Path, transformers: Any)
     """A pooler that is not used may be missing; anything else may not."""
     from safetensors.torch import load_file, save_file
 
-    words = tokenizer(transformers)
-    name = save(tmp_path / "mlm", bert(transformers, "BertForMaskedLM"), words)
+    name = save(tmp_path / "mlm", bert(transformers, "BertForMaskedLM"), tokenizer(transformers))
     extract(texts, tmp_path / "a.h5", backbone=name)
     weights = tmp_path / "mlm" / "model.safetensors"
     kept = {k: v for k, v in load_file(weights).items() if "layer.1.output.dense" not in k}
@@ -257,8 +256,7 @@ def test_sounds_longer_than_the_model_takes(tmp_path: Path, transformers: Any) -
 def test_half_of_the_frames_and_no_joint_space() -> None:
     """Four frames of eight inputs, of which five are of the sample: the first three frames."""
     states = torch.tensor([[[1.0], [2.0], [6.0], [99.0]]])
-    mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0, 0]])
-    assert hf.mean_over_tokens(states, mask).tolist() == [[3.0]]
+    assert hf.mean_over_tokens(states, torch.tensor([[1, 1, 1, 1, 1, 0, 0, 0]])).tolist() == [[3.0]]
     assert hf.mean_over_tokens(states, None).tolist() == [[27.0]]
     assert hf._joint(SimpleNamespace(get_image_features=print), "images") is None
 

@@ -96,8 +96,7 @@ def test_bounds_of_ids_files_and_images(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_split_folders_are_the_official_split(tmp_path: Path) -> None:
-    three = put(tmp_path / "3", "train/a/1.png", "val/a/2.png", "test/b/3.png")
-    source = open_source(str(three))
+    source = open_source(str(put(tmp_path / "3", "train/a/1.png", "val/a/2.png", "test/b/3.png")))
     assert (source.classes, source.remark) == (("a", "b"), "")
     assert source.ids == ("test/b/3.png", "train/a/1.png", "val/a/2.png")
     assert split_of(source) == [TEST, TRAIN, VAL]
