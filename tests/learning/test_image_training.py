@@ -180,8 +180,7 @@ def test_stages_are_counted_from_the_input(trunk: str, n: int, stem: str) -> Non
 
     groups = list_stages(made(0))
     assert sorted(k for group in groups for k in group) == sorted(dict(made(0).named_parameters()))
-    assert len(groups) == n
-    assert stem in groups[0]
+    assert (len(groups), stem in groups[0]) == (n, True)
     for frozen in (*range(n + 1), -1):
         still = {key for key, p in made(frozen).named_parameters() if not p.requires_grad}
         assert still == {k for group in groups[: frozen if frozen >= 0 else None] for k in group}
@@ -293,8 +292,7 @@ def test_bfloat16_is_the_arithmetic_of_training_alone() -> None:
 
 def test_learners_train_by_the_arithmetic_that_is_asked_for() -> None:
     plain, half = scores(taught("mlp")), scores(taught("mlp", amp="bf16"))
-    assert half.dtype == torch.float32
-    assert not torch.equal(plain, half)
+    assert (half.dtype, torch.equal(plain, half)) == (torch.float32, False)
 
 
 def test_the_layout_in_memory_decides_nothing() -> None:
@@ -343,9 +341,11 @@ def test_what_cannot_be_compiled_is_told_in_a_sentence(monkeypatch: pytest.Monke
 
     compiled = functools.partialmethod(nn.Module.compile, backend=failing)
     monkeypatch.setattr(nn.Module, "compile", compiled)
-    with pytest.raises(UserError, match=r"torch.compile cannot compile the trunk"):
+    with pytest.raises(UserError, match=r"cannot compile the trunk here \(backend='failing' "):
         taught("mlp", compile=True)
     torch.compiler.reset()
+    with pytest.raises(RuntimeError, match="channels"):  # any other error is its own
+        image_trunk("resnet8", (3, 8, 8), ImageTraining())[0](x_of(2, shape=(2, 8, 8)))
 
 
 @pytest.mark.parametrize("trunk", ["mlp", "linear"])

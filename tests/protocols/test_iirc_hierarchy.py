@@ -1,6 +1,7 @@
 """The protocol `iirc` over hierarchies by name and from files, and what it refuses."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,7 @@ from iirc_files import ABOVE, BEARS, bears, label_file, label_list, publish, sho
 
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST
-from embedbench.protocols import _hierarchy
-from embedbench.protocols._hierarchy import PUBLISHED, hierarchy_text
+from embedbench.protocols._hierarchy import PUBLISHED, file_hierarchy, hierarchy_text
 from embedbench.protocols.iirc import IIRC
 from embedbench.streams.view import rows_of
 
@@ -25,8 +25,7 @@ def test_names_match_but_for_case_and_separators() -> None:
     plain, other = (
         IIRC(hierarchy="iirc-cifar").build([file], seed=2) for file in (cifar_like(), titles)
     )
-    assert plain.classes == other.classes
-    assert shown(plain) == shown(other)
+    assert (plain.classes, shown(plain)) == (other.classes, shown(other))
     assert plain.notes[0] == "class order: configuration 2 of iirc-cifar"
 
 
@@ -109,11 +108,13 @@ def test_a_class_without_training_samples() -> None:
         IIRC().build([bears(test=0)], seed=0)
 
 
-def test_the_most_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_hierarchy, "MOST", 4)
-    IIRC().build([bears()], seed=0)
-    with pytest.raises(UserError, match="has 5 classes; iirc takes at most 4"):
-        IIRC().build([label_list(list("abcde"), 4, 1)], seed=0)
+def test_the_most_classes() -> None:
+    file: Any = SimpleNamespace(path=bears().path, samples=bears().samples, parents=None)
+    file.classes = ("",) * 10_000
+    assert file_hierarchy(file).classes == file.classes
+    file.classes += ("",)
+    with pytest.raises(UserError, match="has 10,001 classes; iirc takes at most 10,000"):
+        file_hierarchy(file)
 
 
 def test_the_fraction_is_that_of_the_authors() -> None:

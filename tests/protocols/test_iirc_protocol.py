@@ -35,8 +35,7 @@ def test_sessions_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [rows_of(s.val_x).tolist() for s in stream.sessions] == [[0, 1], [0, 2], [1]]
     assert [s.val_y.sum() for s in stream.sessions] == [2, 2, 1]
     assert [s.classes.tolist() for s in stream.sessions[-3:]] == [[3], [0, 2], [1]]
-    assert stream.classes == BEARS
-    assert stream.parents.tolist() == list(ABOVE)
+    assert (stream.classes, tuple(stream.parents)) == (BEARS, ABOVE)
     losses = [s.loss_classes for s in stream.sessions]
     assert [np.flatnonzero(m).tolist() for m in losses] == [[3], [0, 2, 3], [0, 1, 2, 3]]
     assert (stream.spec.multilabel, stream.observe_batch) == (True, 0)
@@ -80,6 +79,7 @@ def test_the_cap_counts_leaves() -> None:
     assert size[16] == 16 * 4  # ⌊8/16 · .4 · 21⌋ of 25 less 4 for validation
     assert set(size[17:].tolist()) == {2 * 6}  # ⌊.4 · 16⌋, of ⌊.8 · 21⌋
     assert set(size[:16].tolist()) == {12}  # ⌊.8 · 16⌋
+    assert stream.notes[1].startswith("16 training samples are in no class")  # the fifth of each
 
 
 def test_tiny_classes() -> None:
@@ -88,16 +88,16 @@ def test_tiny_classes() -> None:
         stream = IIRC(base=1).build([bears(n)], seed=0)
         (whole,) = stream.whole
         assert [len(x) for x in (whole.x, whole.val_x, stream.eval_sets[1].x)] == kept
-        assert all(len(s.x) for s in stream.sessions)
+        taught = np.sum([s.y.sum(axis=0) for s in stream.sessions], axis=0)
+        assert taught.tolist() == [1, 1, 1 + (n > 3), 2]  # of two, bear has the first
 
 
 def test_validation_that_the_file_brings() -> None:
     """Five samples: three in-task, two post-task; the training samples are all taught."""
     stream = IIRC(subclass_share=1.0).build([bears(4, val=5)], seed=0)
     (whole,) = stream.whole
-    assert rows_of(whole.x).tolist() == list(range(12))
-    assert rows_of(whole.val_x).tolist() == list(range(12, 21))
-    assert rows_of(stream.eval_sets[1].x).tolist() == list(range(21, 27))
+    rows = [rows_of(v).tolist() for v in (whole.x, whole.val_x, stream.eval_sets[1].x)]
+    assert rows == [[*range(12)], [*range(12, 21)], [*range(21, 27)]]
     assert any("file's validation samples" in note for note in stream.notes)
 
 

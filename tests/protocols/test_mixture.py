@@ -159,10 +159,11 @@ def build(file: EmbeddingFile, seed: int = 0, **settings: Any) -> Stream:
 
 def test_a_session_may_introduce_nothing(file: EmbeddingFile) -> None:
     """M = 1: all samples go anywhere, and session 0 has all classes."""
-    stream = build(file, disjoint=0.0, blurry=1.0, sessions=2)
+    stream = build(file, disjoint=0.0, blurry=1.0, sessions=2, task_free=True)
     assert [s.classes.tolist() for s in stream.sessions] == [[0, 1, 2, 3, 4, 5], []]
-    assert [len(e.x) for e in stream.eval_sets] == [12, 0]
-    assert not stream.eval_sets[1].classes.any()
+    assert [(len(e.x), e.classes.sum()) for e in stream.eval_sets] == [(12, 6), (0, 0)]
+    last = build(file, setting="repetition", observe_batch=0).sessions[-1]
+    assert len({*last.y.tolist()}) == 3  # it is filled first, with half of the classes
 
 
 def test_validation_follows_training_in_proportion(tmp_path: Path) -> None:
@@ -173,8 +174,7 @@ def test_validation_follows_training_in_proportion(tmp_path: Path) -> None:
     assert sorted(held) == np.flatnonzero(file.split == 1).tolist()
     assert [Counter(s.val_y.tolist()) for s in stream.sessions] == [{0: 2, 1: 2}] * 5
     tailed = build(file, setting="long-tailed", sessions=2, imbalance=0.25, order="natural")
-    assert [len(s.x) for s in tailed.sessions] == [20, 5]
-    assert [len(s.val_x) for s in tailed.sessions] == [10, 2]
+    assert [(len(s.x), len(s.val_x)) for s in tailed.sessions] == [(20, 10), (5, 2)]
 
 
 def test_validation_rows_are_dealt_evenly() -> None:

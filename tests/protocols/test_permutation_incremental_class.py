@@ -28,7 +28,7 @@ def test_classes_of_the_sessions(eight: EmbeddingFile) -> None:
         ({"base": 1, "step": 3}, [1, 3, 3, 1]),  # the last takes what remains
         ({"base": 4, "step": 5}, [4, 4]),
         ({"sessions": 3}, [3, 3, 2]),
-        ({"sessions": 3, "base": 4}, [4, 2, 2]),
+        ({"sessions": 2, "base": 7}, [7, 1]),
         ({"sessions": 4, "base": 1}, [1, 3, 2, 2]),
         ({"sessions": 8}, [1] * 8),
     ):

@@ -175,9 +175,9 @@ def test_merged_and_revealed_keep_the_layers(file: EmbeddingFile) -> None:
     assert merged.spec.layers == told.spec.layers == stream.spec.layers
     assert {v.width for v in (*shown(merged), *shown(told))} == {9}
     assert not told.merged().spec.reveals_session_id
-    whole = replace(stream, whole=merged.sessions, alone=(stream,)).without_layers()
+    whole = replace(told, whole=merged.sessions, alone=(stream,)).without_layers()
     assert {v.width for v in shown(whole.merged())} == {D}
-    assert whole.alone[0].spec.layers == {}
+    assert whole.alone[0].spec == whole.merged().spec == StreamSpec((D,), 6)
 
 
 def test_layers_are_shown_to_those_who_ask(file: EmbeddingFile) -> None:
