@@ -64,8 +64,7 @@ def test_a_scaling_whose_levels_float32_cannot_tell_apart_is_held_as_shown() -> 
 
 @pytest.mark.parametrize("select", ["herding", "random", "reservoir", "balanced", "all"])
 def test_bytes_and_floats_keep_and_show_the_same(select: str) -> None:
-    draw = np.random.default_rng(1)
-    values = draw.integers(0, 256, (40, 4, 5, 3), np.uint8)
+    values = np.random.default_rng(1).integers(0, 256, (40, 4, 5, 3), np.uint8)
     table = standardise_images(values, np.arange(30))
     stream = shown_as(table, np.arange(40) % 4)
     memory = Memory(total=9, select=select)

@@ -124,8 +124,7 @@ def test_flips_and_offsets_have_the_right_frequencies() -> None:
 def test_a_quarter_of_the_images_is_erased() -> None:
     assert (augmentation.ERASED, *HOLE) == (0.25, (0.02, 1 / 3), (0.3, 1 / 0.3))  # timm's
     assert (*CROP, augmentation.TRIES) == ((0.08, 1.0), (3 / 4, 4 / 3), 10)
-    x = torch.ones(4000, 1, 12, 12)
-    holes = (augment("timm", x, seeded(4)) == 0).flatten(1)
+    holes = (augment("timm", torch.ones(4000, 1, 12, 12), seeded(4)) == 0).flatten(1)
     assert abs(float(holes.any(1).float().mean()) - augmentation.ERASED) < 0.03
     assert float(holes.float().mean(1).max()) < 0.4
 

@@ -63,8 +63,7 @@ def test_a_sample_with_two_labels_of_a_session_is_an_exemplar_of_both() -> None:
     (whole,) = STREAM.whole
     held = exemplars(per_class=1000, select="random")
     held.choose(whole, identity)
-    counts = torch.bincount(held.lists).tolist()
-    assert counts == [60, 40, 20, 20, 20, 20, 20, 20]
+    assert torch.bincount(held.lists).tolist() == [60, 40, 20, 20, 20, 20, 20, 20]
     given = labels_given(whole)
     assert [given[r] for r in places_of(held.x)] == held.y.tolist()
 

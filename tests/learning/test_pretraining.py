@@ -126,8 +126,7 @@ def test_the_base_session_alone_is_looked_at(stream: Stream) -> None:
     assert len(session.val_x) > 0
     assert sorted(set(session.y.tolist())) == [0, 1, 2]
     turned = replace(own, y=own.y + 1, val_y=own.val_y + 1)  # classes 1 to 3
-    again = base_session(replace(stream, sessions=(turned,)))
-    np.testing.assert_array_equal(again.y, own.y)
+    np.testing.assert_array_equal(base_session(replace(stream, sessions=(turned,))).y, own.y)
     tested = {int(row) for e in stream.eval_sets for row in rows_of(e.x)}
     assert not tested & {*rows_of(session.x).tolist(), *rows_of(session.val_x).tolist()}
     for wrong, says in (
@@ -275,8 +274,7 @@ def test_the_command(pixels: EmbeddingFile, tmp_path: Path) -> None:
     assert sorted(p.name for p in out.parent.iterdir()) == ["w.safetensors"]
     image_trunk("resnet8", (3, 24, 24), ImageTraining(weights=str(out)))  # they fit
     words = ["pretrain", pixels.path, "--protocol", "incremental-class", "--trunk", "resnet8"]
-    again = command(*words, "--out", out, *SHORT)
-    assert "is there already" in str(again.exception)
+    assert "is there already" in str(command(*words, "--out", out, *SHORT).exception)
     first = out.read_bytes()
     assert command(*words, "--out", out, *SHORT, "--overwrite").exit_code == 0
     assert out.read_bytes() != first  # another base session

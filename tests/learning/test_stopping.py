@@ -178,8 +178,7 @@ def test_divergence_is_named_and_not_hidden_by_restoring() -> None:
             for p in net.parameters():
                 p.grad = torch.full_like(p, NAN)
 
-    stop = Stop(min_steps=0)
-    log = training(net, optimiser, four_samples(), 4, stop, regularise=spoil).run()
+    log = training(net, optimiser, four_samples(), 4, Stop(min_steps=0), regularise=spoil).run()
     assert (log["epochs"], log["kept_epoch"], log["stopped"]) == (4, 4, "diverged")
     assert 0 < log["best"] < math.inf  # there was an epoch to go back to
     assert all(p.isnan().all() for p in net.parameters())
@@ -239,8 +238,7 @@ def test_training_goes_on_from_the_best_epoch_or_the_last(rewind: bool) -> None:
         regularise=lambda: starts.append(copy.deepcopy(net.state_dict())),
         validate=looked,
     ).run()
-    same = [equal(starts[4], end) for end in ends]
-    assert same == [False, rewind, False, not rewind, False]
+    assert [equal(starts[4], end) for end in ends] == [False, rewind, False, not rewind, False]
 
 
 @pytest.mark.parametrize(("restore", "kept"), [(True, 2), (False, 4)])
@@ -250,8 +248,7 @@ def test_a_plateau_keeps_the_best_epoch_or_the_last(restore: bool, kept: int) ->
 
 
 def test_the_first_session_has_a_cap_of_its_own() -> None:
-    stop = Stop(rule="epochs", epochs=3, first_epochs=7)
-    learner = MLP(units=4, stop=stop)
+    learner = MLP(units=4, stop=Stop(rule="epochs", epochs=3, first_epochs=7))
     stream = class_stream([[0], [1], [2]], n_train=4)
     learner.start(stream.spec, Seeds.of(0), "cpu")
     logs = [learn_session(learner, s, context()) for s in stream.sessions]

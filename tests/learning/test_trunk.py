@@ -221,7 +221,6 @@ def test_both_ways_to_the_fisher_information_agree(kind: str, mask: int | None) 
 
 def test_joint_keeps_images_as_bytes() -> None:
     learner = learner_class("joint")(**BRIEF)
-    stream = as_images(blobs(Tags(), ((0, 1), (2,)), 8, n_val=2))
-    run_stream(stream, learner, Seeds.of(0))
+    run_stream(as_images(blobs(Tags(), ((0, 1), (2,)), 8, n_val=2)), learner, Seeds.of(0))
     kept = 2 * (8 + 2)  # training and validation samples of two sessions
     assert learner.footprint()["samples"] == kept * (192 + 4)
