@@ -121,8 +121,7 @@ def _checkpoint(place: Path, draw: np.random.Generator, trap: Path) -> None:
 
 
 def _leases(place: Path, draw: np.random.Generator, _: Path) -> None:
-    path = place.with_name(f".{place.name}.lease")
-    path.write_bytes(TEXTS[draw.integers(len(TEXTS))])
+    place.with_name(f".{place.name}.lease").write_bytes(TEXTS[draw.integers(len(TEXTS))])
     (place / "record.json").unlink()
 
 
