@@ -135,8 +135,7 @@ def test_a_file_has_its_answer_under_one_name() -> None:
     answers = status(claim(ABOVE), some)
     assert answers == {"MNIST": HOLDS, "CUB": NONE, "emoji": NOT, "brought": HOLDS}
     assert set(status(claim(ABOVE, needs="a table"), []).values()) == {NONE}
-    only = dataclasses.replace(ABOVE, files=("emoji",))
-    assert status(claim(only), some)["MNIST"] == NONE
+    assert status(claim(dataclasses.replace(ABOVE, files=("emoji",))), some)["MNIST"] == NONE
 
 
 def test_files_of_other_data_are_compared_without_pairs() -> None:

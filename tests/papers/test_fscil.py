@@ -370,8 +370,7 @@ def test_nearest_neighbours_and_silhouettes() -> None:
         nearest = max((j for j in rows if j != i), key=lambda j: float(x[i] @ x[j]))
         right.append(y[i] == y[nearest])
     each = silhouette_samples(x[rows], y[rows], metric="cosine")
-    expected = (np.mean(right), each.mean())
-    assert separate(x, y, classes) == pytest.approx(expected, abs=1e-6)
+    assert separate(x, y, classes) == pytest.approx((np.mean(right), each.mean()), abs=1e-6)
     assert np.isnan(separate(x, y, np.array([1, 7]))).all()  # one class is left
 
 
@@ -398,8 +397,7 @@ def test_panels_show_every_class_at_its_place() -> None:
 
 
 def test_features_are_layers_and_outputs_of_modules(path: Path, tmp_path: Path) -> None:
-    items = [*QUICK, "fr.layers=block-9,block-8"]
-    runs = runs_on(path, tmp_path, items)
+    runs = runs_on(path, tmp_path, [*QUICK, "fr.layers=block-9,block-8"])
     assert runs.layers("vit") == ("block-9", "block-8")
     (cell,) = runs.specs("vit", "fr")
     stream = runs.streams.stream(cell)

@@ -53,8 +53,7 @@ def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
     data["toy"] = PaperData(tmp_path / "toy.h5")
     runs = iirc.IIRCRuns(tmp_path, [0], data, items=["er.lr=1"])
     assert [len(runs.configurations(n)) for n in data] == [10, 5, 5, 5]
-    items = ["protocol.configuration=1-2,4", "er.lr=1"]
-    runs = iirc.IIRCRuns(tmp_path, [0], data, items=items)
+    runs = iirc.IIRCRuns(tmp_path, [0], data, items=["protocol.configuration=1-2,4", "er.lr=1"])
     assert runs.configurations("cifar") == [1, 2, 4]
     assert runs.given == parse_settings(["er.lr=1"])
 
@@ -111,8 +110,7 @@ def made_runs(name: str, data: PaperData, **changes: Any) -> MadeRuns:
         records = [made_record(c, **changes.get(variant, {})) for c in curves]
         made[name, variant] = [records[:2], records[2:]]
     made[name, "joint"] = [[made_record([0.9])], [made_record([0.8])]]
-    items = ["protocol.configuration=0-1"]
-    return MadeRuns(Path(), [0, 1], {name: data}, items=items, made=made)
+    return MadeRuns(Path(), [0, 1], {name: data}, items=["protocol.configuration=0-1"], made=made)
 
 
 def row(table: PaperTable, label: str) -> Any:
@@ -165,8 +163,7 @@ def test_a_table_of_the_papers_data_has_differences_and_of_a_stand_in_none() -> 
         expected = [(2, pytest.approx(v)) for v in (end, (0.7 + 0.5 + end) / 3)]
         assert [(v.decimals, v.ours.mean) for v in of_buffer.values.values() if v.ours] == expected
     assert [row.labels[0] for row in tables[-1].rows] == [v.label for v in iirc.BUFFERS.values()]
-    note = "over 2 of them, of each the mean over its seeds (0, 1)"
-    assert tables[0].notes[-1].endswith(note)
+    assert tables[0].notes[-1].endswith("over 2 of them, of each the mean over its seeds (0, 1)")
     assert "toy for IIRC-CIFAR" in tables[0].heading
     values = [v for row in tables[0].rows for v in row.values.values()]
     assert {v.difference for v in values if v.ours} == {None}

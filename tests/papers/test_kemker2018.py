@@ -209,8 +209,7 @@ def test_tables_s6_and_s8_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     made: Any = SimpleNamespace(by_score={"accuracy": SimpleNamespace(pooled=np.arange(10) / 16)})
     made.sessions = [SimpleNamespace(log={"lam": k}) for k in range(3)]
     assert kemker._read_s1(made) == [6.25, 25, 56.25, 2]
-    order = (tmp_path / "orders" / "inc-3.txt").read_text().split()
-    assert order == [*"012456789", "3"]
+    assert (tmp_path / "orders" / "inc-3.txt").read_text().split() == [*"012456789", "3"]
 
 
 def test_table_1_counts_samples_of_uneven_classes(tmp_path: Path) -> None:
@@ -218,8 +217,7 @@ def test_table_1_counts_samples_of_uneven_classes(tmp_path: Path) -> None:
     runs = kemker.KemkerRuns(tmp_path, [0], {"cub": PaperData(file.path)})
     assert runs.size("cub") == kemker.Size(file.shape[1], 3, 18)
     values = by_labels(kemker.table1(runs))["file for CUB-200",].values()
-    numbers = [v.ours and v.ours.mean for v in values]
-    assert numbers == [3, file.shape[1], 18, 12, 4, 9, 2, 7]
+    assert [v.ours and v.ours.mean for v in values] == [3, file.shape[1], 18, 12, 4, 9, 2, 7]
     assert {(v.decimals, v.made) for v in values} == {(0, "exact")}
 
 

@@ -94,8 +94,7 @@ def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Pa
     class Runs(PaperRuns):
         every: ClassVar = {"er": er, "gdumb": gdumb}
 
-    items = ["er.lr=0.5", "er.memory.total=9", "stop.epochs=2"]
-    runs = Runs(tmp_path, [3, 4], items=items)
+    runs = Runs(tmp_path, [3, 4], items=["er.lr=0.5", "er.memory.total=9", "stop.epochs=2"])
     given: dict[str, Any] = {"er": {"lr": 0.1, "batch_size": 7}}
     cells = runs.plan(er, "incremental-class", data, given)
     assert [(c.seed, c.device) for c in cells] == [(3, "cpu"), (4, "cpu")]
