@@ -108,13 +108,9 @@ def test_a_kept_hold_out_is_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> N
     settings = {"hold_out": 0.34, "hold_out_kept": True, "memory": Memory(total=12)}
     learner = taught(STREAM, 0, **settings)
     held: list[torch.Tensor] = []
-    for part, log, kept, stored in zip(
-        STREAM.sessions,
-        (0, 8, 5),  # the hold-out that the pair of the session is fitted to
-        ([3, 3], [2, 2, 2, 2], [1, 1, 1, 1, 1]),
-        ([3, 3], [1, 1, 1, 1], [1, 1, 1, 1, 1]),
-        strict=True,
-    ):
+    # the hold-out that the pair of the session is fitted to, what is kept of each class, and stored
+    counts = (0, [3, 3], [3, 3]), (8, [2] * 4, [1] * 4), (5, [1] * 5, [1] * 5)
+    for part, (log, kept, stored) in zip(STREAM.sessions, counts, strict=True):
         assert learn(learner, part)["held_out"] == log
         assert np.bincount(learner.kept.y).tolist() == kept
         assert np.bincount(learner.exemplars.y).tolist() == stored
@@ -152,16 +148,19 @@ def test_a_kept_hold_out_is_refused_for_label_sets() -> None:
         start(BiC(hold_out_kept=True), StreamSpec((4,), 3, multilabel=True))
 
 
-def test_a_class_of_one_sample_is_trained_on() -> None:
-    stream = class_stream([[0, 1], [2]], n_train=1)
-    learner = taught(stream, 1)
-    rest, _, held_y = learner._hold_out(learner.exemplars.join(stream.sessions[1]), [0, 1])
-    assert held_y.tolist() == [0, 1]
-    assert rest.y.tolist() == [2]
+def test_at_most_half_of_a_class_is_held_out() -> None:
+    """A class of one sample is trained on; of one that comes again, only new samples count."""
+    for second, n, old, held, rest in (
+        ([2], 1, [0, 1], [0, 1], [2]),
+        ([0, 2], 3, [1], [0, 1, 1, 2], [0] * 5 + [1, 2, 2]),
+    ):
+        stream = class_stream([[0, 1], second], n_train=n)
+        learner = taught(stream, 1, hold_out=0.9)
+        left, _, held_y = learner._hold_out(learner.exemplars.join(stream.sessions[1]), old)
+        assert (sorted(held_y.tolist()), sorted(left.y)) == (held, rest)
 
 
 def test_a_class_that_comes_again_keeps_its_pair() -> None:
-    stream = class_stream([[0, 1], [0, 2], [1]])
-    learner = taught(stream, 3)
+    learner = taught(class_stream([[0, 1], [0, 2], [1]]), 3)
     assert learner.session_of.tolist() == [0, 0, 1]
     assert learner.biases[2].tolist() == [1, 0]  # session 2 introduced no class

@@ -242,6 +242,7 @@ def test_a_fixed_lambda_may_see_test_data_stop_it_but_never_asks() -> None:
 
     logs = [learn_session(learner, s, context(never, validation="test")) for s in STREAM.sessions]
     assert [log["lam"] for log in logs] == [0.0, 3.0, 3.0, 3.0]
+    assert "samples" not in learner.footprint()  # no validation data is kept
 
 
 def accuracies(learner: EWC, sessions: Sequence[Session]) -> float:

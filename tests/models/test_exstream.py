@@ -41,21 +41,15 @@ def nearest_pair(buffer: list[list[Any]]) -> tuple[int, int]:
     return min(pairs, key=lambda p: float(((buffer[p[0]][0] - buffer[p[1]][0]) ** 2).sum()))
 
 
-def exstream_plainly(x: Array, buffer: list[list[Any]], size: int) -> None:
+def exstream_plainly(x: Array, buffer: list[list[Any]]) -> None:
     """As `_stream_clustering_class_buffers` of the authors: the merged one lies at the later place,
     the new sample at the earlier."""
-    if len(buffer) < size:
-        buffer.append([x, 1])
-        return
     i, j = nearest_pair(buffer)
     (p, a), (q, b) = buffer[i], buffer[j]
     buffer[i], buffer[j] = [x, 1], [(p * a + q * b) / (a + b), a + b]
 
 
-def kmeans_plainly(x: Array, buffer: list[list[Any]], size: int) -> None:
-    if len(buffer) < size:
-        buffer.append([x, 1])
-        return
+def kmeans_plainly(x: Array, buffer: list[list[Any]]) -> None:
     near = min(buffer, key=lambda pair: float(((pair[0] - x) ** 2).sum()))
     near[0], near[1] = (near[0] * near[1] + x) / (near[1] + 1), near[1] + 1
 
@@ -64,7 +58,11 @@ def plainly(kind: str, x: Tensor, y: Tensor, size: int) -> Buffers:
     add = {"exstream": exstream_plainly, "kmeans": kmeans_plainly}[kind]
     buffers: Buffers = {}
     for sample, c in zip(x.double().numpy(), y.tolist(), strict=True):
-        add(sample, buffers.setdefault(c, []), size)
+        buffer = buffers.setdefault(c, [])
+        if len(buffer) < size:
+            buffer.append([sample, 1])
+        else:
+            add(sample, buffer)
     return buffers
 
 

@@ -82,6 +82,7 @@ def test_one_sample_and_samples_that_are_all_alike_leave_distances_by_gamma1() -
         test = torch.tensor([[1.0, 1, 1], [1, 0, 0]])
         expected = torch.tensor([0.0, 2 - 2 * 3**-0.5]) * (1 + 0.5) / 0.5
         torch.testing.assert_close(-learner.scores(test)[:, 0], expected, atol=1e-5, rtol=1e-5)
+        assert not learner.footprint()["covariances"]
 
 
 @pytest.mark.parametrize(("lowest", "gamma2"), [(0.0, 1.0), (-1.0, 0.0)])

@@ -118,10 +118,7 @@ def test_a_factor_of_few_samples_and_of_one() -> None:
 def test_novel_classes_borrow_from_the_two_base_classes_most_alike_in_each_layer() -> None:
     stream = few_shot_stream([[3, 1, 6, 0], [2, 5], [4]], layers=2, spread=2.0)
     learner, _ = taught(stream, epochs=1)
-    data: dict[int, Any] = {}
-    for part in stream.sessions:
-        x = part.x.numpy()
-        data |= {c: x[part.y == c] for c in part.classes.tolist()}
+    data = {c: s.x.numpy()[s.y == c] for s in stream.sessions for c in s.classes.tolist()}
     base = [0, 1, 3, 6]  # by label, as the factors are kept
     for t, columns in enumerate([slice(0, 8), slice(8, 16), slice(16, 24)]):
         means = {c: x[:, columns].mean(0) for c, x in data.items()}

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fr_reference import Batch, Block, Module, five, gacc
+from fr_reference import Batch, Module, five, gacc
 from teaching import normal, start
 from torch import Tensor
 
@@ -69,12 +69,8 @@ def started(seed: int) -> tuple[FR, list[Module], Tensor, Tensor]:
 def pairs(net: Rectifier, module: Module) -> list[tuple[Tensor, Tensor, bool]]:
     """Our parameters of all layers, those of a reference, and whether they are turned."""
     result = []
-    for ours, theirs in (
-        (net.intermediate, module.intermediate),
-        (net.final, module.final),
-        (net.mix, module.mix),
-    ):
-        assert isinstance(theirs, Block)
+    for part in ("intermediate", "final", "mix"):
+        ours, theirs = getattr(net, part), getattr(module, part)
         result += [
             (ours.enter.weight, theirs.fc1.weight, True),
             (ours.enter.bias, theirs.fc1.bias, False),

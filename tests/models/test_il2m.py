@@ -37,14 +37,12 @@ def test_rectification_by_hand() -> None:
     learner = by_hand()
     p = torch.tensor([[0.3, 0.1, 0.6], [0.5, 0.1, 0.4], [0.25, 0.35, 0.4]])
     x = torch.cat([p.log(), torch.full((3, 1), 5.0)], 1)  # the unseen class has the largest logit
-    expected = torch.tensor(
-        [
-            [0.675, 0.6, 0.6, 0.0],  # best is the current class: rectified, and class 0 wins
-            [0.5, 0.1, 0.4, 0.0],  # best is an old class: nothing is done
-            [0.5625, 2.1, 0.4, 0.0],
-        ]
-    )
-    torch.testing.assert_close(learner.scores(x), expected)
+    expected = [
+        [0.675, 0.6, 0.6, 0.0],  # best is the current class: rectified, and class 0 wins
+        [0.5, 0.1, 0.4, 0.0],  # best is an old class: nothing is done
+        [0.5625, 2.1, 0.4, 0.0],
+    ]
+    torch.testing.assert_close(learner.scores(x), torch.tensor(expected))
 
 
 def test_logits_are_rectified_where_asked() -> None:

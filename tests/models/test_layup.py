@@ -68,5 +68,7 @@ def test_sessions_with_few_samples_have_fewer_folds_or_choose_nothing() -> None:
         _, logs = teach(LayUP(), few_shot_stream(GROUPS, width=WIDTH, layers=1, shots=n))
         assert ["validation_accuracy" in log for log in logs] == [True, n > 1, n > 1]
     assert logs[2]["lam"] == logs[0]["lam"]  # the last choice stands
+    one = few_shot_stream(GROUPS, width=WIDTH, layers=1, n_base=1, shots=1)
+    assert teach(LayUP(), one)[1] == [{"lam": 1.0}] * 3
     _, logs = teach(LayUP(lam=0), few_shot_stream(GROUPS, width=200, layers=1))  # of 60 samples
     assert [log["lam"] for log in logs] == [LAMBDAS[-1]] * 3

@@ -297,8 +297,7 @@ def test_sizes(inputs: int, classes: int, megabytes: float) -> None:
     data = session(np.zeros((2, inputs)), [0, 1])
     for t in range(10):
         learner.learn(replace(data, session_id=t), context())
-        d, c = inputs, classes
-        count = 10 * (80 * d + 80) + 10 * (80 * 80 + 80) + (t + 1) * (80 * c + c)
+        count = 10 * (80 * inputs + 80) + 10 * (80 * 80 + 80) + (t + 1) * (80 * classes + classes)
         assert learner.footprint()["parameters"] == 4 * count
     assert abs(learner.footprint()["parameters"] / 1e6 - megabytes) <= 0.005
     assert learner.footprint()["paths"] == 10 * (2 * 10 + 8)  # a byte a module, and the session id

@@ -13,7 +13,7 @@ from toy import blobs, session
 
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.errors import UserError
-from embedbench.learning import UNSEEN, Seeds, Stop, StreamSpec
+from embedbench.learning import UNSEEN, Seeds, Stop, StreamSpec, generator
 from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.learner import Learner
 from embedbench.models.alice import ALICE
@@ -50,8 +50,7 @@ def test_a_trained_classifier_separates_what_means_do_not() -> None:
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 60)
     useless = 8 * rng.normal(size=120) + 2 * (y == 0)  # by chance, 2/8 of a deviation apart
-    x = np.stack([np.where(y == 0, 1.0, -1.0), useless, np.ones(120)], axis=1)
-    x = x.astype(np.float32)
+    x = np.stack([np.where(y == 0, 1.0, -1.0), useless, np.ones(120)], axis=1).astype(np.float32)
     right = {}
     for base in ("means", "trained"):
         learner = started(Prototype(Classifier(base, epochs=60, batch_size=20, lr=0.02)), 3, 3)
@@ -99,6 +98,7 @@ def test_too_few_outputs_are_refused() -> None:
 
 def test_the_dot_regression_loss_by_a_naive_loop() -> None:
     learner = started(NCFSCIL(units=8), 6, 4)
+    assert torch.equal(learner.frame, simplex(6, 4, generator(Seeds.of(0).init, 0)))
     y = torch.tensor([0, 3, 3, 1])
     x = torch.tensor(blobs(y.numpy(), 6, 0))
     with torch.no_grad():
@@ -134,10 +134,10 @@ FR_SHORT |= {"batch_classes": 4, "batch_samples": 16}
         (Prototype(), {}),
         (Prototype(Classifier("trained")), {}),
         (TEEN(), {}),
-        (NCFSCIL(units=64), {}),
+        (NCFSCIL(units=64), {"means": 7 * (16 * 8 + 8 + 1)}),  # float64 sums, counts, a flag
         (ALICE(units=32), {"parameters": 4 * (16 * 32 + 32 + 32 * 32 + 32)}),  # no head is kept
         (ALICE(layers=0), {"parameters": 0}),
-        (CFSCIL(units=64), {"parameters": 4 * (16 * 64 + 64)}),
+        (CFSCIL(units=64), {"parameters": 4 * (16 * 64 + 64), "means": 7 * (16 * 8 + 8 + 1)}),
         (FR(**FR_SHORT), {"covariances": 4 * 3 * 16 * 16 * 4 + 7 * 2 * 3 * 8 + 7}),
     ],
 )

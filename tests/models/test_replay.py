@@ -2,17 +2,20 @@
 
 import math
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 from teaching import (
     ONLINE,
+    SGD,
     assert_same_weights,
     batches_of,
     check_online_steps,
     descend,
     start,
+    teach,
     weights,
 )
 from torch import Tensor
@@ -86,6 +89,12 @@ def test_agem_steps_along_the_projected_gradient() -> None:
 
     check_online_steps(AGEM(memory=NEVER_FULL, **SMALL), batches_of(stream_of(), 5), gradients)
     assert {*signs} == {True, False}
+
+
+def test_agem_projects_in_every_step_of_later_sessions_of_the_same_classes() -> None:
+    with mock.patch.object(AGEM, "_constrain") as projected:
+        teach(AGEM(**SGD), class_stream([[0, 1], [0, 1]]))  # three epochs of 40 samples by 8
+    assert [len(call.args[0]) for call in projected.call_args_list] == [8] * 15
 
 
 @pytest.mark.parametrize("seen_alone", [False, True])

@@ -119,10 +119,8 @@ def test_by_default_sigma_is_shrunk_by_oas_at_every_evaluation(n: int) -> None:
     """scikit-learn's OAS of the deviations from class means, and the authors' ε on top of it."""
     x, y, test = data(2, n)
     learner = taught(x, y, [n // 2])
-    counts = np.bincount(y, minlength=3)
-    means = np.stack(
-        [x[y == c].astype(np.float64).mean(0) if counts[c] else 0 * x[0] for c in range(3)]
-    )
+    own = [x[y == c].astype(np.float64) for c in range(3)]
+    means = np.stack([part.mean(0) if len(part) else np.zeros(5) for part in own])
     known = OAS(assume_centered=True).fit(x.astype(np.float64) - means[y]).covariance_
     check_scores(learner, (1 - 1e-4) * known + 1e-4 * np.eye(5), x, y, test)
     again = taught(x, y, [n // 2], shrinkage=1e-4)
