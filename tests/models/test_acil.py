@@ -67,8 +67,7 @@ def test_blocks_are_whole_and_the_rest_waits() -> None:
     two = [256, 256]
     for n, sizes, left in ((255, [], 255), (1, [256], 0), (600, two, 88), (512, two, 88)):
         numbers = torch.arange(seen, seen + n)
-        blocks = list(made.add(numbers[:, None].float(), numbers))
-        assert [len(y) for _, y in blocks] == sizes
+        assert [len(y) for _, y in made.add(numbers[:, None].float(), numbers)] == sizes
         assert sum(len(y) for _, y in made.waiting) == left
         assert len(made.waiting) == (left > 0)
         seen += n

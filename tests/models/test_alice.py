@@ -18,8 +18,7 @@ QUICK = Stop(rule="epochs", epochs=2)
 
 
 def started(width: int, n_classes: int, **settings: Any) -> Any:
-    made = ALICE(**{"units": 16, "stop": QUICK, **settings})
-    return start(made, StreamSpec((width,), n_classes))
+    return start(ALICE(**{"units": 16, "stop": QUICK, **settings}), StreamSpec((width,), n_classes))
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -99,8 +98,7 @@ def test_a_class_is_the_mean_of_the_samples_nearest_its_mean(shots: int) -> None
             mean = own.mean(0)
             ranked = sorted(own, key=lambda row: -cosine(row, mean))
             expected[c] = np.mean(ranked[:shots], axis=0)
-    kept = learner.prototypes.counts.tolist()
-    assert kept == [min(shots, 20)] * 4 + [min(shots, 5)] * 2 + [0]
+    assert learner.prototypes.counts.tolist() == [min(shots, 20)] * 4 + [min(shots, 5)] * 2 + [0]
     x = stream.eval_sets[0].x.tensor()
     found = learner.scores(x)
     with torch.no_grad():

@@ -97,15 +97,13 @@ def test_a_reservoir_keeps_each_sample_of_a_class_with_equal_chance() -> None:
     y = torch.arange(classes).repeat(n)
     x = torch.arange(n).repeat_interleave(classes).float()[:, None]
     kept = filled("reservoir", x, y, size, cuts=4999).x.flatten().long()
-    share = torch.bincount(kept, minlength=n) / classes
-    assert (share - size / n).abs().max() < 0.032
+    assert (torch.bincount(kept, minlength=n) / classes - size / n).abs().max() < 0.032
     assert len(torch.unique(kept.view(classes, size).sort(1).values, dim=0)) > 200  # of 220
 
 
 def test_a_queue_keeps_the_newest() -> None:
     x = torch.arange(20).float()[:, None]
-    y = torch.tensor([0, 0, 1, 0, 1] * 4)
-    made = filled("queue", x, y, 3, cuts=7)
+    made = filled("queue", x, torch.tensor([0, 0, 1, 0, 1] * 4), 3, cuts=7)
     assert sorted(made.x[0].flatten().tolist()) == [15, 16, 18]
     assert sorted(made.x[1].flatten().tolist()) == [14, 17, 19]
 

@@ -108,8 +108,7 @@ def test_the_answer_is_the_likelier_of_both_memories() -> None:
     assert (got[:, 5] < -1e20).all()  # class 5 has not come
     from_hc = a / (1 - a) * fast.amax(1) > slow.amax(1)
     assert 0 < int(from_hc.sum()) < len(x)
-    expected = torch.where(from_hc, 3 + fast.argmax(1), slow.argmax(1))
-    assert torch.equal(got.argmax(1), expected)
+    assert torch.equal(got.argmax(1), torch.where(from_hc, 3 + fast.argmax(1), slow.argmax(1)))
 
 
 def test_the_decoder_has_a_rate_of_its_own() -> None:
@@ -160,11 +159,9 @@ def test_sleep_empties_hc_and_keeps_the_answers() -> None:
 
 def test_pseudo_samples_are_as_many_as_hc_has_a_class() -> None:
     """20 and 20 of classes 3 and 4, then 5 of class 3: 45 of 2 classes, 23 of each old one."""
-    stream = toy.class_stream(ONE_BY_ONE)
-    learner, _ = taught(stream, 3)
+    learner, _ = taught(toy.class_stream(ONE_BY_ONE), 3)
     learner.chooser.head.bias.data.fill_(1e6)
-    few = toy.session(toy.blobs([3] * 5, 6, 9), [3] * 5)
-    learn(learner, few)
+    learn(learner, toy.session(toy.blobs([3] * 5, 6, 9), [3] * 5))
     assert learner.chooser.head.bias.abs() < 10  # BLA has begun anew
     assert learner._each() == 23
     learner.pseudo = 4

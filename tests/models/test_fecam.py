@@ -37,8 +37,7 @@ def plain(x: Array, test: Array, beta: float, gamma1: float, gamma2: float, *bas
     shrunk = sigma + gamma1 * v1 * np.eye(width) + gamma2 * v2 * (1 - np.eye(width))
     deviation = np.sqrt(np.diag(shrunk))
     inverse = np.linalg.inv(shrunk / np.outer(deviation, deviation))
-    away = unit(test) - unit(x.mean(0))
-    return np.array([d @ inverse @ d for d in away])
+    return np.array([d @ inverse @ d for d in unit(test) - unit(x.mean(0))])
 
 
 @pytest.mark.parametrize("gammas", [(1.0, 1.0), (1.0, 0.0), (0.3, 0.1)])

@@ -134,8 +134,7 @@ def test_novel_classes_borrow_from_the_two_base_classes_most_alike_in_each_layer
 
 
 def test_fewer_base_classes_than_donors() -> None:
-    stream = few_shot_stream([[0], [1]], layers=1)
-    learner, logs = taught(stream, donors=3, epoch_samples=1)
+    learner, logs = taught(few_shot_stream([[0], [1]], layers=1), donors=3, epoch_samples=1)
     assert (learner.donors_ == 0).all()
     assert [log["steps"] for log in logs] == [10, 10]  # one an epoch, however few samples
     assert most_alike(normal(1, 2, 4), normal(1, 2, 4), 2).shape == (1, 1, 2)

@@ -100,8 +100,7 @@ def test_nearest_mean_of_exemplars_by_hand() -> None:
     """
     learner = ICaRL(**{**SMALL, "layers": 0, "memory": Memory(select="all")})
     start(learner, StreamSpec((2,), 3))
-    x = np.array([[9, 0], [0, 1], [-1, 0], [-5, 0]], np.float32)
-    learn(learner, session(x, [0, 0, 2, 2]))
+    learn(learner, session(np.array([[9, 0], [0, 1], [-1, 0], [-5, 0]], np.float32), [0, 0, 2, 2]))
     angle = torch.deg2rad(torch.tensor([110.0, 115.0, 45.0]))
     scores = learner.scores(4 * torch.stack([angle.cos(), angle.sin()], 1))
     cosine = torch.cos(torch.deg2rad(torch.tensor([[65.0, 70.0], [70.0, 65.0], [0.0, 135.0]])))

@@ -41,8 +41,7 @@ def test_votes_and_ties_on_a_line() -> None:
 def test_votes_are_scikit_learns(k: int, metric: str) -> None:
     y = np.random.default_rng(k).integers(0, 3, 80)
     x, asked = blobs(y, 5, k, spread=2.0), blobs(y[:40], 5, k + 9, spread=2.0)
-    learner = show(KNN(k=k, metric=metric), x, y, [3, 40])
-    scores = learner.scores(torch.tensor(asked)).numpy()
+    scores = show(KNN(k=k, metric=metric), x, y, [3, 40]).scores(torch.tensor(asked)).numpy()
     known = KNeighborsClassifier(k, metric=metric, algorithm="brute").fit(x, y)
     votes = np.rint(known.predict_proba(asked) * k)
     np.testing.assert_array_equal(np.floor(scores[:, :3]), votes)

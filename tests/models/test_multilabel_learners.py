@@ -209,8 +209,7 @@ def test_bics_two_numbers_minimise_the_binary_cross_entropy() -> None:
 
 def test_bics_targets_hold_out_and_pairs() -> None:
     learner = BiC(**FEW, memory=Memory(per_class=10), hold_out=0.2)
-    logs = teach(learner, STREAM.sessions[:2], STREAM.spec)
-    assert logs[1]["held_out"] == 2 * 5
+    assert teach(learner, STREAM.sessions[:2], STREAM.spec)[1]["held_out"] == 2 * 5
     assert learner.session_of.tolist() == [0, 0, 1, 0, 0, 1, 0, 1]
     assert learner.biases[0].tolist() == [1, 0]
     first = learner.biases[1].clone()

@@ -34,8 +34,7 @@ def test_euclidean_scores_are_minus_squared_distances() -> None:
         mean = x[y == c].astype(np.float64).mean(0)
         expected = [-sum((row.astype(np.float64) - mean) ** 2) for row in test]
         np.testing.assert_allclose(found[:, c], expected, rtol=1e-4, atol=1e-4)
-    known = NearestCentroid().fit(x, y).predict(test)
-    np.testing.assert_array_equal(found.argmax(1), known)
+    np.testing.assert_array_equal(found.argmax(1), NearestCentroid().fit(x, y).predict(test))
     assert (found[:, 3] == UNSEEN).all()
 
 

@@ -120,8 +120,7 @@ def test_later_sessions_train_on_their_samples_and_one_mean_of_each_class_before
     x = joined.x.batch(torch.arange(len(joined.y)))
     torch.testing.assert_close(x[:6], novel.x.tensor())
     for c in range(4):
-        expected = base.x.tensor()[torch.from_numpy(base.y) == c].mean(0)
-        torch.testing.assert_close(x[6 + c], expected)
+        torch.testing.assert_close(x[6 + c], base.x.tensor()[torch.from_numpy(base.y) == c].mean(0))
 
 
 FR_SHORT: dict[str, Any] = {"epochs": 8, "epoch_samples": 64, "optimiser": "adam", "lr": 3e-3}

@@ -122,8 +122,7 @@ def test_members_are_drawn_independently_and_the_first_is_that_of_one() -> None:
     one, three = taught(x, y, []), taught(x, y, [], ensemble=3)
     assert torch.equal(one.frequencies[0], three.frequencies[0])
     assert not torch.equal(three.frequencies[0], three.frequencies[1])
-    other = taught(x, y, [], 1)
-    assert not torch.equal(one.frequencies, other.frequencies)
+    assert not torch.equal(one.frequencies, taught(x, y, [], 1).frequencies)
 
 
 def test_where_nothing_varies_the_nearest_mean_answers() -> None:

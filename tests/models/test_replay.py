@@ -49,8 +49,7 @@ def taught(learner: Any, stream: Stream, size: int) -> Any:
 
 
 def moved(a: Any, b: Any) -> float:
-    pairs = zip(weights(a), weights(b), strict=True)
-    return max(float((p - q).abs().max()) for p, q in pairs)
+    return max(float((p - q).abs().max()) for p, q in zip(weights(a), weights(b), strict=True))
 
 
 def test_er_trains_on_the_batch_and_a_draw_of_all_before_it() -> None:
@@ -109,18 +108,15 @@ def test_derpp_is_its_equation(alpha: float, beta: float, seen_alone: bool) -> N
         loss = cross_entropy(z[:, :n], new[1])
         if stored:
             first = draw(6)
-            off = mse_loss(net(old[0][first])[:, :n], torch.cat(stored)[first, :n])
-            loss = loss + alpha * off
+            loss = loss + alpha * mse_loss(net(old[0][first])[:, :n], torch.cat(stored)[first, :n])
             if beta:
                 second = draw(6)
-                again = cross_entropy(net(old[0][second])[:, :n], old[1][second])
-                loss = loss + beta * again
+                loss = loss + beta * cross_entropy(net(old[0][second])[:, :n], old[1][second])
         loss.backward()
         stored.append(z.detach())
 
     learner = DERpp(memory=NEVER_FULL, alpha=alpha, beta=beta, **SMALL)
-    batches = batches_of(stream_of(), 5)
-    check_online_steps(learner, batches, gradients, loss_over_seen=seen_alone)
+    check_online_steps(learner, batches_of(stream_of(), 5), gradients, loss_over_seen=seen_alone)
     kept = learner.exemplars.state_dict()["logits"]
     torch.testing.assert_close(kept, torch.cat(stored), rtol=1e-4, atol=1e-5)
 

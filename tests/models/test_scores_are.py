@@ -66,8 +66,7 @@ def test_scores_are_what_the_learner_says(name: str, settings: dict[str, Any]) -
     case = f"{name}:{more}" if settings else name
     kind = learner.scores_are
     assert kind == KIND.get(case, "logits")
-    classes = type(learner).__mro__
-    said = [c for c in classes if c is not Learner and "scores_are" in vars(c)]
+    said = [c for c in type(learner).__mro__ if c is not Learner and "scores_are" in vars(c)]
     assert said or "scores_are" in vars(learner)
     seen = scores[scores > -1e29]  # the others are of classes that were not seen
     if kind == "probabilities":

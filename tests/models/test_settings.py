@@ -173,8 +173,7 @@ def documented(cls: type) -> set[str]:
 def test_every_setting_is_documented_and_a_learner_knows_its_name(name: str) -> None:
     """In the docstring of the learner, or of a base that it shares."""
     cls = learner_class(name)
-    known = set().union(*map(documented, cls.__mro__))
-    assert {f.name for f in dataclasses.fields(cls)} <= known
+    assert {f.name for f in dataclasses.fields(cls)} <= set().union(*map(documented, cls.__mro__))
     assert cls.name == name
     assert (cls.tags.images, cls.tags.multilabel) == (name in IMAGES.split(), name in SETS)
 

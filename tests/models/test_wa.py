@@ -41,8 +41,7 @@ def test_the_loss_a_sample_at_a_time() -> None:
 
 def test_it_is_the_loss_of_training() -> None:
     """Of one batch of all samples and exemplars, before the step."""
-    made = WA(units=8, batch_size=1000, stop=Stop(rule="epochs", epochs=1))
-    learner, _ = teach(made, STREAM, 2)
+    learner, _ = teach(WA(units=8, batch_size=1000, stop=Stop(rule="epochs", epochs=1)), STREAM, 2)
     joined = learner.exemplars.join(STREAM.sessions[2])
     x, y = joined.x.batch(torch.arange(len(joined.y))), torch.tensor(joined.y)
     expected = learner._objective([0, 1, 2, 3], [4])(x, y)
