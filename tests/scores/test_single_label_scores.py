@@ -22,13 +22,10 @@ def at_moments(p: Predictions, sessions: Ints) -> Predictions:
     return replace(p, session=sessions, samples_seen=10 * sessions, **tables)
 
 
-def test_sets_with_unseen_classes_are_undefined_but_within_is_not() -> None:
+def test_a_set_with_an_unseen_class_is_undefined_but_within_is_not() -> None:
     p = predictions([[0], [1]], [[0, 0], [0, 1]], [[0], [1]], within=np.array([[0, 1], [0, 1]]))
     assert math.isnan(score_matrix(p, "accuracy").R[0, 1])
     assert score_matrix(p, "within_accuracy").R.tolist() == [[1.0, 1.0], [1.0, 1.0]]
-
-
-def test_a_set_is_undefined_while_one_of_its_classes_is_unseen() -> None:
     p = predictions([[0], [0, 1]], [[0, 0, 0], [0, 0, 1]], [[0], [0, 1]])
     assert math.isnan(score_matrix(p, "accuracy").R[0, 1])
     assert score_matrix(p, "accuracy").R[1, 1] == 1.0
