@@ -26,11 +26,7 @@ def blobs(labels: Sequence[int] | Array, width: int, seed: int, spread: float = 
 
 
 def session(
-    x: Array,
-    y: Sequence[int] | Array,
-    *,
-    n_val: int = 0,
-    loss_classes: Array | None = None,
+    x: Array, y: Sequence[int] | Array, *, n_val: int = 0, loss_classes: Array | None = None
 ) -> Session:
     """A session over its own table; the last `n_val` samples are its validation data."""
     table, y = Table(np.ascontiguousarray(x, dtype=np.float32)), np.asarray(y, dtype=np.int64)

@@ -247,9 +247,7 @@ def test_confusion_reads_no_test_sample_and_no_more_than_five_deviations(tmp_pat
     assert make_class_order._probe(1.0, x, (x.sum(1) > 0) * 1, far).tolist() == [0, 1]
 
 
-def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_probe_judges_what_it_never_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, asked_for = confused_file(tmp_path / "a.h5"), list[Array]()
 
     def probe(alpha: float, x: Array, y: Array, asked: Array) -> Array:

@@ -59,10 +59,7 @@ def test_parts_and_what_fixes_a_name() -> None:
         ("https://x.org", "names no file"),
         ("hf://datasets/org/b.h5", "hf://datasets/ORG/NAME@REVISION/FILE"),
         ("hf://datasets/org/name/../b.h5", "hf://datasets/ORG/NAME@REVISION/FILE"),
-        (
-            "https://x.org/b.h5#sha256=12",
-            "b.h5#sha256=12': the part after # must be sha256=",
-        ),
+        ("https://x.org/b.h5#sha256=12", "b.h5#sha256=12': the part after # must be sha256="),
         (f"https://x.org/b.h5#sha1={SHA}", "the part after # must be sha256="),
         ("https://me:pw@x.org/b.h5", "holds a password"),
         ("https://me@x.org/b.h5", "holds a password"),
