@@ -297,6 +297,7 @@ def test_families_are_taught_the_labels_of_the_session() -> None:
     assert whole == [full * 3, full * 2]
     tested = [(e.split, listed(e.y)) for e in stream.eval_sets]
     assert tested == [("test", full * 6), ("val", full * 6)]
+    assert np.array_equal(np.asarray(stream.parents), [-1, -1, 0, 1])
 
 
 def test_the_tools_of_the_checks_by_hand() -> None:

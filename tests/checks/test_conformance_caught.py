@@ -16,6 +16,7 @@ from embedbench.checks.check_building_blocks import CheckFailed
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.config.fields_added_later import later
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
@@ -165,8 +166,8 @@ class _NamesWhatCameLater(_Later):  # changes the recipe of runs that were finis
         return json.dumps({**json.loads(super().recipe()), "overlap": self.overlap})
 
 
-class _Promises(Mixture):  # blurry, and promises that labels reveal nothing of the future
-    reveals_no_future = True
+# blurry, and promises that labels reveal nothing of the future
+_Promises = type("_Promises", (Mixture,), {"reveals_no_future": True})
 
 
 def _spoiled(base: type[Any], spoil: Spoil) -> type[Any]:
@@ -203,6 +204,7 @@ EMPTY: dict[str, Change] = {"x": lambda e: e.x.select(np.arange(0)), "y": lambda
 SHUT: dict[str, Change] = {"classes": lambda e: e.classes & False}
 UNTESTED = _asked(**EMPTY, **SHUT)
 OPEN = _asked(classes=lambda e: np.ones_like(e.classes))
+UNPAIRED = dict.fromkeys((FUTURE, NEW, SMALL), "zip() argument 2 is shorter")
 IC, P = IncrementalClass, Permutation
 # A good protocol, what is done to its streams, and what is said by the checks that catch it.
 FAULTS: list[tuple[type[Any], Spoil | None, dict[str, str]]] = [
@@ -219,6 +221,7 @@ FAULTS: list[tuple[type[Any], Spoil | None, dict[str, str]]] = [
     (P, _tests_one_more, {APART: "[0]", COUNTS: "[0] are no test samples", MERGED: "test every"}),
     (IC, _first_dropped, {COUNTS: "{0, 1} times, expected {1}", MERGED: "must teach every"}),
     (P, _late(y=lambda s: np.roll(s.y, 1)), {FILES: "wrong labels"}),
+    (P, _late(val_y=lambda s: 0 * s.val_y - 1), {FILES: "wrong", FUTURE: "{-1}", NEW: "{-1}"}),
     (IC, ANOTHER, {FILES: "the features are others", TABLE: "[(84, 6)], got", MERGED: "one table"}),
     (P, _late(ids=lambda s: s.ids + 1000), {FILES: "a sample has two ids", MERGED: "raised"}),
     (P, _copies, {TABLE: "got [(84, 6), (84, 6)]", MERGED: "one table only"}),
@@ -237,6 +240,7 @@ FAULTS: list[tuple[type[Any], Spoil | None, dict[str, str]]] = [
     (P, FEWER, {FUTURE: "1 introduces {0}", NEW: "[0, 1, 2, 3, 4, 5] once, got [0, 0"}),
     (P, MASKS, {NEW: "labels {0} are masked where they are the truth"}),
     (P, _asked(candidates=SHUT["classes"]), {NEW: "{0, 1, 2, 3, 4, 5} are masked"}),
+    (P, lambda s: replace(s, eval_sets=s.eval_sets[:-1]), UNPAIRED | {COUNTS: "{9}"}),
     (IC, _late(session_id=lambda _: 1), {IDS: "expected session id None, got 1"}),
     (IC, _asked(**EMPTY), {COUNTS: "{4}", FILES: "", MERGED: "", SMALL: "0 has no sample"}),
     (IC, UNTESTED, {COUNTS: "", FILES: "", MERGED: "", FUTURE: "", SMALL: "first session tests"}),
@@ -250,11 +254,16 @@ def test_a_fault_is_seen(base: type[Any], spoil: Spoil | None, says: dict[str, s
     assert [words for name, words in says.items() if words not in said[name]] == []
 
 
-def test_wrong_validation_labels_are_caught() -> None:
-    said = failures(PROTOCOL_CHECKS, _spoiled(IC, _late(val_y=lambda s: 0 * s.val_y - 1)))
-    assert "{-1}" in said[FUTURE]
-    assert "{-1}" in said[NEW]
-    assert "wrong labels" in said[FILES]
+@pytest.mark.parametrize("few", range(6))  # training samples; 0: no test sample
+def test_classes_of_few_samples_are_tried(few: int) -> None:
+    class Shy(IncrementalClass):
+        def build(self, files: Any, *, seed: int) -> Stream:
+            (file,) = files
+            sizes = np.bincount(file.labels[file.split == (TRAIN if few else TEST)], minlength=6)
+            assert few not in sizes or VAL in file.split, "few samples"
+            return super().build(files, seed=seed)
+
+    assert "few samples" in failures(PROTOCOL_CHECKS, Shy)[SMALL]
 
 
 def test_a_later_parameter_passes_and_every_check_catches_something() -> None:

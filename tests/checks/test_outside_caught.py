@@ -28,10 +28,17 @@ DATA, READ = "samples form a data set", "samples can be read"
 RUN, UNTOUCHED = "tasks are run", "values stay untouched"
 
 
+def _like(base: type, name: str, act: Callable[..., Any]) -> type:  # which also does something
+    return type(name, (base,), {"act": staticmethod(act)})
+
+
 class Plain(Backbone):
+    act: Any = staticmethod(lambda made: None)
+
     def __init__(self) -> None:
         self.backbone = {"name": "plain", "layer": "grey", "pooling": "none"}
         self.preprocessing = {"resize": "8 x 8"}
+        self.act(self)
 
     def prepare(self, content: Any) -> Any:
         return np.asarray(content.convert("L").resize((8, 8)))
@@ -40,16 +47,8 @@ class Plain(Backbone):
         return {"features": torch.from_numpy(batch).float().flatten(1)}
 
 
-class SaysNothing(Plain):
-    def __init__(self) -> None:
-        super().__init__()
-        del self.backbone["layer"]
-
-
-class NoNumber(Plain):
-    def __init__(self) -> None:
-        super().__init__()
-        self.preprocessing["mean"] = float("nan")  # no value of JSON
+SaysNothing = _like(Plain, "SaysNothing", lambda made: made.backbone.pop("layer"))
+NoNumber = _like(Plain, "NoNumber", lambda made: made.preprocessing.update(mean=float("nan")))
 
 
 class ManyShapes(Plain):
@@ -176,31 +175,19 @@ class Endless(Threads):
 
 
 class Counts:
+    act: Any = staticmethod(lambda run, sessions: None)
+
     def __init__(self, target: str) -> None:
         self.target = target
 
     def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
-        pass
+        self.act(run, sessions)
 
 
-class Fails(Counts):
-    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
-        raise KeyError("no such run")
-
-
-class Takes(Counts):
-    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
-        sessions[-1].log.clear()
-
-
-class OnlyNumbers(Counts):
-    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
-        float(sessions[0].log["text"])
-
-
-class Edits(Counts):
-    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
-        run.record.metrics.clear()
+Fails = _like(Counts, "Fails", lambda run, sessions: dict[str, int]()["no such run"])
+Takes = _like(Counts, "Takes", lambda run, sessions: sessions[-1].log.clear())
+OnlyNumbers = _like(Counts, "OnlyNumbers", lambda run, sessions: float(sessions[0].log["text"]))
+Edits = _like(Counts, "Edits", lambda run, sessions: run.record.metrics.clear())
 
 
 @pytest.mark.parametrize(

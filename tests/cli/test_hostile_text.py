@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -71,8 +70,8 @@ def test_commands_print_mere_text(call: Call, place: Path, monkeypatch: pytest.M
 
 
 def test_bars_take_text(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    def console(**_: Any) -> Console:
-        return Console(file=sys.stderr, force_terminal=True, width=120)
+    def console(*, stderr: bool) -> Console:
+        return Console(stderr=stderr, force_terminal=True, width=120)
 
     monkeypatch.setattr("rich.console.Console", console)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -81,8 +80,9 @@ def test_bars_take_text(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     printed = capfd.readouterr().err
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed)
     assert (SEEN in plain, " 1/2 " in plain, "\x07" in printed) == (True, True, False)
-    note(EVIL)
-    assert capfd.readouterr().err == f"{SEEN}\n"
+    assert printed.endswith("\x1b[2K")  # the bar is gone
+    note(f"{EVIL}\nb")
+    assert capfd.readouterr().err == f"{SEEN}\nb\n"
     with fetching(quiet=False) as how:  # counts megabytes
         _ = how["progress"](3_700_000, 7_200_000), how["notify"]("kept")
     assert re.search("kept(.|\n)*3/7", capfd.readouterr().err)

@@ -64,7 +64,15 @@ class WritesToItsBatch(Good):
 @caught_by("scores are finite")
 class InfinitelyUnlikely(Good):
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return super().scores(x).masked_fill(self.counts == 0, -torch.inf)
+        unseen = self.counts == 0
+        return super().scores(x).masked_fill(unseen & (unseen.sum() == 2), -torch.inf)
+
+
+@caught_by("scores are finite")
+class SureInTheEnd(Good):
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        out = super().scores(x)
+        return out.masked_fill((out == out.amax(1, True)) & (self.counts > 0).all(), torch.inf)
 
 
 @caught_by("scores are finite")
@@ -85,9 +93,7 @@ class CountsQuestions(Good):
 
 
 @caught_by("scores are pure", "scores ignore how batches are cut", "state round trips")
-class LearnsFromQuestions(Good):
-    """Its state holds nothing of what it takes from the questions."""
-
+class LearnsFromQuestions(Good):  # its state holds nothing of what it takes from the questions
     begin: ClassVar = {"bias": 0.0}
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
@@ -145,9 +151,7 @@ class LeavesOutItsCounts(Good):
 
 
 @caught_by("state round trips")
-class LosesItsMomentum(Good):
-    """Answers the same after loading, but goes on otherwise."""
-
+class LosesItsMomentum(Good):  # answers the same after loading, but goes on otherwise
     begin: ClassVar = {"sessions": 0}
 
     def note(self, session: Session) -> None:
@@ -168,9 +172,7 @@ class LivesInALoadedState(Good):
 
 
 @caught_by("state round trips")
-class StateIsNoData(Good):
-    """A set would come back only from a pickle, which can run code."""
-
+class StateIsNoData(Good):  # a set would come back only from a pickle, which can run code
     state: ClassVar[dict[str, str]] = {**Good.state, "classes": "transient"}
     begin: ClassVar = {"classes": set[int]()}
 

@@ -80,18 +80,14 @@ def stream_of_callers() -> Stream:
 
 
 @caught_by(PEEKS)
-class LearnsAhead(Good):
-    """Learns a little of the runner's last session every time."""
-
+class LearnsAhead(Good):  # learns a little of the runner's last session every time
     def note(self, session: Session) -> None:
         last = stream_of_callers().sessions[-1]
         self.sums[torch.from_numpy(last.y[:1])] += 0.01 * last.x.tensor()[:1]
 
 
 @caught_by(PEEKS, "scores are pure")
-class WalksTheFrames(Recognises):
-    """Finds the runner's stream, and learns the eval sets by heart."""
-
+class WalksTheFrames(Recognises):  # finds the runner's stream, and learns the eval sets by heart
     def note(self, session: Session) -> None:
         sets = stream_of_callers().eval_sets
         self.codes = torch.cat([codes(e.x.numpy()) for e in sets])

@@ -20,9 +20,7 @@ from embedbench.streams.stream import Session, StreamSpec
 
 
 @caught_by("goes on inside a session")
-class DrawsBetweenSteps(MLP):
-    """A generator of its own, which no checkpoint knows."""
-
+class DrawsBetweenSteps(MLP):  # a generator of its own, which no checkpoint knows
     tags: ClassVar[Tags] = Tags()
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -138,9 +136,7 @@ class LearnsBatchesOnly(Good):
         return {}
 
 
-class _Shown(Looks):
-    """Knows whether it is shown images."""
-
+class _Shown(Looks):  # knows whether it is shown images
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.images = len(spec.input_shape) > 1
         super().start(spec, seeds, device)

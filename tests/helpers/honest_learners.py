@@ -47,9 +47,7 @@ class Good(Learner):
 
 
 @dataclass
-class Neighbours(Good):
-    """Keeps every sample and says so; answers with the class of the nearest."""
-
+class Neighbours(Good):  # keeps every sample and says so; answers with the class of the nearest
     tags: ClassVar[Tags] = Tags(stores_samples=True)
     state: ClassVar[dict[str, str]] = {"x": "samples", "y": "samples"}
 
@@ -70,29 +68,25 @@ class Neighbours(Good):
 
 
 @dataclass
-class NeedsId(Good):
-    """Prefers the classes of the session that it is told."""
-
+class NeedsId(Good):  # prefers the classes of the session that it is told
     tags: ClassVar[Tags] = Tags(needs_session_id=True)
     state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means", "home": "home"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.home = torch.full((spec.n_classes,), -1)
+        self.home = torch.zeros(spec.n_classes, spec.n_classes)  # (sessions, C)
 
     def note(self, session: Session) -> None:
         assert session.session_id is not None
-        self.home[torch.from_numpy(session.y)] = session.session_id
+        self.home[session.session_id, session.y] = 100
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         assert session_id is not None
-        return super().scores(x) + 100 * (self.home == session_id[:, None])
+        return super().scores(x) + self.home[session_id]
 
 
 @dataclass
-class NeedsLayers(Good):
-    """Reads all columns, intermediate ones too."""
-
+class NeedsLayers(Good):  # reads all columns, intermediate ones too
     tags: ClassVar[Tags] = Tags(needs_layers=True)
 
 
@@ -120,9 +114,7 @@ class ManyLabels(Good):
 
 
 @dataclass
-class SaysItIsNoisy(Good):
-    """Draws from the global random state, and is tagged so."""
-
+class SaysItIsNoisy(Good):  # draws from the global random state, and is tagged so
     tags: ClassVar[Tags] = Tags(deterministic=False)
 
     def note(self, session: Session) -> None:

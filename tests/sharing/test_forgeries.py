@@ -117,6 +117,7 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
     "duplicates": (Forgery(moved=lambda place: re.sub("seed-.", "seed-5", place)), ELSEWHERE),
     "moments": (Forgery(one_moment_more), MOMENTS),
     "samples seen": (Forgery(lambda p: replace(p, samples_seen=p.samples_seen // 2)), MOMENTS),
+    "seen": (Forgery(lambda p: replace(p, seen=p.seen | True)), "its 'seen' is not that of the"),
     "labels": (Forgery(relabelled), "its 'y' is not that of the stream"),
     "learns": (Forgery(said=setting(learns=False)), "its learns is False"),
     "session id": (Forgery(said=setting(session_id_at_test=True)), "its session_id_at_test"),

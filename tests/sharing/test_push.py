@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from file_helpers import PROVENANCE, flip, make_features, make_samples, refusal, span
 from hub_server import READER, WRITER, Hub
 from huggingface_hub import HfApi, constants
-from huggingface_hub.utils import _http
+from huggingface_hub.utils import _http, are_progress_bars_disabled, enable_progress_bars
 from image_files import embedding_file, pixel_file
 from typer.testing import CliRunner
 
@@ -36,7 +37,7 @@ def remade(file: EmbeddingFile, seed: int = 4, **more: Any) -> EmbeddingFile:
     return write_file(file.path, make_samples(60), features, made, overwrite=True)
 
 
-def test_a_push_makes_the_repository_in_one_commit(hub: Hub, file: EmbeddingFile) -> None:
+def test_a_push_is_one_commit(hub: Hub, file: EmbeddingFile, monkeypatch: Any) -> None:
     result, repository = push(file.path, PLACE), hub.repositories["kanan/made-up"]
     commit, files = repository.head
     assert result.url == f"{PLACE}@{commit}/a.h5"
@@ -50,6 +51,11 @@ def test_a_push_makes_the_repository_in_one_commit(hub: Hub, file: EmbeddingFile
     assert "is there already and public" in refusal(push, file.path, PLACE, private=True)
     push(file.path, "hf://datasets/kanan/private", private=True)
     assert hub.repositories["kanan/private"].private
+    for quiet, to_terminal in ((True, True), (False, True), (False, False)):
+        enable_progress_bars()
+        monkeypatch.setattr(sys.stderr, "isatty", lambda shown=to_terminal: shown)
+        push(file.path, PLACE, quiet=quiet)
+        assert are_progress_bars_disabled() == (quiet or not to_terminal)
 
 
 def test_other_content_is_replaced_only_if_asked(hub: Hub, file: EmbeddingFile) -> None:
@@ -152,7 +158,9 @@ def test_the_token_is_in_no_output_file_or_body(
     results = [run(app, ["push", str(file.path), PLACE, "--json"])]
     hub_server.use(monkeypatch, hub, READER)
     results.append(run(app, ["push", str(file.path), "hf://datasets/kanan/other"]))
-    assert json.loads(results[0].stdout)["sent"][::5] == ["a.h5", "README.md"]
+    sent = json.loads(results[0].stdout)["sent"]
+    assert sent[::5] == ["a.h5", "README.md"]
+    assert results[0].stderr.endswith(f"sent: {', '.join(sent)}\n")
     texts = [r.output.encode() for r in results] + [repr(r.exception).encode() for r in results]
     texts += [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]
     texts += [body for *_, body in hub.requests]
@@ -217,8 +225,9 @@ def test_memory(file: EmbeddingFile, memory: Any) -> None:
     assert memory.cat_file("shared/files/a.h5") == file.path.read_bytes()
     page = memory.cat_file("shared/files/README.md")
     assert b"embedbench inspect memory://shared/files/a.h5" in page
-    again = push(file.path, "memory://shared/files")
-    assert (again.sent, again.unchanged) == ((), result.sent)
+    again = CliRunner().invoke(app, ["push", str(file.path), "memory://shared/files"])
+    said = [f"there already: {', '.join(result.sent)}"]
+    assert (again.stderr.splitlines()[1:], again.stdout) == (said, f"{result.url}\n")
     assert "is for the hub" in refusal(push, file.path, "memory://shared/files", private=True)
 
 

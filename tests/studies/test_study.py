@@ -75,6 +75,7 @@ threads = 2
 [set]
 references = 0
 protocol.sessions = 3
+lam = 3
 ewc.lam = 1e2
 "ewc,offline.mlp".units = 7
 
@@ -96,7 +97,8 @@ def test_a_study_is_a_product() -> None:
     assert ewc.command == (
         "embedbench run a.h5 --protocol incremental-class --out runs --preset league --threads 2 "
         "--set references=0 --set protocol.sessions=3 --set offline.mlp.units=7 "
-        "--set protocol.order=natural --learner ewc --seed 0 --set ewc.lam=1e2 --set ewc.units=7"
+        "--set protocol.order=natural --learner ewc --seed 0 --set lam=3 --set ewc.lam=1e2 "
+        "--set ewc.units=7"
     )
 
 
@@ -131,7 +133,8 @@ def test_options_go_over_the_file() -> None:
     flagged = cells(*config, "--set", "slda.shrinkage=0.3", "--seed", "0", "--order", "size")
     assert [made(c)["shrinkage"] for c in flagged if c.learner.name == "slda"] == [0.3, 0.3]
     # learners that are left out leave their settings behind
-    assert {c.learner.name for c in cells(*config, "--learner", "ncm")} == {"ncm"}
+    for left in ("ncm", "ncm,slda"):
+        assert {c.learner.name for c in cells(*config, "--learner", left)} == {*left.split(",")}
     assert asked(*config).threads == 2
     assert asked(*config, "--threads", "1").threads == 1
     with pytest.raises(UserError, match="name a protocol"):

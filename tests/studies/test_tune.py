@@ -301,7 +301,10 @@ def test_one_seed_alone_decides_as_before(tmp_path: Path, spec: RunSpec, trials:
     log = tune(spec, {"shrinkage": GRID}, tmp_path, seeds=[0])
     assert {*log} == {"learner", "grid", "sessions", "seed", "tried", "chosen"}
     assert (log["chosen"], log["seed"], len(trials.ran)) == ({"shrinkage": "1"}, 0, 3)
-    assert tune(spec, {"shrinkage": GRID}, tmp_path) == log  # the place of an earlier tree's log
+    assert tune(spec, {"shrinkage": GRID}, tmp_path) == log
+    tune(spec, {"shrinkage": GRID}, tmp_path, seeds=[0, 1])
+    (names := [p.name for p in (tmp_path / "tuning").iterdir()]).sort()  # of earlier trees too
+    assert names == ["slda-88f25dc3.json", "slda-e3e61b17.json"]
     assert told(log) == "best of 3 on seed 0"
 
 
