@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from few_shot import GROUPS, few_shot_stream
-from teaching import cosine, learn, start
+from teaching import cosine, learn, plain, start
 from toy import blobs, session
 
 from embedbench.learning import UNSEEN, Seeds, Stop, StreamSpec, generator
@@ -30,7 +30,7 @@ def test_the_angular_penalty_by_a_naive_loop(training: bool) -> None:
     y = torch.tensor([5, 1, 1, 2])
     x = torch.from_numpy(blobs(y, 6, 0))
     found = learner._objective(whole, base, np.random.default_rng(0))(x, y)
-    phi, theta = (t.detach().double().numpy() for t in (whole.features(x), whole.theta))
+    phi, theta = map(plain, (whole.features(x), whole.theta))
     losses = []
     for row, own in zip(phi, y.tolist(), strict=True):
         known = [1, 2, 5] if training else [1, 2, 5, 7, 8, 9]
@@ -91,8 +91,7 @@ def test_a_class_is_the_mean_of_the_samples_nearest_its_mean(shots: int) -> None
     expected = {}
     for part in stream.sessions[:2]:
         assert bool(learn(learner, part)) == (part is stream.sessions[0])  # it alone trains
-        with torch.no_grad():
-            phi = learner.net(part.x.tensor()).double().numpy()
+        phi = plain(learner.net(part.x.tensor()))
         for c in part.classes.tolist():
             own = phi[part.y == c]
             mean = own.mean(0)
@@ -101,8 +100,7 @@ def test_a_class_is_the_mean_of_the_samples_nearest_its_mean(shots: int) -> None
     assert learner.prototypes.counts.tolist() == [min(shots, 20)] * 4 + [min(shots, 5)] * 2 + [0]
     x = stream.eval_sets[0].x.tensor()
     found = learner.scores(x)
-    with torch.no_grad():
-        out = learner.net(x).double().numpy()
+    out = plain(learner.net(x))
     for c, mean in expected.items():
         for i in range(0, len(x), 7):
             assert float(found[i, c]) == pytest.approx(cosine(out[i], mean), abs=1e-4)

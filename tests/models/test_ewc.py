@@ -169,11 +169,12 @@ def test_lambda_zero_is_the_mlp_bit_for_bit(merge: str, optimiser: str) -> None:
 
 
 def searched(values: Sequence[float], sessions: int = 2, **settings: Any) -> tuple[EWC, list[Any]]:
-    """Learn with these validation accuracies, of which none may be left; the logs."""
-    learner, left = start(EWC(**{**SGD, **settings}), STREAM.spec), iter(values)
-    given = context(lambda _: next(left))
+    """Learn with these validation accuracies, one for each λ that is said to be tried; the logs."""
+    learner = start(EWC(**{**SGD, **settings}), STREAM.spec)
+    left, said = iter(values), list[str]()
+    given = replace(context(lambda _: next(left)), progress=said.append)
     logs = [learn_session(learner, s, given) for s in STREAM.sessions[:sessions]]
-    assert next(left, None) is None
+    assert (next(left, None), len(said)) == (None, len(values))
     return learner, logs
 
 

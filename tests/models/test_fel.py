@@ -66,7 +66,7 @@ def plain(learner: FEL, row: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("value", ["raw", "saturate", "sign"])
-@pytest.mark.parametrize(("k_pos", "k_neg"), [(3, 2), (4, 0), (0, 3), (10, 10)])
+@pytest.mark.parametrize(("k_pos", "k_neg"), [(3, 2), (4, 0), (0, 1), (10, 10)])
 def test_scores_are_the_definition(k_pos: int, k_neg: int, value: str) -> None:
     learner = started(k_pos=k_pos, k_neg=k_neg, value=value)
     with torch.no_grad():
