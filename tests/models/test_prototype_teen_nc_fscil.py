@@ -38,11 +38,11 @@ def test_prototype_answers_by_cosine_to_class_means() -> None:
     assert (learner.scores(torch.tensor(test))[:, [1, 3]] == UNSEEN).all()
     learn(learner, session(shots, second))
     found = learner.scores(torch.tensor(test)).numpy()
-    means = {0: x[:7].mean(0), 1: shots.mean(0), 2: x[7:].mean(0)}
-    for c, mean in means.items():
-        for i, row in enumerate(test):
-            assert found[i, c] == pytest.approx(cosine(row, mean), abs=1e-5)
+    for c, mean in enumerate((x[:7].mean(0), shots.mean(0), x[7:].mean(0))):
+        assert found[:, c] == pytest.approx([cosine(row, mean) for row in test], abs=1e-5)
     assert (found[:, 3] == UNSEEN).all()
+    learn(learner, session(test[3:], [3]))
+    assert np.array_equal(learner.prototypes.means()[3], test[3])  # one sample is its class's mean
 
 
 def test_a_trained_classifier_separates_what_means_do_not() -> None:

@@ -12,7 +12,7 @@ from plan_runs import plan
 from toy import class_stream
 
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import LARGEST, Seeds, parse_seeds
+from embedbench.config.run_seeds import Seeds, parse_seeds
 from embedbench.errors import UserError
 from embedbench.learning.pretraining import Pretraining
 from embedbench.runs import learner_and_protocol_names as by_name
@@ -88,7 +88,7 @@ def test_seeds_beyond_int64_and_what_is_no_number(text: str) -> None:
 
 
 def test_bounds_of_seeds() -> None:
-    assert parse_seeds(f"{LARGEST}") == [LARGEST]
+    assert parse_seeds(f"{2**63 - 1}") == [2**63 - 1]
     assert len(parse_seeds("0-9999")) == 10_000
     for many in ("0-99999999999", "0-9999,20000"):
         with pytest.raises(UserError, check=says(what="--seeds", got=many)):
