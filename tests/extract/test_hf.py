@@ -194,7 +194,9 @@ def test_images(texts: str, tmp_path: Path, transformers: Any, kind: str) -> Non
     made = file.provenance["preprocessing"]
     assert (made["library"], made["processor"]) == ("transformers", type(processor).__name__)
     assert not [key for key in made if key.startswith("_")]
-    assert list(file.layers) == ["block-3" if kind == "convnext" else "block-1"]
+    how = "class token" if kind == "vit" else "mean over tokens or positions"
+    expected = {"block-3" if kind == "convnext" else "block-1": f"{how} after the block"}
+    assert file.provenance["backbone"]["layers"] == expected
     if kind == "clip":  # the same model for texts
         told = extract(texts, tmp_path / "t.h5", backbone=name)
         rows = told.read()

@@ -158,8 +158,8 @@ def test_rows_are_those_of_the_parts(tmp_path: Path) -> None:
     assert [source.read(i) for i in range(9)] == [png(i) for i in range(9)]
     source = opened(tmp_path, emotion)
     assert hostile_sources.split_of(source) == [TRAIN] * 6 + [VAL] * 2 + [TEST] * 3
-    assert (source.holds, source.read(7)) == ("texts", "i feel 7 é".encode())
-    assert source.ids[6] == "val/00000"
+    found = (source.holds, source.ids[6], source.read(7))
+    assert found == ("texts", "val/00000", "i feel 7 é".encode())
 
 
 def test_the_domain_reaches_the_file(tmp_path: Path) -> None:
@@ -204,8 +204,9 @@ def test_samples_without_a_label_are_left_out_aloud(tmp_path: Path) -> None:
     columns = {"image": [image(i) for i in range(3)], "label": [1, -1, 0]}
     source = open_source(written(tmp_path, features, columns))
     assert "train 2; left out 1 samples without a label;" in source.remark
-    assert [source.read(i) for i in range(2)] == [png(0), png(2)]
-    assert source.labels.tolist() == [1, 0]
+    assert (source.labels.tolist(), source.read(0), source.read(1)) == ([1, 0], png(0), png(2))
+    with pytest.raises(UserError, match="has no sample with a label"):
+        open_source(written(tmp_path / "none", features, {**columns, "label": [-1] * 3}))
 
 
 def test_numbers_are_labels_and_times(tmp_path: Path) -> None:
@@ -213,9 +214,8 @@ def test_numbers_are_labels_and_times(tmp_path: Path) -> None:
     features |= {"time": Value("timestamp[s]"), "group": Value("int8")}
     columns = {"text": ["a", "b"], "label": [10, 9], "time": [5, 7], "group": [1, 2]}
     source = open_source(written(tmp_path, features, columns))
-    assert source.classes == ("9", "10")
+    assert (source.classes, source.columns["group"].tolist()) == (("9", "10"), ["1", "2"])
     assert np.diff(source.columns["time"]).tolist() == [2.0]
-    assert source.columns["group"].tolist() == ["1", "2"]
 
 
 def test_a_table_is_read_as_a_data_set(tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ def test_a_table_is_read_as_a_data_set(tmp_path: Path) -> None:
     assert (source.ids, source.classes) == (("train/00000", "train/00001"), ("9", "10"))
     assert (source.holds, source.split, source.labels.tolist()) == ("texts", None, [1, 0])
     assert [source.read(0), source.read(1)] == [b"a, b", b"c\nd"]
-    assert source.columns["domain"].tolist() == ["x", "y"]
-    assert source.columns["time"].tolist() == [1, 2.5]
+    columns = [source.columns[name].tolist() for name in ("domain", "time")]
+    assert columns == [["x", "y"], [1, 2.5]]
     rows = "".join(f'{{"text": "e", "label": "{label}"}}\n' for label in ("f", "10", "9"))
     (tmp_path / "a.jsonl").write_text(rows)
     assert open_source(str(tmp_path / "a.jsonl")).classes == ("f", "9", "10")
@@ -309,9 +309,11 @@ def test_the_revision_is_the_commit_that_was_read() -> None:
 
 
 def test_no_name_on_the_hub_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise ConnectionError("no network")
+    def refuse(*_: Any, revision: str | None, **__: Any) -> None:
+        raise ConnectionError(f"no network at {revision}")
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
-    with pytest.raises(UserError, match=r"hfds/org/none cannot be opened .*hfds/\./FOLDER"):
-        open_source("hfds/org/none")
+    for at, said in (("", "None"), ("@v1", "v1")):
+        sentence = rf"hfds/org/none cannot be opened .* at {said}\).*hfds/\./FOLDER"
+        with pytest.raises(UserError, match=sentence):
+            open_source(f"hfds/org/none{at}")

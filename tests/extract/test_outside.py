@@ -13,7 +13,7 @@ from torchvision import transforms
 from embedbench.errors import UserError
 from embedbench.extract import open_backbone as backbones
 from embedbench.extract.backbone import Backbone
-from embedbench.extract.extract_plugins import is_outside
+from embedbench.extract.extract_plugins import is_outside, outside_backbone
 from embedbench.extract.open_backbone import Images, Pixels, centre, choose_backbone, open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source
@@ -73,12 +73,14 @@ def opened(name: str, **changes: Any) -> Any:
 
 
 def test_options_reach_a_backbone_where_it_takes_them() -> None:
-    assert opened("Taking").given == (None, ())
     made = opened("Taking", size=7, layers=["a", "b"])
-    assert made.given == (7, ("a", "b"))
+    assert (opened("Taking").given, made.given) == ((None, ()), (7, ("a", "b")))
     assert made.backbone["library"] == f"{HERE}:Taking"  # in no package: as it was typed
     assert len(made.backbone["library_version"]) == len("sha256 ") + 64  # and the code's
     assert (made.backbone["name"], made.backbone["weights_id"]) == ("taking", "")
+    bare = type("Bare", (Taking,), {"__module__": "nowhere"})  # its code is in no file
+    made = outside_backbone("nowhere:Bare", bare, torch.device("cpu"))
+    assert made.backbone["library_version"] == "sha256 "
     for changes, option in (({"dtype": "bfloat16"}, "dtype"), ({"weights": Path("w")}, "weights")):
         with pytest.raises(UserError, match=f"cannot be opened .* keyword argument '{option}'"):
             opened("Taking", **changes)
@@ -94,8 +96,7 @@ def test_options_reach_a_backbone_where_it_takes_them() -> None:
 def test_which_backbone_and_weights(tmp_path: Path) -> None:
     shipped = choose_backbone("demo", None, None)
     assert shipped == choose_backbone("demo", SHIPPED, None)
-    assert shipped == choose_backbone("in", SHIPPED, "shipped")
-    assert shipped[0] == SHIPPED
+    assert (shipped, shipped[0]) == (choose_backbone("in", SHIPPED, "shipped"), SHIPPED)
     assert choose_backbone("demo", "resnet18", None) == ("resnet18", None)
     assert choose_backbone("demo", SHIPPED, "w") == (SHIPPED, Path("w"))
     assert choose_backbone("in", SHIPPED, None) == (SHIPPED, None)
@@ -151,12 +152,11 @@ def test_names_of_layers() -> None:
 
 def test_a_source_gets_the_text_after_its_name() -> None:
     sounds = open_source(f"{HERE}:source")
-    assert sounds.name == "empty"
     backbones.check_kind(f"{HERE}:Taking", sounds)
     with pytest.raises(UserError, match="holds sounds, and pixels takes images"):
         backbones.check_kind("pixels", sounds)
     made = open_source(f"{HERE}:source@some@where")
-    assert (made.name, made.package) == ("some@where", None)
+    assert (sounds.name, made.name, made.package) == ("empty", "some@where", None)
     for text, sentence in (
         ("bad", r"cannot be opened \(KeyError: 'bad'\)"),
         ("other", "must return an embedbench Source"),
@@ -171,7 +171,6 @@ def test_a_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     assert is_outside("my.mod:source")
     (tmp_path / "my.mod:source").mkdir()
-    assert not is_outside("my.mod:source")
-    assert not is_outside("no such folder")
+    assert not any(map(is_outside, ("my.mod:source", "no such folder")))
     with pytest.raises(UserError, match=r"or a source of a package \(package\.module:function\)"):
         open_source("no such folder")

@@ -52,25 +52,26 @@ def cosine(a: NDArray[Any], b: torch.Tensor) -> float:
     return float(nn.functional.cosine_similarity(torch.from_numpy(a), b).min())
 
 
-@pytest.mark.parametrize("name", [TINY, "test_resnet", "test_vit", "test_convnext"])
+@pytest.mark.parametrize("name", [TINY, "test_resnet", "test_vit", "test_vit2", "test_convnext"])
 def test_rows_equal_timms_own(pictures: str, tmp_path: Path, name: str) -> None:
     path = weights(tmp_path / "w.safetensors", name)
     options: dict[str, Any] = {"backbone": name, "weights": path, "size": SIZE}
     file = extract(pictures, tmp_path / "a.h5", layers=["last2"], **options)
     model, batch = plainly(file, pictures, name, path)
-    vit = "vit" in name
+    vit, token = "vit" in name, name == "test_vit"  # test_vit2 has blocks, and no class token
     with torch.inference_mode():
         how = {"norm": True, "return_prefix_tokens": True} if vit else {}
         _, maps = model.forward_intermediates(batch, indices=2, **how)
-        expected = [
-            prefix[:, 0] if vit else feature.mean((2, 3))
-            for feature, prefix in (maps if vit else [(feature, None) for feature in maps])
-        ]
+        pairs = maps if vit else [(feature, None) for feature in maps]
+        expected = [prefix[:, 0] if token else patches.mean((2, 3)) for patches, prefix in pairs]
         final = model(batch)
     assert cosine(file.read(), final) > 0.99999
     torch.testing.assert_close(torch.from_numpy(file.read()), final, rtol=1e-3, atol=1e-3)
     kind, count = ("block" if vit else "stage"), len(model.feature_info)
     assert list(file.layers) == [f"{kind}-{count - 2}", f"{kind}-{count - 1}"]
+    what = f"{'class token' if token else 'mean over patches'} after the final norm"
+    what = what if vit else "feature map, mean over positions"
+    assert file.provenance["backbone"]["layers"] == dict.fromkeys(file.layers, what)
     for (layer, width), rows in zip(file.layers.items(), expected, strict=True):
         got = file.read([layer])[:, file.shape[1] :]
         assert got.shape == (12, width)
@@ -96,16 +97,14 @@ def test_the_file_says_what_made_it(pictures: str, tiny_weights: Path, tmp_path:
     assert made["preprocessing"]["interpolation"] == "bicubic"
     assert made["arithmetic"] == {"dtype": "float32", "device_kind": "cpu"}
     split = {"rule": "hash", "test_fraction": 0.3, "group": "parent", "stratified": True}
-    assert made["split"] == split
-    assert file.classes == ("c0", "c1", "c2", "s0", "s1")
+    assert (made["split"], file.classes) == (split, ("c0", "c1", "c2", "s0", "s1"))
     assert file.parents.tolist() == [3, 3, 4, -1, -1]
     # another name of the same weights is the same recipe, another split is not the same samples
     other = tmp_path / "other.safetensors"
     other.write_bytes(content)
     again = extract(pictures, tmp_path / "b.h5", backbone=TINY, weights=other, split="0.5")
-    assert again.digests["recipe"] == file.digests["recipe"]
-    assert again.digests["content"] == file.digests["content"]
-    assert again.digests["samples"] != file.digests["samples"]
+    same = [again.digests[of] == file.digests[of] for of in ("recipe", "content", "samples")]
+    assert same == [True, True, False]
 
 
 def test_half_precision(pictures: str, tiny_weights: Path, tmp_path: Path) -> None:
@@ -113,8 +112,7 @@ def test_half_precision(pictures: str, tiny_weights: Path, tmp_path: Path) -> No
     exact = extract(pictures, tmp_path / "a.h5", **options)
     for dtype in ("bfloat16", "float16"):
         half = extract(pictures, tmp_path / f"{dtype}.h5", dtype=dtype, **options)
-        assert half.provenance["arithmetic"]["dtype"] == dtype
-        assert half.dtype == np.float16
+        assert (half.provenance["arithmetic"]["dtype"], half.dtype) == (dtype, np.float16)
         assert 0.99 < cosine(half.read(), torch.from_numpy(exact.read())) < 0.9999999
         assert half.digests["recipe"] != exact.digests["recipe"]
 
@@ -199,18 +197,19 @@ def test_a_corrupt_image_stops_or_is_recorded(pictures: str, tmp_path: Path) -> 
 
 
 def test_one_image_in_train_and_test_is_reported(tmp_path: Path) -> None:
-    values = {"train/a/1.png": 10, "train/b/2.png": 20, "test/a/3.png": 10, "test/b/4.png": 40}
-    for path, value in values.items():
+    values = {"train/a/1.png": 10, "train/b/2.png": 20, "test/b/4.png": 40}
+    copies = [f"test/a/{i:03d}.png" for i in range(101)]
+    for path, value in {**values, **dict.fromkeys(copies, 10)}.items():
         (tmp_path / "in" / path).parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (4, 4), value).save(tmp_path / "in" / path)
-    with pytest.warns(UserWarning, match=r"1 images are in two splits"):
+    with pytest.warns(UserWarning, match=r"^101 images are in two splits"):
         file = extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="pixels")
-    same = {"count": 1, "first": [["train/a/1.png", "test/a/3.png"]]}
+    same = {"count": 101, "first": [["train/a/1.png", copy] for copy in copies[:100]]}
     assert file.provenance["same_content_in_two_splits"] == same
     with pytest.warns(UserWarning, match="in: its official split is replaced") as told:
         extract(str(tmp_path / "in"), tmp_path / "b.h5", backbone="pixels", split="0.5")
     assert told[0].filename == __file__
-    assert file.sample_ids[file.split == TEST].tolist() == ["test/a/3.png", "test/b/4.png"]
+    assert file.sample_ids[file.split == TEST].tolist() == [*copies, "test/b/4.png"]
 
 
 def test_pixels_of_idx_files_equal_import(tiny_weights: Path, tmp_path: Path) -> None:

@@ -104,8 +104,7 @@ def test_the_file_is_that_of_one_process(source: str, tiny_weights: Path, tmp_pa
     seen: list[tuple[int, int]] = []
     options |= {"engine": TwoWorkers(), "progress": lambda *done: seen.append(done)}
     file = extract(str(spoilt), tmp_path / "a.h5", **options)
-    assert file.digests == whole.digests
-    assert made(file) == made(whole)
+    assert (file.digests, made(file)) == (whole.digests, made(whole))
     assert (seen[-1], len({*seen}) > 1, seen) == ((40, 40), True, sorted(seen))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "in", "whole.h5"]
 
@@ -200,15 +199,12 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(source: str) -> None:
         return made.workers, made.threads, made.facts()[0]
 
     one, three = facts(threads=1, cpus=1), facts(threads=1, cpus=3)
-    assert (one[0], three[0]) == (1, 3)
-    assert (one[2], one[2]["batch size"]) == (three[2], 4)
+    assert ((one[0], three[0]), (one[2], one[2]["batch size"])) == ((1, 3), (three[2], 4))
     assert facts(threads=2)[2] == {**one[2], "threads": 2}
     # lanes of a process share its cores; an engine's workers have one thread an operation
-    assert facts(cpus=8, threads=2)[:2] == (4, 2)
-    assert facts(cpus=32)[:2] == (8, 4)
-    there = ALONE.elsewhere(3)
-    assert (there.threads, there.cpus) == (1, 3)
-    assert replace(ALONE, threads=2).elsewhere(1).threads == 2
+    assert (facts(cpus=8, threads=2)[:2], facts(cpus=32)[:2]) == ((4, 2), (8, 4))
+    there, two = ALONE.elsewhere(3), replace(ALONE, threads=2).elsewhere(1)
+    assert (there.threads, there.cpus, two.threads) == (1, 3, 2)
     assert facts(cpus=1, threads=2)[:2] == (1, 2)
     assert one[2]["device"] == f"cpu {torch.backends.cpu.get_cpu_capability()}"
     with pretended_card():

@@ -1,13 +1,14 @@
 """Sources: what each layout of images becomes."""
 
 import io
+import struct
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile_sources import image, split_of
+from hostile_sources import chunk, image, png, split_of
 from PIL import Image
 
 from embedbench.errors import UserError
@@ -26,14 +27,13 @@ def put(root: Path, *paths: str) -> Path:
 def test_nested_folders_are_the_hierarchy(tmp_path: Path) -> None:
     put(tmp_path, "pet/dog/b.png", "pet/cat/a.JPG", "wild/cat/x/1.png", "wild/cat/y/2.png")
     put(tmp_path, ".cache/z/1.png", "pet/dog/.b.png", "__MACOSX/pet/1.png")
-    (tmp_path / "hierarchy.json").write_text("{}")
+    (tmp_path / "images.txt").write_text("")  # alone it is no list of CUB-200-2011
     source = open_source(str(tmp_path))
     assert source.ids == ("pet/cat/a.JPG", "pet/dog/b.png", "wild/cat/x/1.png", "wild/cat/y/2.png")
     # leaves pet/cat, pet/dog, wild/cat/x, wild/cat/y; inner pet, wild, wild/cat
     assert source.classes == ("cat", "dog", "x", "y", "pet", "wild", "cat")
     assert source.parents.tolist() == [4, 4, 6, 6, -1, -1, 5]
-    assert source.labels.tolist() == [0, 1, 2, 3]
-    assert source.split is None
+    assert (source.labels.tolist(), source.split) == ([0, 1, 2, 3], None)
     # names that are not unique become paths
     source = open_source(str(put(tmp_path / "2", "a/other/1.png", "b/other/1.png", "b/own/1.png")))
     assert source.classes == ("a/other", "b/other", "own", "a", "b")
@@ -47,6 +47,7 @@ def test_a_zip_reads_as_the_folder_that_it_holds(tmp_path: Path) -> None:
         with zipfile.ZipFile(path, "w") as archive:
             for file in sorted(folder.rglob("*.png"), reverse=True):
                 archive.write(file, prefix + file.relative_to(folder).as_posix())
+            archive.writestr("__MACOSX/s/a/1.png", b"")
         source = open_source(str(path))
         assert (source.name, expected.name) == ("a", "data")
         assert (source.ids, source.classes) == (expected.ids, expected.classes)
@@ -88,6 +89,17 @@ def test_bounds_of_ids_files_and_images(monkeypatch: pytest.MonkeyPatch) -> None
         assert (file.read(3), file.read(3)) == (b"abc", b"def")
         with pytest.raises(UserError, match="too many"):
             file.read(3)
+    # a JPEG whose head says the most pixels, of the most scans; and the longest head
+    head, mark, rest = image("JPEG").partition(b"\xff\xc0\0\x11\x08")  # the size follows
+    scans = head + mark + struct.pack(">HH", 5120, 10240) + rest[4:] + b"\xff\xda" * 99
+    assert bounds.open_image(scans).size == (10240, 5120)
+    bounds.open_image(png(chunk(b"abCd", bytes(2**25 - 100))))
+    for content, words in (
+        (scans + b"\xff\xda", "a JPEG of 101 scans"),
+        (png(chunk(b"abCd", bytes(2**25))), "too many chunks"),
+    ):
+        with pytest.raises(UserError, match=words):
+            bounds.open_image(content)
     # pixels are no header
     monkeypatch.setattr(bounds, "HEADER", 100)
     out = io.BytesIO()
@@ -116,7 +128,7 @@ def test_split_folders_are_the_official_split(tmp_path: Path) -> None:
 def test_cub_layout_follows_its_ids_not_its_lines(tmp_path: Path) -> None:
     put(tmp_path, "images/002.B/x.jpg", "images/001.A/y.jpg")
     for name, text in {
-        "classes.txt": "1 001.A\n2 002.B\n",
+        "classes.txt": "1 001.A or C\n2 002.B\n",
         "images.txt": "7 002.B/x.jpg\n3 001.A/y.jpg\n",
         "image_class_labels.txt": "3 1\n7 2\n",
         "train_test_split.txt": "3 0\n7 1\n",
@@ -124,9 +136,8 @@ def test_cub_layout_follows_its_ids_not_its_lines(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     source = open_source(str(tmp_path))
     assert source.ids == ("images/002.B/x.jpg", "images/001.A/y.jpg")
-    assert source.labels.tolist() == [1, 0]
-    assert source.classes == ("001.A", "002.B")
-    assert split_of(source) == [TRAIN, TEST]
+    assert source.classes == ("001.A or C", "002.B")
+    assert (source.labels.tolist(), split_of(source)) == ([1, 0], [TRAIN, TEST])
     assert source.read(1) == image(value=1)
     for name, text, words in (
         ("train_test_split", "3 0\n", "do not fit each other"),
@@ -147,9 +158,8 @@ def test_cub_layout_follows_its_ids_not_its_lines(tmp_path: Path) -> None:
 
 def test_demo_is_the_shipped_emoji() -> None:
     source = open_source("demo")
-    assert len(source.ids) == 1878
     assert (np.sum(source.parents >= 0), len(source.classes)) == (88, 97)
-    assert source.licence == "Apache-2.0"
+    assert (len(source.ids), source.licence) == (1878, "Apache-2.0")
     assert source.ids[0] == "activities/arts-crafts/art_1f3a8.noto.png"
     content = source.read(0)
     assert isinstance(content, bytes)

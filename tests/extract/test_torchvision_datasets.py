@@ -134,8 +134,7 @@ def test_parts_and_labels_are_torchvisions(tmp_path: Path, monkeypatch: pytest.M
     dtd(tmp_path, monkeypatch)
     source = open_source(f"torch/dtd@{tmp_path}")
     assert split_of(source) == [TRAIN, TRAIN, VAL, VAL, TEST, TEST]
-    assert source.classes == ("banded", "dotted")
-    assert source.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert (source.classes, source.labels.tolist()) == (("banded", "dotted"), [0, 0, 0, 1, 1, 1])
     assert source.ids[2:5] == ("val/00000", "val/00001", "test/00000")
     reds = [np.asarray(source.read(i))[0, 0, 0] for i in range(6)]
     assert np.allclose(reds, np.arange(6) * 10, atol=2)  # JPEG
@@ -149,6 +148,12 @@ def test_parts_and_labels_are_torchvisions(tmp_path: Path, monkeypatch: pytest.M
         make(tmp_path, monkeypatch)
         source = open_source(f"torch/{make.__name__}@{tmp_path}")
         assert (source.classes, source.labels.tolist()) == (classes, labels)
+    eurosat(tmp_path, monkeypatch)
+    source = open_source(f"torch/eurosat@{tmp_path}")
+    for path in tmp_path.glob("eurosat/**/*.jpg"):
+        path.write_bytes(b"P3 1 1 255 0 0 0")  # torchvision itself would read it
+    with pytest.raises(UserError, match="a PPM written as text"):
+        source.read(0)
 
 
 def test_two_classes_of_one_name_stay_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +172,8 @@ def test_labels_and_names_of_other_forms() -> None:
     assert torchvision_datasets._labels(QMNIST("ab")) == [3, 5]
     assert torchvision_datasets._labels(QMNIST([("image", 4)])) == [4]
     assert torchvision_datasets._class_names(QMNIST()) == ["crane, bird", "dog"]
+    (part := QMNIST("abc")).targets = [None, -1, 1]  # type: ignore[assignment]
+    assert torchvision_datasets._part("", None, part).labels == [None, None, "dog"]
 
 
 def test_every_class_of_the_table_is_torchvisions_and_can_be_asked_for() -> None:

@@ -237,8 +237,7 @@ def test_import(audioset: Path, tmp_path: Path) -> None:
     assert ids(file, 0, TRAIN) == siren[23:]
     # animal: nothing in eval
     animal = by_hash(names("dog", 300) + names("animal", 5))
-    assert ids(file, 1, TEST) == animal[:43]
-    assert ids(file, 1, TRAIN) == animal[43:]
+    assert (ids(file, 1, TEST), ids(file, 1, TRAIN)) == (animal[:43], animal[43:])
     # bell: 62 of the 70 of eval, 300 of the 317 others; no clip of eval to train on
     bell = by_hash(names("bell-a", 10) + names("bell-u", 300) + names("bell-p", 7))
     assert ids(file, 2, TEST) == by_hash(names("bell-e", 70))[:62]

@@ -156,19 +156,16 @@ def test_diff_figures_equal_naive_loops(tmp_path: Path, seed: int) -> None:
     text = diff_text(result)
     lines = [line.split() for line in text.splitlines()]
     first = ["shared", "cosine", "neighbours", "scores", "why", *["samples:"] * 2, "recipe:"]
-    assert [line[0] for line in lines[5:]] == first
-    assert text.count(" differ\n") == 3
+    assert ([line[0] for line in lines[5:]], text.count(" differ\n")) == (first, 3)
 
 
 def test_diff_of_equal_files(tmp_path: Path) -> None:
     a, samples, x = written(tmp_path / "a.h5", 1500).path, make_samples(1500), make_features(1500)
     result = diff(a, write(tmp_path / "b.h5", samples, x, source={"name": "q"}))
     assert result.digests == {"samples": True, "recipe": True, "content": True}
-    assert result.reasons == ()
-    assert result.cosine["min"] == pytest.approx(1, abs=1e-12)
+    assert (result.reasons, result.cosine["min"]) == ((), pytest.approx(1, abs=1e-12))
     assert result.neighbours == {"queries": 500, "among": 1500, "changed": 0}
-    assert result.scores["moved"] == 0
-    assert diff_text(result).count(" agree") == 3
+    assert (result.scores["moved"], diff_text(result).count(" agree")) == (0, 3)
     made = {"arithmetic": {"device_kind": "cuda"}, "backbone": {"library_version": "1.1"}}
     other = diff(a, write(tmp_path / "c.h5", samples, x * np.float32(1 + 1e-6), **made))
     assert other.digests == {"samples": True, "recipe": True, "content": False}

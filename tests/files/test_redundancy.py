@@ -177,11 +177,9 @@ def test_the_command_line(file: EmbeddingFile, tmp_path: Path, call: Any) -> Non
     plain, png = json.loads(inspect("--json")[1]), tmp_path / "map.png"
     png.write_bytes(b"mine")
     words = ("--heatmap", str(png), "--json")
-    assert inspect(*words)[:2] == (2, "")
-    assert png.read_bytes() == b"mine"
+    assert (inspect(*words)[:2], png.read_bytes()) == ((2, ""), b"mine")
     found = json.loads(inspect(*words, "--overwrite")[1])
-    assert found.pop("redundancy")["kept"] == 2
-    assert found == plain
+    assert (found.pop("redundancy")["kept"], found) == (2, plain)
     with Image.open(png) as image:
         pixels = np.asarray(image.convert("RGB")).astype(int)
     yellow = (abs(pixels - [253, 231, 37]).sum(axis=2) < 12).sum()  # viridis at 1

@@ -46,8 +46,7 @@ def test_text_and_bytes_and_an_error_in_the_middle(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         crash()
-    assert path.read_bytes() == b"\0"
-    assert sorted(tmp_path.rglob("*")) == [path, work]
+    assert (path.read_bytes(), sorted(tmp_path.rglob("*"))) == (b"\0", [path, work])
 
 
 def test_a_temporary_name_is_of_one_writer(monkeypatch: pytest.MonkeyPatch) -> None:

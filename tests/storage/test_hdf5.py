@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "chunks beyond number": (table((10**12,), "u1", chunks=(1,)), "are not all there"),
     "a bomb of compression": (zeros, "cannot hold tables of"),
     "a bomb in a chunk": (chunk(zlib.compress(bytes(2**21))), "not what it declares"),
-    "much behind": (chunk(zlib.compress(bytes(4000)) + bytes(4200)), "not what it declares"),
+    "much behind": (chunk(zlib.compress(bytes(4000)).ljust(4127)), "not what it declares"),
     "a chunk too short": (chunk(zlib.compress(bytes(3999))), "not what it declares"),
     "long, too short": (chunk(zlib.compress(NOISE[4:]), n=10**5), "not what it declares"),
     "a chunk that skips filters": (chunk(zlib.compress(bytes(4000)), 1), "not what it declares"),
@@ -180,13 +180,14 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
 def test_honest_files_pass(tmp_path: Path, libver: str) -> None:
     """Every filter that is allowed, old and new forms of the file, attributes of any type."""
 
-    def change(f: h5py.File, _: Path) -> None:
+    def change(f: h5py.File, path: Path) -> None:
         values = np.random.default_rng(0).integers(-(2**31), 2**31, (2500, 7)).astype("<i4")
         for gzip in (None, "gzip"):
             for shuffle in (False, True):
                 settings = {"compression": gzip, "shuffle": shuffle}
                 f.create_dataset(f"g/{gzip}{shuffle}", data=values, chunks=(1024, 3), **settings)
         f.create_dataset("a/b/small", data=values[:3, 0], chunks=(3,), compression="gzip")
+        chunk(zlib.compress(bytes(4000)).ljust(4000 + 4000 // 64 + 64))(f, path)  # a little behind
         f["text"] = np.array([b"a", b"bc"])
         f["scalar"] = np.array(b"{}")
         f["empty"] = np.zeros((0, 3))
@@ -197,7 +198,7 @@ def test_honest_files_pass(tmp_path: Path, libver: str) -> None:
     path = made(tmp_path / "a.h5", change, libver=libver)
     path.with_name("b.h5").symlink_to(path)
     for name in ("a.h5", "b.h5"):
-        assert opens(tmp_path / name) == ["a", "empty", "g", "scalar", "text"]
+        assert opens(tmp_path / name) == ["a", "empty", "g", "scalar", "text", "x"]
     with safe_hdf5.open_hdf5(path) as f:
         assert [safe_hdf5.attribute(f, key) for key in "ae"] == ["größe", "x"]
         for key in "bcdf":
@@ -253,12 +254,10 @@ def test_a_file_is_examined_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         opens(path)
         assert len(counted) == 2
     made(path, member("y", 0))
-    assert opens(path) == ["y"]
-    assert len(counted) == 3
+    assert (opens(path), len(counted)) == (["y"], 3)
     made(path, member("z", 0))
     safe_hdf5.trust(path)  # what this process wrote
-    assert opens(path) == ["z"]
-    assert len(counted) == 3
+    assert (opens(path), len(counted)) == (["z"], 3)
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,7 @@ def test_fetched_once(web: Served, small: bytes, other: bytes, monkeypatch: Any)
     assert modes == [0o700, 0o700, 0o600]
     (root / "notes.txt").write_text("mine")
     (entry,) = download_cache.entries()
-    assert (entry.url, entry.path) == (url, str(path))
-    assert entry.digests == fetch(url).digests
+    assert ((entry.url, entry.path), entry.digests) == ((url, str(path)), fetch(url).digests)
     web.asked.clear()
     assert local(url) == path
     assert web.asked_for(PATH) == ["bytes=0-0"]  # only what it is now
@@ -79,8 +78,7 @@ def test_a_fixed_name_asks_nothing(web: Served, small: bytes, cache: Path) -> No
     came = origin(fixed)
     assert (came.url, came.commit, came.size) == (url, None, len(small))
     assert origin(url) is None  # may mean another file by now
-    assert local(fixed).read_bytes() == small
-    assert pin_name(fixed) == fixed
+    assert (local(fixed).read_bytes(), pin_name(fixed)) == (small, fixed)
     assert web.asked == []
     other = f"http://127.0.0.1:9/elsewhere/{'b' * 9}.h5#sha256={sha256}"  # the same bytes
     assert local(other).read_bytes() == small
@@ -253,8 +251,7 @@ def stored(small: bytes) -> Iterator[bytes]:
 
 def test_memory(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     path = local(URL)
-    assert path.read_bytes() == stored
-    assert local(URL) == path
+    assert (path.read_bytes(), local(URL)) == (stored, path)
     assert local(pin_name(URL)) == path
     missing = "memory://bucket/none.h5"
     assert f"there is no {missing}" in refusal(local, missing)
