@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from command_line import embedbench
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from report_records import keep, make
 
@@ -19,7 +20,7 @@ from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
 from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
 from embedbench.reports.figure_style import legend, render_figure, words
-from embedbench.reports.learner_colours import COLOURS, INK, SOFT, look, styles_in
+from embedbench.reports.learner_colours import BLANK, COLOURS, INK, SOFT, look, styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.mean_intervals import Stat
@@ -34,10 +35,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs")
     for k, name in enumerate(("ewc", "mlp", "icarl")):
         for seed in range(3):
-            run = make(name, seed=seed, final=0.3 + 0.2 * k + 0.01 * seed)
-            run["footprint"] = {"total": 10.0 ** (4 + 2 * k)}
-            run["seconds"] = {"learn": 5.0 - k + 0.5 * seed, "evaluate": 1.0}
-            keep(place, run)
+            cost: Any = {"seconds": {"learn": 5.0 - k + 0.5 * seed, "evaluate": 1.0}}
+            cost["footprint"] = {"total": 10.0 ** (4 + 2 * k)}
+            keep(place, make(name, seed, 0.3 + 0.2 * k + 0.01 * seed, **cost))
     keep(place, *(make("chance", seed=seed, final=0.1) for seed in range(3)))
     return place
 
@@ -96,7 +96,8 @@ def test_a_band_of_five_runs_and_else_the_runs(tmp_path: Path, seeds: int, rest:
     figures = curve_figures.accuracy_curves(rows, styles_in(rows), COLUMN)
     (axes,) = figures["All sessions so far"].axes
     assert sum(li.get_linewidth() == 0.6 for li in axes.lines) == (seeds if 1 < seeds < 5 else 0)
-    assert len(axes.collections) == (seeds == 5)
+    bands = [(band.get_alpha(), *band.get_linewidths()) for band in axes.collections]
+    assert bands == [(0.1, 0)] * (seeds == 5)
     for band in axes.collections:
         stat, (path,) = Stat.of(100 * finals), band.get_paths()
         at_the_end = path.vertices[path.vertices[:, 0] == 2, 1]
@@ -126,13 +127,13 @@ def test_the_style_of_a_figure(rows: list[Row]) -> None:
     assert (sizes, entries.get_frame_on(), axes.get_axisbelow()) == ([8, 8, 7, 7], False, True)
     sides = {side: spine.get_visible() for side, spine in axes.spines.items()}
     assert sides == {"left": True, "bottom": True, "right": False, "top": False}
-    frame, grid = axes.spines["left"].get_linewidth(), axes.get_ygridlines()[0].get_linewidth()
-    assert (frame, tick.tick1line.get_markeredgewidth(), grid) == (0.6, 0.6, 0.4)
+    frame, grid = axes.spines["left"].get_linewidth(), axes.get_ygridlines()[0]
+    assert (frame, tick.tick1line.get_markeredgewidth(), grid.get_linewidth()) == (0.6, 0.6, 0.4)
     (mean, *_) = (li for li in axes.lines if li.get_marker() != "None")
     thin, offline = axes.lines[0], next(li for li in axes.lines if li.get_color() == INK)
     assert [li.get_linewidth() for li in (mean, thin, offline)] == [1.1, 0.6, 0.9]
     assert (mean.get_markersize(), mean.get_markeredgewidth()) == (3.6, 0)
-    assert (thin.get_alpha(), offline.get_zorder()) == (0.5, 1)
+    assert (thin.get_alpha(), offline.get_zorder(), grid.get_visible()) == (0.5, 1, True)
 
 
 @pytest.mark.parametrize(("sessions", "every"), [(6, 1), (7, 2), (17, 3)])
@@ -159,8 +160,7 @@ def test_curves_of_records_are_of_the_runs_that_have_them(tmp_path: Path) -> Non
 def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
     nowhere = make("er", final=0.6)
     nowhere["metrics"][FINAL] = nowhere["pooled"][2] = float("nan")
-    idle = make("mlp", final=0.0)
-    idle["pooled"] = [0.9, 0.45, 0.0]
+    idle = make("mlp", final=0.0, pooled=[0.9, 0.45, 0.0])
     keep(tmp_path, idle, make("ewc", final=0.7), nowhere)
     figure = trade_off(collect(tmp_path))
     assert texts(figure) == {"mlp", "ewc", "chance (25.0)"}  # α_ideal, 90 %, is out of sight
@@ -170,9 +170,8 @@ def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
 
 
 def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> None:
-    guess, learner = make("chance", final=0.1), make("mlp", final=0.05)
-    guess["pooled"], learner["pooled"] = [0.5, 0.25, 0.1], [0.9, 0.4, 0.05]
-    keep(tmp_path / "both", learner, guess)
+    guess = make("chance", final=0.1, pooled=[0.5, 0.25, 0.1])
+    keep(tmp_path / "both", make("mlp", final=0.05, pooled=[0.9, 0.4, 0.05]), guess)
     keep(tmp_path / "alone", guess)
     figure, alone = (curves(collect(tmp_path / name)) for name in ("both", "alone"))
     (dotted,) = [line for line in figure.axes[0].lines if line.get_color() == SOFT]
@@ -198,13 +197,15 @@ FINAL = "final_accuracy"
 @pytest.mark.parametrize("width", WIDTHS.values())
 def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
     """The longest score, where the legend of many learners takes most room."""
-    keep(tmp_path, *map(make, ("mlp", "ewc", "icarl", "slda", "er", "ncm", "lwf")))
-    figure = curves(collect(tmp_path), width)
+    keep(tmp_path, *(make(f"learner-{k}") for k in range(18)))
+    figure = curves(rows := collect(tmp_path), width)
     name, axis = figure.axes[0]._left_title, figure.axes[0].xaxis.label  # type: ignore[attr-defined]
     assert name.get_text() == "mean per-class accuracy (%)"
     for box in (name.get_window_extent(), axis.get_window_extent()):
         assert box.x1 <= figure.bbox.x1
         assert 0 <= box.y0 < box.y1 <= figure.bbox.y1
+    (axes,) = score_figures.ranks(rows, styles_in(rows), width, FINAL).axes
+    assert [x for x in axes.get_xticks() if 1 <= x <= 18] == [3, 6, 9, 12, 15, 18]
 
 
 def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
@@ -219,6 +220,7 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     assert figure.axes[0].get_title(loc="left") == "final accuracy (%)"
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear"]
     assert ["logarithmic" in axes.get_xlabel() for axes in figure.axes] == [True, False]
+    assert [axes.get_xgridlines()[0].get_visible() for axes in figure.axes] == [True, True]
     bars = [c for axes in figure.axes for c in axes.collections if isinstance(c, LineCollection)]
     assert (len(bars), {(b.get_linewidths()[0], b.get_zorder()) for b in bars}) == (6, {(0.8, 3)})
     stat = next(row for row in rows if row.learner == "mlp").metrics[FINAL]
@@ -269,13 +271,14 @@ def test_figure_sizes(rows: list[Row], width: float, grid: tuple[int, int], heig
 
 def test_maps_are_the_mean_r(rows: list[Row]) -> None:
     figure = score_figures.matrix(rows, COLUMN)
-    images = {axes.get_title(): axes.images[0] for axes in figure.axes if axes.get_title()}
-    assert list(images) == [row.label for row in rows if row.learns]
+    panels = {axes.get_title(): axes for axes in figure.axes if axes.get_title()}
+    assert list(panels) == [row.label for row in rows if row.learns]
     for row in rows[:3]:
         expected = 100 * np.mean(np.array([run.R for run in row.used], dtype=float), axis=0)
-        values = np.ma.filled(images[row.label].get_array(), np.nan)
+        values = np.ma.filled(panels[row.label].images[0].get_array(), np.nan)
         np.testing.assert_allclose(values, expected)
-        assert np.isnan(values[0, 1])
+        assert (np.isnan(values[0, 1]), to_hex(panels[row.label].get_facecolor())) == (1, BLANK)
+    assert (figure.get_supylabel(), figure.get_supxlabel()) == ("after session i", "on session j")
 
 
 @pytest.mark.parametrize(
@@ -321,14 +324,15 @@ def test_titles_of_maps_take_lines() -> None:
     assert [axes.images[0].get_interpolation() for axes in wide] == ["none", "auto"]
 
 
-def test_pdfs_have_real_fonts_and_pngs_their_dots(rows: list[Row], tmp_path: Path) -> None:
-    for name in ("a.pdf", "b.pdf", "a.PNG"):
+def test_fonts_of_pdfs_and_dots_of_pngs(rows: list[Row], tmp_path: Path, recwarn: Any) -> None:
+    for name in (names := ("a.pdf", "b.pdf", "a.PNG")):
         save_figure(rows, "curves", tmp_path / name)
-    data, png = ((tmp_path / name).read_bytes() for name in ("a.pdf", "a.PNG"))
-    assert data.startswith(b"%PDF")
+    data, again, png = ((tmp_path / name).read_bytes() for name in names)
+    assert (data[:4], data) == (b"%PDF", again)
     assert (b"CIDFontType2" in data, b"/Type3" in data, b"CreationDate" in data) == (1, 0, 0)
-    assert (tmp_path / "b.pdf").read_bytes() == data
     assert (png[:4], int.from_bytes(png[16:20], "big")) == (b"\x89PNG", 975)  # 3.25 inches
+    save_figure([replace(row, label="漢") for row in rows], "matrix", tmp_path / "c.svg")
+    assert not recwarn  # of letters that the font lacks
 
 
 def test_files_have_the_width_and_names_as_text(tmp_path: Path) -> None:

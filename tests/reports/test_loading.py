@@ -134,8 +134,7 @@ def test_nothing_of_a_record_is_imported(tmp_path: Path, monkeypatch: pytest.Mon
 def test_as_a_data_frame(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas")
     frame = load_runs(root).to_pandas()
-    assert isinstance(frame, pandas.DataFrame)
-    assert frame.shape[0] == 3
+    assert (type(frame), frame.shape[0]) == (pandas.DataFrame, 3)
     means = frame[frame.learns].groupby("learner")["final_accuracy"].mean()
     assert means["mlp"] == record_files.load(root / MLP).metrics["final_accuracy"]  # both seeds'
     monkeypatch.setitem(sys.modules, "pandas", None)

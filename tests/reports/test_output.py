@@ -155,8 +155,8 @@ def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> 
             keep(tmp_path, made)
     rows = collect(tmp_path)
     wide, narrow = (table_text(rows, width=width).split("\n\n")[-1] for width in (120, 60))
-    assert len(wide.splitlines()) <= 3
-    assert max(map(len, narrow.splitlines())) <= 60
+    assert (len(wide.splitlines()) <= 3, max(map(len, narrow.splitlines())) <= 60) == (True, True)
+    assert re.findall(r"(\S+) +(\S+) +2\.0", table_text(rows)) == [("7.0", "21.0"), ("9.0", "27.0")]
     assert " ".join(wide.split()) == (
         "± half-width of the 95 % t-interval over n seeds · Ω_base, Ω_all: score on the first "
         "session, on all so far / offline · Ω_new: score on each new session · AIA: score after "
@@ -231,7 +231,7 @@ def test_the_page_says_what_the_table_says(whole: str) -> None:
     page = re.sub(r"<((?:meta|img)[^>]*)>", r"<\1/>", whole.removeprefix("<!doctype html>"))
     text = " ".join("".join(ElementTree.fromstring(page).itertext()).split())  # all tags close
     for part in (
-        *("50.0 %", "50.0 ±99.4", "0.556", "chance1.50.5261.5", "d" * 64),
+        *("50.0 %", "50.0 ±99.4", "0.556", "chance1.50.5261.5", "d" * 64, '{"stop": {"rule": "pat'),
         "offline (α_ideal): mlp on all data at once, 90.0 %",
         "embedbench run toy.h5 --out RUNS --learner geppnet-stm --seed 2",
         "AF: drop from a session's best",
