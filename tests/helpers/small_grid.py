@@ -23,9 +23,8 @@ ITEMS = (
 
 def small_grid(folder: Path, seeds: Sequence[int]) -> list[RunSpec]:
     """`ncm` and `slda`, once a seed, on a file in a folder."""
-    settings = list(ITEMS)
     file = str(embedding_file(folder).path)
-    return plan([file], "incremental-class", list(LEARNERS), seeds, settings)
+    return plan([file], "incremental-class", list(LEARNERS), seeds, list(ITEMS))
 
 
 def open_cells(

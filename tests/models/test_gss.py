@@ -94,9 +94,8 @@ def test_a_full_memory_takes_no_sample_that_is_like_it() -> None:
 def test_gss_takes_two_steps_and_then_offers_the_batch() -> None:
     """Twice for each batch: a step on it, a step on a draw; the memory is not full."""
     seeds, (x, y) = Seeds.of(0), samples(0, 20, [0, 2, 3])
-    memory = Memory(total=90, select="gradients")
     twice = {**ONLINE, "updates": 2, "averaged": 2, "batch_size": 3}
-    learner = start(GSS(memory=memory, **twice), StreamSpec((6,), 4))
+    learner = start(GSS(memory=Memory(total=90, select="gradients"), **twice), StreamSpec((6,), 4))
     net = mlp_net(6, 8, 2, 4, seeds.init)
     sgd = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
     expected = [1.1] * 4  # nothing to be compared with

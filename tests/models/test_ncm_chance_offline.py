@@ -107,10 +107,9 @@ def test_chance_knows_a_sample_by_its_values_alone() -> None:
 
 def test_offline_is_the_mlp_on_the_merged_stream_with_its_size() -> None:
     stream = class_stream([[0, 1], [2], [3]], spread=1.0)
-    mlp = MLP(units=10, stop=Stop(epochs=5))
     learner = Offline(mlp=MLP(units=10, stop=Stop(epochs=5)))
     offline, logs = run_stream(stream, learner, Seeds.of(4))
-    plain, _ = run_stream(stream.merged(), mlp, Seeds.of(4))
+    plain, _ = run_stream(stream.merged(), MLP(units=10, stop=Stop(epochs=5)), Seeds.of(4))
     assert len(logs) == len(offline.session) == 1
     for name, value in vars(plain).items():
         np.testing.assert_array_equal(getattr(offline, name), value)

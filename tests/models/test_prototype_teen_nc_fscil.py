@@ -111,9 +111,8 @@ def test_the_dot_regression_loss_by_a_naive_loop() -> None:
 
 
 def test_later_sessions_train_on_their_samples_and_one_mean_of_each_class_before() -> None:
-    stream = few_shot_stream(GROUPS, shots=3)
     learner = started(NCFSCIL(units=8, stop=Stop(rule="epochs", epochs=1)), 8, 7)
-    base, novel = stream.sessions[:2]
+    base, novel = few_shot_stream(GROUPS, shots=3).sessions[:2]
     learn(learner, base)
     joined = learner._joined(novel)
     assert joined.y.tolist() == [4, 4, 4, 5, 5, 5, 0, 1, 2, 3]

@@ -71,9 +71,8 @@ def check_scores(learner: SLDA, sigma: Array, x: Array, y: Array, test: Array) -
 @pytest.mark.parametrize("shrinkage", [1e-4, 0.3, 1.0])
 def test_shrinkage_mixes_the_covariance_with_the_identity(shrinkage: float) -> None:
     x, y, test = data(0)
-    learner = taught(x, y, [], shrinkage=shrinkage)
     sigma = (1 - shrinkage) * plain(x, y, "class") + shrinkage * np.eye(5)
-    check_scores(learner, sigma, x, y, test)
+    check_scores(taught(x, y, [], shrinkage=shrinkage), sigma, x, y, test)
 
 
 @pytest.mark.parametrize("weight", ["class", "published"])

@@ -56,9 +56,8 @@ def hashed(rows: np.ndarray, y: np.ndarray, number: np.ndarray) -> str:
 
 def asked_of(session: Session, test: EvalSet) -> tuple[np.ndarray, np.ndarray]:
     """Samples of a session in an eval set, with their labels among the classes seen so far."""
-    seen = session.loss_classes
     mine = np.flatnonzero(test.y[:, session.classes].any(axis=1))
-    return test.ids[mine], test.y[mine] & seen
+    return test.ids[mine], test.y[mine] & session.loss_classes
 
 
 def check_sessions(name: str, configuration: int) -> None:

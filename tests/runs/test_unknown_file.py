@@ -166,10 +166,9 @@ def words(folder: Path, *more: str) -> list[str]:
 
 def test_tables_and_figures_have_it_when_they_are_asked_for(tmp_path: Path, call: Call) -> None:
     far, study, root = other(tmp_path), tmp_path / "study.toml", str(tmp_path / "runs")
-    line = words(tmp_path, "--config", str(study), "--seeds", "0-1")
     study.write_text(f'unknown = "{far.path}"', encoding="utf-8")
     assert read_study(study).unknown == str(far.path)
-    code, out, err = call(*line)
+    code, out, err = call(*words(tmp_path, "--config", str(study), "--seeds", "0-1"))
     assert code == 0, err
     assert "15 samples of 3 classes of other.h5 are unknown" in out
     runs = sorted(tmp_path.glob("runs/incremental-class-*/slda-*/seed-*"))

@@ -48,10 +48,9 @@ def test_a_trial_holds_no_test_data(sessions: int) -> None:
     stream = class_stream([[0, 1], [2], [3]], n_val=5, n_test=7)
     trial = trial_stream(stream, sessions)
     assert len(trial.sessions) == len(trial.eval_sets) == sessions
-    test_rows = {r for e in stream.eval_sets for r in rows_of(e.x).tolist()}
     seen = {r for s in trial.sessions for v in (s.x, s.val_x) for r in rows_of(v).tolist()}
     seen |= {r for e in trial.eval_sets for r in rows_of(e.x).tolist()}
-    assert not seen & test_rows
+    assert not seen & {r for e in stream.eval_sets for r in rows_of(e.x).tolist()}
     for s, e in zip(stream.sessions, trial.eval_sets, strict=False):
         assert e.split == "val"
         np.testing.assert_array_equal(rows_of(e.x), rows_of(s.val_x))
