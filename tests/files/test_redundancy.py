@@ -20,11 +20,6 @@ from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 from embedbench.files.write_file import write_file
 
 
-def coded(values: Any) -> DiscretisedFeatures:
-    values = np.array(values, dtype=np.uint16)
-    return DiscretisedFeatures(values, values.max(axis=1).astype(np.int64) + 1)
-
-
 @pytest.fixture(params=[(1, 3), (3, 7), None])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that do not divide what they cut; and those of the module."""
@@ -56,7 +51,8 @@ def correlated(seed: int, n_features: int = 9) -> tuple[DiscretisedFeatures, Any
         source = rows[int(rng.integers(f))] if f and rng.random() < 0.5 else y
         noise = rng.random(n) < rng.uniform(0, 0.9)
         rows.append(np.where(noise, rng.integers(0, bins, n), source % bins))
-    return coded(rows), y
+    codes = np.array(rows, dtype=np.uint16)
+    return DiscretisedFeatures(codes, codes.max(axis=1).astype(np.int64) + 1), y
 
 
 @pytest.mark.usefixtures("blocks")

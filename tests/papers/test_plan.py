@@ -36,11 +36,6 @@ def plan_of(name: str, seeds: int = 3) -> dict[str, Any]:
     return make_plan(name, "0-2", seeds)
 
 
-def embedbench_words(name: str) -> list[list[str]]:
-    lines = (line for commands in plan_of(name)["steps"].values() for line in commands)
-    return [shlex.split(line)[1:] for line in lines if line.startswith("embedbench ")]
-
-
 def cells_of(name: str, data: Sequence[str], out: Path, seeds: Sequence[int], *items: str) -> int:
     """How many runs the paper itself plans for its usual tables."""
     paper = paper_folders.paper(name)
@@ -138,7 +133,9 @@ def test_images_get_the_settings_of_the_papers_networks(images: Path, tmp_path: 
 @pytest.mark.parametrize("name", PAPERS)
 def test_the_commands_of_a_plan_are_ours_and_make_files_before_they_read_them(name: str) -> None:
     group: Any = typer.main.get_command(app)
-    words, paper = embedbench_words(name), paper_folders.paper(name)
+    steps, paper = plan_of(name)["steps"], paper_folders.paper(name)
+    lines = [line for commands in steps.values() for line in commands]
+    words = [shlex.split(line)[1:] for line in lines if line.startswith("embedbench ")]
     assert {"verify", "inspect", "reproduce"} <= {command for command, *_ in words}
     made: set[str] = set()
     sent = []
@@ -173,9 +170,8 @@ def test_runs_of_kemker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     plan = plan_of("kemker2018", 2)
     assert cells_of("kemker2018", given, tmp_path / "k", [0, 1]) == plan["runs"]
     trials = sum(len(values) for grid in CAPACITIES.values() for values in grid.values())
-    data = {row["data"] for row in PRINTED["S10"] if "data" in row}
     (search,) = [w for w in plan["estimate"] if "search" in w["what"]]
-    assert search["runs"] == trials * len(data)
+    assert search["runs"] == trials * len({row["data"] for row in PRINTED["S10"] if "data" in row})
 
 
 @pytest.mark.thorough
@@ -189,9 +185,8 @@ def test_runs_of_all_but_kemker(tmp_path: Path, images: Path) -> None:
     layers = str(blob_file(tmp_path / "layers.h5", 20, 4, layers=("block-7",)).path)
     made["tang2024"] = plans("tang2024", *(f"{name}={layers}" for name in LISTS))
     assert made == {name: plan_of(name, 2)["runs"] for name in made}
-    cifar = plans("abdelsalam2021", f"cifar={images}")
     lite = cells_of("abdelsalam2021", [f"imagenet-lite={images}"], tmp_path / "l", [0])
-    assert cifar + lite == plan_of("abdelsalam2021", 2)["runs"]
+    assert plans("abdelsalam2021", f"cifar={images}") + lite == plan_of("abdelsalam2021", 2)["runs"]
 
 
 def test_plans_are_printed_without_torch_files_or_network(tmp_path: Path) -> None:

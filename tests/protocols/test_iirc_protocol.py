@@ -16,16 +16,12 @@ from embedbench.streams.view import rows_of
 MODES = ("incomplete", "complete", "cumulative")
 
 
-def order(patch: pytest.MonkeyPatch, *sessions: list[str]) -> str:
-    """The bears in this class order."""
-    above = {"polar bear": "bear", "brown bear": "bear", "lamp": None}
-    return publish(patch, parents=above, configurations=[sessions])
-
-
 def test_sessions_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten samples i = 0 … 9 of a leaf, 0 is for in-task and 1 for post-task validation; bear
     gets three of the eight others (40 %), a kind of bear the last six (80 %)."""
-    hierarchy = order(monkeypatch, ["bear"], ["polar bear", "lamp"], ["brown bear"])
+    above = {"polar bear": "bear", "brown bear": "bear", "lamp": None}
+    sessions = [["bear"], ["polar bear", "lamp"], ["brown bear"]]
+    hierarchy = publish(monkeypatch, parents=above, configurations=[sessions])
     stream = IIRC(hierarchy=hierarchy).build([bears()], seed=0)
     polar, brown, lamp = ([3 * i + k for i in range(10)] for k in range(3))
     a, b, c = shown(stream)
