@@ -43,14 +43,13 @@ def test_inspect_prints_it_and_says_nothing_of_this_machine(tmp_path: Path) -> N
 
 
 def test_text_of_other_people_is_no_markup(tmp_path: Path) -> None:
-    samples = make_samples(40)
     made = {
         "backbone": {"name": HOSTILE, "weights_sha256": HOSTILE},
         "source": {"name": HOSTILE, "licence": HOSTILE, "citation": HOSTILE, "url": HOSTILE},
         "weights": {"licence": HOSTILE, "pretrained_on": [HOSTILE]},
         "preprocessing": {HOSTILE: HOSTILE},
     }
-    page = card_page(card(write_file(tmp_path / "a.h5", samples, make_features(40), made)))
+    page = card_page(card(write_file(tmp_path / "a.h5", make_samples(40), make_features(40), made)))
     assert front(page)["license"] == "other"
     html = MarkdownIt("gfm-like", {"linkify": False}).render(page.split("---\n", 2)[2])
     assert "<script" not in html
@@ -70,6 +69,8 @@ def test_code_is_shown_as_it_is(text: str) -> None:
 def test_sizes_and_licences_in_the_words_of_the_hub(tmp_path: Path) -> None:
     made = card(embedding_file(tmp_path))
     sizes = {999: "n<1K", 1000: "1K<n<10K", 10_000: "10K<n<100K", 10**9: "100M<n<1B"}
+    for known, name in ({}, "unknown backbone"), ({"backbone": {"name": "r18"}}, "r18"):
+        assert f": {name} embeddings\n" in card_page(replace(made, provenance=known))
     for n, size in sizes.items():
         page = card_page(replace(made, shape=(n, 1), bytes=max(n, 1000) * 100))
         assert front(page)["size_categories"] == [size]
