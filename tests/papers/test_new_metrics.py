@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from protocol_files import make_file
 from report_records import scored
 from reproduce_files import blob_file, by_labels
 
@@ -33,15 +34,14 @@ def test_figure_2_begins_and_ends_where_the_formulas_do() -> None:
         for row in michel.figure2().rows
     }
     assert {v.decimals for row in michel.figure2().rows for v in row.values.values()} == {4}
-    assert rows["20"]["β_2"] == pytest.approx(0.2734, abs=5e-5)
-    assert rows["100"]["β_2"] == pytest.approx(0.0846, abs=5e-5)
+    seconds = [rows[sessions]["β_2"] for sessions in ("20", "100")]
+    assert seconds == pytest.approx([0.2734, 0.0846], abs=5e-5)
     for sessions in (20, 100):
         row = rows[str(sessions)]
         assert (row["γ_1"], row["γ_K/2"], row["γ_K"], row["β_K"]) == (1 / sessions, 0.5, 1, 1)
         half = sessions // 2
-        harmonic = [sum(1 / i for i in range(2, k + 1)) for k in (half, sessions)]
-        beta = harmonic[1] * (half - 1) / (harmonic[0] * (sessions - 1))
-        assert row["β_K/2"] == pytest.approx(beta)
+        to_half, to_end = (sum(1 / i for i in range(2, k + 1)) for k in (half, sessions))
+        assert row["β_K/2"] == pytest.approx(to_end * (half - 1) / (to_half * (sessions - 1)))
 
 
 @pytest.mark.parametrize("asked", [10, 50])
@@ -57,9 +57,10 @@ def test_sessions_are_equal_where_a_number_nearby_allows_it(asked: int) -> None:
 
 def test_short_and_long_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = {str(n): PaperData(blob_file(tmp_path / f"{n}.h5", n, 2).path) for n in (127, 4)}
+    data["more"] = PaperData(make_file(tmp_path, (8,) * 4, test=(4,) * 4).path)
     runs = michel.MetricRuns(tmp_path, [0], data)
-    assert [runs.sessions(name) for name in data] == [[10, 50], [2]]  # 127 is prime
-    assert [runs.memory(name) for name in data] == [13, 1]
+    found = [(runs.sessions(name), runs.memory(name)) for name in data]
+    assert found == [([10, 50], 13), ([2], 1), ([2], 3)]  # 127 is prime
     curves = {name: [0.5, 0.25] for name in ("aa", "raa")}  # of two sessions: fewer than quarters
     made = [scored([[0.5, None], [0.25, 0.25]], [0.5, 0.25], curves)]
     monkeypatch.setattr(michel.MetricRuns, "of", lambda *_: made)
@@ -90,8 +91,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
             np.testing.assert_allclose(*ends)
         half = values(*start, "AA", "at K/2") / 2
         np.testing.assert_allclose(values(*start, "RAA", "at K/2"), half)
-    assert runs.sessions("toy") == [8, 12]
-    assert runs.memory("toy") == 12  # a tenth of 24 · 5
+    assert (runs.sessions("toy"), runs.memory("toy")) == ([8, 12], 12)  # a tenth of 24 · 5
     totals = {}
     for learner in michel.LEARNERS:
         records = runs.records(runs.specs("toy", 12, learner))
