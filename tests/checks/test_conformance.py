@@ -302,8 +302,10 @@ def test_families_are_taught_the_labels_of_the_session() -> None:
 
 def test_the_tools_of_the_checks_by_hand() -> None:
     a, b = np.array([[1.0, -4.0], [0.5, 0.25]]), np.array([[2.0, -4.0], [0.5, 0.5]])
-    assert tools.measure_difference(a, b) == 0.5
-    assert tools.measure_difference(a * 0, a * 0) == 0
+    assert [tools.measure_difference(*pair) for pair in ((a, b), (a * 0, a * 0))] == [0.5, 0]
+    with tools.on_device("cpu:0"):
+        assert tools.device() == "cpu:0"
+    assert tools.device() == "cpu"
     for off in (1e-5, 1.1e-5):
         with mock.patch.object(tools, "measure_difference", lambda *_, off=off: off):
             assert bool(failures([scores_ignore_how_batches_are_cut], Good)) == (off > 1e-5)

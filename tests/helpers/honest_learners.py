@@ -91,9 +91,7 @@ class NeedsLayers(Good):  # reads all columns, intermediate ones too
 
 
 @dataclass
-class ManyLabels(Good):
-    """Ridge regression on one or several labels, which are answered above a half."""
-
+class ManyLabels(Good):  # ridge regression on one or several labels, answered above a half
     tags: ClassVar[Tags] = Tags(multilabel=True)
     state: ClassVar[dict[str, str]] = {"xx": "products", "xy": "products"}
 
