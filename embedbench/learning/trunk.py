@@ -193,7 +193,7 @@ class Trunk(nn.Module):
 
             if not isinstance(error, TorchDynamoException):
                 raise
-            said = str(error).strip().partition("\n")[0]
+            said = " ".join(str(error).strip().partition("\n\n")[0].split())  # then it advises
             raise UserError(
                 f"torch.compile cannot compile the trunk here ({said})",
                 "it needs a C++ compiler on a CPU, Triton on a GPU: install it, or leave "

@@ -68,7 +68,7 @@ class KemkerRuns(paper.PaperRuns):
                 raise UserError(
                     "--data",
                     expected=f"NAME=FILE or NAME{paper.STAND_IN}=FILE, NAME {' or '.join(NAMES)}",
-                    got=data.file,
+                    got=str(data.file),
                 )
             want, got = Size.of_paper(name), data.opened
             if not data.stands_in and want[:2] != (got.shape[1], got.samples.n_leaves):
