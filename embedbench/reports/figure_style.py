@@ -94,8 +94,8 @@ def write(path: Path, figure: Figure) -> None:
 def render_figure(figure: Figure, form: str, dpi: int = DPI) -> bytes:
     """A figure with its legend as pdf, svg or png."""
     out = io.BytesIO()
-    legend(figure)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box
+        legend(figure)
         figure.savefig(out, format=form, dpi=dpi, metadata=_METADATA[form])
     return out.getvalue()

@@ -329,7 +329,8 @@ def test_fonts_of_pdfs_and_dots_of_pngs(rows: list[Row], tmp_path: Path, recwarn
     assert (data[:4], data) == (b"%PDF", again)
     assert (b"CIDFontType2" in data, b"/Type3" in data, b"CreationDate" in data) == (1, 0, 0)
     assert (png[:4], int.from_bytes(png[16:20], "big")) == (b"\x89PNG", 975)  # 3.25 inches
-    save_figure([replace(row, label="漢") for row in rows], "matrix", tmp_path / "c.svg")
+    for kind in ("matrix", "curves"):
+        save_figure([replace(row, label="漢") for row in rows], kind, tmp_path / "c.svg")
     assert not recwarn  # of letters that the font lacks
 
 
