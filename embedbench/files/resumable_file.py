@@ -47,7 +47,7 @@ class Partial:
 
     BLOCK = hdf5_layout.BLOCK
 
-    def __init__(self, path: Path, job: Mapping[str, Any], *, overwrite: bool = False) -> None:
+    def __init__(self, path: Path, job: Mapping[str, Any], *, overwrite: bool) -> None:
         self.path, self.overwrite = path, overwrite
         self.directory = path.with_name(f".{path.name}.partial")
         self._text = file_digests.canonical_json(job)
@@ -94,7 +94,7 @@ class Partial:
     @classmethod
     def joined(cls, path: Path, job: Mapping[str, Any]) -> Self:
         """Return the work that another process has begun, to write blocks of it."""
-        work = cls(path, job)
+        work = cls(path, job, overwrite=False)  # whoever began it writes the file
         if work._stored() != work._text:
             raise UserError(
                 f"{work.directory}, which the command made, is not there",

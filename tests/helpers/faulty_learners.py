@@ -31,6 +31,12 @@ class TensorInLog(Good):
 
 
 @caught_by("logs survive json")
+class ListForALog(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        return [super().learn(session, ctx)]  # type: ignore[return-value]
+
+
+@caught_by("logs survive json")
 class FractionalBytes(Good):
     def footprint(self) -> Footprint:
         return Footprint(means=tensor_bytes(self.sums, self.counts) + 0.5)  # type: ignore[arg-type]

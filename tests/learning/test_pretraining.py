@@ -265,7 +265,10 @@ def test_interrupted_work_goes_on_to_the_same_bytes(
         saved(stream, tmp_path, 1, overwrite=True, progress=stopper(0))
 
 
-def test_the_command(pixels: EmbeddingFile, tmp_path: Path) -> None:
+def test_the_command(
+    pixels: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_pretrain, "EVERY", 0.0)  # it leaves no checkpoint
     out = tmp_path / "new" / "w.safetensors"
     told = pretrained(pixels, out, "resnet8", "--seed", 3)
     assert told["settings"]["seed"] == 3

@@ -36,7 +36,7 @@ def right(learner: FearNet, stream: Stream, sets: slice) -> float:
 def test_hc_is_the_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fearnet, "NUMBERS", 20)  # two rows at once
     draw = np.random.default_rng(0)
-    x, held = draw.normal(size=(7, 4)), draw.normal(size=(9, 4)) + 50  # far from 0
+    x, held = draw.normal(50, 0.3, (7, 4)), draw.normal(50, 0.3, (9, 4))  # close, far from 0
     y = draw.choice([0, 2, 5], 9)
     logs, classes = recall(*(torch.tensor(v) for v in (x, held, y)), 0.1)
     for row, got in zip(x, logs, strict=True):
