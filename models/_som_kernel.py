@@ -1,9 +1,9 @@
 """The steps of a self-organising map with a linear readout, one sample at a time, compiled."""
 
 import numpy as np
-from numba import njit
 
 from embedbench.array_types import Array
+from embedbench.system.compiled_loops import compile_loops
 
 SOM_ONLY, JOINT, GATED = 0, 1, 2  # kinds of step; see `steps`
 # Below float32's resolution: a unit this far down a neighbourhood or a transfer changes nothing.
@@ -14,7 +14,7 @@ LEAST_WIDTH = 1e-12  # least squared width of the transfer; reached only if all 
 LEAST_LEFT = 1e-12
 
 Arrays = tuple[Array, ...]
-_fast = njit(cache=True, nogil=True, fastmath={"reassoc", "nnan", "nsz", "contract"})
+_fast = compile_loops("nnan", "nsz")
 
 
 # Over 50 lines and left whole: cut in parts, the compiled loop is slower.

@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
-from numba import njit
 
 from embedbench.array_types import Array
 from embedbench.config.setting_ranges import above, at_least, check_size
@@ -16,6 +15,7 @@ from embedbench.learning.footprint import Stateful
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.network import mlp_net, predict
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.system.compiled_loops import compile_loops
 
 
 @dataclass
@@ -140,7 +140,7 @@ EXSTREAM, KMEANS, RESERVOIR, QUEUE = range(4)
 KINDS = ("exstream", "kmeans", "reservoir", "queue")
 TABLES = ("x", "counts", "held", "seen", "nearest", "apart")
 
-_fast = njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+_fast = compile_loops("nsz")
 
 
 class Clusters(Stateful):

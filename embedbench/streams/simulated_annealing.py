@@ -1,14 +1,14 @@
 """Simulated annealing of a class order, compiled."""
 
 import numpy as np
-from numba import njit
 
 from embedbench.array_types import Array
+from embedbench.system.compiled_loops import compile_loops
 
 WINDOW = 100  # positions that one move of a block may touch, so that it costs O(100 n) at most
 LEAST = 1e-6  # a move that changes S by less is not made
 
-_fast = njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+_fast = compile_loops()
 
 
 @_fast

@@ -8,12 +8,14 @@ import resource
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from commands import CONTEXT
 from threadpoolctl import threadpool_info
 
+from embedbench.system.compiled_loops import compile_loops
 from embedbench.system.cpu_threads import LIMITS, cores, limit_threads
 from embedbench.system.keep_freed_memory import keep_freed_memory
 
@@ -92,3 +94,17 @@ def test_cores_at_most_as_omp_says(limit: str | None, monkeypatch: pytest.Monkey
     for count, found in ((5, 5), (None, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
         assert cores() == (1 if limit == "1" else found)
+
+
+def test_loops_are_compiled_where_their_code_cannot_be_kept(monkeypatch: Any) -> None:
+    def add(a: float, b: float) -> float:
+        return a + b
+
+    for places in ([], [1]):  # nowhere; numba's own
+        with monkeypatch.context() as m:
+            if not places:
+                m.setattr("numba.core.caching.CacheImpl._locator_classes", [])
+            made = compile_loops("nnan")(add)
+        assert (made(2, 3), len(made.signatures), made.targetoptions["nogil"]) == (5, 1, True)
+        assert made.targetoptions["fastmath"] == {"reassoc", "contract", "nnan"}
+        assert (made.stats.cache_path is None) == (not places)
