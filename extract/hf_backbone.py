@@ -97,7 +97,7 @@ class HfBackbone(Network):
                 "choose a complete one",
             )
         states = output.get("hidden_states") or ()
-        self.numbers = parse_layers(layers, "block", max(0, len(states) - 1)) if layers else []
+        self.numbers = parse_layers(layers, "block", len(states) - 1)  # the first is the input
         how = "class token" if self.token else "mean over tokens or positions"
         self.backbone = {
             "name": weights_id.partition("@")[0],

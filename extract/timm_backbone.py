@@ -190,12 +190,11 @@ class Layers:
         self.numbers: list[int] = []
         if not wanted:
             return
-        if not hasattr(model, "forward_intermediates"):
-            raise UserError(f"{type(model).__name__} gives no intermediate layers", "drop --layers")
         self.blocks = has_blocks(model)
         self.token = self.blocks and getattr(model, "cls_token", None) is not None
         self.kind = "block" if self.blocks else "stage"
-        self.numbers = parse_layers(wanted, self.kind, len(model.feature_info))
+        count = len(model.feature_info) if hasattr(model, "forward_intermediates") else 0
+        self.numbers = parse_layers(wanted, self.kind, count)
         self.options = {"norm": True, "return_prefix_tokens": True} if self.blocks else {}
 
     def described(self) -> dict[str, str]:
@@ -234,6 +233,8 @@ def _is_number(text: str) -> bool:
 def parse_layers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
     """Return the layer numbers of a list of names, numbers, `lastN` and `all`."""
     chosen: set[int] = set()
+    if wanted and count < 1:
+        raise UserError("this backbone gives no intermediate layers", "drop --layers")
     for word in wanted:
         text = word.strip()
         number = text.removeprefix(f"{kind}-")

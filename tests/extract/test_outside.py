@@ -146,6 +146,10 @@ def test_names_of_layers() -> None:
         with pytest.raises(UserError, match=f"unknown layer '{word}'.* stage-0 to stage-4"):
             parse_layers(["0", word], "stage", 5)
     assert Layers(object(), []).described() == {}
+    for count in (0, -1):
+        with pytest.raises(UserError, match="no intermediate layers"):
+            parse_layers(["all"], "block", count)
+    assert parse_layers(["all"], "block", 1) == [0]
     with pytest.raises(UserError, match="no intermediate layers"):
         Layers(object(), ["all"])
 
