@@ -247,7 +247,6 @@ def parse_layers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
         else:
             raise UserError(
                 f"unknown layer {text!r}",
-                f"this backbone has {kind}-0 to {kind}-{count - 1} (or their numbers, 'last4', "
-                "'all')",
+                f"this backbone has {kind}-0 to {kind}-{count - 1}, by number, 'last4' or 'all'",
             )
     return sorted(chosen)

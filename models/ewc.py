@@ -113,8 +113,7 @@ class EWC(NetLearner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         if ctx.validation == "test" and (self.lam is None or self.past_validation):
             raise UserError(
-                "ewc chooses λ on validation data, and this stream's validation data is its test "
-                "data",
+                "ewc chooses λ on validation data, and this stream's is its test data",
                 "fix it with --set ewc.lam=…, or use --set protocol.validation=train",
             )
         if self.past_validation and len(session.val_x):

@@ -119,8 +119,7 @@ class DomainIncremental(Protocol):
         known = np.unique(domain[split.train] if self.test == "all" else domain)
         if len(known) < 2:
             raise UserError(
-                f"all samples of {file.path.name} are of one domain, and {self.name} takes two or "
-                "more",
+                f"all samples of {file.path.name} are of one domain, and {self.name} takes several",
                 "run it under --protocol incremental-class",
             )
         if self.domains == "natural":

@@ -85,8 +85,7 @@ def _check_classes(name: str, file: EmbeddingFile, rows: list[Ints]) -> None:
         if not fits or (k and (counts != SHOT).any()):
             raise UserError(
                 f"{file.path.name} has its samples or labels in another order than the lists of "
-                f"{name}: those of session {k} are of {len(classes)} classes, {len(new)} of them "
-                "new",
+                f"{name}: those of session {k} are of {len(classes)} classes, {len(new)} new",
                 "extract the data set again",
             )
         seen |= new

@@ -41,8 +41,7 @@ def write_safetensors(file: EmbeddingFile, out: Path) -> Path:
     texts["provenance"] = _json(file.provenance)
     if sum(len(text.encode()) for text in texts.values()) > _MOST_TEXT:
         raise UserError(
-            "a safetensors file holds at most 100 MB of text, and the names of the samples take "
-            "more",
+            "a safetensors file holds at most 100 MB of text, and the samples' names take more",
             "write .parquet or .npz",
         )
     numbers = {name: values for name, values in arrays.items() if name not in texts}

@@ -98,8 +98,7 @@ class Partial:
         if work._stored() != work._text:
             raise UserError(
                 f"{work.directory}, which the command made, is not there",
-                "to extract on several machines, write the file to a directory that all of them "
-                "share",
+                "to extract on several machines, write the file to a directory that they share",
             )
         return work
 

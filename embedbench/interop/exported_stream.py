@@ -267,8 +267,7 @@ def load(directory: Path) -> tuple[ExportedStream, EvalList]:
         and _digest(stream, tests) == stream.digests.eval
     ):
         raise UserError(
-            f"{lists} does not list the test samples of {STREAM} beside it: its digest is another "
-            "one",
+            f"{lists} does not list the test samples of {STREAM} beside it: the digest differs",
             "export the stream again",
         )
     return stream, tests

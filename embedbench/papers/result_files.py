@@ -98,9 +98,8 @@ class Results(JsonRecord):
         given = data.get("format") if isinstance(data, dict) else None
         if given != FORMAT or data.get("version") != VERSION:
             raise UserError(
-                f"{path} must hold {FORMAT!r} of version {VERSION}, which embedbench reproduce "
-                "writes",
-                "make it again",
+                f"{path} must hold {FORMAT!r} of version {VERSION}",
+                "make it again with embedbench reproduce",
             )
         results = cls.from_json(data, str(path))
         for table in results.tables:

@@ -72,8 +72,7 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
             else:
                 raise UserError(
                     f"{run_dir} and {run} are runs of one place with different predictions",
-                    "keep one of them (they may have been made by other versions, threads or "
-                    "machines)",
+                    "keep one of them (versions, threads or machines may have been others)",
                 )
     runs = record_files.find(out, references=True) if out.is_dir() else []
     filled = sum(fill_if_free(run_dir, out) for run_dir in runs)

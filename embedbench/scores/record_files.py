@@ -102,8 +102,7 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
     path = directory / PREDICTIONS
     if not os.path.isfile(path):
         raise UserError(
-            f"{directory} has a record.json and no predictions.h5, from which every score is "
-            "computed",
+            f"{directory} has a record.json and no predictions.h5, which scores come from",
             "make that run again",
         )
     try:
@@ -128,8 +127,7 @@ def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPre
     for key, values, expected in _lists(made, predictions):
         if isinstance(values, tuple) and len(values) != expected:
             raise UserError(
-                f"{directory}: {key} has {len(values)} values, and by predictions.h5 it must have "
-                f"{expected}",
+                f"{directory}: {key} has {len(values)} values, predictions.h5 has {expected}",
                 "make that run again with --overwrite",
             )
     return predictions

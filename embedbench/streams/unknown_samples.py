@@ -53,8 +53,7 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
     shared = [c for c in present if other.classes[c] in taught]
     if len(shared) == len(present):
         raise UserError(
-            f"every class of {name} has the name of one that the stream teaches, so that none is "
-            "unknown",
+            f"every class of {name} has the name of one that the stream teaches: none is unknown",
             "give --unknown a file of other classes",
         )
     rows = rows[~np.isin(other.labels[rows], shared)]
@@ -79,8 +78,7 @@ def _check_kind(file: EmbeddingFile, other: EmbeddingFile, parts: list[str]) -> 
     if not alike:
         raise UserError(
             f"{other.path.name} and {file.path.name} have features of different kinds, shapes or "
-            f"backbones ({_describe(other)}; {_describe(file)}), which would tell the samples "
-            "apart",
+            f"backbones ({_describe(other)}; {_describe(file)}), which would tell them apart",
             f"make it by the backbone of {file.path.name}, or leave out --unknown",
         )
     return stated

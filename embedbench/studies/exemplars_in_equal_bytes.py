@@ -48,8 +48,7 @@ def exemplars_within(
         raise UserError(
             f"{spec.learner} holds {fixed / 1e6:.2f} MB without exemplars and {each / 1e3:.1f} kB "
             f"for each, so {megabytes:g} MB have no room for one of each of the {n} classes",
-            f"raise --budget-mb to {(fixed + n * each) / 1e6:.2f} or more, or make its network "
-            "smaller",
+            f"raise --budget-mb to {(fixed + n * each) / 1e6:.2f} or more, or shrink its network",
         )
     return total
 

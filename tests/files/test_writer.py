@@ -227,7 +227,7 @@ def test_others_write_blocks_where_they_see_the_directory(path: Path, tmp_path: 
     Partial.joined(path, JOB).write(2, blocks()[2])
     assert work.missing(2500) == [1]
     for other, job in ((tmp_path / "b.h5", JOB), (path, OTHER)):
-        assert "a directory that all of them share" in refusal(Partial.joined, other, job)
+        assert "a directory that they share" in refusal(Partial.joined, other, job)
     for stored in (b"\xff", b""):  # work that does not say its job starts anew
         (work.directory / "job.json").write_bytes(stored)
         assert done(begin(path, JOB)) == set()

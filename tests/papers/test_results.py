@@ -59,7 +59,7 @@ def _value(data: Any) -> Any:
 UNSOUND = r": table '2', row \(.*'birds'\)?.*: expected 2 labels"
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "format": (lambda d: d.update(format="x"), "must hold 'embedbench-results' of version 1"),
-    "version": (lambda d: d.update(version=2), "of version 1, which embedbench reproduce writes"),
+    "version": (lambda d: d.update(version=2), "of version 1; make it again with"),
     "missing": (lambda d: d.pop("seeds"), "the key seeds is missing"),
     "type": (lambda d: d.update(tables=3), "tables must be a list"),
     "labels": (lambda d: d["tables"][0]["rows"][0]["labels"].pop(0), UNSOUND),

@@ -134,7 +134,7 @@ def test_a_list_has_the_length_that_the_predictions_say(runs: Path) -> None:
         (("reference", "chance", "accuracy"), [None] * 2, 3),
     ):
         edit(place, *keys, value=value)
-        said = f"{place}: {'.'.join(keys)} has 2 values, and by predictions.h5 it must have {n}"
+        said = f"{place}: {'.'.join(keys)} has 2 values, predictions.h5 has {n}"
         assert str(rescore(place, runs).fault).startswith(said)
         (place / "record.json").write_bytes(whole)
 

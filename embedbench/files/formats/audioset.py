@@ -310,8 +310,7 @@ def choose_classes(
             taken.append(mid)
     if len(taken) < n_classes:
         raise UserError(
-            f"only {len(taken)} classes satisfy Kemker et al.'s conditions, and {n_classes} are "
-            "needed",
+            f"only {len(taken)} of {n_classes} classes satisfy Kemker et al.'s conditions",
             "bring all three partitions of AudioSet",
         )
     return taken
