@@ -181,7 +181,7 @@ def _elsewhere(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -
     [
         (_dies, r"failed \(LostTaskError: .* are kept"),
         (_older, r"differs in device .*cpu OLD.*take machines of one kind"),
-        (_elsewhere, r"elsewhere/\.a\.h5\.partial.* a directory that all of"),
+        (_elsewhere, r"elsewhere/\.a\.h5\.partial.* a directory that they share"),
     ],
 )
 def test_bad_worker(change: Callable[..., Any], sentence: str, source: str, tmp_path: Path) -> None:

@@ -297,8 +297,8 @@ def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: 
         return lambda text: json.dumps({**json.loads(text), **fields})
 
     for name, change, sentence in (
-        ("test.csv", swapped, "digest is another one"),
-        ("test.csv", lambda t: t[: t.rindex(",")] + ",4\n", "digest is another one"),
+        ("test.csv", swapped, "the digest differs"),
+        ("test.csv", lambda t: t[: t.rindex(",")] + ",4\n", "the digest differs"),
         ("test.csv", lambda t: t.replace(",", ";"), "line 1: expected the columns"),
         ("test.csv", lambda t: t + "1,2\n", "line 22"),
         ("test.csv", lambda t: re.sub(r"(\n\d+,\d+,)", r'\1"a"', t, count=1), "line 2: "),
