@@ -115,6 +115,8 @@ def counted_steps() -> Iterator[dict[Any, list[Any]]]:
     seen: dict[Any, list[Any]] = {}
 
     def count(optimiser: Optimizer, *_: Any) -> None:
+        if isinstance(optimiser, torch.optim.LBFGS):  # its steps are products, which are counted
+            return
         shapes = [p.shape for group in optimiser.param_groups for p in group["params"]]
         kind = type(optimiser), tuple(shapes)
         if kind not in seen:
@@ -155,7 +157,7 @@ def streams(
     classes = 20 if toy else 100
 
     def permutations() -> Stream:
-        path = mnist or mnist_like(folder / "mnist.h5", *((600, 100) if toy else (20_000, 3_000)))
+        path = mnist or mnist_like(folder / "mnist.h5", *((600, 100) if toy else (4_000, 600)))
         return build_stream(path, "permutation", sessions=2 if toy else 3)
 
     def wide(name: str, train: int, test: int, **how: int) -> Stream:
