@@ -130,7 +130,7 @@ def parse_address(source: str) -> tuple[str, dict[str, str], str]:
         if not equals or key in options:
             raise UserError(
                 f"{source} has {pair!r} behind its '?'; expected KEY=VALUE&KEY=VALUE, each key "
-                "once, and quotes around the whole in a shell",
+                "once, and quotes around the whole in a shell"
             )
         options[key] = value
     return address.partition("/")[2], options, place

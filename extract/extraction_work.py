@@ -226,7 +226,7 @@ class ExtractionWork:
         if not tables:
             raise UserError(
                 f"none of the {len(decoded)} {self.source.holds} from {self.source.ids[first]} on "
-                f"can be decoded ({decoded[0].problem}); is {self.source.name} damaged?",
+                f"can be decoded ({decoded[0].problem}); is {self.source.name} damaged?"
             )
         arrays = {
             name: torch.cat([table[name] for table in tables]).cpu().numpy() for name in tables[0]

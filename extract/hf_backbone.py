@@ -283,7 +283,7 @@ class TextInputs:
         if known and len(self.tokenizer) > known:
             raise UserError(
                 f"the tokenizer of this model has {len(self.tokenizer):,} tokens, and the model "
-                f"knows {known:,}; they do not belong together",
+                f"knows {known:,}; they do not belong together"
             )
         most = min(self.tokenizer.model_max_length, longest or TOKENS)
         if size is not None and size > most:

@@ -148,7 +148,7 @@ def _of_one_kind(
     if not paths and not refused:
         raise UserError(
             f"no image and no sound in {where}; expected class folders of one kind (of texts, a "
-            "CSV file with the columns text and label)",
+            "CSV file with the columns text and label)"
         )
     return paths, "sounds" if sounds else "images"
 

@@ -106,9 +106,9 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
             data = cls(root, **settings)
     except Exception as error:  # each class raises errors of its own
         raise UserError(
-            f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing "
-            f"is downloaded unasked: unpack the data there as torchvision's {cls.__name__} has "
-            "them, or let torchvision do it by the option download=yes."
+            f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "
+            f"downloaded unasked: unpack the data there as torchvision's {cls.__name__} has them, "
+            "or let torchvision do it by the option download=yes."
         ) from error
     if getattr(data, "loader", None) is datasets.folder.default_loader:
         data.loader = _load  # the other one would read any file

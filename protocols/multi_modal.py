@@ -107,7 +107,7 @@ class MultiModal(Protocol):
         if len({(f.digests["content"], f.digests["samples"]) for f in files}) < len(files):
             raise UserError(
                 "two files hold the same features of the same samples (digests content and "
-                "samples); every modality needs a file of its own",
+                "samples); every modality needs a file of its own"
             )
         widest = max(files, key=lambda file: file.shape[1])
         if self.join == "pad" and 0 < self.width < widest.shape[1]:

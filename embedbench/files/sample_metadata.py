@@ -109,7 +109,7 @@ class Samples:
             bad = int(np.flatnonzero((parents < -1) | (parents >= n))[0])
             raise UserError(
                 f"the parent of class {self.classes[bad]!r} is {parents[bad]}; a parent must be "
-                f"-1 or a class below {n}",
+                f"-1 or a class below {n}"
             )
         inner = np.unique(parents[parents >= 0])
         leaves = n - len(inner)
@@ -228,7 +228,7 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
     if head[0] != "sample_id" or not names or repeated or {*names} - {*hdf5_layout.COLUMNS}:
         raise UserError(
             f"{path} begins with {short(','.join(head))}; expected a first line such as "
-            f"sample_id,{','.join(hdf5_layout.COLUMNS)}, each column once",
+            f"sample_id,{','.join(hdf5_layout.COLUMNS)}, each column once"
         )
     rows = read_by_sample(path, ids, lines, head)
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))

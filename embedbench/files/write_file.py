@@ -123,7 +123,7 @@ def _write_features(
             if rows.shape[1:] != table.shape[1:] or rows.dtype != table.dtype or end > n:
                 raise UserError(
                     f"{name} began as {table.dtype} of shape {table.shape}; rows from {first} on "
-                    f"are {rows.dtype} of shape {rows.shape}",
+                    f"are {rows.dtype} of shape {rows.shape}"
                 )
             table[first:end] = rows
     for name, count in filled.items():

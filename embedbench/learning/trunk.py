@@ -50,8 +50,8 @@ def image_trunk(
     if len(shape) != 3:
         raise UserError(
             f"trunk {name!r} takes images, and this stream shows vectors of width {shape[0]}: run "
-            "it on a pixel file (embedbench extract SOURCE --backbone none --size 32 --out "
-            "FILE), or with --trunk mlp"
+            "it on a pixel file (embedbench extract SOURCE --backbone none --size 32 --out FILE), "
+            "or with --trunk mlp"
         )
     if name in RESNETS:
         body: nn.Module = ResNet(shape[0], RESNETS[name], relu=relu)

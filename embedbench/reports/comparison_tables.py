@@ -99,7 +99,7 @@ def check_several(study: ComparisonStudy) -> None:
     if len(study.learners) < 2:
         raise UserError(
             f"a comparison needs two learners on the same stream; {study.title} has "
-            f"{', '.join(study.learners)} only",
+            f"{', '.join(study.learners)} only"
         )
 
 
@@ -133,7 +133,7 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
     if len(orders) < 2:
         raise UserError(
             f"--by order needs runs on two class orders or more; {study.title} has "
-            f"{', '.join(orders)} only. Run again with another --order",
+            f"{', '.join(orders)} only. Run again with another --order"
         )
     means = study.values  # (k, orders)
     ranks = rankdata(means if study.is_lower else -means, axis=0, nan_policy="omit")

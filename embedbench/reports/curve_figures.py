@@ -148,7 +148,7 @@ def draw_one(rows: Sequence[Row], styles: Mapping[str, int], width: float, metri
     if not curves:
         raise UserError(
             f"no run has {metric} after each session; how sure answers are is stored, but for "
-            "label sets and for learners whose scores give no probabilities",
+            "label sets and for learners whose scores give no probabilities"
         )
     return draw_curves(curves, math.nan, width, heading(metric))
 

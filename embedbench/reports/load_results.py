@@ -180,8 +180,8 @@ class Runs(list[Run]):
             import pandas as pd
         except ImportError:
             raise UserError(
-                "to_pandas needs pandas; pip install 'embedbench-cl[pandas]'",
-                "rows() needs nothing",
+                "to_pandas needs pandas",
+                "pip install 'embedbench-cl[pandas]'; rows() needs nothing",
             ) from None
         return pd.DataFrame.from_records(self.rows())
 

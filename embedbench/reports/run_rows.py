@@ -101,7 +101,7 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
     if not rows or not all(map(_is_run, rows)):
         raise UserError(
             f"{path} must have a line for each run, with learner and seed, a whole number; the "
-            "names of its columns are those of docs/results_as_data.md",
+            "names of its columns are those of docs/results_as_data.md"
         )
     return rows
 

@@ -99,10 +99,9 @@ def collect(
     for name in unrecorded_metrics.ANSWER_METRICS.keys() & set(metrics):
         if runs and not any(name in run.metrics for run in runs):
             raise UserError(
-                f"{name} needs to know how sure answers were, and no run under {root} has that "
-                "stored; run stores it, but for label sets and learners whose scores give no "
-                "probabilities",
-                "far_… need --unknown OTHER.h5",
+                f"{name} needs to know how sure answers were, and no run under {root} stores it",
+                "run stores it, but for label sets and learners whose scores give no "
+                "probabilities; far_… need --unknown OTHER.h5",
             )
     if cells and not tables:
         raise UserError(

@@ -127,8 +127,8 @@ class _Evaluator:
         n_classes = self.stream.spec.n_classes
         if scores.shape != (len(x), n_classes):
             raise UserError(
-                f"{type(learner).__name__}.scores must return ({len(x)}, {n_classes}), it "
-                f"returned {tuple(scores.shape)}"
+                f"{type(learner).__name__}.scores must return ({len(x)}, {n_classes}), "
+                f"it returned {tuple(scores.shape)}"
             )
         return scores
 

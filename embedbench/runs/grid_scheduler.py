@@ -161,8 +161,8 @@ def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
     while reply.done and not task.is_done():
         if time.monotonic() > end:
             raise UserError(
-                f"a worker finished {task.run_dir}, which cannot be seen here; is the file system "
-                "that the machines share in order?",
+                f"a worker finished {task.run_dir}, which cannot be seen here; is the file "
+                "system that the machines share in order?"
             )
         for directory in (task.root, task.run_dir.parent):
             with suppress(OSError):  # it may not be seen yet either

@@ -113,8 +113,8 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
     if learner.tags.needs_session_id and not stream.spec.reveals_session_id:
         raise UserError(
             f"{name} must know at test which session a sample is from, and this stream hides it: "
-            "where sessions have few classes, the session would give the answer away. Run it "
-            "where sessions share their classes, as in permutation"
+            "where sessions have few classes, the session would give the answer away. "
+            "Run it where sessions share their classes, as in permutation"
         )
     if stream.far is not None and stream.spec.reveals_session_id:
         raise UserError(
@@ -124,9 +124,8 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
     if learner.tags.needs_layers and not stream.spec.layers:
         raise UserError(
             f"{name} needs intermediate layers beside the final embedding, and this stream shows "
-            "none: make a file that has them (embedbench extract SOURCE --layers last4 --out "
-            "FILE) and run it under --protocol fscil or incremental-class with --set "
-            "protocol.layers=all"
+            "none: make a file that has them (embedbench extract SOURCE --layers last4 --out FILE) "
+            "and run it under --protocol fscil or incremental-class with --set protocol.layers=all"
         )
     if len(stream.spec.input_shape) > 1 and not learner.tags.images:
         raise UserError(
@@ -175,8 +174,8 @@ def _check_samples(x: view.View, y: Labels, spec: StreamSpec, where: str) -> Non
     expected = ((n, n_classes), "bool") if spec.multilabel else ((n,), "integer")
     if y.shape != expected[0] or spec.multilabel != (y.dtype == np.bool_):
         raise UserError(
-            f"{where} has labels of shape {y.shape} and type {y.dtype}, expected {expected[0]} "
-            f"and {expected[1]}"
+            f"{where} has labels of shape {y.shape} and type {y.dtype}, expected {expected[0]} and "
+            f"{expected[1]}"
         )
     if n and not spec.multilabel and not 0 <= int(y.min()) <= int(y.max()) < n_classes:
         raise UserError(

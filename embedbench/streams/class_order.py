@@ -69,7 +69,7 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
         known = len({*indices} & {*range(n)})
         raise UserError(
             f"{path} must hold each of the {n} classes once; it holds {known} of them in "
-            f"{len(indices)} entries",
+            f"{len(indices)} entries"
         )
     return np.array(indices, dtype=np.int64)
 

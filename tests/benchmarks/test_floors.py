@@ -30,3 +30,21 @@ def test_the_bare_side_makes_the_same_products() -> None:
     with floors.Products() as again:
         bare()
     assert again.flops == products.flops
+
+
+def test_steps_are_counted_by_optimiser_and_made_again_on_copies() -> None:
+    nets = [torch.nn.Linear(5, width) for width in (2, 3)]
+    with floors.counted_steps() as seen:
+        for net, steps in zip(nets, (4, 1), strict=True):
+            optimiser = torch.optim.Adam(net.parameters())
+            net(torch.rand(6, 5)).sum().backward()
+            for _ in range(steps):
+                optimiser.step()
+        solver = torch.optim.LBFGS(nets[0].parameters())  # its products are counted
+        solver.step(lambda: nets[0](torch.rand(6, 5)).square().sum().item())
+    assert [steps for _, steps in seen.values()] == [4, 1]
+    before, (copied, _) = nets[0].weight.clone(), next(iter(seen.values()))
+    mine = copied.param_groups[0]["params"][0].clone()
+    copied.step()
+    assert torch.equal(nets[0].weight, before)
+    assert not torch.equal(copied.param_groups[0]["params"][0], mine)

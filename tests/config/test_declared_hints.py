@@ -127,7 +127,6 @@ from typing import Annotated, Literal
 from embedbench.learning.learner import Learner
 from embedbench.learning.footprint import Footprint
 from embedbench.api import above, at_least, require
-from file_helpers import says
 
 @dataclass
 class Mine(Learner):

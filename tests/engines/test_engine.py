@@ -74,12 +74,7 @@ BAD_TIMES = ("100000m", "4s", "4", "-1h")
         ("local", "", "time=4h", "--engine local takes no --engine-set"),
         ("ray", "", "time=4h", "--engine ray takes no --engine-set"),
         ("slurm", "", "n1,n2", "--engine-set must be name=value"),
-        (
-            "slurm",
-            "",
-            "cluster=local,partition=gpu\ntouch here",
-            "must be name=value",
-        ),  # a script's
+        ("slurm", "", "cluster=local,partition=gpu\ntouch here", "must be name=value"),
         ("slurm", "", "cluster=local,partitoin=gpu", "'partitoin'. Did you mean 'partition'"),
         ("slurm", "gpus=0.5", "cluster=local", "whole cards: --resources gpus=1, not 0.5"),
         ("slurm", "", "cluster=mine", "got 'mine'"),

@@ -187,7 +187,7 @@ def _from_lists(column: Any, where: str) -> Array:
     if len(wrong):
         raise UserError(
             f"{where} has {lengths[wrong[0]]} values in row {wrong[0]} and {lengths[0]} in those "
-            "before; every row needs as many",
+            "before; every row needs as many"
         )
     width = lengths[0] if len(lengths) else 0
     rows: Array = values.to_numpy(zero_copy_only=False).reshape(len(column), width)

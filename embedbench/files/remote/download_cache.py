@@ -157,7 +157,7 @@ def download(
             path.unlink()
             raise UserError(
                 f"{remote.url} has the SHA-256 {sha256}, expected {expected}; it is another file "
-                "than the one that was named",
+                "than the one that was named"
             )
         about = FetchedFile(
             url=remote.url,

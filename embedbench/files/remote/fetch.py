@@ -70,8 +70,8 @@ def find_here(text: str) -> Path | None:
         sha256 = user_cache.sha256(path) if name.sha256 else None
     if sha256 != name.sha256:
         raise UserError(
-            f"{path} has the SHA-256 {sha256}, expected {name.sha256}; it is another file than "
-            "the one that was named",
+            f"{path} has the SHA-256 {sha256}, expected {name.sha256}; it is another file than the "
+            "one that was named"
         )
     return path
 
