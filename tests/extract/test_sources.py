@@ -27,6 +27,7 @@ def put(root: Path, *paths: str) -> Path:
 def test_nested_folders_are_the_hierarchy(tmp_path: Path) -> None:
     put(tmp_path, "pet/dog/b.png", "pet/cat/a.JPG", "wild/cat/x/1.png", "wild/cat/y/2.png")
     put(tmp_path, ".cache/z/1.png", "pet/dog/.b.png", "__MACOSX/pet/1.png")
+    (tmp_path / "hierarchy.json").write_text("{}")
     (tmp_path / "images.txt").write_text("")  # alone it is no list of CUB-200-2011
     source = open_source(str(tmp_path))
     assert source.ids == ("pet/cat/a.JPG", "pet/dog/b.png", "wild/cat/x/1.png", "wild/cat/y/2.png")
