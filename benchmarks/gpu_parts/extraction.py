@@ -60,7 +60,7 @@ def steps() -> list[Step]:
         for dtype in COSINE
     ]
     moved = [Step(f"extraction/{name}/bits", 8, partial(moves, name)) for name in MODELS]
-    return [*rates, *moved, Step("extraction/kill", 90, killed)]
+    return [*rates, *moved, Step("extraction/kill", 180, killed)]
 
 
 def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:

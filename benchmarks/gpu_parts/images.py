@@ -46,7 +46,7 @@ FEW = {"epoch_samples": 2, "batch_classes": 4, "batch_samples": 4, "hidden": 8, 
 def steps() -> list[Step]:
     """The plain variant first, then FR, then the variants that could be faster."""
     made = {
-        name: Step(f"images/resnet32/{name}", 90 if "compile" in chosen else 30,
+        name: Step(f"images/resnet32/{name}", 100 if "compile" in chosen else 30,
                    partial(epoch, name))
         for name, chosen in VARIANTS.items()
     }  # fmt: skip

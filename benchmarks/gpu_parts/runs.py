@@ -37,7 +37,7 @@ def steps() -> list[Step]:
     return [
         Step("runs/permuted/epochs", 30, partial(permuted, False)),
         Step("runs/permuted/validation", 30, partial(permuted, True)),
-        Step("runs/emoji", 125, league),
+        Step("runs/emoji", 150, league),
         *(Step(f"runs/cells/{n}", 20 + 3 * n, partial(cells, n)) for n in AT_ONCE),
     ]
 
