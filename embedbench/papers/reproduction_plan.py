@@ -39,7 +39,7 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
         runs = given["runs"] * (count if given.get("seeded", True) else 1)
         rate = shared["rates"][given["rate"]]
         hours = runs * given["samples"] * given["epochs"] / rate / 3600
-        numbers = {"runs": runs, "samples_a_second_assumed": rate, "gpu_hours_estimated": hours}
+        numbers = {"runs": runs, "samples_a_second": rate, "gpu_hours_estimated": hours}
         work.append({**given, **numbers})
     return {
         "paper": paper["name"],
@@ -57,11 +57,9 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
 
 def plan_text(plan: Mapping[str, Any]) -> str:
     """Return a plan as text; commands are never folded, so that they can be copied."""
-    table = new_table(("what", "runs", "samples", "epochs", "samples/s assumed", "GPU hours"))
+    table = new_table(("what", "runs", "samples", "epochs", "samples/s", "GPU hours"))
     for w in plan["estimate"]:
-        counts = (
-            f"{w[key]:,}" for key in ("runs", "samples", "epochs", "samples_a_second_assumed")
-        )
+        counts = (f"{w[key]:,}" for key in ("runs", "samples", "epochs", "samples_a_second"))
         row = (f"{w['what']} ({w['rate']})", *counts, f"{w['gpu_hours_estimated']:,.1f}")
         table.add_row(*map(line, row))
     parts = [
@@ -73,8 +71,9 @@ def plan_text(plan: Mapping[str, Any]) -> str:
         f"COST\n{render_text([table])}",
         f"Disk: {_size(plan['bytes'])} for the files (samples x numbers x bytes), without the "
         f"published archives and the runs. GPU hours: {plan['gpu_hours_estimated']:,.1f} one after "
-        "another, an estimate: runs x samples x epochs / rate. The rates are assumed for one data-"
-        "centre GPU (of a core where it says CPU), not measured: the first run tells you yours.",
+        "another, an estimate: runs x samples x epochs / rate. Rates of ResNet-32, of ResNet-50's "
+        "forward pass and of small networks are an H100's; the others are assumed for such a card "
+        "(for a core where it says CPU). The first run tells you yours.",
         "\n    ".join(["SEND BACK", *plan["send_back"]]),
         "\n- ".join(["REMARKS", *plan["remarks"]]),
     ]

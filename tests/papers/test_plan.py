@@ -79,7 +79,7 @@ def test_counts_of_the_few_shot_lists() -> None:
 def test_hours_and_bytes_follow_the_formulas() -> None:
     one, three = (plan_of("tang2024", seeds) for seeds in (1, 3))
     for work, again in zip(one["estimate"], three["estimate"], strict=True):
-        hours = work["runs"] * work["samples"] * work["epochs"] / work["samples_a_second_assumed"]
+        hours = work["runs"] * work["samples"] * work["epochs"] / work["samples_a_second"]
         assert work["gpu_hours_estimated"] == pytest.approx(hours / 3600)
         seeded = work["what"].startswith(("FR", "nine"))
         assert again["runs"] == (3 if seeded else 1) * work["runs"]
