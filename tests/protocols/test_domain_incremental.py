@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import says
 from protocol_files import make_file
 
 from embedbench.errors import UserError
@@ -73,9 +74,9 @@ def test_test_domains_need_not_be_taught(tmp_path: Path) -> None:
     file = make_file(tmp_path, (4,), (0,), (2,), columns=columns)
     stream = build(file, test="all")
     assert (rows(stream), asked(stream)) == ([[0, 1], [2, 3]], [[4, 5], []])
-    with pytest.raises(UserError, match=r"no training samples .* four"):
+    with pytest.raises(UserError, match=r"training samples .* four"):
         build(file)
-    with pytest.raises(UserError, match=r"no test samples .* one; .*protocol.test=all"):
+    with pytest.raises(UserError, match=r"test samples .* one; .*protocol\.test=all"):
         build(file, domains="one,two")
 
 
@@ -87,22 +88,22 @@ def test_the_columns_are_part_of_the_digests(file: EmbeddingFile, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "refusal"),
     [
-        ({"test": "every"}, "unknown test 'every'"),
-        ({"domains": "ink,oli"}, "two domains or more of ink, oil, pen, each"),
-        ({"domains": "ink"}, "each once, got 'ink'"),
-        ({"domains": "ink,ink"}, "each once, got 'ink,ink'"),
-        ({"sessions": 4}, "sessions must be 2 to 3 for 3 domains"),
-        ({"sessions": 1}, "sessions must be 2 to 3 for 3 domains"),
+        ({"test": "every"}, {"match": "test 'every'"}),
+        ({"domains": "ink,oli"}, {"match": "ink, oil, pen, .* 'ink,oli'"}),
+        ({"domains": "ink"}, {"match": "domains .* 'ink'"}),
+        ({"domains": "ink,ink"}, {"match": "domains .* 'ink,ink'"}),
+        ({"sessions": 4}, {"match": "2 to 3", "check": says(what="protocol.sessions", got=4)}),
+        ({"sessions": 1}, {"match": "2 to 3", "check": says(what="protocol.sessions", got=1)}),
     ],
 )
-def test_refused(settings: dict[str, Any], words: str, file: EmbeddingFile) -> None:
-    with pytest.raises(UserError, match=words):
+def test_refused(settings: dict[str, Any], refusal: Any, file: EmbeddingFile) -> None:
+    with pytest.raises(UserError, **refusal):
         build(file, **settings)
 
 
 def test_a_file_of_one_domain(tmp_path: Path) -> None:
     one = {"domain": np.array(["ink"] * 3)}
-    with pytest.raises(UserError, match=r"one\.h5 are of one domain"):
+    with pytest.raises(UserError, match=r"one\.h5 .* one domain"):
         build(make_file(tmp_path, (2,), (0,), (1,), name="one.h5", columns=one))

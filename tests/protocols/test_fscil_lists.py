@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import says
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -104,11 +105,11 @@ def test_cifar_in_another_order_needs_its_numbers(tmp_path: Path) -> None:
     assert sorted(second) == sorted(f"train/{int(n):05d}" for n in lines("cifar100")[1])
     (tmp_path / "file.h5").unlink()
     hidden = cifar_file(tmp_path, "train/{:09d}", order)  # no number of this data set
-    with pytest.raises(UserError, match="in another order than the lists of cifar100"):
+    with pytest.raises(UserError, match=r"cifar100: .* session 0 .* 100 new"):
         FSCIL(lists="cifar100").build([hidden], seed=0)
     labels = np.array([*range(60), *np.repeat([*range(60, 65), 60, *range(66, 70)], 5)])
     twice: Any = SimpleNamespace(path=hidden.path, labels=labels)
-    with pytest.raises(UserError, match="session 2 are of 5 classes, 4 new"):
+    with pytest.raises(UserError, match=r"session 2 .* 5 .* 4 new"):
         _check_classes("cifar100", twice, np.split(np.arange(len(labels)), [60, 85]))
 
 
@@ -132,13 +133,13 @@ def test_cub_by_the_names_of_its_images(tmp_path: Path) -> None:
         found = {i.rpartition("/")[2] for i in file.sample_ids[rows_of(session.x)].tolist()}
         assert found == {line.rpartition("/")[2] for line in listed}
     for sessions in (1, 12):
-        with pytest.raises(UserError, match="sessions must be 2 to 11"):
+        with pytest.raises(UserError, match="2 to 11", check=says(what="sessions", got=sessions)):
             FSCIL(lists="cub200", sessions=sessions).build([file], seed=0)
     assert len(FSCIL(lists="cub200", sessions=11).build([file], seed=0).sessions) == 11
     (tmp_path / "file.h5").unlink()
     split = np.array([TRAIN, TEST], dtype=np.uint8)
     other = write(tmp_path, ["a", "b"], np.array([0, 0]), split, 1)
-    with pytest.raises(UserError, match=r"name 30200 .* 30199 of them are not .* first '32048'"):
+    with pytest.raises(UserError, match=r"cifar100 .* 30200 .* 30199 .* '32048'"):
         FSCIL(lists="cifar100").build([other], seed=0)
 
 
@@ -148,9 +149,9 @@ def test_a_listed_image_that_is_tested_or_missing_is_refused(tmp_path: Path) -> 
     split[file.sample_ids.tolist().index(f"images/{line.partition('/images/')[2]}")] = TEST
     file.path.unlink()
     tested = write(tmp_path, file.sample_ids.tolist(), file.labels, split, 200)
-    with pytest.raises(UserError, match=f"1 of them are not among .*{line}"):
+    with pytest.raises(UserError, match=f" 1 of .*{line}"):
         FSCIL(lists="cub200").build([tested], seed=0)
     tested.path.unlink()
     missing = birds(tmp_path, skip=2)
-    with pytest.raises(UserError, match=f"2 of them are not among .*{lines('cub200')[0][0]}"):
+    with pytest.raises(UserError, match=f" 2 of .*{lines('cub200')[0][0]}"):
         FSCIL(lists="cub200").build([missing], seed=0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import says
 from iirc_files import ABOVE, BEARS, bears, label_file, label_list, publish, shown
 
 from embedbench.errors import UserError
@@ -67,44 +68,44 @@ def test_published_orders_have_every_class_once_after_those_above_it() -> None:
 
 def test_two_classes_that_one_name_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     name = publish(monkeypatch, parents={"lamp": None, "LAMP": None}, configurations=[])
-    with pytest.raises(UserError, match=r"lacks 1 of the 2 classes .* 'LAMP'"):
+    with pytest.raises(UserError, match=r" 1 of the 2 .* 'LAMP'"):
         IIRC(hierarchy=name).build([bears()], seed=0)
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "refusal"),
     [
-        ({"hierarchy": "iirc-cfar"}, "Did you mean 'iirc-cifar'"),
-        ({"hierarchy": "iirc-cifar"}, "lacks 99 of the 100 classes"),
-        ({"information": "partial"}, "unknown information 'partial'"),
-        ({"validation": "test"}, "validation must be train, got 'test'"),
-        ({"val_fraction": 0.5}, r"val_fraction must be in \(0, 0.5\)"),
-        ({"superclass_share": 0.0}, r"superclass_share must be in \(0, 1\]"),
-        ({"configuration": -1}, "configuration must be at least 0"),
-        ({"step": 1, "sessions": 3}, "not both; got 1 and 3"),
-        ({"base": 2, "sessions": 4}, "sessions must be 2 to 3 for 4 classes"),
-        ({"step": -1}, "step must be at least 0"),
+        ({"hierarchy": "iirc-cfar"}, {"match": "'iirc-cfar'.* 'iirc-cifar'"}),
+        ({"hierarchy": "iirc-cifar"}, {"match": "99 of the 100"}),
+        ({"information": "partial"}, {"match": "information 'partial'"}),
+        ({"validation": "test"}, {"check": says(what="iirc.validation", got="test")}),
+        ({"val_fraction": 0.5}, {"match": "0, 0.5", "check": says(what="val_fraction", got=0.5)}),
+        ({"superclass_share": 0.0}, {"check": says(what="superclass_share", got=0)}),
+        ({"configuration": -1}, {"check": says(what="configuration", got=-1)}),
+        ({"step": 1, "sessions": 3}, {"match": "step or sessions, .* 1 and 3"}),
+        ({"base": 2, "sessions": 4}, {"match": "2 to 3", "check": says(what="sessions", got=4)}),
+        ({"step": -1}, {"check": says(what="step", got=-1)}),
     ],
 )
-def test_parameters_out_of_range(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(UserError, match=words):
+def test_parameters_out_of_range(settings: dict[str, Any], refusal: Any) -> None:
+    with pytest.raises(UserError, **refusal):
         IIRC(**settings).build([bears()], seed=0)
 
 
 def test_published_orders_take_no_sizes() -> None:
-    for settings, words in (
-        *(({name: 3}, "brings its class orders") for name in ("base", "step", "sessions")),
-        ({"configuration": 10}, "configuration must be 0 to 9 .*, got 10"),
+    for settings, refusal in (
+        *(({name: 3}, {"match": "iirc-cifar brings"}) for name in ("base", "step", "sessions")),
+        ({"configuration": 10}, {"match": "0 to 9", "check": says(what="configuration", got=10)}),
     ):
-        with pytest.raises(UserError, match=words):
+        with pytest.raises(UserError, **refusal):
             IIRC(hierarchy="iirc-cifar", **settings).build([cifar_like()], seed=0)
 
 
 def test_a_class_without_training_samples() -> None:
     file = label_file([0, 0, 1, 2, 0], [0, 0, TEST, 0, TEST], BEARS, ABOVE)
-    with pytest.raises(UserError, match="no training samples of class 'brown bear'"):
+    with pytest.raises(UserError, match=r"training .* 'brown bear'"):
         IIRC().build([file], seed=0)
-    with pytest.raises(UserError, match="has no test samples"):
+    with pytest.raises(UserError, match="no test samples"):
         IIRC().build([bears(test=0)], seed=0)
 
 
@@ -113,7 +114,7 @@ def test_the_most_classes() -> None:
     file.classes = ("",) * 10_000
     assert file_hierarchy(file).classes == file.classes
     file.classes += ("",)
-    with pytest.raises(UserError, match="has 10,001 classes; iirc takes at most 10,000"):
+    with pytest.raises(UserError, match=r"10,001 .* iirc .* 10,000"):
         file_hierarchy(file)
 
 

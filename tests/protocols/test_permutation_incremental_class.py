@@ -54,20 +54,20 @@ def test_rows_of_the_sessions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "refusal"),
     [
-        ({"base": 8}, "base must be 1 to 7 of the 8"),
-        ({"base": -1}, "base must be at least 0"),
-        ({"step": 0}, "step must be at least 1"),
-        ({"order": "alphabetic"}, "no file 'alphabetic'"),
-        ({"sessions": 9}, "sessions must be 2 to 8 for 8 classes"),
-        ({"sessions": 1}, "sessions must be 2 to 8"),
-        ({"sessions": 4, "base": 6}, "sessions must be 2 to 3 for 8 classes and a base of 6"),
-        ({"sessions": 4, "step": 2}, "not both; got 2 and 4"),
+        ({"base": 8}, {"match": "1 to 7", "check": says(what="base", got=8)}),
+        ({"base": -1}, {"check": says(what="base", got=-1)}),
+        ({"step": 0}, {"check": says(what="step", got=0)}),
+        ({"order": "alphabetic"}, {"match": "no file 'alphabetic'"}),
+        ({"sessions": 9}, {"match": "2 to 8", "check": says(what="sessions", got=9)}),
+        ({"sessions": 1}, {"match": "2 to 8", "check": says(what="sessions", got=1)}),
+        ({"sessions": 4, "base": 6}, {"match": "2 to 3", "check": says(what="sessions", got=4)}),
+        ({"sessions": 4, "step": 2}, {"match": "step or sessions, .* 2 and 4"}),
     ],
 )
-def test_parameters_out_of_range(settings: dict[str, Any], words: str, eight: Any) -> None:
-    with pytest.raises(UserError, match=words):
+def test_parameters_out_of_range(settings: dict[str, Any], refusal: Any, eight: Any) -> None:
+    with pytest.raises(UserError, **refusal):
         IncrementalClass(**settings).build([eight], seed=0)
 
 
@@ -94,16 +94,16 @@ def test_an_order_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('["d", "b", "a"]', "4 classes once; it holds 3"),
-        ('["d", "b", "a", "a"]', "it holds 3 of them in 4"),
-        ("[3, 1, 0, 4]", "it holds 3 of them in 4"),
+        ('["d", "b", "a"]', "4 classes .* 3 .* 3 entries"),
+        ('["d", "b", "a", "a"]', "holds 3 .* 4 entries"),
+        ("[3, 1, 0, 4]", "holds 3 .* 4 entries"),
         ('"dbac"', "JSON list"),
-        ("²\n--5\na\nb", "it holds 2 of them in 4"),
-        ('{"order": 3}', "order must be a list"),
-        ('{"order": [[0], 1.5]}', r"order\[0\] must be a text or an integer"),
-        ('{"order": [0, 1, 2, 3], "kind": 1}', "kind must be a text"),
-        ("root:x:0:0:secret\nb", "it holds 1 of them in 2"),
-        ("[" * 100_000, "it holds 0 of them in 1"),
+        ("²\n--5\na\nb", "holds 2 .* 4 entries"),
+        ('{"order": 3}', r"json: order .* list, got 3"),
+        ('{"order": [[0], 1.5]}', r"order\[0\] .* got a list"),
+        ('{"order": [0, 1, 2, 3], "kind": 1}', "kind .* text, got 1"),
+        ("root:x:0:0:secret\nb", "holds 1 .* 2 entries"),
+        ("[" * 100_000, "holds 0 .* 1 entries"),
     ],
 )
 def test_a_bad_order_file(text: str, words: str, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_bad_order_file(text: str, words: str, tmp_path: Path) -> None:
 
 
 def test_an_order_file_that_is_no_text(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="give a text file in UTF-8"):
+    with pytest.raises(UserError, match=r"file\.h5 .* UTF-8"):
         IncrementalClass(order=str(make_file(tmp_path).path)).recipe()
 
 
@@ -132,7 +132,7 @@ def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
 
 def test_a_class_without_training_samples_cannot_be_a_session(tmp_path: Path) -> None:
     file = make_file(tmp_path, [4] * 4 + [0] * 4, [0] * 8, [2] * 8)
-    with pytest.raises(UserError, match=r"no training samples for the session of e, f, g$"):
+    with pytest.raises(UserError, match=r"training .* e, f, g$"):
         IncrementalClass(step=4).build([file], seed=0)
 
 
@@ -163,5 +163,5 @@ def test_online_settings_reach_the_stream(tmp_path: Path) -> None:
     for each in (stream, stream.merged()):
         assert (each.observe_batch, each.evaluate_every) == (7, 5)
     for name, least in ("observe_batch", 0), ("evaluate_every", 0), ("sessions", 2):
-        with pytest.raises(UserError, match=f"{name} must be at least {least}"):
+        with pytest.raises(UserError, match=f"{least}, ", check=says(what=name, got=least - 1)):
             Permutation(**{name: least - 1})

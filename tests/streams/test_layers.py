@@ -96,7 +96,7 @@ def test_places(layers: str, expected: dict[str, tuple[int, int]], file: Embeddi
     [{"layers": "block-8"}, {"layers": "block-9,"}, {"layers": ""}, {"embedding": "block-8"}],
 )
 def test_an_unknown_layer_is_refused(given: dict[str, str], file: EmbeddingFile) -> None:
-    with pytest.raises(UserError, match=r"layer of .*vit.h5 .* Known: block-10, block-9"):
+    with pytest.raises(UserError, match=r"layer .*vit\.h5 .* block-10, block-9"):
         IncrementalClass(**given).build([file], seed=0)
 
 

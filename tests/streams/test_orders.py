@@ -217,7 +217,7 @@ def test_session_sizes(n: int, sessions: int, base: int, sizes: list[int] | None
     if sizes:
         assert make_class_order.session_sizes(n, sessions, base) == sizes
         return
-    with pytest.raises(UserError, match=f"{n} classes cannot make {sessions} sessions"):
+    with pytest.raises(UserError, match=f"^{n} classes .* {sessions} sessions"):
         make_class_order.session_sizes(n, sessions, base)
 
 
@@ -322,7 +322,7 @@ def test_what_a_record_keeps_of_an_order(tmp_path: Path) -> None:
 
 def test_unknown_kinds_are_told_the_nearest(tmp_path: Path) -> None:
     file = confused_file(tmp_path / "a.h5")
-    with pytest.raises(UserError, match="Did you mean 'max-confusion'"):
+    with pytest.raises(UserError, match=r"'maxconfusion'.* 'max-confusion'"):
         make_order(file, "maxconfusion")
-    with pytest.raises(UserError, match="of fewer than two classes"):
+    with pytest.raises(UserError, match=r"b\.h5 .* two classes"):
         confusion_matrix(confused_file(tmp_path / "b.h5", 1), seed=0)
