@@ -105,14 +105,14 @@ def test_names_that_nothing_has(site: Path) -> None:
         with pytest.raises(UserError) as error:
             plugins.load("trackers", name, ["wandb"])
         assert str(error.value).startswith(sentence)
-    with pytest.raises(UserError, match="not a subclass of embedbench's Path"):
+    with pytest.raises(UserError, match=r"'kiln\.mod:Thing' .* Path"):
         plugins.subclass("trackers", "kiln.mod:Thing", Path)
 
 
 def test_two_packages_with_one_name(site: Path) -> None:
     for package in ("kiln", "oven"):
         install(site, package, f"[embedbench.metrics]\nhelp = {package}.mod:helper\n")
-    with pytest.raises(UserError, match=r"the one that is meant: kiln\.mod:helper or oven\.mod:he"):
+    with pytest.raises(UserError, match=r"'help'.* kiln\.mod:helper or oven\.mod:helper"):
         plugins.load("metrics", "help")
     assert plugins.load("metrics", "oven.mod:helper")(None, None) == 0.5
 
@@ -132,10 +132,10 @@ def test_wrong_entry_points_do_not_end_a_command(site: Path) -> None:
     install(site, "kiln", entries)
     (site / "kiln" / "ends.py").write_text("raise SystemExit('ended')")
     for name in ("none", "ends"):
-        with pytest.raises(UserError, match=f"cannot import the metric '{name}' of kiln 1.0"):
+        with pytest.raises(UserError, match=f"import .*metric '{name}' of kiln 1.0"):
             plugins.load("metrics", name)
     sys.path.append(str(site / "kiln"))
-    with pytest.raises(UserError, match="cannot import 'ends' for 'ends:f': ended"):
+    with pytest.raises(UserError, match="'ends' for 'ends:f': ended"):
         plugins.outside("ends:f")
     import kiln.mod  # type: ignore[import-not-found]
 

@@ -56,12 +56,12 @@ def _value(data: Any) -> Any:
     return data["tables"][0]["rows"][0]["values"]["Ω"]
 
 
-UNSOUND = r": table '2', row \(.*'birds'\)?.*: expected 2 labels"
+UNSOUND = r": table '2', row \(.*'birds'"
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "format": (lambda d: d.update(format="x"), "must hold 'embedbench-results' of version 1"),
-    "version": (lambda d: d.update(version=2), "of version 1; make it again with"),
-    "missing": (lambda d: d.pop("seeds"), "the key seeds is missing"),
-    "type": (lambda d: d.update(tables=3), "tables must be a list"),
+    "format": (lambda d: d.update(format="x"), "'embedbench-results' of version 1"),
+    "version": (lambda d: d.update(version=2), "of version 1; .*embedbench reproduce"),
+    "missing": (lambda d: d.pop("seeds"), "key seeds"),
+    "type": (lambda d: d.update(tables=3), "tables .* list, got 3"),
     "labels": (lambda d: d["tables"][0]["rows"][0]["labels"].pop(0), UNSOUND),
     "column": (lambda d: d["tables"][0].update(columns=["v"]), UNSOUND),
     "mean": (lambda d: _value(d)["ours"].update(mean=0.6), UNSOUND),
@@ -84,12 +84,12 @@ def test_wrong_files_are_refused_with_one_sentence(what: str, tmp_path: Path) ->
 
 
 def test_directories_without_results_and_names_that_occur_twice_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"1 to 1000 files \*\.json, has 0"):
+    with pytest.raises(UserError, match=r"1000 .*\*\.json, has 0"):
         read_results([tmp_path], "some2027")
     (tmp_path / "b").mkdir()
     for path in (tmp_path / "a.json", tmp_path / "b" / "a.json"):
         results().write(path)
-    with pytest.raises(UserError, match=r"two files of results are named a\.json"):
+    with pytest.raises(UserError, match=r"two files .* a\.json"):
         read_results([tmp_path, tmp_path / "b"], "some2027")
     for content in ("", "[]", "{"):
         (tmp_path / "a.json").write_text(content, "utf-8")

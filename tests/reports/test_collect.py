@@ -140,7 +140,7 @@ def test_earlier_values_are_those_of_the_classes() -> None:
 def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:
     keep(tmp_path, make(seed=0))
     put(typed(seed=0), tmp_path / "stream-1" / "mlp" / "seed-0 (copy)")
-    with pytest.raises(UserError, match=r"every run once.*seed 0.*seed 0 \(copy\)"):
+    with pytest.raises(UserError, match=r"run once.*mlp seed 0 .*mlp seed 0 \(copy\)"):
         collect(tmp_path)
 
 
@@ -149,13 +149,13 @@ def test_learners_with_different_data_are_not_paired(case: str) -> None:
     """Of other seeds than the first learner's train and eval may differ."""
     seed, key = case.split()
     runs = [typed("mlp"), typed("ewc", int(seed), digests={key: OTHER})]
-    with pytest.raises(UserError, match=f"side by side in here: expected one {key} digest"):
+    with pytest.raises(UserError, match=f"in here: .* one {key} digest"):
         check_comparable(runs, "here")
     check_comparable([typed("mlp", 0), typed("ewc", 1, digests={"train": OTHER, "eval": OTHER})])
 
 
 def test_references_are_no_rows_and_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"expected finished runs.*embedbench run"):
+    with pytest.raises(UserError, match=r"finished runs .*embedbench run"):
         collect(tmp_path)
     keep(tmp_path, make("offline"), stream="references")
     with pytest.raises(UserError, match="found none"):
@@ -163,7 +163,7 @@ def test_references_are_no_rows_and_nothing_is_an_error(tmp_path: Path) -> None:
     (row,) = collect(tmp_path, [tmp_path / "references/offline/seed-0"])
     assert (row.label, collect(tmp_path, [])) == ("offline", [])
     (tmp_path / "references/offline/seed-0/record.json").write_text("[]")
-    with pytest.raises(UserError, match=r"none of the 1 runs under .* can be reported"):
+    with pytest.raises(UserError, match="none of the 1"):
         collect(tmp_path, [tmp_path / "references/offline/seed-0"])
 
 
@@ -233,7 +233,7 @@ def test_marks_and_their_legend(tmp_path: Path) -> None:
     ],
 )
 def test_runs_of_different_streams_or_settings_are_not_averaged(change: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=r"cannot average .* in here") as e:
+    with pytest.raises(UserError, match=r"average .* 'mlp' in here") as e:
         check_average([typed(), typed(seed=1, **change)], "here")
     if "recipe" in change.get("digests", {}):
         assert str(e.value) == (

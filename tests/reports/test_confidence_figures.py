@@ -89,7 +89,7 @@ def test_the_verdict_knows_what_is_lower(root: Path) -> None:
 def test_runs_without_confidence_get_a_sentence(tmp_path: Path, root: Path) -> None:
     keep_runs(tmp_path, {"mlp": [plain(hinted_run(0, 1.0))], "ewc": [plain(hinted_run(1, 1.0))]})
     rows = collect(tmp_path)
-    with pytest.raises(UserError, match="no run has unknown_auroc_by_score after each session"):
+    with pytest.raises(UserError, match=r"no run .* unknown_auroc_by_score"):
         save_figure(rows, "curves", tmp_path / "a.svg", metric="unknown_auroc_by_score")
     with pytest.raises(UserError, match="nll needs"):
         collect(tmp_path, metrics=["nll"])

@@ -409,7 +409,7 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     timed = replace(rows[0].used[0], footprint={})
     (_,) = trade_off([replace(rows[0], used=(timed,))]).axes  # a panel for one cost
     free = replace(timed, seconds=Costs(math.nan, math.nan))
-    with pytest.raises(UserError, match="no run says what it cost"):
+    with pytest.raises(UserError, match=r"no run .* cost"):
         trade_off([replace(rows[0], used=(free,))])
 
 
@@ -419,5 +419,5 @@ def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has ewc only"):
         save_figure(collect(tmp_path), "ranks", tmp_path / "a.svg")
     keep(tmp_path / "none", make("mlp", flags=["nan"]))
-    with pytest.raises(UserError, match="flagged nan or diverged"):
+    with pytest.raises(UserError, match="nan or diverged"):
         save_figure(collect(tmp_path / "none"), "matrix", tmp_path / "a.svg")

@@ -72,7 +72,7 @@ def test_where_slices_and_several_directories(root: Path) -> None:
     learners, protocols = "chance, mlp", "incremental-class"
     assert repr(runs) == f"<3 runs\n learners: {learners}\n protocols: {protocols}>"
     assert repr(runs[:0]) == "[]"
-    with pytest.raises(UserError, match="unknown name in the rows 'leaner'"):
+    with pytest.raises(UserError, match="rows 'leaner'"):
         runs.where(leaner="mlp")
 
 
@@ -111,8 +111,8 @@ def test_what_cannot_be_read_is_left_out_with_a_warning(mine: Path, tmp_path: Pa
     assert len(load_runs(mine, notify=left.append)) == 0
     (tmp_path / "empty").mkdir()
     for roots, says in (
-        *(([tmp_path / "empty"], "has no finished run"), ([tmp_path / "none"], "is no directory")),
-        ([], "takes a directory of runs"),
+        *(([tmp_path / "empty"], "empty .* finished"), ([tmp_path / "none"], "directory .*/none")),
+        ([], "load_runs takes"),
     ):
         with pytest.raises(UserError, match=says):
             load_runs(*roots)
@@ -149,7 +149,7 @@ def test_what_is_edited_is_found_when_it_is_read_or_verified(mine: Path) -> None
     edit(mine / other, "metrics", "learner", value=0.5)  # replaces no setting
     _, run, edited = load_runs(mine)
     for read in (run.predictions, run.matrix, run.per_class):
-        with pytest.raises(UserError, match="is not the file that its record was made from"):
+        with pytest.raises(UserError, match=r"predictions\.h5 is not .* record"):
             read()
     row = edited.row()
     assert (row["final_accuracy"], row["learner"]) == (0.999, "mlp")
@@ -158,5 +158,5 @@ def test_what_is_edited_is_found_when_it_is_read_or_verified(mine: Path) -> None
     assert "is not the file that its record was made from" in left[0]
     assert "final_accuracy" in left[1]
     edit(mine / other, "n_train_by_class", value=[sum(edited.record.n_train)])
-    with pytest.raises(UserError, match=r"n_train_by_class has 1 values, predictions.h5 has 8"):
+    with pytest.raises(UserError, match=r"n_train_by_class .* 1 .* predictions\.h5 .* 8"):
         load_runs(mine)[2].per_class()

@@ -84,7 +84,7 @@ def test_streams_of_one_title_have_names_of_their_own() -> None:
 
 def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
     base = f'[report]\nruns = ["{root}"]\n'
-    with pytest.raises(UserError, match=r"mlp has two runs of .* with seed 0: settings are mixed"):
+    with pytest.raises(UserError, match=r"mlp .* two runs .* seed 0"):
         shown(tmp_path, base + 'rows = ["learner"]')
     keep(tmp_path / "few", make("mlp", 5, 0.0, flags=["diverged"]))
     drawn = [vars(Seeds.of(s)) for s in (0, 1)]
@@ -132,19 +132,19 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "must have a table [report] that says what to show; or name RUNS"),
-        ("[[report]]\nruns = []\n[[report]]\nrun = 1", "report 2: unknown key 'run'"),
-        ('[report]\nruns = []\nover = "seed"', "report: unknown over 'seed'. Did you mean 'seeds'"),
-        ('[report]\nruns = ["x"]\ncolumns = "streams"', "Did you mean 'stream'"),
-        ('[report]\nruns = ["x"]\nrows = ["leaner"]', "Did you mean 'learner'"),
-        ('[report]\nruns = "x"', "runs must be a list"),
-        *(('[report]\nruns = ["x"]', "there is no directory"), ("#" * (2**20 + 1), "1,048,576 b")),
-        ('[report]\nruns = ["bad.csv"]', "with learner and seed"),
-        ('[report]\nruns = ["long.csv"]', "long.csv is not CSV (field larger"),
-        *((f'[report]\nruns = ["{n}.csv"]', "seed, a whole number") for n in ("seed", "negative")),
-        ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "Did you mean 'final_accu"),
-        ('[report]\nruns = ["one.csv"]\nwhere = { lerner = 1 }', "Did you mean 'learner'"),
-        ('[report]\ntitle = "T"\nruns = ["one.csv"]\nwhere = { seed = 1 }', "in the table 'T'"),
+        ("", r"table \[report\] .* RUNS"),
+        ("[[report]]\nruns = []\n[[report]]\nrun = 1", "report 2: .* key 'run'"),
+        ('[report]\nruns = []\nover = "seed"', "report: .* over 'seed'.* 'seeds'"),
+        ('[report]\nruns = ["x"]\ncolumns = "streams"', "columns 'streams'.* 'stream'"),
+        ('[report]\nruns = ["x"]\nrows = ["leaner"]', "rows 'leaner'.* 'learner'"),
+        ('[report]\nruns = "x"', "runs .* list, got 'x'"),
+        *(('[report]\nruns = ["x"]', "no directory .*/x;"), ("#" * (2**20 + 1), "1,048,576")),
+        ('[report]\nruns = ["bad.csv"]', "bad.csv .* seed"),
+        ('[report]\nruns = ["long.csv"]', "long.csv .*field larger"),
+        *((f'[report]\nruns = ["{n}.csv"]', f"{n}.csv .* whole") for n in ("seed", "negative")),
+        ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "acuracy'.*'final_accuracy'"),
+        ('[report]\nruns = ["one.csv"]\nwhere = { lerner = 1 }', "'lerner'.* 'learner'"),
+        ('[report]\ntitle = "T"\nruns = ["one.csv"]\nwhere = { seed = 1 }', "table 'T'"),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_what_cannot_be_shown_is_one_sentence(text: str, says: str, tmp_path: Pa
     (tmp_path / "seed.csv").write_text("learner,seed\nncm,x\n")
     (tmp_path / "negative.csv").write_text("learner,seed,sessions\nncm,0,-1\n")
     (tmp_path / "one.csv").write_text("learner,seed,final_accuracy,x\nncm,0,0.5,nan\n")
-    with pytest.raises(UserError, match=re.escape(says)):
+    with pytest.raises(UserError, match=says):
         shown(tmp_path, text)
 
 

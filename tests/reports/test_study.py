@@ -285,9 +285,9 @@ def test_streams_that_differ_in_the_order_only_are_one_study(tmp_path: Path) -> 
     # another set of parameters is another study
     keep(tmp_path, make("mlp", seed=0, protocol_params={"base": 3}), stream="stream-z")
     assert len(studies(collect(tmp_path))) == 2
-    with pytest.raises(UserError, match="fwt is undefined in every run of incremental-class"):
+    with pytest.raises(UserError, match="fwt is undefined"):
         studies(collect(tmp_path), "fwt")
-    with pytest.raises(UserError, match="Did you mean 'final_accuracy'"):
+    with pytest.raises(UserError, match=r"'final_acuracy'.* 'final_accuracy'"):
         studies(collect(tmp_path), "final_acuracy")
 
 
@@ -340,7 +340,7 @@ def test_text_of_a_comparison() -> None:
 
 
 def test_one_order_and_one_learner_are_refused() -> None:
-    with pytest.raises(UserError, match="two class orders or more; toy has natural only"):
+    with pytest.raises(UserError, match=r"--by order .* natural only"):
         comparison_tables.spread_over_orders(study(a=[0.5], b=[0.4]))
     with pytest.raises(UserError, match="toy has a only"):
         rank_learners(study(a=[0.5]))

@@ -1,7 +1,6 @@
 """Trackers: what they get, what is remembered; and their files, read by their owners."""
 
 import json
-import re
 import sys
 import threading
 from collections.abc import Sequence
@@ -111,23 +110,23 @@ def test_what_is_wrong_is_a_sentence(root: Path, monkeypatch: pytest.MonkeyPatch
     for module in ("wandb", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, module, None)
     for name, sentence in {
-        "tensorboard": "needs a target: tensorboard:DIR",
-        "tensorbord:x": "Did you mean 'tensorboard'?",
-        "nothing": "unknown tracker 'nothing'",
-        "outside_tracker:None_:x": "module 'outside_tracker' has no 'None_'",
-        "outside_tracker:never:disk": "failed: OSError: no disk",
-        "outside_tracker:Broken:x": "er 'outside_tracker:Broken:x' failed: ValueError: full disk",
+        "tensorboard": "target: tensorboard:DIR",
+        "tensorbord:x": "'tensorbord'.* 'tensorboard'",
+        "nothing": "tracker 'nothing'",
+        "outside_tracker:None_:x": "'outside_tracker' .* 'None_'",
+        "outside_tracker:never:disk": "'outside_tracker:never:disk' .* OSError: no disk",
+        "outside_tracker:Broken:x": "'outside_tracker:Broken:x' .* ValueError: full disk",
         "outside_tracker:full:x": "x is full",
-        "tensorboard:x": "--to tensorboard needs TensorBoard",
-        "wandb:x": "--to wandb needs Weights & Biases",
+        "tensorboard:x": r"--to tensorboard .*\[tensorboard\]",
+        "wandb:x": r"--to wandb .*\[wandb\]",
     }.items():
-        with pytest.raises(UserError, match=re.escape(sentence)):
+        with pytest.raises(UserError, match=sentence):
             replay(root, name)
         assert not (root / ".tracked.json").exists()
     (root / ".tracked.json").write_text('{"trackers": [1]}')
-    with pytest.raises(UserError, match=r"tracked\.json: trackers must be an object"):
+    with pytest.raises(UserError, match=r"tracked\.json: trackers .* object"):
         replay(root, "outside_tracker:Notes:a")
-    with pytest.raises(UserError, match="there is no directory"):
+    with pytest.raises(UserError, match=r"no directory .*none"):
         replay(root / "none", "outside_tracker:Notes:a")
 
 

@@ -98,7 +98,7 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert grid_scheduler.take_reply(task, grid_scheduler.Reply(True, True, ()), print)
     monkeypatch.setattr(grid_scheduler, "SEEN", -1.0)
     looks = iter([False])
-    with pytest.raises(grid_scheduler.UserError, match="seed-0, which cannot be seen here"):
+    with pytest.raises(grid_scheduler.UserError, match=r"seed-0, .* seen here"):
         grid_scheduler.take_reply(task, grid_scheduler.Reply(True, True, ()), print)
     monkeypatch.undo()
     said: list[str] = []
@@ -113,6 +113,6 @@ def test_a_file_that_is_another_where_the_worker_is(tmp_path: Path) -> None:
     task = make_task(cell, tmp_path / "a", StreamCache())
     moved = replace(task, run_dir=task.run_dir.with_name("seed-7"))
     assert grid_scheduler.RemoteCall(task, 1).progress() == 0  # nothing is saved
-    with pytest.raises(grid_scheduler.UserError, match=r"the file on .* is not the one"):
+    with pytest.raises(grid_scheduler.UserError, match=r"e\.h5: .* not the one"):
         grid_scheduler.RemoteCall(moved, 1)()
     assert not answers(tmp_path)

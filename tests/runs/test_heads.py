@@ -115,7 +115,7 @@ def test_a_base_class_that_comes_again_keeps_its_row(made: Made) -> None:
 
 def test_without_the_runner_it_is_refused(made: Made) -> None:
     session = made.stream(layers="none").sessions[0]
-    with pytest.raises(UserError, match="the runner alone can match it"):
+    with pytest.raises(UserError, match=r"classifier\.base .* runner alone"):
         Prototypes(6, WIDTH, WIDTH, "cpu").add(session, Classifier(base=str(made.weights)))
 
 
@@ -141,13 +141,13 @@ def test_a_record_can_be_read_without_the_file(made: Made) -> None:
     settings = json.loads(json.dumps(asdict(made.learner())))
     learner = make(Prototype, settings, name="prototype")
     assert asdict(learner) == settings
-    with pytest.raises(UserError, match=r"classifier.base is sha256:.*; give the path of the file"):
+    with pytest.raises(UserError, match=r"classifier\.base is sha256:.* path"):
         run_stream(made.stream(), learner, Seeds.of(0))
 
 
-FINAL = "classifies the final embedding as it is: drop protocol.embedding, .*protocol.scale=none"
-OTHER = "was trained on other classes or samples than the base session"
-NOT_MADE = "did not make e.h5: extract it with these weights"
+FINAL = r"drop protocol\.embedding, .*protocol\.scale=none"
+OTHER = "other classes or"
+NOT_MADE = r"did not make e\.h5"
 
 
 @pytest.mark.parametrize(
@@ -171,15 +171,15 @@ def test_others_are_refused(made: Made, change: Any, settings: dict[str, Any], s
 
 def test_a_stream_without_its_file_or_with_a_changed_one_is_refused(made: Made) -> None:
     learner, stream = made.learner(), made.stream()
-    with pytest.raises(UserError, match="needs a stream of one file that says which"):
+    with pytest.raises(UserError, match=r"w\.safetensors .* one file"):
         pretrained_head(learner, replace(stream, origin=None))
     made.weights.write_bytes(made.weights.read_bytes() + b" ")
-    with pytest.raises(UserError, match="has changed since the command began"):
+    with pytest.raises(UserError, match=r"w\.safetensors has changed"):
         pretrained_head(learner, stream)
 
 
 def test_wrong_values_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"Did you mean 'means'|unknown classifier.base 'mean'"):
+    with pytest.raises(UserError, match=r"classifier\.base 'mean'.* 'means'"):
         Classifier(base="mean")
-    with pytest.raises(UserError, match="there is no file of weights"):
+    with pytest.raises(UserError, match=r"no file .*none\.safetensors"):
         Classifier(base=str(tmp_path / "none.safetensors"))

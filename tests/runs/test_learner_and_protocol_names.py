@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from file_helpers import says
 
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
@@ -103,27 +104,28 @@ def test_values_are_read_as_the_fields_type(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "message"),
+    ("key", "value", "kind"),
     [
-        ("count", "3.5", "outer.count must be int, got '3.5'"),
-        ("count", True, "outer.count must be int, got True"),
-        ("rate", False, "outer.rate must be float, got False"),
-        ("maybe", "perhaps", "outer.maybe must be float | None, got 'perhaps'"),
-        ("flag", 1, "outer.flag must be bool, got 1"),
-        ("text", 1, "outer.text must be str, got 1"),
-        ("inner", "deep", "outer.inner must be Inner, got 'deep'"),
-        ("inner.depth", "deep", "outer.inner.depth must be int, got 'deep'"),
-        ("coutn", 1, "unknown setting of outer 'coutn'. Did you mean 'count'?"),
-        ("inner.dept", 1, "unknown setting of outer.inner 'dept'. Did you mean 'depth'?"),
-        ("depth.x", 1, "unknown setting of outer 'depth'. Did you mean 'inner.depth'?"),
-        ("count.depth", 1, "outer.count is a single value; it has no setting 'depth'"),
-        ("constant", 8, "unknown setting of outer 'constant'"),
+        *(("count", "3.5", "int"), ("count", True, "int"), ("rate", False, "float")),
+        *(("maybe", "perhaps", "float | None"), ("flag", 1, "bool"), ("text", 1, "str")),
+        *(("inner", "deep", "Inner"), ("inner.depth", "deep", "int")),
     ],
 )
-def test_values_of_another_type_are_refused(key: str, value: Any, message: str) -> None:
-    with pytest.raises(UserError) as caught:
+def test_values_of_another_type_are_refused(key: str, value: Any, kind: str) -> None:
+    with pytest.raises(UserError, check=says(what=f"outer.{key}", expected=kind, got=value)):
         make(Outer, {key: value}, name="outer")
-    assert message in str(caught.value)
+
+
+def test_settings_that_are_not_there_are_refused() -> None:
+    for key, words in (
+        ("coutn", "outer 'coutn'.* 'count'"),
+        ("inner.dept", r"outer\.inner 'dept'.* 'depth'"),
+        ("depth.x", r"outer 'depth'.* 'inner\.depth'"),
+        ("count.depth", r"outer\.count is .* 'depth'"),
+        ("constant", "outer 'constant'"),
+    ):
+        with pytest.raises(UserError, match=words):
+            make(Outer, {key: 1}, name="outer")
 
 
 def test_nested_settings_by_dots_by_dicts_and_as_a_value() -> None:
@@ -149,7 +151,7 @@ def test_a_copy_without_its_links_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "runs").mkdir()
     (tmp_path / "models").write_text("../models")
     monkeypatch.setattr(learner_and_protocol_names, "__file__", str(tmp_path / "runs" / "a.py"))
-    with pytest.raises(UserError, match=r"models must be a link .*; take a copy .*pip install -e"):
+    with pytest.raises(UserError, match=r"models .* link .*pip install -e"):
         learner_and_protocol_names.learner_class("ncm")
 
 
@@ -157,5 +159,5 @@ def test_a_module_holds_one_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[EWC.__module__]
     second = type("Second", (EWC,), {"__module__": module.__name__})
     monkeypatch.setattr(module, "Second", second, raising=False)
-    with pytest.raises(UserError, match="one public Learner, it has 2"):
+    with pytest.raises(UserError, match=r"models\.ewc .* Learner, .* 2"):
         learner_class("ewc")

@@ -233,15 +233,15 @@ def test_streams_that_are_refused(tmp_path: Path) -> None:
     file, far = near(tmp_path), other(tmp_path)
     stream = IncrementalClass(base=2).build([file], seed=0)
     told = replace(stream, spec=replace(stream.spec, reveals_session_id=True))
-    with pytest.raises(UserError, match="those of --unknown are from none"):
+    with pytest.raises(UserError, match=r"SLDA .* --unknown"):
         run_stream(with_far_samples(told, file, far), SLDA(), Seeds.of(0))
     sets = replace(stream, spec=replace(stream.spec, multilabel=True))
-    with pytest.raises(UserError, match="needs a stream of one label a sample"):
+    with pytest.raises(UserError, match="--unknown needs"):
         with_far_samples(sets, file, far)
     second = make_file(tmp_path, name="second.h5", width=6)
     (spec,) = plan([str(file.path), str(second.path)], "multi-modal", ["ncm"], [0])
     spec = replace(spec, unknown=str(far.path))
-    with pytest.raises(UserError, match="needs a stream of one label a sample, of one file"):
+    with pytest.raises(UserError, match=r"--unknown needs .* one file"):
         StreamCache().stream(spec)
 
 
@@ -257,7 +257,7 @@ def test_images_are_scaled_as_those_of_the_stream(tmp_path: Path, scale: Any) ->
     mean, deviation = (0, 1) if scale == "none" else (base.mean((0, 1, 2)), base.std((0, 1, 2)))
     expected = ((x[far.split == 2] / 255 - mean) / deviation).transpose(0, 3, 1, 2)
     np.testing.assert_allclose(stream.far.numpy(), expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(UserError, match=r"file.h5 and p.h5 have .* \(embedding 4 by"):
+    with pytest.raises(UserError, match=r"file\.h5 and p\.h5 .* \(embedding 4"):
         with_far_samples(stream, file, near(tmp_path))
 
 
@@ -283,5 +283,5 @@ def test_layers_are_read_as_those_of_the_stream(tmp_path: Path) -> None:
         parts.append(np.clip((x[far.split == 2] - base.mean(axis=0)) / base.std(axis=0), -5, 5))
     np.testing.assert_allclose(stream.far.numpy(), np.hstack(parts), rtol=1e-4, atol=1e-5)
     lacking = layered("lacking.h5", "uvwxyz", "a")
-    with pytest.raises(UserError, match=r"unknown layer of .*lacking.h5 'b'"):
+    with pytest.raises(UserError, match=r"layer .*lacking\.h5 'b'"):
         with_far_samples(plain, file, lacking)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from file_helpers import says
 from report_records import make, unscored
 
 from embedbench.errors import UserError
@@ -57,77 +58,71 @@ def test_ideals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "fault"),
     [
-        ({"learner": 3}, "learner must be a text, got 3"),
-        ({"seeds": {"order": 1}}, "the key seeds.init is missing"),
-        ({"files": [{"digests": {}}]}, r"the key files\[0\].name is missing"),
-        ({"order": {"name": "x"}}, "the key order.kind is missing"),
-        ({"n_candidates": [None, "x"]}, r"n_candidates\[1\] must be null or an integer, got 'x'"),
-        ({"sessions": [{"log": {}}]}, r"the key sessions\[0\].learn_seconds is missing"),
-        ({"metrics": {"fwt": 0.5}}, "the key metrics.final_accuracy is missing"),
-        ({"footprint": {"samples": 1}}, "the key footprint.total is missing"),
-        ({"R": [[0.5], [0.5, 0.5], [0.5]]}, "the rows of R must be of one length"),
-        ({"R": [[0.5]]}, "the number of entries of R must be 3, .* got 1"),
-        ({"sessions": []}, "the number of entries of sessions must be 3"),
-        ({"curves": {"raa": [0.5]}}, "the number of entries of curves.raa must be 3"),
-        ({"score": "js"}, "score is 'js', and by_score has no such key"),
-        ({"moments": {"samples_seen": [1], "pooled": []}}, "as many samples_seen as pooled"),
-        (
-            {"reference": make()["reference"] | {"offline_runs": [["a"], 1]}},
-            r"reference.offline_runs\[.\] must be",
-        ),
-        ({"n_classes": [2, 1]}, "the number of entries of n_classes must be 3"),
-        ({"seed": -1}, r"each seed must be a seed: 0 or more, below 2\*\*63"),
-        ({"predictions_sha256": "0" * 63 + "G"}, "each SHA-256 must be 64 hexadecimal digits"),
+        ({"learner": 3}, "learner .* text, got 3"),
+        ({"seeds": {"order": 1}}, "key seeds.init "),
+        ({"files": [{"digests": {}}]}, r"key files\[0\].name "),
+        ({"order": {"name": "x"}}, "key order.kind "),
+        ({"n_candidates": [None, "x"]}, r"n_candidates\[1\] .* integer, got 'x'"),
+        ({"sessions": [{"log": {}}]}, r"key sessions\[0\].learn_seconds "),
+        ({"metrics": {"fwt": 0.5}}, "key metrics.final_accuracy "),
+        ({"footprint": {"samples": 1}}, "key footprint.total "),
+        ({"R": [[0.5], [0.5, 0.5], [0.5]]}, "rows of R "),
+        ({"R": [[0.5]]}, ("entries of R .* 3, ", 1)),
+        ({"sessions": []}, ("entries of sessions .* 3, ", 0)),
+        ({"curves": {"raa": [0.5]}}, ("entries of curves.raa .* 3, ", 1)),
+        ({"score": "js"}, "'js', .* by_score "),
+        ({"moments": {"samples_seen": [1], "pooled": []}}, "samples_seen as pooled"),
+        ({"reference": make()["reference"] | {"offline_runs": [["a"], 1]}}, r"offline_runs\[0\]"),
+        ({"n_classes": [2, 1]}, ("entries of n_classes .* 3, ", 2)),
+        ({"seed": -1}, r"each seed .* 2\*\*63"),
+        ({"predictions_sha256": "0" * 63 + "G"}, "each SHA-256 .* 64 "),
         ({"imported": {"tool": {"name": "", "version": ""}, "gave": "", "sha256": ""}}, "SHA-256"),
-        ({"n_train": [501, -1, 0]}, "each of n_train must be 0 or more"),
-        ({"n_train_by_class": [400, 101]}, "n_train_by_class must be as many samples as n_train"),
-        ({"n_candidates": [1, 0, None]}, "each of n_candidates must be 1 or more, or null"),
-        ({"footprint": {"total": "inf"}}, "each of footprint must be a number of bytes: finite"),
-        ({"footprint": {"total": None}}, "each of footprint must be a number of bytes: finite"),
-        ({"footprint": {"total": -1}}, "each of footprint must be a number of bytes: finite"),
-        ({"seconds": {"learn": 1.1e15, "evaluate": 0}}, r"each of seconds must be 0 to 1e\+15"),
-        ({"sessions": [make()["sessions"][0] | {"learn_seconds": -1}] * 3}, "of seconds must be"),
-        ({"seconds": {"learn": 0, "evaluate": -1}}, r"each of seconds must be 0 to 1e\+15"),
+        ({"n_train": [501, -1, 0]}, "each of n_train .* 0 "),
+        ({"n_train_by_class": [400, 101]}, "n_train_by_class .* n_train$"),
+        ({"n_candidates": [1, 0, None]}, "each of n_candidates .* 1 "),
+        ({"footprint": {"total": "inf"}}, "each of footprint .* finite"),
+        ({"footprint": {"total": None}}, "each of footprint .* finite"),
+        ({"footprint": {"total": -1}}, "each of footprint .* 0 "),
+        ({"seconds": {"learn": 1.1e15, "evaluate": 0}}, r"each of seconds .* 1e\+15"),
+        ({"sessions": [make()["sessions"][0] | {"learn_seconds": -1}] * 3}, "each of seconds "),
+        ({"seconds": {"learn": 0, "evaluate": -1}}, "each of seconds .* 0 "),
         *(
-            ({"reference": make()["reference"] | {"chance_run": run}}, "each reference run must be")
+            ({"reference": make()["reference"] | {"chance_run": run}}, "each reference run ")
             for run in ("a/../b", "/a/b", "a\0b")
         ),
-        (
-            {"reference": make()["reference"] | {"ideal": {"accuracy": [0.5, 1 + 1.5e-9]}}},
-            "reference.ideal and chance must be a score, in 0 to 1, or null",
-        ),
-        ({"schema": "embedbench-record/9.0"}, "has schema 'embedbench-record/9.0', expected"),
+        ({"reference": make()["reference"] | {"ideal": {"accuracy": [0.5, 1 + 1.5e-9]}}}, "ideal "),
+        ({"schema": "embedbench-record/9.0"}, "schema 'embedbench-record/9.0'"),
     ],
 )
-def test_a_wrong_record_is_one_sentence(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+def test_a_wrong_record_is_one_sentence(tmp_path: Path, change: dict[str, Any], fault: Any) -> None:
     path = tmp_path / "record.json"
     path.write_text(json.dumps(make() | change))
-    with pytest.raises(UserError, match=says) as e:
+    words, got = fault if isinstance(fault, tuple) else (fault, ...)
+    with pytest.raises(UserError, match=f"^{path}.*{words}", check=says(got=got)):
         record_files.load(tmp_path)
-    assert str(e.value).startswith(str(path))
 
 
 @pytest.mark.parametrize("key", sorted(make().keys() - {"schema", "predictions_sha256"}))
 def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
     (tmp_path / "record.json").write_text(json.dumps({k: v for k, v in make().items() if k != key}))
-    with pytest.raises(UserError, match=f"the key {key} is missing"):
+    with pytest.raises(UserError, match=f"key {key} is"):
         record_files.load(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "words"),
     [
-        (b"[1, 2]", "it must be an object, got a list"),
+        (b"[1, 2]", "object, got a list"),
         (b"\xff\xfe\x00", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b'{"schema": ' + b"1" * 5000 + b"}", "is not JSON"),
     ],
 )
-def test_what_is_no_record_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
+def test_what_is_no_record_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "record.json").write_bytes(content)
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=words):
         record_files.load(tmp_path)
     with pytest.raises(UserError, match="No such file"):
         record_files.load(tmp_path / "none")

@@ -246,7 +246,7 @@ def test_what_no_learner_of_a_stream_can_have_answered() -> None:
     within = np.array([[0, 1, 2]] * 2)
     p = predictions([[0, 1], [2]], [[0, 1, 0], [0, 1, 2]], [[0, 1], [2]], within=within)
     verify_pack._check_answers(stream, p)
-    with pytest.raises(UserError, match="answers outside of the candidates of its stream"):
+    with pytest.raises(UserError, match=r"outside of .* candidates"):
         verify_pack._check_answers(stream, replace(p, answer=p.answer[[0, 0]]))
 
 

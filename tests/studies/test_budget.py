@@ -78,13 +78,13 @@ def test_classes_of_one_sample_do_not_count_as_smaller(name: str, tmp_path: Path
 
 def test_a_budget_without_room_is_refused_with_the_smallest_that_has(tmp_path: Path) -> None:
     (cell,) = cells(tmp_path, ["icarl"], [])
-    with pytest.raises(UserError, match=r"icarl holds .* raise --budget-mb to") as caught:
+    with pytest.raises(UserError, match=r"icarl holds .* --budget-mb to") as caught:
         exemplars_within(cell, 0.001)
     least = float(str(caught.value).partition("--budget-mb to ")[2].split()[0])
     total = exemplars_within(cell, least + 0.01) or 0  # of 48 bytes each
     assert exemplars_within(cell, least + 0.01 - (total - 6) * 48e-6) == 6
     (cell,) = cells(tmp_path, ["er"], ["er.memory.select=all"])
-    with pytest.raises(UserError, match=r"er\.memory\.select=all keeps every sample"):
+    with pytest.raises(UserError, match=r"er\.memory\.select=all keeps"):
         exemplars_within(cell, 1.0)
 
 

@@ -169,9 +169,9 @@ def test_the_teaching_is_each_ones_own() -> None:
 
 @pytest.mark.parametrize("learner", ["exstream", "fearnet", "pathnet"])
 def test_a_training_that_is_not_counted_is_refused(learner: str) -> None:
-    with pytest.raises(UserError, match=f"{learner} has a training of its own"):
+    with pytest.raises(UserError, match=f"{learner} .* training .* equal-passes"):
         resolve(study("equal-passes", learners=(learner,)))
-    with pytest.raises(UserError, match=r"eeil\.passes would count one training"):
+    with pytest.raises(UserError, match=r"eeil\.passes would"):
         resolve(study("equal-passes", learners=("eeil",)))
 
 

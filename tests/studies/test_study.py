@@ -3,7 +3,6 @@
 import inspect
 import itertools
 import os
-import re
 import shlex
 import sys
 from dataclasses import asdict, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer
+from file_helpers import says
 from plan_runs import plan
 from protocol_files import make_file
 from typer.testing import CliRunner
@@ -117,7 +117,7 @@ def test_settings_of_the_protocols_and_a_grid_over_them() -> None:
     [grid]
     protocol.loss = ["all", "seen"]
     """
-    with pytest.raises(UserError, match="unknown setting of protocol 'loss'"):  # mixture has none
+    with pytest.raises(UserError, match="protocol 'loss'"):  # mixture has none
         cells("--config", write(text))
     every = cells("--config", "study.toml", "--protocol", "incremental-class")
     said = [asdict(c.protocol.settings) for c in every]
@@ -152,7 +152,7 @@ def test_what_is_tuned_by_a_file_and_by_options() -> None:
     both = tuned(*config, "--tune", "ewc.lam=3,4", "--set", "ewc.lam=5")
     assert both["ewc"] == {"lam": ("3", "4")}  # as without a file: what is tuned is chosen
     write(text + "[grid]\newc.lam = [1, 2]")
-    with pytest.raises(UserError, match="ewc has both a grid and values to tune"):
+    with pytest.raises(UserError, match="ewc has both"):
         cells(*config)
 
 
@@ -176,35 +176,35 @@ def test_numbers_keep_their_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "refusal"),
     [
-        ("protocol = 'x'", "unknown key 'protocol'. Did you mean 'protocols'?"),
-        ("out = 'runs'", "unknown key 'out'."),
-        ("a = ", "is not TOML (Invalid value"),
-        ("a = " + "[" * 100_000, "is not TOML"),
-        ("[set]\n" + "a." * 500_000 + "b = 1", "a key of over 20 parts with dots between"),
-        ("['a'" + ' . "\\"b"' * 20 + "]", "a key of over 20 parts with dots between"),
-        ("seeds = 1979-05-27", "seeds must be a text, a number, true or false, got datetime"),
-        ("learners = [['a']]", "learners must be a text, a number, true or false, got ['a']"),
-        ("set = 1", "set must be a table, got 1"),
-        ("[set]\na = [1]", "set.a must be a text, a number, true or false, got [1]; None is"),
-        ("[grid]\na = []", "grid.a must be values without commas"),
-        ("[tune]\na = ['1,2']", "tune.a must be values without commas"),
-        ("threads = 0", "threads must be a whole number from 1 to 1,024, got '0'"),
-        ("tune-sessions = 0", "must be a whole number from 1 to 1,000,000, got '0'"),
-        ("budget-mb = nan", "budget-mb must be a number from 0 to 1e9, got 'nan'"),
-        ("budget-mb = 1000000001", "budget-mb must be a number from 0 to 1e9"),
-        ("budget-mb = 1\n[grid]\newc.lam = [1]", "a budget goes with no grid"),
-        ("#" * 2**20 + "#", "study.toml is longer than 1,048,576 bytes"),
-        ("[set]\newc.lamda = 1", "unknown setting of ewc 'lamda'. Did you mean 'lam'?"),
-        ("[set]\nsi.c = 1", "unknown setting 'si.c'."),
-        ("[grid]\nsi.c = [1, 2]", "unknown setting to tune 'si.c'."),
-        ("[set]\nlr = 0x" + "f" * 6000, "set.lr must be a text"),
-        (f'[set]\n"{"a," * 10_000}b" = {{c=1}}', "set has more than 10,000 keys"),
+        ("protocol = 'x'", {"match": "key 'protocol'.* 'protocols'"}),
+        ("out = 'runs'", {"match": "key 'out'"}),
+        ("a = ", {"match": r"not TOML \(Invalid value"}),
+        ("a = " + "[" * 100_000, {"match": "is not TOML"}),
+        ("[set]\n" + "a." * 500_000 + "b = 1", {"match": "over 20 parts"}),
+        ("['a'" + ' . "\\"b"' * 20 + "]", {"match": "over 20 parts"}),
+        ("seeds = 1979-05-27", {"match": "datetime", "check": says(what="study.toml: seeds")}),
+        ("learners = [['a']]", {"check": says(what="study.toml: learners", got=["a"])}),
+        ("set = 1", {"check": says(what="study.toml: set", got=1)}),
+        ("[set]\na = [1]", {"match": "None is", "check": says(what="study.toml: set.a", got=[1])}),
+        ("[grid]\na = []", {"check": says(what="study.toml: grid.a", got=())}),
+        ("[tune]\na = ['1,2']", {"check": says(what="study.toml: tune.a", got=("1,2",))}),
+        ("threads = 0", {"match": "1,024", "check": says(what="study.toml: threads", got="0")}),
+        ("tune-sessions = 0", {"match": "tune-sessions .* 1,000,000", "check": says(got="0")}),
+        ("budget-mb = nan", {"check": says(what="study.toml: budget-mb", got="nan")}),
+        ("budget-mb = 1000000001", {"match": "budget-mb .* 1e9", "check": says(got="1000000001")}),
+        ("budget-mb = 1\n[grid]\newc.lam = [1]", {"match": "with no grid"}),
+        ("#" * 2**20 + "#", {"match": r"study\.toml .* 1,048,576"}),
+        ("[set]\newc.lamda = 1", {"match": "ewc 'lamda'.* 'lam'"}),
+        ("[set]\nsi.c = 1", {"match": r"setting 'si\.c'"}),
+        ("[grid]\nsi.c = [1, 2]", {"match": r"tune 'si\.c'"}),
+        ("[set]\nlr = 0x" + "f" * 6000, {"check": says(what="study.toml: set.lr")}),
+        (f'[set]\n"{"a," * 10_000}b" = {{c=1}}', {"match": "set .* 10,000 keys"}),
     ],
 )
-def test_what_is_wrong_is_one_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=re.escape(sentence)) as caught:
+def test_what_is_wrong_is_one_sentence(text: str, refusal: Any) -> None:
+    with pytest.raises(UserError, **refusal) as caught:
         cells(*COMMAND, "--config", write(text))
     assert len(str(caught.value)) < 500
 
@@ -230,7 +230,7 @@ def test_a_files_code_needs_leave(key: str, folder: Path, monkeypatch: pytest.Mo
     (folder / "planted.py").write_text("raise SystemExit('planted code ran')")
     write(f"{key} = 'planted:Name'")
     for read in (lambda: asked("--config", "study.toml"), lambda: read_study(Path("study.toml"))):
-        with pytest.raises(UserError, match="names code, 'planted:Name'; add --allow-code"):
+        with pytest.raises(UserError, match=r"'planted:Name'.* --allow-code"):
             read()
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", os.getcwd())])
     with pytest.raises(UserError, match="cannot import 'planted'"):
@@ -276,20 +276,20 @@ def test_a_preset_of_yours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "refusal"),
     [
-        ("preset = 'my.toml'", "my.toml extends itself"),
-        ("files = 'e.h5'", "my.toml: unknown key 'files'. Known: preset, set. A whole study is"),
-        ("[set]\nlrr = 1", "unknown setting in preset my.toml 'lrr'. Did you mean 'lr'?"),
-        ("[set]\nreferences = 1001", "references must be a whole number from 0 to 1,000,"),
-        ("set = 3", "my.toml: [set] must be a table"),
+        ("preset = 'my.toml'", {"match": r"my\.toml extends itself"}),
+        ("files = 'e.h5'", {"match": r"my\.toml: .* 'files'.* --config"}),
+        ("[set]\nlrr = 1", {"match": r"my\.toml 'lrr'.* 'lr'"}),
+        ("[set]\nreferences = 1001", {"match": "references .* 1,000,", "check": says(got="1001")}),
+        ("set = 3", {"check": says(what="my.toml: [set]", got=3)}),
     ],
 )
-def test_a_wrong_preset(text: str, sentence: str) -> None:
+def test_a_wrong_preset(text: str, refusal: Any) -> None:
     write(text, "my.toml")
-    with pytest.raises(UserError, match=re.escape(sentence)):
+    with pytest.raises(UserError, **refusal):
         cells(*COMMAND, "--preset", "my.toml")
-    with pytest.raises(UserError, match=re.escape("none.toml cannot be read")):
+    with pytest.raises(UserError, match=r"none\.toml cannot"):
         cells(*COMMAND, "--preset", "none.toml")
 
 
@@ -332,7 +332,7 @@ def test_settings_that_are_changed_later_are_as_if_they_were_given() -> None:
     slda = run.with_offline(learner="slda")
     assert [one.omega_reference for one in (run, slda)] == [None, "slda"]
     assert replace(slda, references=0).omega_reference is None
-    with pytest.raises(UserError, match="unknown setting of ewc 'lamb'"):
+    with pytest.raises(UserError, match="ewc 'lamb'"):
         run.with_settings(lamb=3)
 
 

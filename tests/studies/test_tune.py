@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import says
 from plan_runs import plan
 from protocol_files import make_file
 from toy import class_stream
@@ -59,9 +60,9 @@ def test_a_trial_holds_no_test_data(sessions: int) -> None:
 
 def test_a_trial_refuses_test_data_and_sessions_without_validation_data() -> None:
     stream = class_stream([[0, 1], [2]])
-    with pytest.raises(UserError, match="nothing may be tuned"):
+    with pytest.raises(UserError, match=r"test data, .* tuned"):
         trial_stream(replace(stream, validation="test"), 1)
-    with pytest.raises(UserError, match="session 0 has no validation data"):
+    with pytest.raises(UserError, match=r"session 0 .* validation"):
         trial_stream(class_stream([[0, 1], [2]], n_val=0), 1)
 
 
@@ -69,7 +70,7 @@ def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: P
     path = make_file(tmp_path, [20] * 6, [0] * 6, [5] * 6, apart=8.0).path
     (cell,) = plan([str(path)], "fscil", ["prototype"], [0], ["protocol.base=4", "protocol.way=1"])
     streams = StreamCache()
-    with pytest.raises(UserError, match=r"session 1 has no validation data .*--tune-sessions"):
+    with pytest.raises(UserError, match=r"session 1 .* validation .*--tune-sessions"):
         trial_stream(streams.stream(cell), 3)
     trial = trial_stream(streams.stream(cell), 1)
     assert trial.eval_sets[0].y.tolist() == np.repeat(range(4), 2).tolist()
@@ -97,11 +98,11 @@ def test_the_best_on_validation_data_is_chosen_and_kept(file: Path, tmp_path: Pa
     assert tune(cell, grid, tmp_path / "runs", sessions=2)["seed"] == 99  # not searched again
     assert tune(cell, grid, tmp_path / "runs", sessions=1)["seed"] == 0  # another search
     for wrong, sentence in (
-        ([], "must be an object"),
-        ({"learner": 1}, "learner must be"),
-        ({**log, "tried": [1]}, r"tried\[0\] must be an object"),
-        ({**log, "chosen": {"layers": "100000"}}, "chose settings that it did not try"),
-        ({**log, "tried": [{"settings": 1}]}, "chose settings that it did not try"),
+        ([], "it must .* object"),
+        ({"learner": 1}, "learner .* text, got 1"),
+        ({**log, "tried": [1]}, r"tried\[0\] .* object"),
+        ({**log, "chosen": {"layers": "100000"}}, "chose settings"),
+        ({**log, "tried": [{"settings": 1}]}, "chose settings"),
     ):
         kept.write_text(json.dumps(wrong))
         with pytest.raises(UserError, match=sentence):
@@ -135,18 +136,16 @@ def test_grids() -> None:
         "mlp": {"lr": ("0.1", "0.01")},
         "ewc": {"lr": ("0.1", "0.01"), "lam": ("1", "10")},
     }
-    for item, message in (
-        ("mlp.lr", "--tune must be name=value,value, such as mlp.lr=0.1,0.01, got 'mlp.lr'"),
-        ("mlp.lr=,", "got 'mlp.lr=,'"),
-        ("lamb=1,2", "unknown setting to tune 'lamb'"),
-    ):
-        with pytest.raises(UserError, match=message):
+    for item in ("mlp.lr", "mlp.lr=,"):
+        with pytest.raises(UserError, check=says(what="--tune", got=item)):
             grids(study, parse_lists([item]))
+    with pytest.raises(UserError, match="tune 'lamb'"):
+        grids(study, parse_lists(["lamb=1,2"]))
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_tried(file: Path, tmp_path: Path) -> None:
     (cell,) = cells(file, [])
-    with pytest.raises(UserError, match="unknown setting of mlp 'lrr'"):
+    with pytest.raises(UserError, match="mlp 'lrr'"):
         tune(cell, {"lrr": ["1"]}, tmp_path)
     assert not (tmp_path / "tuning").exists()
 

@@ -81,7 +81,7 @@ def test_backbones_are_those_of_timm() -> None:
 def test_every_stream_builds(tmp_path: Path) -> None:
     each = (1,) * 120  # one sample to learn from and one to test on, a class
     file = make_file(tmp_path, each, (0,) * 120, each, classes=[f"class {i}" for i in range(120)])
-    with pytest.raises(UserError, match=f"class list of {file.path.name} is of no data set of the"):
+    with pytest.raises(UserError, match=f"{file.path.name} .* no data set"):
         match_data(file)
     for name, stream in read_zoo().streams.items():
         protocol = make(protocol_class(stream.protocol), stream.set, name="protocol")
@@ -98,16 +98,16 @@ def test_what_extract_reads_and_refuses() -> None:
     assert zoo_entries.find_source("zoo:cifar100")[0] == "torch/cifar100"
     assert zoo_entries.find_source("zoo:cifar100@/data")[0] == "torch/cifar100@/data"
     for name, words in (
-        ("cub200", "zoo:cub200 is a folder of yours; fetch it from https"),
-        ("spoken100", "features already, not images; make the file by"),
-        ("cifer100", "unknown data set of the zoo 'cifer100'. Did you mean 'cifar100'"),
+        ("cub200", "zoo:cub200 .* https"),
+        ("spoken100", "zoo:spoken100 .* embedbench import"),
+        ("cifer100", "'cifer100'.* 'cifar100'"),
     ):
         with pytest.raises(UserError, match=words):
             zoo_entries.find_source(f"zoo:{name}")
     assert zoo_entries.describe_backbone("zoo:none", stated) == ("none", None, stated)
-    with pytest.raises(UserError, match="unknown backbone of the zoo 'resnet'"):
+    with pytest.raises(UserError, match=r"backbone .* 'resnet'"):
         zoo_entries.describe_backbone("zoo:resnet", NOTHING)
-    with pytest.raises(UserError, match="is no network: ten log-mel frames"):
+    with pytest.raises(UserError, match=r"zoo:frames .* --backbone"):
         zoo_entries.describe_backbone("zoo:frames", NOTHING)
     name, weights, said = zoo_entries.describe_backbone("zoo:efficientnet-lite0", stated)
     assert (name, weights) == ("tf_efficientnet_lite0", Path("shipped"))
