@@ -4,7 +4,6 @@ import json
 import math
 import os
 import random
-import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -153,14 +152,14 @@ def _hole(view: View) -> View:
 @pytest.mark.parametrize(
     ("part", "field", "change", "sentence"),
     [
-        ("sessions", "x", _wider, "2 has samples of shape (13,), the stream's spec says (12,)"),
-        ("sessions", "x", _hole, "features must be finite, row 7 holds NaN or an infinite value"),
-        ("sessions", "y", lambda y: y + 1, "session 2 has labels 4 to 4; they must lie in 0 to 3"),
-        ("sessions", "y", lambda y: y - 4, "2 has labels -1 to -1; they must lie in 0 to 3"),
-        ("sessions", "val_x", _wider, "session 2's validation data has samples of shape (13,)"),
-        ("sessions", "val_y", lambda y: y[1:], "of shape (5,) and type int64, expected (6,)"),
-        ("eval_sets", "x", _wider, "has samples of shape (13,)"),
-        ("eval_sets", "y", lambda y: y + 1, "has labels 4 to 4; they must lie in 0 to 3"),
+        ("sessions", "x", _wider, r"session 2 .*\(13,\).*\(12,\)"),
+        ("sessions", "x", _hole, "features .* row 7 holds"),
+        ("sessions", "y", lambda y: y + 1, "session 2 .* 4 to 4; .*0 to 3"),
+        ("sessions", "y", lambda y: y - 4, "session 2 .*-1 to -1; .*0 to 3"),
+        ("sessions", "val_x", _wider, r"session 2's .*samples .*\(13,\)"),
+        ("sessions", "val_y", lambda y: y[1:], r"session 2's .*\(5,\).*\(6,\)"),
+        ("eval_sets", "x", _wider, r"eval set 2 .*\(13,\)"),
+        ("eval_sets", "y", lambda y: y + 1, "eval set 2 .* 4 to 4; .*0 to 3"),
     ],
 )
 def test_what_a_refusal_says(part: str, field: str, change: Any, sentence: str) -> None:
@@ -168,7 +167,7 @@ def test_what_a_refusal_says(part: str, field: str, change: Any, sentence: str) 
     *others, last = getattr(stream, part)
     last = replace(last, **{field: change(getattr(last, field))})
     bad: Any = {part: (*others, last)}
-    with pytest.raises(UserError, match=re.escape(sentence)):
+    with pytest.raises(UserError, match=sentence):
         stream_runner.run_stream(replace(stream, **bad), Good(), Seeds.of(0))
 
 
@@ -183,7 +182,7 @@ def test_streams_that_the_tags_exclude_are_refused() -> None:
 
 def test_ids_are_told_where_needed_and_allowed_only() -> None:
     hidden = blobs(Tags())
-    with pytest.raises(UserError, match="know at test which session a sample is from"):
+    with pytest.raises(UserError, match="NeedsId must know"):
         stream_runner.run_stream(hidden, NeedsId(), Seeds.of(0))
     allowed = replace(hidden, can_reveal=True)
     told, _ = stream_runner.run_stream(allowed, NeedsId(), Seeds.of(0))
