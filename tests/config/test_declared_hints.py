@@ -31,21 +31,22 @@ class Declared(Chance):  # two hints in quotes, as a plug-in may have all of the
 
 
 def test_what_a_field_does_not_declare_is_refused() -> None:
-    for settings, sentence in (
-        ({"lam": "-1"}, "declared.lam must be at least 0, got -1.0"),
-        ({"lam": "nan"}, "declared.lam must be finite and at least 0, got nan"),
-        ({"lam": "much"}, "declared.lam must be float | None, got 'much'"),
-        ({"fisher": "exat"}, "unknown declared.fisher 'exat'. Did you mean 'exact'? Known: "),
-        ({"fisher": 3}, "declared.fisher must be None | str, got 3"),
-        ({"mode": "5"}, "declared.mode must be 1, 2 or 3, got 5"),
-        ({"mode": "one"}, "declared.mode must be int, got 'one'"),
-        ({"gamma": "2"}, "declared.gamma must be in [0, 1], got 2.0"),
-        ({"gamma": 10**400}, "declared.gamma must be finite and in [0, 1], got inf"),
-        ({"many": "0"}, "declared.many must be above 0, got 0"),
+    for name, value, expected, got in (
+        ("lam", "-1", "at least 0", "-1.0"),
+        ("lam", "nan", "finite and at least 0", "nan"),
+        ("lam", "much", "float | None", "'much'"),
+        ("fisher", 3, "None | str", "3"),
+        ("mode", "5", "1, 2 or 3", "5"),
+        ("mode", "one", "int", "'one'"),
+        ("gamma", "2", "in [0, 1]", "2.0"),
+        ("gamma", 10**400, "finite and in [0, 1]", "inf"),
+        ("many", "0", "above 0", "0"),
     ):
-        with pytest.raises(UserError) as caught:
-            make(Declared, settings, name="declared")
-        assert sentence in str(caught.value).replace("test-declared-hints.", "declared.")
+        with pytest.raises(UserError, match=rf"declared\S*\.{name} ") as caught:
+            make(Declared, {name: value}, name="declared")
+        assert (caught.value.expected, repr(caught.value.got)) == (expected, got)
+    with pytest.raises(UserError, match=r"declared\S*\.fisher 'exat'.* 'exact'"):
+        make(Declared, {"fisher": "exat"}, name="declared")
 
 
 def test_texts_are_read_as_the_type_below_the_hint() -> None:
@@ -81,7 +82,7 @@ def test_a_field_declared_again_keeps_the_range_of_its_base() -> None:
 
     with pytest.raises(UserError, check=says(expected="at least 0", got=-1)):
         Again(lam=-1.0)
-    with pytest.raises(UserError, match=r"unknown .*\.optimiser 'sdg'\. Did you mean 'sgd'"):
+    with pytest.raises(UserError, match=r"\.optimiser 'sdg'.* 'sgd'\?"):
         Again(optimiser="sdg")
     with pytest.raises(UserError, check=says(expected="in (0, 1)", got=1)):
         Again(lr=1.0)
@@ -116,7 +117,7 @@ def test_a_declaration_that_cannot_be_read_is_not_passed_over() -> None:
     class Local(Chance):
         depth: "Annotated[int, least(1)]" = 1
 
-    with pytest.raises(UserError, match="define the name outside functions"):
+    with pytest.raises(UserError, match=r"of depth .*'least'"):
         Local()
 
 
@@ -156,7 +157,7 @@ def test_classes_in_a_notebook() -> None:
     assert cell["Mine"]().floor == 1.0
     with pytest.raises(UserError, check=says(expected="above 0", got=0)):
         cell["Mine"](floor=0.0)
-    with pytest.raises(UserError, match=r"unknown .*kind 'rund'. Did you mean 'round'"):
+    with pytest.raises(UserError, match=r"\.kind 'rund'.* 'round'\?"):
         make(cell["Mine"], {"kind": "rund"}, name="mine")
     assert make(cell["Own"], {"k": "3"}, name="own").k == 3
     with pytest.raises(UserError, check=says(what="own.k", got=0)):
@@ -171,14 +172,14 @@ def test_hints_are_read_once_a_class() -> None:
 
 
 def test_what_cannot_be_made() -> None:
-    for cls, words in ((object, "must be a dataclass"), (FieldHint, r"cannot be made: .*'kind'")):
-        with pytest.raises(UserError, match=f"^mine {words}"):
+    for cls, word in ((object, "@dataclass"), (FieldHint, "'kind'")):
+        with pytest.raises(UserError, match=f"^mine .*{word}"):
             make(cls, {}, name="mine")
 
 
 def test_numbers_that_are_too_many_and_generators_of_seeds() -> None:
     check_size("the net", 10**9)
-    with pytest.raises(UserError, match=r"^with these settings the net holds 1e\+09 numbers, and"):
+    with pytest.raises(UserError, match=r"the net holds 1e\+09"):
         check_size("the net", 10**9 + 1)
     (state,) = np.random.SeedSequence([7, 1, 2]).generate_state(1, np.uint64)
     assert generator(7, 1, 2).initial_seed() == state // 2

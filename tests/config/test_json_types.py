@@ -97,9 +97,9 @@ def test_what_does_not_fit_is_one_sentence() -> None:
 
 def test_what_is_no_object_is_refused() -> None:
     for data, shown in (([], "a list"), (None, "null"), (3, "3"), ("x", "'x'")):
-        with pytest.raises(UserError, match=f"the data: it must be an object, got {shown}"):
+        with pytest.raises(UserError, match=f"^the data: .*object, .*{shown}$"):
             Outer.from_json(data)
-    with pytest.raises(UserError, match="the data: the key name is missing"):
+    with pytest.raises(UserError, match=r"^the data: .*key name "):
         Outer.from_json({})
 
 
