@@ -17,6 +17,7 @@ from unittest.mock import Mock, call
 
 import pytest
 from commands import quick_workers
+from file_helpers import says
 
 from embedbench.cli.shared_options import chosen_device, chosen_engine
 from embedbench.engines import engine, engine_tasks, local_pool, ray_engine, slurm_engine
@@ -43,7 +44,7 @@ def test_resources_are_cores_shares_and_bytes(text: str, resources: Resources) -
 
 @pytest.mark.parametrize("text", ["", "lokal", "local:", "ray:", "ray://host", "slurm:2", ":make"])
 def test_an_unknown_engine_lists_the_known_ones(text: str) -> None:
-    with pytest.raises(UserError, match=r"unknown engine .*Known: .*local:N.*slurm"):
+    with pytest.raises(UserError, match=rf"engine '{text}'.* local:N, .*slurm"):
         Engine.parse(text)
 
 
@@ -52,41 +53,38 @@ def test_settings_are_names_with_values() -> None:
     assert read == {"nodelist": "n1,n2", "time": "4h", "qos": "low"}
 
 
-BAD_NUMBERS = ("0", "-1", "two", "1.5", "1000001", "9" * 5000)
-BAD_TIMES = ("100000m", "4s", "4", "-1h")
+BAD_INTS = ("0", "-1", "two", "1.5", "1000001", "9" * 5000)
+BAD_TIMES, BAD_SIZES = ("100000m", "4s", "4", "-1h"), ("lots", "0.9MB", "4")
+BAD_SHARES, ARRAY = ("2", "half", "nan", "0.0009"), "array_parallelism"
 
 
 @pytest.mark.parametrize(
-    ("name", "resources", "settings", "sentence"),
+    ("name", "resources", "settings", "fault"),
     [
-        ("local", "cpu=2", "", r"unknown resource 'cpu'\. Did you mean 'cpus'\?"),
-        ("local", "cpus", "", "--resources must be name=value"),
-        ("local", "cpus=0", "", "cpus must be a whole number from 1 to 1,000,000, got '0'"),
-        ("local", "cpus=1.5", "", "got '1.5'"),
-        ("local", "cpus=1000001", "", "got '1000001'"),
-        ("local", "cpus=" + "9" * 5000, "", "a whole number"),
-        ("local", "gpus=2", "", "a share of one card, 0 to 1, such as 0.25, got '2'"),
-        *(("local", f"gpus={n}", "", f"card, .*got '{n}'") for n in ("half", "nan", "0.0009")),
-        *(("local", f"memory={n}", "", f"1MB or .*got '{n}'") for n in ("lots", "0.9MB", "4")),
-        ("local", "cpus=2,gpus=1,cpus=3", "", "two values of cpus, 2 and 3: give one"),
-        ("local:2", "memory=1GB", "", "--engine local does not limit memory"),
-        *((f"local:{n}", "", "", "local:N must be a whole number") for n in BAD_NUMBERS),
-        ("local", "", "time=4h", "--engine local takes no --engine-set"),
-        ("ray", "", "time=4h", "--engine ray takes no --engine-set"),
-        ("slurm", "", "n1,n2", "--engine-set must be name=value"),
-        ("slurm", "", "cluster=local,partition=gpu\ntouch here", "must be name=value"),
-        ("slurm", "", "cluster=local,partitoin=gpu", "'partitoin'. Did you mean 'partition'"),
-        ("slurm", "gpus=0.5", "cluster=local", "whole cards: --resources gpus=1, not 0.5"),
-        ("slurm", "", "cluster=mine", "got 'mine'"),
-        ("slurm", "", "cluster=local,array_parallelism=0", "got '0'"),
-        ("slurm", "", "cluster=local,array_parallelism=1000001", "got '1000001'"),
-        *(("slurm", "", f"cluster=local,time={t}", f"got '{t}'") for t in BAD_TIMES),
-        ("nowhere:make", "", "", "cannot import 'nowhere'"),
+        ("local", "cpu=2", "", "resource 'cpu'.* 'cpus'"),
+        ("local", "cpus", "", says(what="--resources", got="cpus")),
+        *(("local", f"cpus={n}", "", says(what="--resources cpus", got=n)) for n in BAD_INTS),
+        *(("local", f"gpus={n}", "", says(what="--resources gpus", got=n)) for n in BAD_SHARES),
+        *(("local", f"memory={n}", "", says(what="--resources memory", got=n)) for n in BAD_SIZES),
+        ("local", "cpus=2,gpus=1,cpus=3", "", "--resources .*cpus, 2 and 3"),
+        ("local:2", "memory=1GB", "", "--engine local .*--resources memory"),
+        *((f"local:{n}", "", "", says(what="the N of --engine local:N", got=n)) for n in BAD_INTS),
+        ("local", "", "time=4h", "--engine local .*no --engine-set"),
+        ("ray", "", "time=4h", "--engine ray .*no --engine-set"),
+        ("slurm", "", "n1,n2", says(what="--engine-set", got="n1,n2")),
+        ("slurm", "", "cluster=local,qos=a\nb", says(what="--engine-set", got="qos=a\nb")),
+        ("slurm", "", "cluster=local,partitoin=gpu", "'partitoin'.* 'partition'"),
+        ("slurm", "gpus=0.5", "cluster=local", "--resources gpus=1, not 0.5"),
+        ("slurm", "", "cluster=mine", says(what="cluster", got="mine")),
+        *(("slurm", "", f"cluster=local,{ARRAY}={n}", says(what=ARRAY, got=n)) for n in BAD_INTS),
+        *(("slurm", "", f"cluster=local,time={t}", says(what="time", got=t)) for t in BAD_TIMES),
+        ("nowhere:make", "", "", "import 'nowhere'"),
     ],
 )
-def test_refused(name: str, resources: str, settings: str, sentence: str, monkeypatch: Any) -> None:
+def test_refused(name: str, resources: str, settings: str, fault: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(engine.importlib.util, "find_spec", bool)  # type: ignore[attr-defined]
-    with pytest.raises(UserError, match=sentence):
+    how: Any = {"match" if isinstance(fault, str) else "check": fault}
+    with pytest.raises(UserError, **how):
         chosen_engine(name, resources, [settings], threads=1, jobs=None)
 
 
@@ -112,10 +110,10 @@ def test_options_of_slurm_and_of_ray() -> None:
 def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert slurm_engine.list_jobs() == set()
-    with pytest.raises(UserError, match="there is no sbatch here"):
+    with pytest.raises(UserError, match="no sbatch here"):
         Engine.parse("slurm")
     monkeypatch.setattr(engine.importlib.util, "find_spec", lambda _: None)  # type: ignore[attr-defined]
-    with pytest.raises(UserError, match=r"^--engine ray needs Ray: .*embedbench-cl\[ray"):
+    with pytest.raises(UserError, match=r"^--engine ray .*embedbench-cl\[ray"):
         Engine.parse("ray")
 
 
@@ -151,7 +149,7 @@ def test_jobs_that_slurm_refuses_or_whose_answer_is_lost(jobs: Any) -> None:
     reason = "Batch job submission failed\nsbatch: error: invalid partition"
     jobs._jobs.submit = Mock(side_effect=RuntimeError(reason))
     for _ in range(2):
-        with pytest.raises(UserError, match=r"\(sbatch: error: invalid partition"):
+        with pytest.raises(UserError, match=r"\(sbatch: .* partition\)"):
             jobs.submit(int, "3").result(timeout=60)
     jobs._jobs.submit = lambda *_: job(lambda: b"no answer")
     with pytest.raises(pickle.UnpicklingError):
@@ -269,9 +267,9 @@ def test_an_executor_of_other_people(monkeypatch: pytest.MonkeyPatch) -> None:
             raise error
         assert [f.done() for f in asked] == [error is ZeroDivisionError] * 2 + [True] * 4
         assert [f.cancelled() for f in asked] == [False] * 2 + [True] * 4
-    with pytest.raises(UserError, match=r"others:wrong must return a concurrent.futures.Executor"):
+    with pytest.raises(UserError, match=r"others:wrong .*Executor, not 3"):
         Engine.parse("others:wrong").executor(1).__enter__()
-    with pytest.raises(UserError, match=r"others:fails .*: RuntimeError: no cluster today$"):
+    with pytest.raises(UserError, match=r"others:fails .*RuntimeError: .* today$"):
         Engine.parse("others:fails").executor(1).__enter__()
 
 
@@ -286,7 +284,7 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [Engine(name).at_most(3) for name in ("local", "local:12", "ray")]
     assert [(e.name, e.is_local) for e in made] == [("local:3", 1), ("local:12", 1), ("ray", 0)]
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    with pytest.raises(UserError, match="this machine has none"):
+    with pytest.raises(UserError, match=r"^--resources gpus .* none;"):
         Engine.parse("local:2", Resources(gpus=0.25))
     assert Engine("local:1", Resources(gpus=0.25)).processes(20) == 1
     assert Engine("local", Resources(cpus=9)).processes(20) == 1
@@ -350,7 +348,7 @@ def test_tasks_of_ray(ray: Mock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         with Engine(name).executor(1):
             assert ray.init.call_args == call(address, **quiet)
     ray.init.side_effect = ConnectionError("no head")
-    with pytest.raises(UserError, match=r"^--engine ray: .* reached at north:6379 \(no head\)$"):
+    with pytest.raises(UserError, match=r"^--engine ray: .* north:6379 \(no head\)$"):
         Engine("ray").executor(1).__enter__()
 
 
@@ -362,7 +360,7 @@ def test_one_living_node_has_all_that_a_task_takes(ray: Mock) -> None:
         (Resources(cpus=4, gpus=0.5), "CPU 4, GPU 0.5;"),
         (Resources(memory=101), "CPU 1, memory 101;"),
     ):
-        with pytest.raises(UserError, match=f"^no node .* what a run takes, {takes}"):
+        with pytest.raises(UserError, match=f"^no node .* takes, {takes}"):
             Engine("ray", asked).executor(1).__enter__()
     assert ray.shutdown.call_count == 3
 
@@ -420,7 +418,7 @@ def test_jobs_are_short_for_local_processes() -> None:
     ):
         assert chosen_engine(name, resources, None, threads=2, jobs=jobs) == chosen
     for other in ("local:2", "local", "ray"):
-        with pytest.raises(UserError, match=r"--jobs 3 is short for --engine local:3: give one"):
+        with pytest.raises(UserError, match=r"--jobs 3 .*--engine local:3"):
             chosen_engine(other, None, None, threads=2, jobs=3)
 
 
