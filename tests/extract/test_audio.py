@@ -202,21 +202,20 @@ def test_sounds_and_images_are_not_mixed(tmp_path: Path) -> None:
     for name in "01":
         (tmp_path / f"bad/a/{name}.wav").write_bytes(b"no sound")
     for where, options, sentence in (
-        (source, {"backbone": "pixels"}, "hums holds sounds, and pixels takes images; .* log-mel"),
-        (source, {"backbone": "resnet18"}, "hums holds sounds, and resnet18 takes images"),
+        (source, {"backbone": "pixels"}, "^hums .* pixels takes images; .* log-mel"),
+        (source, {"backbone": "resnet18"}, "^hums .* resnet18 takes images"),
         (source, {}, "--backbone is missing"),
-        (photo.parents[1], log_mel, "photos holds images, and log-mel takes sounds; .* pixels"),
-        (source, {"dtype": "float16", **log_mel}, "log-mel is no model: no --weights"),
-        (source, {"layers": ["1"], **log_mel}, "log-mel is no model: no --weights"),
-        (tmp_path / "bad", {"skip_bad": True, **log_mel}, "none of the 2 sounds from a/0.wav on"),
+        (photo.parents[1], log_mel, "^photos .* log-mel takes sounds; .* pixels"),
+        (source, {"dtype": "float16", **log_mel}, "^log-mel .* no .*--dtype"),
+        (source, {"layers": ["1"], **log_mel}, "^log-mel .* no .*--layers"),
+        (tmp_path / "bad", {"skip_bad": True, **log_mel}, "none of .*2 sounds .*a/0.wav"),
     ):
         with pytest.raises(UserError, match=sentence):
             extract(str(where), tmp_path / "a.h5", **options)
     with pytest.raises(ValueError, match="an image, not a sound"):
         LogMel(1).prepare(np.zeros((4, 4), np.uint8))
     shutil.copy(photo, source / "s0/c0/cover.png")
-    both = r"hums holds 1 images \(first s0/c0/cover\.png\) and 3 sounds \(first s0/c0/0000\.wav\)"
-    with pytest.raises(UserError, match=both):
+    with pytest.raises(UserError, match=r"hums .*1 images .*/cover\.png.* 3 sounds .*/0000\.wav"):
         open_source(str(source))
 
 
@@ -273,5 +272,5 @@ def test_flac_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "soundfile", None)
     content = source.read(0)
     assert isinstance(content, bytes)
-    with pytest.raises(UserError, match="needs soundfile; install it"):
+    with pytest.raises(UserError, match="needs soundfile"):
         read_sound(content, 1)

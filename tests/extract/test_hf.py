@@ -135,7 +135,7 @@ def test_weights_that_are_missing(texts: str, tmp_path: Path, transformers: Any)
     weights = tmp_path / "mlm" / "model.safetensors"
     kept = {k: v for k, v in load_file(weights).items() if "layer.1.output.dense" not in k}
     save_file(kept, weights, metadata={"format": "pt"})
-    with pytest.raises(UserError, match="lacks 2 weights of the model"):
+    with pytest.raises(UserError, match="mlm lacks 2 weights"):
         extract(texts, tmp_path / "b.h5", backbone=name)
 
 
@@ -150,7 +150,7 @@ def test_no_pickle_and_no_code(texts: str, tmp_path: Path, transformers: Any) ->
         extract(texts, tmp_path / "a.h5", backbone=name)
     torch.save({"x": torch.zeros(1)}, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(UserError, match=r"has no model\.safetensors"):
+    with pytest.raises(UserError, match=r"bert .*no model\.safetensors"):
         extract(texts, tmp_path / "a.h5", backbone=name)
 
 
@@ -206,7 +206,7 @@ def test_images(texts: str, tmp_path: Path, transformers: Any, kind: str) -> Non
             out = model.text_projection(model.text_model(**given).pooler_output)
         np.testing.assert_allclose(rows[2], out[0], atol=1e-5)
     else:
-        with pytest.raises(UserError, match="takes no texts: its processor cannot be opened"):
+        with pytest.raises(UserError, match=f"{kind} takes no texts: .*processor"):
             extract(texts, tmp_path / "t.h5", backbone=name)
     with pytest.raises(UserError, match="drop --size"):
         extract(str(source), tmp_path / "b.h5", backbone=name, size=64)
@@ -248,7 +248,7 @@ def test_sounds_one_by_one(tmp_path: Path, transformers: Any) -> None:
 def test_sounds_longer_than_the_model_takes(tmp_path: Path, transformers: Any) -> None:
     transformers.ClapFeatureExtractor(truncation="rand_trunc").save_pretrained(tmp_path)
     assert hf.SoundInputs(tmp_path, None).seconds == hf.SoundInputs(tmp_path, 10).seconds == 10
-    with pytest.raises(UserError, match=r"sounds of at most --size 10\."):
+    with pytest.raises(UserError, match=r"at most --size 10\."):
         hf.SoundInputs(tmp_path, 11)
     short = hf.SoundInputs(tmp_path, 1)  # all are brought to one length, and go through at once
     ((given, _),) = short.groups(np.stack([short.example()] * 3))
@@ -278,11 +278,11 @@ def test_names_on_the_hub(
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetched)
     assert model_folder("org/model@v1")[1] == "org/model@abc123"
     assert asked == [("org/model", "v1", "*/*")]
-    with pytest.raises(UserError, match=r"there is no folder 'org/x', and .* \(OSError\)"):
+    with pytest.raises(UserError, match=r"no folder 'org/x', .* \(OSError\)"):
         extract(texts, tmp_path / "a.h5", backbone="hf:org/x")
     with pytest.raises(UserError, match="drop --weights"):
         extract(texts, tmp_path / "a.h5", backbone="hf:org/x", weights=tmp_path / "w")
-    with pytest.raises(UserError, match="texts holds texts, and resnet18 takes images"):
+    with pytest.raises(UserError, match=r"texts, .*resnet18 takes images"):
         extract(texts, tmp_path / "a.h5", backbone="resnet18")
 
 

@@ -194,7 +194,7 @@ def test_a_row_reads_no_file_outside_of_the_data_set(tmp_path: Path) -> None:
     images = [{"bytes": None, "path": str(tmp_path / "secret.png")}, None]
     source = open_source(written(tmp_path, features, {"image": images, "label": ["b", "10"]}))
     assert source.classes == ("b", "10")
-    for i, words in enumerate(("names a file outside of itself", "it is empty")):
+    for i, words in enumerate(("a file outside", "it is empty")):
         with pytest.raises(UserError, match=words):
             source.read(i)
 
@@ -205,7 +205,7 @@ def test_samples_without_a_label_are_left_out_aloud(tmp_path: Path) -> None:
     source = open_source(written(tmp_path, features, columns))
     assert "train 2; left out 1 samples without a label;" in source.remark
     assert (source.labels.tolist(), source.read(0), source.read(1)) == ([1, 0], png(0), png(2))
-    with pytest.raises(UserError, match="has no sample with a label"):
+    with pytest.raises(UserError, match="set has no sample"):
         open_source(written(tmp_path / "none", features, {**columns, "label": [-1] * 3}))
 
 
@@ -232,7 +232,7 @@ def test_a_table_is_read_as_a_data_set(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(rows)
     assert open_source(str(tmp_path / "a.jsonl")).classes == ("f", "9", "10")
     path.write_text('text,label\n"a,b\n')
-    with pytest.raises(UserError, match=r"a\.csv cannot be opened"):
+    with pytest.raises(UserError, match=r"hfds/.*/a\.csv cannot be"):
         open_source(str(path))
 
 
@@ -240,19 +240,19 @@ def test_every_sample_has_a_value_in_the_other_columns(tmp_path: Path) -> None:
     features = {"text": Value("string"), "label": Value("int64"), "group": Value("string")}
     for missing in (None, ""):
         columns = {"text": ["a", "b"], "label": [1, 2], "group": ["a", missing]}
-        with pytest.raises(UserError, match=r"'group' of .* has rows without a value"):
+        with pytest.raises(UserError, match=r"'group' of .* rows without"):
             open_source(written(tmp_path / str(missing), features, columns))
 
 
 def test_options_that_do_not_fit(tmp_path: Path) -> None:
     root = cifar100(tmp_path / "set")
     for options, sentence in (
-        ("?lable=x", "unknown option of hfds/.*Did you mean 'label'"),
-        ("?label=fine", r"column 'fine' of .* is not there.*fine_label \(label\)"),
-        ("?image=fine_label", "column 'fine_label' of .* cannot be the image"),
-        ("?image=img&text=img", "column 'img' of .* cannot be the text"),
-        ("?split=dev", "unknown split of .*Known: test, train"),
-        ("?split=train:tarin", "unknown part 'tarin'. Did you mean 'train'"),
+        ("?lable=x", "option of hfds/.*'lable'.* 'label'"),
+        ("?label=fine", r"'fine' of .* not there, .*fine_label \(label\)"),
+        ("?image=fine_label", "'fine_label' of .* not there, .* image"),
+        ("?image=img&text=img", "'img' of .* not there, .* text"),
+        ("?split=dev", "split of .*'dev'.*: test, train"),
+        ("?split=train:tarin", "part 'tarin'.* 'train'"),
         ("?label", "expected KEY=VALUE"),
         ("?label=x&label=x", "expected KEY=VALUE"),
         ("?config=none", "cannot be opened"),
@@ -266,7 +266,7 @@ def test_what_cannot_be_guessed_is_asked(tmp_path: Path) -> None:
     columns: dict[str, list[Any]]
     for columns, sentence in (
         ({"image": [image(0)], "kind": ["a"]}, r"the label\?.*image \(image\), kind \(text\)"),
-        ({"label": ["a"]}, "is the image or audio or text"),
+        ({"label": ["a"]}, r"the image or .*are label \(text\)\."),
         ({**two, "text": ["b"]}, r"Say it: 'hfds/.*set\?image=COLUMN'"),
     ):
         features = {
@@ -276,7 +276,7 @@ def test_what_cannot_be_guessed_is_asked(tmp_path: Path) -> None:
         name = written(tmp_path / str(len(columns)), features, columns)
         with pytest.raises(UserError, match=sentence):
             open_source(name)
-    with pytest.raises(UserError, match="names two of image, audio and text"):
+    with pytest.raises(UserError, match="two of image, audio"):
         open_source(f"{name}?image=one&text=text")
 
 
@@ -285,10 +285,8 @@ def test_splits_of_unusual_names_are_named(tmp_path: Path) -> None:
     part = {"text": ["a", "b"], "label": ["x", "y"]}
     data = {name: Dataset.from_dict(part, features=features) for name in ("old", "new")}
     DatasetDict(data).save_to_disk(str(tmp_path / "set"))
-    with pytest.raises(UserError, match=r"has the splits old, new; say which to take"):
-        open_source(f"hfds/{tmp_path / 'set'}")
-    for options in ("?split=old,new", "?split=old,new:test"):
-        with pytest.raises(UserError, match="say which to take"):
+    for options in ("", "?split=old,new", "?split=old,new:test"):
+        with pytest.raises(UserError, match=r"splits old, new; .*\?split="):
             open_source(f"hfds/{tmp_path / 'set'}{options}")
     alone = open_source(f"hfds/{tmp_path / 'set'}?split=new")
     assert (alone.ids, alone.split) == (("train/00000", "train/00001"), None)
@@ -314,6 +312,5 @@ def test_no_name_on_the_hub_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
     for at, said in (("", "None"), ("@v1", "v1")):
-        sentence = rf"hfds/org/none cannot be opened .* at {said}\).*hfds/\./FOLDER"
-        with pytest.raises(UserError, match=sentence):
+        with pytest.raises(UserError, match=rf"hfds/org/none .* at {said}\).*hfds/\./FOLDER"):
             open_source(f"hfds/org/none{at}")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from file_helpers import says
 from PIL import Image
 from torchvision import transforms
 
@@ -82,12 +83,12 @@ def test_options_reach_a_backbone_where_it_takes_them() -> None:
     made = outside_backbone("nowhere:Bare", bare, torch.device("cpu"))
     assert made.backbone["library_version"] == "sha256 "
     for changes, option in (({"dtype": "bfloat16"}, "dtype"), ({"weights": Path("w")}, "weights")):
-        with pytest.raises(UserError, match=f"cannot be opened .* keyword argument '{option}'"):
+        with pytest.raises(UserError, match=f":Taking cannot .*TypeError.* '{option}'"):
             opened("Taking", **changes)
     for name, sentence in (
-        ("Mute", "must state `backbone` and `preprocessing`"),
-        ("Broken", r"cannot be opened \(ZeroDivisionError: on cpu\)"),
-        ("Source", "is not a subclass of embedbench's Backbone"),
+        ("Mute", ":Mute must state"),
+        ("Broken", r":Broken .*\(ZeroDivisionError: on cpu\)"),
+        ("Source", ":Source' .*'s Backbone"),
     ):
         with pytest.raises(UserError, match=sentence):
             opened(name)
@@ -113,9 +114,7 @@ def test_images_say_what_is_done_to_them() -> None:
     images = Images(Image.new("L", (9, 7)), None)
     assert (images.backbone["name"], images.dtype) == ("none", "uint8")
     Images(Image.new("L", (2048, 2048)), None)  # rows of exactly the bound
-    with pytest.raises(
-        UserError, match="2049x2048 make rows of 4,196,352 bytes, more than 4,194,304"
-    ):
+    with pytest.raises(UserError, match=r"2049x2048 .* 4,196,352 .* 4,194,304;"):
         Images(Image.new("L", (2049, 2048)), None)
     with pytest.raises(UserError, match="rows of 4,320,000 bytes"):
         Pixels(Image.new("RGB", (6, 5)), 600)
@@ -131,7 +130,8 @@ def test_the_centre_is_torchvisions() -> None:
 
 def test_sizes() -> None:
     for size in (10_000, 10_001, 1, 0):
-        with nullcontext() if 1 <= size <= 10_000 else pytest.raises(UserError, match="--size"):
+        refused = pytest.raises(UserError, check=says(what="--size", got=size))
+        with nullcontext() if 1 <= size <= 10_000 else refused:
             assert open_backbone("log-mel", lambda: Image.new("L", (1, 1)), size=size).backbone
 
 
@@ -143,7 +143,7 @@ def test_names_of_layers() -> None:
     ):
         assert parse_layers(words, "stage", 5) == numbers
     for word in ("last0", "last6", "5", "stage-5", "last", "-1", "block-1"):
-        with pytest.raises(UserError, match=f"unknown layer '{word}'.* stage-0 to stage-4"):
+        with pytest.raises(UserError, match=f"layer '{word}'.* stage-0 to stage-4"):
             parse_layers(["0", word], "stage", 5)
     assert Layers(object(), []).described() == {}
     for count in (0, -1):
@@ -157,15 +157,15 @@ def test_names_of_layers() -> None:
 def test_a_source_gets_the_text_after_its_name() -> None:
     sounds = open_source(f"{HERE}:source")
     backbones.check_kind(f"{HERE}:Taking", sounds)
-    with pytest.raises(UserError, match="holds sounds, and pixels takes images"):
+    with pytest.raises(UserError, match=r"^empty .* pixels takes images"):
         backbones.check_kind("pixels", sounds)
     made = open_source(f"{HERE}:source@some@where")
     assert (sounds.name, made.name, made.package) == ("empty", "some@where", None)
     for text, sentence in (
-        ("bad", r"cannot be opened \(KeyError: 'bad'\)"),
-        ("other", "must return an embedbench Source"),
-        ("short", "has 3 ids; labels, split, domain, group and time must have"),
-        ("above", "has 2 classes and 3 parents"),
+        ("bad", r":source cannot .*\(KeyError: 'bad'\)"),
+        ("other", ":source must return"),
+        ("short", ":source has 3 ids"),
+        ("above", "2 classes .*3 parents"),
     ):
         with pytest.raises(UserError, match=sentence):
             open_source(f"{HERE}:source@{text}")
@@ -176,5 +176,5 @@ def test_a_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert is_outside("my.mod:source")
     (tmp_path / "my.mod:source").mkdir()
     assert not any(map(is_outside, ("my.mod:source", "no such folder")))
-    with pytest.raises(UserError, match=r"or a source of a package \(package\.module:function\)"):
+    with pytest.raises(UserError, match=r"'no such folder'.* \(package\.module:function\)"):
         open_source("no such folder")

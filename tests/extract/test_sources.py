@@ -68,7 +68,7 @@ def test_one_folder_around_all_of_an_archive(tmp_path: Path) -> None:
                 archive.writestr(path, image(value=0))
         if ids:
             assert list(open_source(str(tmp_path / "a.zip")).ids) == ids
-    with pytest.raises(UserError, match="files and class folders"):
+    with pytest.raises(UserError, match=r"^a in .*a.zip .* class folders;"):
         open_source(str(tmp_path / "a.zip"))
 
 
@@ -141,13 +141,13 @@ def test_cub_layout_follows_its_ids_not_its_lines(tmp_path: Path) -> None:
     assert (source.labels.tolist(), split_of(source)) == ([1, 0], [TRAIN, TEST])
     assert source.read(1) == image(value=1)
     for name, text, words in (
-        ("train_test_split", "3 0\n", "do not fit each other"),
-        ("train_test_split", "3 0\n3 1\n", "expected lines"),
-        ("train_test_split", "3 0\n7\n", "expected lines"),
+        ("train_test_split", "3 0\n", "train_test_split.txt .* not fit"),
+        ("train_test_split", "3 0\n3 1\n", "split.txt: expected lines"),
+        ("train_test_split", "3 0\n7\n", "split.txt: expected lines"),
         ("train_test_split", "3 0\n7 1\n\n", ""),
-        ("image_class_labels", "3 1\n7 3\n", "do not fit each other"),
+        ("image_class_labels", "3 1\n7 3\n", "image_class_labels.txt, .* not fit"),
         ("image_class_labels", "3 1\n7 2\n", ""),
-        ("images", "7 001.A/y.jpg\n3 001.A/y.jpg\n", "list an image twice"),
+        ("images", "7 001.A/y.jpg\n3 001.A/y.jpg\n", "an image twice"),
     ):
         (tmp_path / f"{name}.txt").write_text(text)
         with pytest.raises(UserError, match=words) if words else nullcontext():
@@ -169,10 +169,10 @@ def test_demo_is_the_shipped_emoji() -> None:
 
 def test_folders_that_are_no_data_set(tmp_path: Path) -> None:
     for path, sentence in (
-        ("notes.txt", "no image and no sound in"),
+        ("notes.txt", "no image and"),
         ("a/b/2.png", ""),
-        ("a/1.png", "a in .* holds files and class folders"),
-        ("a.png", "a.png in .* lies in no class folder"),
+        ("a/1.png", "^a in .* class folders;"),
+        ("a.png", "^a.png in .* class folder;"),
     ):
         with pytest.raises(UserError, match=sentence) if sentence else nullcontext():
             open_source(str(put(tmp_path, path)))

@@ -152,7 +152,7 @@ def test_parts_and_labels_are_torchvisions(tmp_path: Path, monkeypatch: pytest.M
     source = open_source(f"torch/eurosat@{tmp_path}")
     for path in tmp_path.glob("eurosat/**/*.jpg"):
         path.write_bytes(b"P3 1 1 255 0 0 0")  # torchvision itself would read it
-    with pytest.raises(UserError, match="a PPM written as text"):
+    with pytest.raises(UserError, match=r"a PPM .*text"):
         source.read(0)
 
 
@@ -191,12 +191,12 @@ def test_every_class_of_the_table_is_torchvisions_and_can_be_asked_for() -> None
 
 def test_names_and_options_that_are_unknown() -> None:
     for source, sentence in (
-        ("torch/dtdd", "unknown data set of torchvision with one label.*Did you mean 'dtd'"),
-        ("torch/dtd?partitoin=2", "unexpected keyword argument 'partitoin'"),
-        ("torch/dtd?split=train", "torch/dtd takes no option 'split'"),
-        ("torch/dtd?transform=x", "torch/dtd takes no option 'transform'"),
-        ("torch/cifar100?download=maybe", "unknown value 'maybe'"),
-        ("~no-such-user/x", "no file or folder '~no-such-user/x'"),
+        ("torch/dtdd", "data set of .*'dtdd'.* 'dtd'"),
+        ("torch/dtd?partitoin=2", "argument 'partitoin'"),
+        ("torch/dtd?split=train", "torch/dtd .*option 'split'"),
+        ("torch/dtd?transform=x", "torch/dtd .*option 'transform'"),
+        ("torch/cifar100?download=maybe", "value 'maybe'"),
+        ("~no-such-user/x", "no .*folder '~no-such-user/x'"),
     ):
         with pytest.raises(UserError, match=sentence):
             open_source(source)
@@ -206,8 +206,7 @@ def test_nothing_is_downloaded_unasked(tmp_path: Path, monkeypatch: pytest.Monke
     """A part that is missing is an error, and no other split is made instead."""
     gtsrb(tmp_path, monkeypatch)
     shutil.rmtree(tmp_path / "gtsrb/GTSRB/Final_Test/Images")
-    said = f"torch/gtsrb@{tmp_path} cannot be read in {tmp_path} .* by the option download=yes"
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=f"gtsrb@{tmp_path} .* in {tmp_path} .* download=yes"):
         open_source(f"torch/gtsrb@{tmp_path}")
     asked: list[bool] = []
     monkeypatch.setattr(datasets.GTSRB, "download", lambda self: asked.append(True))
