@@ -282,15 +282,15 @@ def classes(n: int) -> tuple[str, bytes]:
 
 
 BAD: dict[str, tuple[tuple[str, bytes | None], str]] = {
-    "no ratings": ((QUALITY, None), f"{QUALITY} cannot be read"),
-    "another table": ((INDICES, b"mid,name\n/m/1,x\n"), "with the columns index, mid"),
-    "no number": ((QUALITY, b"label_id,num_rated,num_true\nsiren,ten,9\n"), "numbers whole"),
-    "no JSON": (("ontology.json", b"{"), "ontology.json is not JSON"),
-    "other JSON": (("ontology.json", b"[1]"), "is not AudioSet's ontology.*TypeError"),
-    "2,001 classes": (classes(2_001), "ValueError: it has 2,001"),
+    "no ratings": ((QUALITY, None), f"{QUALITY} cannot be"),
+    "another table": ((INDICES, b"mid,name\n/m/1,x\n"), "columns index, mid"),
+    "no number": ((QUALITY, b"label_id,num_rated,num_true\nsiren,ten,9\n"), f"{QUALITY} .*'ten'"),
+    "no JSON": (("ontology.json", b"{"), "ontology.json .* JSON"),
+    "other JSON": (("ontology.json", b"[1]"), "AudioSet's ontology .*TypeError"),
+    "2,001 classes": (classes(2_001), "it has 2,001"),
     "2,000 classes": (classes(2_000), "only 0 of 3"),
-    "unknown label": (recorded(clip("abc", [0, 6])), "00.tfrecord: clip abc has label 6"),
-    "other frames": (recorded(clip("abc", [0], [bytes(64)] * 10)), "frames that are not of 128"),
+    "unknown label": (recorded(clip("abc", [0, 6])), "00.tfrecord: clip abc .*label 6"),
+    "other frames": (recorded(clip("abc", [0], [bytes(64)] * 10)), "00.tfrecord: .*not of 128"),
     "no video": (recorded(part(1, entries({"x": bytes_feature(b"y")}))), "KeyError: 'video_id'"),
     "no message": (recorded(b"\x0a\xff"), "is none of .*DecodeError"),
     "damage": (("bal_train/00.tfrecord", bytes(12) + b"text"), "match its checksum"),
