@@ -196,16 +196,16 @@ WRONG: dict[str, tuple[Change, str]] = {
     "stream wrong": (lambda a: a.update(stream="0" * 64), "another stream"),
     "stream no text": (lambda a: a.update(stream=np.arange(3)), "another stream"),
     "session missing": (lambda a: a.pop("scores_after_1"), "scores_after_1 is missing"),
-    "session too many": (lambda a: a.update(scores_after_9=a["scores_after_0"]), "unknown array"),
-    "typing error": (lambda a: a.update(score_after_0=np.zeros(3)), "Did you mean"),
-    "width": (lambda a: a.update(scores_after_1=a["scores_after_1"][:, :-1]), "of shape"),
-    "length": (lambda a: a.update(scores_after_1=a["scores_after_1"][1:]), "of shape"),
+    "session too many": (lambda a: a.update(scores_after_9=a["scores_after_0"]), "scores_after_9'"),
+    "typing error": (lambda a: a.update(score_after_0=np.zeros(3)), "'score_after_0'.* 'scores_"),
+    "width": (lambda a: a.update(scores_after_1=a["scores_after_1"][:, :-1]), r"\(20, 4\)"),
+    "length": (lambda a: a.update(scores_after_1=a["scores_after_1"][1:]), r"\(19, 5\)"),
     "text": (lambda a: a.update(scores_after_1=a["scores_after_1"].astype(str)), "numbers"),
-    "NaN": (lambda a: a["scores_after_1"].__setitem__((7, 0), np.nan), "NaN in line 7"),
-    "both kinds": (lambda a: a.update(answers_after_0=np.zeros(20, int)), "and so on alone"),
-    "rows wrong": (lambda a: a.update(rows=np.arange(20) + 1000), "give all arrays in its order"),
-    "rows short": (lambda a: a.update(rows=np.arange(3)), "give all arrays in its order"),
-    "no kind": (lambda a: a.update(scores_are="logit"), "Did you mean 'logits'"),
+    "NaN": (lambda a: a["scores_after_1"].__setitem__((7, 0), np.nan), "scores_after_1 .*line 7;"),
+    "both kinds": (lambda a: a.update(answers_after_0=np.zeros(20, int)), "answers_after_0.*alone"),
+    "rows wrong": (lambda a: a.update(rows=np.arange(20) + 1000), "rows .*test.csv;"),
+    "rows short": (lambda a: a.update(rows=np.arange(3)), "rows .*test.csv;"),
+    "no kind": (lambda a: a.update(scores_are="logit"), "scores_are 'logit'.* 'logits'"),
     "kind no text": (lambda a: a.update(scores_are=np.zeros(2)), "unknown scores_are"),
     "objects": (lambda a: a.update(rows=np.array([{}] * 20)), "cannot be read"),
 }
@@ -234,9 +234,9 @@ def test_answers_beyond_the_classes_are_refused(plain_stream: Path, tmp_path: Pa
     stream, tests = load(plain_stream)
     unseen = stream.sessions[-1].introduces[0]
     for session, value, sentence in (
-        (1, 99, "must lie in -1 to 4"),
-        (1, -2, "must lie in -1 to 4"),
-        (0, unseen, "no class of the sessions so far"),
+        (1, 99, "answers_after_1 .*-1 to 4, .*99"),
+        (1, -2, "answers_after_1 .*-1 to 4, .*-2 "),
+        (0, unseen, f"answers_after_0 .*class {unseen} .*so far"),
     ):
         arrays = answers_of(stream, "answers", 20, stream.sessions[0].introduces[0])
         arrays[f"answers_after_{session}"][5] = value
@@ -245,7 +245,7 @@ def test_answers_beyond_the_classes_are_refused(plain_stream: Path, tmp_path: Pa
     arrays[f"answers_after_{session}"][5] = -1
     answers = write(tmp_path / "a.npz", plain_stream, **arrays)
     assert "nan" in record_files.load(come_in(answers, plain_stream)).flags
-    with pytest.raises(UserError, match="y must lie in 0 to 4"):
+    with pytest.raises(UserError, match=r"y .* 0 to 4, .*1 to 5"):
         read_answers(answers, stream, replace(tests, labels=tests.labels + 1))
 
 
@@ -299,7 +299,7 @@ def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: 
     for name, change, sentence in (
         ("test.csv", swapped, "the digest differs"),
         ("test.csv", lambda t: t[: t.rindex(",")] + ",4\n", "the digest differs"),
-        ("test.csv", lambda t: t.replace(",", ";"), "line 1: expected the columns"),
+        ("test.csv", lambda t: t.replace(",", ";"), "line 1: .*the columns"),
         ("test.csv", lambda t: t + "1,2\n", "line 22"),
         ("test.csv", lambda t: re.sub(r"(\n\d+,\d+,)", r'\1"a"', t, count=1), "line 2: "),
         (STREAM, reordered, "was changed"),
@@ -368,11 +368,11 @@ def test_limited_answers_are_not_exported(tmp_path: Path, monkeypatch: pytest.Mo
     first, *others = task.stream.eval_sets
     stream = replace(task.stream, eval_sets=(replace(first, candidates=first.classes), *others))
     monkeypatch.setattr(task.streams, "stream", lambda _: stream)
-    with pytest.raises(UserError, match="answers among some of the classes"):
+    with pytest.raises(UserError, match=r"^incremental-class .*answers among"):
         export(task, tmp_path / "s")
 
 
 def test_names_that_mean_something_else_are_refused(tmp_path: Path) -> None:
     for name in ("er", "a/b", "..", "", "x" * 61, "pkg.mod:Name"):
-        with pytest.raises(UserError, match="--name"):
+        with pytest.raises(UserError, check=says(what="--name", got=name)):
             come_in(tmp_path, tmp_path, name=name)
