@@ -4,7 +4,6 @@ import io
 import json
 import math
 import pickle
-import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
@@ -195,23 +194,23 @@ class Odd(dict[str, Any]):
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ({1, 2}, "'net.a[1]' of the state is of type set"),
+        ({1, 2}, r"'net\.a\[1\]' .* set"),
         (Odd(), "Odd"),
         (1j, "complex"),
-        (nn.Parameter(torch.zeros(1)), "Parameter (torch.float32), which requires a gradient"),
-        (torch.zeros(1, requires_grad=True), "Tensor (torch.float32), which requires a gradient"),
-        (torch.zeros(1, dtype=torch.complex64), "Tensor (torch.complex64)"),
-        (torch.eye(2).to_sparse(), "Tensor (torch.float32)"),
-        (np.array([None]), "ndarray (object)"),
-        (np.zeros(1, ">f4"), "ndarray (>f4)"),
-        (np.ma.masked_array([1]), "MaskedArray (int64)"),
-        ({(1, 2): 3}, "'a key of net.a[1]' of the state is of type tuple"),
-        ({True: 3}, "'a key of net.a[1]' of the state is of type bool"),
+        (nn.Parameter(torch.zeros(1)), r"Parameter \(torch.float32\), .* gradient"),
+        (torch.zeros(1, requires_grad=True), r"Tensor \(torch.float32\), .* gradient"),
+        (torch.zeros(1, dtype=torch.complex64), r"Tensor \(torch.complex64\)"),
+        (torch.eye(2).to_sparse(), r"Tensor \(torch.float32\)"),
+        (np.array([None]), r"ndarray \(object\)"),
+        (np.zeros(1, ">f4"), r"ndarray \(>f4\)"),
+        (np.ma.masked_array([1]), r"MaskedArray \(int64\)"),
+        ({(1, 2): 3}, r"key of net\.a\[1\]' .* tuple"),
+        ({True: 3}, r"key of net\.a\[1\]' .* bool"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_anything_else_is_refused_by_its_name(value: Any, kind: str) -> None:
-    with pytest.raises(UserError, match=re.escape(f"{kind}; store")):
+    with pytest.raises(UserError, match=f"{kind};"):
         pack_state({"net": {"a": [1, value]}})
 
 

@@ -233,12 +233,12 @@ def test_a_draw_is_without_repetition_and_uniform() -> None:
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (lambda: exemplars(total=1), "memory.total must be at least 5"),
-        (lambda: exemplars(total=4), "memory.total must be at least 5"),
-        (lambda: Memory(select="reservoir"), 'memory.select "reservoir" has a fixed size'),
-        (lambda: ICaRL(memory=Memory(total=9, select="balanced")), "icarl.memory.select 'bal"),
+        (lambda: exemplars(total=1), "^memory.total .* 5, .* 1$"),
+        (lambda: exemplars(total=4), "^memory.total .* 5, .* 4$"),
+        (lambda: Memory(select="reservoir"), '"reservoir" .*with memory.total'),
+        (lambda: ICaRL(memory=Memory(total=9, select="balanced")), "icarl.memory.select 'balan"),
         (lambda: exemplars().add(torch.zeros(1, 3), torch.zeros(1)), '"herding" chooses when'),
-        (lambda: ICaRL(memory=Memory(total=0)), "icarl.memory.total and icarl.memory.per_class"),
+        (lambda: ICaRL(memory=Memory(total=0)), "icarl.memory.total .*icarl.memory.per_class"),
     ],
 )
 def test_memories_that_are_refused(made: Any, words: str) -> None:

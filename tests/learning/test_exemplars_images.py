@@ -105,5 +105,5 @@ def shown_as(table: PixelTable, y: Any) -> Stream:
 def test_a_scaling_that_is_not_the_tables_is_refused() -> None:
     stream = as_images(blobs(ER.tags))
     wrong = replace(stream, spec=replace(stream.spec, scaling=((1.0,) * 3, (0.0,) * 3)))
-    with pytest.raises(UserError, match="shows images by another scaling"):
+    with pytest.raises(UserError, match=r"session 0 .*another scaling"):
         run_stream(wrong, ER(trunk="resnet8"), Seeds.of(0))

@@ -66,7 +66,7 @@ def test_blocks_that_are_not_there_are_refused(stream: Stream, tmp_path: Path) -
     for trunk, blocks, words in (
         ("resnet8", "1", "vision transformer"),
         ("test_resnet", "1", "vision transformer"),
-        ("test_vit", "1,6", "unknown layer '6'; this backbone has block-0 to block-5"),
+        ("test_vit", "1,6", "layer '6'; .*block-0 to block-5"),
     ):
         given = how(trunk, deep_supervision=blocks)
         with pytest.raises(UserError, match=words):
@@ -126,7 +126,7 @@ def test_the_digest_is_of_ids_and_names_in_any_order(pixels: EmbeddingFile, stre
 def test_damaged_heads_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     good = {"kind": "cosine", "scale": 12.0, "classes": ["a", "b"], "samples": "0"}
-    with pytest.raises(UserError, match="there is no file of weights"):
+    with pytest.raises(UserError, match=f"no file .*{path}"):
         load_head(path)
     nan = torch.full((2, 4), math.nan)
     for weight, about in (
@@ -137,7 +137,7 @@ def test_damaged_heads_are_refused(tmp_path: Path) -> None:
         ({HEAD: torch.ones(2, 4)}, {**good, "kind": "linear"}),
     ):
         save_weights(path, weight, {"head": about})
-        with pytest.raises(UserError, match="does not fit its metadata"):
+        with pytest.raises(UserError, match="fit its metadata"):
             load_head(path)
     save_weights(path, {HEAD: torch.ones(2, 4)}, {"head": {**good, "classes": 3}})
     with pytest.raises(UserError, match="classes"):

@@ -117,13 +117,13 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=match):
             trunk_and_head(MLP(trunk=trunk, images=images), spec, 0)
 
-    refused("does not fit resnet8: .* 72 unknown", longer)
-    refused("does not fit resnet32: 60 of its parameters", longer, "resnet32")
-    refused("does not fit resnet8: .* 1 of another shape", grey)
+    refused("not fit resnet8: .* 72 unknown", longer)
+    refused("not fit resnet32: 60 ", longer, "resnet32")
+    refused("not fit resnet8: .* 1 of another", grey)
     image_trunk("resnet8", (5, 8, 8), ImageTraining(weights=five))
-    refused(r"does not fit resnet8 \(NotImplementedError", five, c=2)
-    refused("no file of weights none", "none")
-    refused("timm's hub has no weights for 'resnet8'; .* its authors", "hub")
+    refused(r"not fit resnet8 \(NotImplementedError", five, c=2)
+    refused("no file .* none;", "none")
+    refused("timm's hub .* 'resnet8'; .*--weights FILE", "hub")
     refused("mlp.images.sha256 says abc…", longer, sha256="abc")
     with pytest.raises(UserError, match=r"images.weights names none"):
         ImageTraining(sha256="abc")
@@ -341,7 +341,7 @@ def test_what_cannot_be_compiled_is_told_in_a_sentence(monkeypatch: pytest.Monke
 
     compiled = functools.partialmethod(nn.Module.compile, backend=failing)
     monkeypatch.setattr(nn.Module, "compile", compiled)
-    with pytest.raises(UserError, match=r"the trunk here \(backend='failing' .*no compiler"):
+    with pytest.raises(UserError, match=r"torch.compile .*'failing' .*no compiler"):
         taught("mlp", compile=True)
     torch.compiler.reset()
     with pytest.raises(RuntimeError, match="channels"):  # any other error is its own
@@ -350,7 +350,7 @@ def test_what_cannot_be_compiled_is_told_in_a_sentence(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("trunk", ["mlp", "linear"])
 def test_trunks_of_vectors_have_no_such_settings(trunk: str) -> None:
-    with pytest.raises(UserError, match=f"er.images is for trunks of images, .* '{trunk}'"):
+    with pytest.raises(UserError, match=f"er.images .*er.trunk is '{trunk}'"):
         learner_class("er")(trunk=trunk, images=ImageTraining(frozen=-1))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import Result
+from file_helpers import says
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
@@ -84,12 +85,10 @@ def test_they_are_listed_and_known_as_trunks() -> None:
     plain = Pretraining("timm:vit_fscil_patch8_96")
     assert (plain.epochs, plain.warmup, plain.batch_size, plain.seed) == (300, 5, 256, 0)
     assert (plain.lr, plain.weight_decay) == (5e-4, 0.05)
-    for trunk, epochs, words in (
-        ("vit_fscil", 1, "unknown trunk 'vit_fscil'"),
-        ("resnet8", 0, "pretrain.epochs must be at least 1"),
-    ):
-        with pytest.raises(UserError, match=words):
-            Pretraining(trunk, epochs)
+    with pytest.raises(UserError, match="unknown trunk 'vit_fscil'"):
+        Pretraining("vit_fscil", 1)
+    with pytest.raises(UserError, check=says(what="pretrain.epochs", got=0)):
+        Pretraining("resnet8", 0)
 
 
 def test_the_rate_rises_and_falls_in_a_cosine() -> None:
@@ -129,11 +128,11 @@ def test_the_base_session_alone_is_looked_at(stream: Stream) -> None:
     np.testing.assert_array_equal(base_session(replace(stream, sessions=(turned,))).y, own.y)
     tested = {int(row) for e in stream.eval_sets for row in rows_of(e.x)}
     assert not tested & {*rows_of(session.x).tolist(), *rows_of(session.val_x).tolist()}
-    for wrong, says in (
-        (replace(stream, validation="test"), "does not use test data"),
-        (replace(stream, spec=replace(stream.spec, multilabel=True)), "one label a sample"),
+    for wrong, words in (
+        (replace(stream, validation="test"), "pretrain .*protocol.validation=test"),
+        (replace(stream, spec=replace(stream.spec, multilabel=True)), "pretrain .*one label"),
     ):
-        with pytest.raises(UserError, match=says):
+        with pytest.raises(UserError, match=words):
             base_session(wrong)
 
 
@@ -159,7 +158,7 @@ def test_it_learns(stream: Stream, tmp_path: Path) -> None:
     assert told["train_loss"] < 0.7 < math.log(3)
     assert told["validation_accuracy"] > 0.6
     assert not (tmp_path / "c").exists()  # it took less than a minute
-    with pytest.raises(UserError, match=r"training diverged in epoch 1; lower --lr 1e\+15"):
+    with pytest.raises(UserError, match=r"diverged in epoch 1; .*--lr 1e\+15"):
         pretrain(replace(how, lr=1e15, warmup=0), stream, device="cpu", checkpoint=tmp_path / "c")
     first, last = {"train_loss": 2.0, "accuracy": 0.5}, {"train_loss": 1.0, "accuracy": math.nan}
     for history, loss, accuracy in (([first, last], 1.0, None), ([last, first], 2.0, 0.5)):
@@ -201,7 +200,7 @@ def test_foreign_weights_tell_nothing(tmp_path: Path) -> None:
     assert (path.read_bytes(), read_metadata(path)) == (other.read_bytes(), {"z": 1, "b": [0.1]})
     with pytest.raises(UserError, match="does not fit"):
         load_weights(torch.nn.Linear(2, 2), path, {"architecture": "linear"}, channels=3)
-    for text, words in (("{", "not JSON"), ("[]", "must be an object")):
+    for text, words in (("{", "not JSON"), ("[]", "an object, .*list")):
         save_file(a, path, metadata={"embedbench": text})
         with pytest.raises(UserError, match=words):
             read_metadata(path)
@@ -253,7 +252,7 @@ def test_interrupted_work_goes_on_to_the_same_bytes(
     assert saved(stream, tmp_path, progress=lambda done, _: epochs.append(done)) == whole
     assert epochs == [2, 3]  # it did not begin anew
     (tmp_path / "c").write_bytes(pack_state({**unpack_state(held, "cpu"), "net": {}}))
-    with pytest.raises(UserError, match=r"is damaged \(RuntimeError\); delete it"):
+    with pytest.raises(UserError, match=r"/c is damaged \(RuntimeError\)"):
         saved(stream, tmp_path)
     (tmp_path / "c").write_bytes(held[:-100])
     with pytest.raises(UserError, match=r"damaged, .* --overwrite"):
@@ -286,7 +285,7 @@ def test_the_command(
 def test_what_is_wrong_is_said(pixels: EmbeddingFile, tmp_path: Path) -> None:
     x, out = np.ones((len(pixels.labels), 2), np.float32), ("--out", tmp_path / "w.safetensors")
     write_file(tmp_path / "e.h5", pixels.samples, x, {})
-    for path, words, says in (
+    for path, words, sentence in (
         (pixels.path, ("--out", "w.pth"), "a name that ends with .safetensors"),
         (pixels.path, (*out, "--set", "lr=1"), "unknown setting 'lr'"),
         (tmp_path / "e.h5", out, "holds embeddings"),
@@ -294,4 +293,4 @@ def test_what_is_wrong_is_said(pixels: EmbeddingFile, tmp_path: Path) -> None:
         usual = ("--trunk", "resnet8", "--protocol", "fscil", "--quiet")
         made = command("pretrain", path, *usual, *words)
         assert isinstance(made.exception, UserError)
-        assert says in str(made.exception)
+        assert sentence in str(made.exception)

@@ -109,7 +109,7 @@ def test_training_ends_when_every_validation_sample_is_right(
 def test_settings_that_go_with_others() -> None:  # what has no effect must not tell runs apart
     assert Stop(rule="epochs", perfect=3) == Stop(rule="epochs")
     assert Stop(perfect=3) != Stop()
-    with pytest.raises(UserError, match=r"needs stop\.restore=true"):
+    with pytest.raises(UserError, match=r"stop\.rewind .*stop\.restore=true"):
         Stop(rewind=True, restore=False)
 
 

@@ -175,10 +175,10 @@ def test_many_images_go_through_a_net_in_parts(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("trunk", "shape", "sentence"),
     [
-        ("resnet33", (3, 8, 8), "unknown mlp.trunk 'resnet33'. Did you mean 'resnet"),
-        ("timm:resnet5O", (3, 8, 8), "unknown mlp.trunk"),
+        ("resnet33", (3, 8, 8), "mlp.trunk 'resnet33'.* 'resnet"),
+        ("timm:resnet5O", (3, 8, 8), "mlp.trunk 'timm:resnet5O'"),
         ("resnet32", (12,), "width 12: .*--backbone none"),
-        ("test_vit", (3, 8, 8), "'test_vit' cannot be built"),
+        ("test_vit", (3, 8, 8), "'test_vit' cannot be"),
     ],
 )
 def test_trunks_that_do_not_fit(trunk: str, shape: tuple[int, ...], sentence: str) -> None:
