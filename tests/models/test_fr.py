@@ -223,7 +223,7 @@ def test_the_ensemble_averages_over_layers(ensemble: str) -> None:
 def test_streams_that_fr_cannot_learn_are_refused() -> None:
     layers = {"stage-2": (8, 12), "stage-3": (12, 20)}
     spec = StreamSpec((20,), 3, layers=layers)
-    with pytest.raises(UserError, match="8 columns, and stage-2 has 4"):
+    with pytest.raises(UserError, match=r"8 columns, .*stage-2 has 4"):
         started(spec)
     with pytest.raises(UserError, match="layer 'stage-4'"):
         started(spec, layers="stage-4")

@@ -157,7 +157,7 @@ def test_a_net_learner_alone_learns_nothing() -> None:
 def test_a_value_outside_the_bounds_of_a_setting_is_refused(name: str) -> None:
     for setting, wrong, right in (item.split(":") for item in BOUNDS[name].split()):
         make(learner_class(name), {setting: right}, name=name)
-        with pytest.raises(UserError, match=setting.rpartition(".")[2]):
+        with pytest.raises(UserError, match=rf"[._]{setting.rpartition('.')[2]}\b"):
             make(learner_class(name), {setting: wrong}, name=name)
 
 
