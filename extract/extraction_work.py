@@ -338,7 +338,7 @@ class Job:
         cuda = where.type == "cuda"
         batch = self.batch_size or (CUDA_BATCH if cuda else CPU_BATCH)
         if batch < 1 or Partial.BLOCK % batch:
-            raise UserError(f"the batch size must divide {Partial.BLOCK}, not be {batch}.")
+            raise UserError("the batch size", expected=f"a divisor of {Partial.BLOCK}", got=batch)
         mine = self.cpus or cores()
         each = 1 if cuda else self.threads or 1  # cores of a lane
         lanes = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))

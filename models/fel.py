@@ -81,8 +81,10 @@ class FEL(Learner):
             )
         if min(self.k_pos, self.k_neg) < 0 or not 1 <= self.k_pos + self.k_neg <= self.fel_units:
             raise UserError(
-                f"fel.k_pos and fel.k_neg must be at least 0 and add up to 1 to {self.fel_units}, "
-                f"the units of the expansion layer; got {self.k_pos} and {self.k_neg}"
+                "fel.k_pos and fel.k_neg",
+                expected=f"at least 0 and add up to 1 to {self.fel_units}, the units of the "
+                "expansion layer",
+                got=(self.k_pos, self.k_neg),
             )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -129,8 +129,9 @@ class DomainIncremental(Protocol):
         names = [name.strip() for name in self.domains.split(",")]
         if len(names) < 2 or len(set(names)) < len(names) or not {*names} <= {*known.tolist()}:
             raise UserError(
-                f"protocol.domains must name two domains or more of {', '.join(known[:20])}, each "
-                f"once, got {self.domains!r}"
+                "protocol.domains",
+                expected=f"two or more of {', '.join(known[:20])}, each once",
+                got=self.domains,
             )
         return np.array(names), len(known) - len(names)
 

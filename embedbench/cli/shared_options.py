@@ -107,7 +107,7 @@ def chosen_form(
     options = {"json": as_json, "markdown": markdown, "latex": latex, "csv": csv}
     forms = [form for form, given in options.items() if given]
     if len(forms) > 1:
-        raise UserError(f"--{forms[0]} and --{forms[1]}: give one of them")
+        raise UserError(f"--{forms[0]} and --{forms[1]} exclude each other", "give one of them")
     return forms[0] if forms else "text"
 
 
@@ -123,7 +123,7 @@ def chosen_engine(
 ) -> Engine:
     """The engine that `--engine` or `--jobs` names; a run takes as many cores as `--threads`."""
     if name and jobs:
-        raise UserError(f"--jobs {jobs} is short for --engine local:{jobs}: give one of them")
+        raise UserError(f"--jobs {jobs} is short for --engine local:{jobs}", "give one of them")
     needs = Resources.parse(resources or "", cpus=threads)
     return Engine.parse(name or (f"local:{jobs}" if jobs else "local"), needs, settings or [])
 

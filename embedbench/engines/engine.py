@@ -52,14 +52,14 @@ class Engine:
                 raise UserError("--engine local takes no --engine-set", "leave it out")
             if made.resources.memory:
                 raise UserError(
-                    "--engine local does not limit memory: leave out --resources memory, and let "
-                    "fewer runs go at once (--jobs)"
+                    "--engine local does not limit memory",
+                    "leave out --resources memory, and let fewer runs go at once (--jobs)",
                 )
         elif kind in NEEDS:
             name, module = NEEDS[kind]
             if importlib.util.find_spec(module) is None:
                 remedy = f"pip install 'embedbench-cl[{kind}]'"
-                raise UserError(f"--engine {text} needs {name}: {remedy}")
+                raise UserError(f"--engine {text} needs {name}", remedy)
             from . import ray_engine, slurm_engine
 
             engine = ray_engine if kind == "ray" else slurm_engine

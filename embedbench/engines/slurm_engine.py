@@ -58,8 +58,8 @@ def options(resources: engine_tasks.Resources, settings: Mapping[str, str]) -> d
     made["slurm_signal_delay_s"] = min(WARNING, 15 * made["timeout_min"])
     if _cluster(settings) == "slurm" and shutil.which("sbatch") is None:
         raise UserError(
-            "--engine slurm needs SLURM, and there is no sbatch here: run it where you submit jobs "
-            "(on one machine, --engine-set cluster=local tries it)"
+            "--engine slurm needs SLURM, and there is no sbatch here",
+            "run it where you submit jobs (on one machine, --engine-set cluster=local tries it)",
         )
     return made
 

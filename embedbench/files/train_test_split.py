@@ -50,7 +50,7 @@ def make_split(
             raise UserError("--stratify belongs to a test fraction (--split 0.3), not to a list.")
         return read_split_list(Path(str(choice)), ids)
     if not 0 < fraction < 1:
-        raise UserError(f"the test fraction must lie between 0 and 1, not {fraction}.")
+        raise UserError("the test fraction", expected="in (0, 1)", got=fraction)
     names = [str(name) for name in (ids if groups is None else groups)]
     if len(names) != len(ids):
         raise UserError(f"{len(names)} groups for {len(ids)} samples", "give one group per sample")

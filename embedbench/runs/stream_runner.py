@@ -124,15 +124,16 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
     if learner.tags.needs_layers and not stream.spec.layers:
         raise UserError(
             f"{name} needs intermediate layers beside the final embedding, and this stream shows "
-            "none: make a file that has them (embedbench extract SOURCE --layers last4 --out FILE) "
-            "and run it under --protocol fscil or incremental-class with --set protocol.layers=all"
+            "none",
+            "make a file that has them (embedbench extract SOURCE --layers last4 --out FILE) and "
+            "run it under --protocol fscil or incremental-class with --set protocol.layers=all",
         )
     if len(stream.spec.input_shape) > 1 and not learner.tags.images:
         raise UserError(
             f"{name} takes vectors, and this stream shows images of shape "
-            f"{stream.spec.input_shape}: run it on a file of their embeddings (embedbench extract "
-            "SOURCE --backbone NAME --out FILE), or a learner with a trunk, as finetune or er, "
-            "with --trunk resnet32"
+            f"{stream.spec.input_shape}",
+            "run it on a file of their embeddings (embedbench extract SOURCE --backbone NAME --out "
+            "FILE), or a learner with a trunk, as finetune or er, with --trunk resnet32",
         )
     if stream.spec.multilabel and not learner.tags.multilabel:
         raise UserError(f"{name} learns one label a sample, and this stream has several")
