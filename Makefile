@@ -81,4 +81,4 @@ docs: $(VENV)/.docs
 	$(BIN)/python .ci/docs.py
 
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/reference docs/results/*.md *.egg-info
+	rm -rf $(VENV) build dist docs/_build docs/reference/*/ *.egg-info

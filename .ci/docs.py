@@ -1,6 +1,6 @@
-"""Build the site of docs/ into docs/_build/html, without network; a warning is an error.
+"""Build the site, of docs/ and the pages beside it, into docs/_build/html; a warning is an error.
 
-Links inside the site are checked by the build itself; tests check those to files of the repository.
+Needs no network. The build itself checks links; tests check those to files of the repository.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ ARTICLE = re.compile(r'<article[^>]*role="main"[^>]*>(.*?)</article>', re.DOTALL
 def main() -> None:
     """Build everything anew; print the seconds, pages and words."""
     began = time.perf_counter()
-    failed = sphinx([*OPTIONS, "-d", str(BUILT / "doctrees"), str(DOCS), str(BUILT / "html")])
+    folders = ("-d", BUILT / "doctrees", "-c", DOCS, DOCS.parent, BUILT / "html")
+    failed = sphinx([*OPTIONS, *map(str, folders)])
     if failed:
         sys.exit(failed)
     built = sorted((BUILT / "html").rglob("*.html"))

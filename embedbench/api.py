@@ -123,7 +123,7 @@ def score(
 
     Parameters
     ----------
-    offline : AnyPredictions or sequence of AnyPredictions or None
+    offline : Predictions or sequence of Predictions or None
         Answers of the `offline` learner on the same stream, or on each of its `references`, of
         which a multi-modal stream has several. None: Ω is NaN.
     score : str or None

@@ -1,56 +1,72 @@
-"""The extension of the site: pages of all there is, docstrings as Markdown, links."""
+"""The site: what there is has an entry on a page, docstrings as markup, comments of pages."""
 
 import dataclasses
+import pkgutil
 import re
 from pathlib import Path
 
-import docstrings
+import from_code
 import pytest
-import reference
-import repository
 import typer
 
+import embedbench
 from embedbench.cli import app
-from embedbench.config.describe_settings import parameters, parts
+from embedbench.cli.list_entries import metric_functions
+from embedbench.config.describe_settings import parameters
+from embedbench.papers import paper_folders
 from embedbench.runs import learner_and_protocol_names as names
-from embedbench.scores.metrics import all_metrics
+from embedbench.scores import label_set_scores
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.verified_records import RescoredRun
 from embedbench.studies import presets
 
-TESTS = Path(__file__).resolve().parent
-DOCS = TESTS.parent / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
-@pytest.fixture(scope="module")
-def pages() -> dict[str, str]:
-    return dict(reference.pages())
+def page(name: str) -> str:
+    """A page as Sphinx gets it."""
+    source = [(DOCS / name).read_text(encoding="utf-8")]
+    from_code.fill(None, name, source)
+    return source[0]
 
 
-def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
-    own = {*names.our_learners()} - {*names.ALIASES}
-    assert {f"learners/{name}.md" for name in own} <= pages.keys()
-    assert {f"protocols/{name}.md" for name in names.our_protocols()} <= pages.keys()
-    assert all(f"[`{name}`](learners/" in pages["learners.md"] for name in names.ALIASES)
-    assert all(f"\n## `{name}`\n" in pages["metrics.md"] for name in all_metrics())
-    assert all(text.count("\n>>> ") >= 2 for name, text in pages.items() if "s/" in name)
-    assert all(f"\n## {name}\n" in pages["presets.md"] for name in presets.preset_names())
+def test_all_there_is_has_an_entry() -> None:
+    learners, protocols = page("reference/learners.md"), page("reference/protocols.md")
+    assert all(f"[`{name}`](learners/" in learners for name in names.our_learners())
+    assert all(f"[`{name}`](protocols/" in protocols for name in names.our_protocols())
+    functions = *metric_functions().values(), *label_set_scores.CURVES, label_set_scores.depth_pw_js
+    metrics = {*metric_functions(), *(f.__name__ for f in functions)}
+    assert metrics <= {*re.findall(r"\w+", page("reference/metrics.md"))}
+    shown = re.findall(r"presets/([\w-]+)\.toml", page("reference/presets.md"))
+    assert sorted(shown) == sorted(presets.preset_names())
     commands = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
-    assert all(f"\n## `embedbench {name}`\n" in pages["commands.md"] for name in commands)
+    assert all(f"\n## `embedbench {n}`\n" in page("reference/commands.md") for n in commands)
+    assert {*embedbench._HOMES} <= {*re.findall(r":: (\w+)$", page("reference/python.md"), re.M)}
 
 
-def test_every_key_of_a_record_has_one_row_that_says_what_it_means(pages: dict[str, str]) -> None:
-    for record in pages["json.md"].split("\n## ")[1:]:
-        rows = re.findall(r"^\| (`.*?`) \| (.*?) \| (.*) \|$", record, re.MULTILINE)
-        assert len({key for key, _, _ in rows}) == len(rows)
-        assert all(kind and meaning for _, kind, meaning in rows)
-    classes = ("RunRecord", "FileInfo", "References", "RescoredRun")
-    assert [c for c in classes if f"\n## {c}\n" not in pages["json.md"]] == []
+def test_every_key_of_a_record_is_explained() -> None:
+    """Of a class that another names in a type and that has no entry, the build warns."""
+    shown = re.findall(r"autoclass:: (\S+)", page("reference/json.md"))
+    classes = [pkgutil.resolve_name(name) for name in shown]
+    assert {RunRecord, *RunRecord.__mro__[1:4], RescoredRun} <= {*classes}
+    for cls in classes:
+        above = [parameters(base) for base in cls.__mro__ if base in classes]
+        keys = {f.name for f in dataclasses.fields(cls) if not f.metadata.get("unwritten")}
+        assert keys <= {key for known in above for key, said in known.items() if all(said)}
 
 
-def test_every_setting_is_listed_with_its_default(pages: dict[str, str]) -> None:
-    for name in {*names.our_learners()} - {*names.ALIASES}:
-        for field in dataclasses.fields(names.learner_class(name)):  # type: ignore[arg-type]
-            assert f"\n{name}.{field.name}" in pages[f"learners/{name}.md"]
-    assert "\newc.lam=none  (float or None, at least 0)\n" in pages["learners/ewc.md"]
+@pytest.mark.parametrize("kind", from_code.KINDS)
+def test_a_page_has_every_setting_with_its_default(kind: str) -> None:
+    ours = names.our_learners() if kind == "learners" else names.our_protocols()
+    for name in {*ours} - {*names.ALIASES}:
+        cls, text = from_code.KINDS[kind](name), from_code.make_page(kind, name)
+        key = name if kind == "learners" else "protocol"
+        for field in dataclasses.fields(cls):
+            assert f"\n`{key}.{field.name}" in text
+        assert (cls.__doc__ or "").count("\n    >>> ") >= 2
+    if kind == "learners":
+        text = from_code.make_page(kind, "ewc")
+        assert "\n`ewc.lam=none` (float or None, at least 0)\n: λ ≥ 0" in text
 
 
 class Example:
@@ -71,45 +87,40 @@ class Example:
     """
 
 
-def test_a_docstring_becomes_markdown() -> None:
+def test_a_docstring_is_read_and_escaped() -> None:
     assert parameters(Example) == {
         "low": ("float", "The bounds, both."),
         "high": ("float", "The bounds, both."),
         "kind": ("str", '"a" or "b".'),
     }
-    text = docstrings.escaped(parts(Example)[""])
-    assert text.startswith("Sum: x \\* y\\_i | z.\n\n**Source**: A, Eq. 1. **Departs**: `a * b` is")
-    assert docstrings.cell("a | b\nc") == "a \\| b c"
-    # stars, bars and underscores mean nothing in prose
-    assert docstrings.literal("shape (n, *rest), θ* and lam_ of |R|, **Source**: `a*b_`") == (
-        "shape (n, \\*rest), θ\\* and lam\\_ of \\|R\\|, **Source**: `a*b_`"
-    )
-    assert docstrings.literal("    *roots : str") == "    *roots : str"  # napoleon's own
+    text = ["Sum: x * y_i, θ* and lam_ of |R|, **Source**: `a*b_`.", "", "rest, *roots : str"]
+    text += [">>> 2 * a_"]
+    from_code.escape_lines(None, "function", "embedbench.run", None, None, text)
+    assert text == [
+        *("Sum: x \\* y_i, θ\\* and lam\\_ of \\|R\\|, **Source**: `a*b_`.", ""),
+        *("rest, *roots : str", ">>> 2 * a_"),
+    ]
+    text = [
+        "A.",
+        "",
+        "Parameters",
+        "----------",
+        "a : int",
+        "    B.",
+        "",
+        "Examples",
+        "--------",
+        "C",
+    ]
+    from_code.escape_lines(None, "class", "embedbench.models.x.X", None, None, text)
+    assert text == ["A.", "", "Examples", "--------", "C"]
 
 
-def test_links_that_leave_docs_go_to_the_source() -> None:
-    for link, becomes in (
-        *((link, link) for link in ("[a](runs.md#seeds)", "[a](https://example.org/x)")),
-        *((link, link) for link in ("[a](pictures/flow.svg)", "R[i](number)")),  # of Python
-        ("[../README.md](../README.md#install)", "[](start.md#install)"),  # the page's title
-        ("[a](../models)", "[a](reference/learners.md)"),
-        ("[a](studies/league.toml)", f"[a]({repository.SOURCE}/docs/studies/league.toml)"),
-    ):
-        assert repository.links(link, DOCS / "page.md", DOCS) == becomes
-
-
-def test_a_page_includes_a_file() -> None:
-    made = repository.page("```{include} ../README.md\n```\n", DOCS / "x.md")
-    assert made.startswith("# embedbench\n")
-    assert "](docs/index.md" not in made
-
-
-def test_every_table_that_a_page_names_is_there() -> None:
-    named = [page for page in DOCS.rglob("*.md") if "\n<!-- " in page.read_text("utf-8")]
-    assert {"league.md", "bridge.md", "which-learner.md"} <= {page.name for page in named}
-    for page in named:
-        assert "\n<!-- " not in repository.page(page.read_text("utf-8"), page)
-    league = repository.page((DOCS / "league.md").read_text("utf-8"), DOCS / "league.md")
-    assert "\n| joint | 38.8 ±0.9 | 62.1 ±0.7 | 97.8 ±0.6 |  | 22.9 | 39.9 |\n" in league
-    fidelity = repository.page((DOCS / "fidelity.md").read_text("utf-8"), DOCS / "fidelity.md")
-    assert "\n| permutation, EWC | .437 .992 .746 | .690 " in fidelity
+def test_every_comment_of_a_page_is_filled() -> None:
+    named = {p.name: p for p in DOCS.rglob("*.md") if "\n<!-- " in p.read_text("utf-8")}
+    assert {"which-learner.md", "confidence.md", "orders.md"} <= named.keys()
+    assert {f"{name}.md" for name, *_ in paper_folders.names().values()} <= named.keys()
+    made = {name: page(str(path.relative_to(DOCS))) for name, path in named.items()}
+    assert not [name for name, text in made.items() if "\n<!-- " in text]
+    assert "\n| " in made["confidence.md"]
+    assert "\n## kemker2018-mnist\n" in made["kemker2018.md"]

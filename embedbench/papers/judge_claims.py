@@ -261,8 +261,8 @@ INTRO = """\
 # Claims: what five papers say, and whether it holds
 
 Made by `embedbench reproduce all --claims --results docs/results/data --out docs` from \
-[the committed results](results/data) and `embedbench/papers/claims.toml`; edit neither this page \
-nor its data.
+[the committed results](results/index.md) and `embedbench/papers/claims.toml`; edit neither this \
+page nor its data.
 
 A claim is a sentence of a paper as a contrast with a threshold. Its answer on a file comes from \
 the 95 % interval over seeds, paired by seed where both sides ran the same streams. **holds**: \

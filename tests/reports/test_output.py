@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import pkgutil
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from plan_runs import plan
 from protocol_files import make_file
 from report_records import HEX, keep, make
 
+from embedbench.config.describe_settings import parameters
 from embedbench.errors import UserError
 from embedbench.reports.html_report import page_heading, render, write_html
 from embedbench.reports.learner_colours import styles_in
@@ -270,9 +272,11 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     ncm, chance = collect(tmp_path / "runs")
     assert (ncm.n, chance.learner) == ("2", "chance")
     write_html([ncm, chance], tmp_path / "page.html", "runs")
-    from reference import json_page  # of docs/_ext
-
-    documented, data = set(re.findall(r"`([\w.\[\]]+)`", json_page())), ncm.used[0].to_json()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text("utf-8")
+    things = [pkgutil.resolve_name(name) for name in re.findall(r"auto\w+:: (\S+)", page)]
+    told = "".join(thing.__doc__ for thing in things)
+    documented = set(re.findall(r"`([\w.\[\]]+)`", told)).union(*map(parameters, things))
+    data = ncm.used[0].to_json()
     inner = {k for key in ("seeds", "digests", "reference", "environment") for k in data[key]}
     assert {*data, *inner, *data["sessions"][0]} <= documented
     assert set(to_json([ncm])["tables"][0]["rows"][0]) <= documented
