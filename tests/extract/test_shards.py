@@ -213,7 +213,7 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(source: str) -> None:
         assert facts(device="cuda", cpus=40, batch_size=16)[:2] == (16, 2)
         assert facts(device="cuda", cpus=40, threads=3, batch_size=16)[:2] == (16, 3)
     for size in (-4, 3):
-        with pytest.raises(UserError, match="must divide"):
+        with pytest.raises(UserError, match="the batch size"):
             facts(batch_size=size)
 
 

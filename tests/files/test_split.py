@@ -41,7 +41,7 @@ def test_without_groups_every_sample_is_its_own() -> None:
 @pytest.mark.parametrize(
     ("choice", "groups", "classes", "message"),
     [
-        *((choice, None, None, "between 0 and 1") for choice in ("0", "1.0", "nan")),
+        *((choice, None, None, "the test fraction") for choice in ("0", "1.0", "nan")),
         ("0.3", ["x", "x"], None, "of one group"),
         ("0.3", ["x"], None, "1 groups for 2 samples"),
         ("list.csv", None, np.zeros(2, np.int64), "--stratify belongs to a test fraction"),
