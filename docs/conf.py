@@ -27,6 +27,10 @@ autodoc_preserve_defaults = True
 # Types that have no page.
 nitpick_ignore_regex = [("py:class", "any JSON|[a-z ]+|Path|Table|Answers|Bytes|Scaling")]
 
+nb_execution_mode = "force"  # a page says what this code does, not what earlier code did
+nb_execution_timeout = 600  # seconds a cell, on a busy machine
+nb_execution_raise_on_error = True
+
 html_theme = "furo"
 html_extra_path = ["_root"]  # index.html, which leads to docs/index.html
 html_static_path = ["_static"]

@@ -56,7 +56,7 @@ def _audit(runs: Path, form: str) -> None:
     answers = record_files.read_predictions(run_dirs[0]) if len(run_dirs) == 1 else None
     if not isinstance(answers, predictions.Predictions):
         raise UserError(
-            f"--audit takes the directory of one run with one label a sample, such as "
+            "--audit takes the directory of one run with one label a sample, such as "
             f"RUNS/STREAM/LEARNER/seed-0; {runs} is none"
         )
     definitions = metrics_by_library.audit(answers)
