@@ -27,27 +27,43 @@ class UserError(Exception):
         came = "" if got is ... else f", got {short(got)}"
         super().__init__(f"{fault}{came}" + (f"; {remedy}" if remedy else ""))
 
+    @classmethod
+    def worded(cls, sentence: str, **fields: Any) -> "UserError":
+        """An error with a sentence of its own, and fields."""
+        error = cls(sentence)
+        vars(error).update(fields)
+        return error
+
 
 class DamagedFileError(UserError):
     """An embedding file whose bytes do not match its checksums."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str], better: Sequence[str] = ()) -> UserError:
-    """Return the error for an unknown name; it suggests the nearest known one.
+def unknown(
+    kind: str,
+    name: str,
+    known: Iterable[str],
+    better: Sequence[str] = (),
+    *,
+    at: object = "",
+    more: str = "",
+) -> UserError:
+    """Return the error for an unknown name; it suggests the nearest known one, its `expected`.
 
-    Names in `better` are suggested first. A long list of names is left out where one is near.
+    Names in `better` are suggested first. A long list of names is left out where one is near. `at`
+    is the file that has the name; `more` ends the sentence.
 
     >>> str(unknown("learner", "ewcc", ["mlp", "ewc"]))
     "unknown learner 'ewcc'. Did you mean 'ewc'? Known: ewc, mlp."
     """
     names = sorted(known)
     near = better or difflib.get_close_matches(name, names, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    if near and len(names) > FEW:
-        return UserError(f"unknown {kind} {short(name)}.{hint}")
-    more = f" and {len(names) - LONG:,} more" if len(names) > LONG else ""
-    listed = ", ".join(names[:LONG]) or "none"
-    return UserError(f"unknown {kind} {short(name)}.{hint} Known: {listed}{more}.")
+    parts = [f"unknown {kind} {short(name)}.", f"Did you mean {near[0]!r}?" if near else "", more]
+    if not near or len(names) <= FEW:
+        left = f" and {len(names) - LONG:,} more" if len(names) > LONG else ""
+        parts.insert(2, f"Known: {', '.join(names[:LONG]) or 'none'}{left}.")
+    sentence = (f"{at}: " if at else "") + " ".join(filter(None, parts))
+    return UserError.worded(sentence, what=f"unknown {kind}", got=name, expected="".join(near[:1]))
 
 
 def import_extra(module: str, extra: str, what: str) -> Any:

@@ -92,8 +92,8 @@ def subclass(kind: str, name: str, base: type, known: Iterable[str] = ()) -> Any
 
 def absent(kind: str, name: str, known: Iterable[str] = ()) -> UserError:
     """Return the error for a name that nothing has; it names all that can be had."""
-    error = unknown(kind[:-1], name, {*known, *entry_points_by_name(kind)})
-    return UserError(f"{error} Code of yours is named {BY_PATH}.")
+    names = {*known, *entry_points_by_name(kind)}
+    return unknown(kind[:-1], name, names, more=f"Code of yours is named {BY_PATH}.")
 
 
 def outside(name: str) -> Any:

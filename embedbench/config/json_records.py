@@ -44,7 +44,7 @@ class _MismatchError(Exception):
 
     def __init__(self, path: str, expected: str, value: Any) -> None:
         super().__init__(f"{path or 'it'} must be {expected}, got {_short(value)}")
-        self.path, self.expected = path, expected
+        self.path, self.expected, self.value = path, expected, value
 
 
 class _MissingError(_MismatchError):
@@ -74,7 +74,8 @@ class JsonRecord:
         try:
             return cast(Self, _read_object(cls, data, ""))
         except _MismatchError as e:
-            raise UserError(f"{name}: {e}") from None
+            fields = {"what": e.path, "expected": e.expected, "got": e.value}
+            raise UserError.worded(f"{name}: {e}", **fields) from None
 
 
 def parse_json(text: str | bytes, name: str) -> Any:

@@ -69,13 +69,13 @@ def read_selections(path: Path) -> list[Selection]:
         at = f"{path}: report" + f" {i + 1}" * (len(several) > 1)
         for key in table if isinstance(table, dict) else ():
             if key not in KEYS:
-                raise UserError(f"{at}: {unknown('key', key, KEYS)}")
+                raise unknown("key", key, KEYS, at=at)
         made = Selection.from_json(table, at)
         given = {"over": [made.over], "columns": [made.columns], "rows": made.rows}
         for key, values in given.items():
             for value in values:
                 if value not in (None, *allowed[key]):
-                    raise UserError(f"{at}: {unknown(key, value, allowed[key])}")
+                    raise unknown(key, value, allowed[key], at=at)
         result.append(made)
     return result
 

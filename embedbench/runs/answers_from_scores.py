@@ -252,7 +252,7 @@ def best_classes(scores: Tensor, *blocked: Tensor) -> list[Tensor]:
 def logits_of(scores: Tensor, kind: str) -> Tensor | None:
     """Scores of a kind as logits, (b, C); None where they give no probabilities."""
     if kind not in SCORE_KINDS:
-        raise UserError(str(unknown("scores_are", kind, SCORE_KINDS)))
+        raise unknown("scores_are", kind, SCORE_KINDS)
     if kind == "probabilities":
         return scores.clamp(min=0).log()  # a class not seen yet may have less than 0
     return scores if kind in SOFTMAX else None

@@ -47,8 +47,8 @@ def preset(name: str | None) -> Settings:
         table = _shipped(path) if path.parent == FOLDER else read_toml(path)
         for key in table:
             if key not in ("preset", "set"):
-                error = unknown("key", key, ("preset", "set"))
-                raise UserError(f"{path}: {error} A whole study is run with --config.")
+                study = "A whole study is run with --config."
+                raise unknown("key", key, ("preset", "set"), at=path, more=study)
         settings = toml_settings(table.get("set", {}), f"{path}: [set]") | settings
         given = table.get("preset")
         name = None if given is None else toml_to_text(given, f"{path}: preset")
@@ -60,8 +60,8 @@ def _path(name: str) -> Path:
     if name.endswith(SUFFIX):
         return Path(name)
     if name not in preset_names():
-        error = unknown("preset", name, preset_names())
-        raise UserError(f"{error} A file of yours ends in {SUFFIX}.")
+        yours = f"A file of yours ends in {SUFFIX}."
+        raise unknown("preset", name, preset_names(), more=yours)
     return FOLDER / f"{name}{SUFFIX}"
 
 

@@ -39,7 +39,7 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
         if key == "report":  # what to show of the runs, which `embedbench report` reads
             continue
         if key.replace("_", "-") not in KEYS:
-            raise UserError(f"{path}: {unknown('key', key, KEYS)}")
+            raise unknown("key", key, KEYS, at=path)
         name = key.replace("-", "_")
         read = _READERS.get(name, toml_to_text)
         values[name] = read(value, f"{path}: {key}")

@@ -371,12 +371,12 @@ def test_the_command_writes_a_figure_and_prints_the_tables(root: Path, tmp_path:
 def test_what_is_no_figure_is_one_sentence(root: Path, tmp_path: Path) -> None:
     a = tmp_path / "a.svg"
     wrong: list[tuple[Any, ...]] = [
-        ("Did you mean 'curves'", "--figure", "curve", "--out", a),
-        ("Did you mean 'column'", "--figure", "curves", "--out", a, "--width", "colum"),
+        ("unknown figure 'curve'", "--figure", "curve", "--out", a),
+        ("unknown --width 'colum'", "--figure", "curves", "--out", a, "--width", "colum"),
         *(("add --out matrix.pdf", "--figure", "matrix"), ("add --figure", "--out", a)),
         (".pdf, .svg or .png", "--figure", "matrix", "--out", tmp_path / "a.jpg"),
         ("take one --metric", "--figure", "ranks", "--out", a, *(("--metric", FINAL) * 2)),
-        ("Did you mean 'final_acc", "--figure", "trade-off", "--out", a, "--metric", "final_acc"),
+        ("metric 'final_acc'", "--figure", "trade-off", "--out", a, "--metric", "final_acc"),
         ("fwt is undefined", "--figure", "trade-off", "--out", a, "--metric", "fwt"),
         ("embedbench runs merge", root),
         ("--compare and --bridge make tables of their own", "--bridge", "--compare"),

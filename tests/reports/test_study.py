@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from command_line import embedbench
 from confident_runs import keep_runs
+from file_helpers import says
 from pinned_runs import REFERENCE, STREAM, answers, merged, write_references, write_run
 from report_records import keep, make, typed
 from scipy import stats
@@ -323,7 +324,7 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     (orders,) = json.loads(report("--by", "order", "--json").stdout)["studies"]
     assert orders["tau_least"] == "coarse (x) | coarse (y)"
     assert "coarse (x)" in report("--by", "order").stdout
-    assert "Did you mean 'seeds'" in str(report("--over", "samples").exception)
+    assert says(expected="seeds")(report("--over", "samples").exception)
     assert isinstance(report("--by", "seed").exception, UserError)
 
 

@@ -1,7 +1,6 @@
 """Settings that nobody means are refused with one sentence, before anything is computed."""
 
 import dataclasses
-import re
 import typing
 from collections.abc import Iterator
 from typing import Any
@@ -45,21 +44,21 @@ def test_every_number_is_bounded(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "sentence"),
+    ("name", "setting", "value", "what", "expected"),
     [
-        ("mlp", {"units": 10**6}, "mlp.units must be at most 100000, got 1000000"),
-        ("ewc", {"lam": 1e300}, "ewc.lam must be at most 1e+15, got 1e+300"),
-        ("ewc", {"stop.min_delta": "nan"}, "stop.min_delta must be finite and at least 0, got nan"),
-        ("pathnet", {"lambda": 1}, "unknown setting of pathnet 'lambda'. Known: active, "),
-        ("ewc", {"lambda": 1}, "unknown setting of ewc 'lambda'. Did you mean 'lam'?"),
-        ("mlp", {"learning_rate": 1}, "Did you mean 'lr'?"),
-        ("offline", {"learning_rate": 1}, "Did you mean 'mlp.lr'?"),
-        ("mlp", {"epochs": 5}, "Did you mean 'stop.epochs'?"),
+        ("mlp", "units", 10**6, "mlp.units", "at most 100000"),
+        ("ewc", "lam", 1e300, "ewc.lam", "at most 1e+15"),
+        ("ewc", "stop.min_delta", "nan", "stop.min_delta", "finite and at least 0"),
+        ("pathnet", "lambda", 1, "unknown setting of pathnet", ""),
+        ("ewc", "lambda", 1, "unknown setting of ewc", "lam"),
+        ("mlp", "learning_rate", 1, "unknown setting of mlp", "lr"),
+        ("offline", "learning_rate", 1, "unknown setting of offline", "mlp.lr"),
+        ("mlp", "epochs", 5, "unknown setting of mlp", "stop.epochs"),
     ],
 )
-def test_the_sentence(name: str, settings: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(UserError, match=re.escape(sentence)):
-        make(CLASSES[name], settings, name=name)
+def test_what_is_refused(name: str, setting: str, value: Any, what: str, expected: str) -> None:
+    with pytest.raises(UserError, check=says(what=what, expected=expected)):
+        make(CLASSES[name], {setting: value}, name=name)
 
 
 @pytest.mark.parametrize(
@@ -94,24 +93,24 @@ def test_bounds_of_seeds() -> None:
         with pytest.raises(UserError, check=says(what="--seeds", got=many)):
             parse_seeds(many)
     for make_seeds in (lambda: Seeds.of(-1), lambda: Seeds.of(0, order=2**63)):
-        with pytest.raises(UserError, match=r"must be at least 0 and below 2\*\*63, got"):
+        with pytest.raises(UserError, check=says(expected="at least 0 and below 2**63")):
             make_seeds()
 
 
 @pytest.mark.parametrize(
-    ("item", "sentence"),
+    ("item", "fields"),
     [
-        (f"seeds.order={2**63}", "seeds.order must be a whole number from 0 to 9,223,"),
-        ("seeds.order=-1", "got '-1'"),
-        ("seeds.oder=1", "unknown seed 'oder'. Did you mean 'order'?"),
-        ("omega=kemker", "unknown omega 'kemker'. Did you mean 'kemker_eq'? Known: kemker_eq, "),
-        (f"references={10**9}", "references must be a whole number from 0 to 1,000"),
-        ("epochs=5", "unknown setting 'epochs'. Did you mean 'stop.epochs'?"),
-        ("bacth_size=5", "unknown setting 'bacth_size'. Did you mean 'batch_size'?"),
+        (f"seeds.order={2**63}", {"what": "seeds.order", "got": str(2**63)}),
+        ("seeds.order=-1", {"what": "seeds.order", "got": "-1"}),
+        ("seeds.oder=1", {"what": "unknown seed", "expected": "order"}),
+        ("omega=kemker", {"what": "unknown omega", "expected": "kemker_eq"}),
+        (f"references={10**9}", {"what": "references", "got": str(10**9)}),
+        ("epochs=5", {"what": "unknown setting", "expected": "stop.epochs"}),
+        ("bacth_size=5", {"what": "unknown setting", "expected": "batch_size"}),
     ],
 )
-def test_items_without_a_learner(item: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=re.escape(sentence)):
+def test_items_without_a_learner(item: str, fields: dict[str, str]) -> None:
+    with pytest.raises(UserError, check=says(**fields)):
         plan(["x.h5"], "permutation", ["ncm", "ewc"], [0], [item])
 
 
