@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from file_helpers import refusal
+from file_helpers import refusal, says
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
