@@ -1,7 +1,8 @@
 """What pages of the site take from the code, at every build.
 
 A page names it in a comment, such as `<!-- list learners -->`. Every learner and protocol gets a
-page of its own in docs/reference/, which is not committed.
+page of its own in docs/reference/, which is not committed. The command line is typer's own page:
+sphinx-click does not know the commands of a typer that brings a click of its own.
 """
 
 import re
