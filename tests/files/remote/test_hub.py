@@ -37,24 +37,24 @@ def test_a_branch_is_fixed_to_its_commit(hub: Served, small: bytes) -> None:
 
 def test_what_the_hub_refuses(hub: Served, small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, sentence in {
-        NAME.format("gated"): "ask for access to org/gated on its page, and log in",
-        NAME.format("private"): "small.h5 is not there, or not for everybody",
-        NAME.format("status200"): "small.h5 is on a server that does not name its commit",
-        NAME.format("status403"): "ask for access to org/status403 on its page",
-        NAME.format("status409"): "was changed by another commit meanwhile",
-        NAME.format("status412"): "was changed by another commit meanwhile",
-        NAME.format("status418"): "small.h5 could not be reached (status 418); check",
-        NAME.format("open@v9"): "there is no hf://datasets/org/open@v9/small.h5",
-        "hf://datasets/org/open/none.h5": "there is no hf://datasets/org/open/none.h5",
+        NAME.format("gated"): "access to org/gated",
+        NAME.format("private"): "access to org/private",
+        NAME.format("status200"): "name its commit",
+        NAME.format("status403"): "access to org/status403",
+        NAME.format("status409"): "by another commit",
+        NAME.format("status412"): "by another commit",
+        NAME.format("status418"): "(status 418)",
+        NAME.format("open@v9"): "no hf://datasets/org/open@v9/small.h5",
+        "hf://datasets/org/open/none.h5": "no hf://datasets/org/open/none.h5",
     }.items():
         assert sentence in refusal(local, name)
     hub.faults["lfs"] = "0" * 64
     assert "expected 0000" in refusal(local, NAME.format("open"))
     hub.faults["size"] = "7"
     said = refusal(local, NAME.format("open"))
-    assert said == f"{FIXED.format('open')} has {len(small):,} bytes, and the hub says 7"
+    assert all(part in said for part in (FIXED.format("open"), f" {len(small):,} bytes", "says 7"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    assert "small.h5 could not be reached (Connect" in refusal(local, NAME.format("open"))
+    assert "(Connect" in refusal(local, NAME.format("open"))
 
 
 def test_secrets(hub: Served, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

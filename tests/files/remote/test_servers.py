@@ -71,7 +71,7 @@ def test_a_fixed_name_asks_nothing(web: Served, small: bytes, cache: Path) -> No
     for text in ("a/b.h5", "known:emoji-vit", fixed):
         assert origin(text) is None  # not fetched
     said = refusal(local, f"{url}#sha256={none}")
-    assert said.startswith(f"{url} has the SHA-256 {sha256}, expected {none}; it is another file")
+    assert said.startswith(f"{url} has the SHA-256 {sha256}, expected {none};")
     assert kept() == []
     assert pin_name(url) == fixed
     web.asked.clear()
@@ -82,8 +82,8 @@ def test_a_fixed_name_asks_nothing(web: Served, small: bytes, cache: Path) -> No
     assert web.asked == []
     other = f"http://127.0.0.1:9/elsewhere/{'b' * 9}.h5#sha256={sha256}"  # the same bytes
     assert local(other).read_bytes() == small
-    assert "could not be reached (Connection refused)" in refusal(local, "http://127.0.0.1:9/a.h5")
-    assert "http://a..b/a.h5 is no address" in refusal(local, "http://a..b/a.h5")
+    assert "(Connection refused)" in refusal(local, "http://127.0.0.1:9/a.h5")
+    assert "a..b/a.h5 is no address" in refusal(local, "http://a..b/a.h5")
 
 
 @pytest.mark.parametrize("share", [0.11, 0.5])
@@ -121,21 +121,21 @@ def test_killed(web: Served, small: bytes, fault: str, monkeypatch: pytest.Monke
     [
         ("404", "there is no "),
         ("410", "there is no "),
-        ("429", "could not be reached (status 429)"),
-        ("500", "could not be reached (status 500)"),
-        ("mute", "could not be reached (RemoteDisconnected)"),
-        ("499", "answers with status 499; download it by hand"),
-        ("redirect ftp://127.0.0.1/x", "answers with status 302"),
-        (f"redirect {PATH}", "answers with status 302; download it by hand"),
-        ("late", "sent other bytes than it was asked for"),
+        ("429", "(status 429)"),
+        ("500", "(status 500)"),
+        ("mute", "(RemoteDisconnected)"),
+        ("499", "with status 499"),
+        ("redirect ftp://127.0.0.1/x", "with status 302"),
+        (f"redirect {PATH}", "with status 302"),
+        ("late", "sent other bytes"),
         ("less", "ended after"),
-        ("no-length", "does not say how long the file is"),
-        (f"says 1{'0' * 5000}", "does not say how long the file is"),
-        (f"says {2**63 - 1}", "does not say how long the file is"),
-        ("says 123456789012345678", "GB are free; free some space"),
-        (f"no-ranges says 1{'0' * 24}", "does not say how long the file is"),
-        ("chunk -5", "could not be reached (ValueError)"),
-        ("reset", "could not be reached (Connection reset by peer); check the network"),
+        ("no-length", "not say how long"),
+        (f"says 1{'0' * 5000}", "not say how long"),
+        (f"says {2**63 - 1}", "not say how long"),
+        ("says 123456789012345678", "GB are free"),
+        (f"no-ranges says 1{'0' * 24}", "not say how long"),
+        ("chunk -5", "(ValueError)"),
+        ("reset", "(Connection reset"),
     ],
 )
 def test_faults(web: Served, fault: str, sentence: str) -> None:
@@ -178,19 +178,19 @@ def test_a_file_that_changes_in_the_middle(web: Served, other: bytes) -> None:
     def change(*_: int) -> None:
         web.files[PATH] = other
 
-    assert "changed while it was read" in refusal(local, web.address + PATH, progress=change)
+    assert "changed while" in refusal(local, web.address + PATH, progress=change)
     web.faults.clear()
     assert local(web.address + PATH).read_bytes() == other
     remote = remote_servers.ask_server(web.address + PATH, "a file")
     assert b"".join(remote.read(3, 9)) == other[3:9]
     web.files[PATH] = bytes(len(other))
-    assert "a file changed while it was read" in refusal(list, remote.read(3, 9))
+    assert "a file changed" in refusal(list, remote.read(3, 9))
 
 
 def test_what_is_damaged_or_something_else_is_not_kept(web: Served, small: bytes) -> None:
     page, damaged = f"{web.address}/page.h5", f"{web.address}/damaged.h5"
     web.files["/page.h5"] = b"<html>Log in</html>"
-    assert f"{page} is not an HDF5 file" in refusal(local, page)
+    assert "not an HDF5" in refusal(local, page).partition(page)[2]
     row = make_features(300)[0].tobytes()
     assert small.count(row) == 1
     web.files["/damaged.h5"] = small.replace(row, bytes([row[0] ^ 1]) + row[1:])
@@ -202,7 +202,7 @@ def test_a_full_disk(web: Served, small: bytes, monkeypatch: pytest.MonkeyPatch)
     usage = shutil.disk_usage(".")
     with monkeypatch.context() as patch:
         patch.setattr("shutil.disk_usage", lambda _: usage._replace(free=10))
-        assert "GB are free; free some space" in refusal(local, web.address + PATH)
+        assert "GB are free" in refusal(local, web.address + PATH)
 
     full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patch:
@@ -235,7 +235,7 @@ def test_nothing_of_another_user_is_believed(web: Served, monkeypatch: pytest.Mo
     local(web.address + PATH)
     monkeypatch.setattr("os.getuid", lambda: 12345)
     assert download_cache.entries() == []
-    assert "belongs to another user" in refusal(local, web.address + PATH)
+    assert "to another user" in refusal(local, web.address + PATH)
 
 
 URL = "memory://bucket/small.h5"
@@ -255,7 +255,7 @@ def test_memory(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     assert local(pin_name(URL)) == path
     missing = "memory://bucket/none.h5"
     assert f"there is no {missing}" in refusal(local, missing)
-    assert "is no file of a known size; name a file" in refusal(local, "memory://bucket")
+    assert "no file of" in refusal(local, "memory://bucket")
     monkeypatch.setattr(remote_servers, "STORE_PIECE", 1000)
     remote = remote_servers.ask_store(Name.parse(URL))
     pieces = list(remote.read(500, 3600))
@@ -270,9 +270,9 @@ def test_memory(stored: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (PermissionError("key AKIASECRET"), "no permission for"),
         (type("NoCredentialsError", (Exception,), {})("key AKIASECRET"), "no permission for"),
-        (OSError("key AKIASECRET"), "could not be reached (OSError)"),
-        (10**18, "no file of a known size"),
-        (None, "no file of a known size"),
+        (OSError("key AKIASECRET"), "(OSError)"),
+        (10**18, "no file of"),
+        (None, "no file of"),
         ("1" * 5000, "not be reached"),
     ],
 )
@@ -294,4 +294,4 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fsspec.core.url_to_fs", failing(ImportError("Install s3fs to access S3")))
     for scheme, remedy in (("s3", "install s3fs"), ("az", "install adlfs"), ("smb", "what fsspec")):
         said = refusal(local, f"{scheme}://bucket/small.h5")
-        assert all(part in said for part in (f"{scheme}:// needs one more package; ", remedy))
+        assert all(part in said for part in (f"{scheme}:// needs ", remedy))
