@@ -53,38 +53,38 @@ def test_safetensors_that_declare_too_much(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for data in (whole[:-8], (2**60).to_bytes(8, "little") + whole[8:]):
         path.write_bytes(data)
-        assert "write it again as safetensors" in refusal(import_file, path, tmp_path / "a.h5")
+        assert "again as safetensors" in refusal(import_file, path, tmp_path / "a.h5")
     assert not (tmp_path / "a.h5").exists()
 
 
 def test_a_pickle_is_refused(tmp_path: Path) -> None:
     mark, path = tmp_path / "its code has run", tmp_path / "a.pt"
     torch.save({"features": torch.zeros(3, 2), "labels": Hostile(mark)}, path)
-    assert "save a dictionary of tensors with" in refusal(import_file, path, tmp_path / "a.h5")
+    assert "dictionary of tensors" in refusal(import_file, path, tmp_path / "a.h5")
     path.write_bytes(pickle.dumps(Hostile(mark)))
-    assert "save a dictionary of tensors with" in refusal(import_file, path, tmp_path / "a.h5")
+    assert "dictionary of tensors" in refusal(import_file, path, tmp_path / "a.h5")
     assert not mark.exists()
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a/data.pkl", b"")
         archive.infolist()[0].file_size = 2**30  # as its directory says
-    assert "declares more than its bytes can" in refusal(import_file, path, tmp_path / "a.h5")
+    assert "declares more than" in refusal(import_file, path, tmp_path / "a.h5")
 
 
 ZEROS = torch.zeros(3, 2)
 MANY = ZEROS[:1, :1].expand(2**40, 64)
 # Tensors and lists that are no table, and a part of what is said of them.
 ODD: dict[str, tuple[dict[str, Any], str]] = {
-    "one tensor alone": ({"labels": None}, "'labels', and it holds features"),
+    "one tensor alone": ({"labels": None}, "it holds features"),
     "larger than it is": ({"features": MANY}, "281,474,976,710,656 bytes"),
     "rows of nothing": ({"features": torch.zeros(1, 0).expand(2**50, 0)}, "declares 1,125,899,"),
     "sparse": ({"features": ZEROS.to_sparse()}, "'features' is no plain tensor"),
     "meta": ({"features": ZEROS.to("meta")}, "'features' is no plain tensor"),
     "negative bit": ({"features": torch._neg_view(ZEROS)}, "'features' is no plain tensor"),
-    "bits8": ({"features": ZEROS.byte().view(torch.bits8)}, "but torch.bits8; save it as float32"),
+    "bits8": ({"features": ZEROS.byte().view(torch.bits8)}, "but torch.bits8"),
     "complex": ({"features": ZEROS + 1j}, "but torch.complex64"),
-    "one label": ({"labels": ["a"]}, "3 rows of features and 1 labels"),
-    "half a character": ({"labels": ["a", "\ud800", "c"]}, "labels has a text that is not Unicode"),
-    "a long text": ({"labels": LONG}, "labels has a text of 1,000,000 characters; at most 512"),
+    "one label": ({"labels": ["a"]}, "features and 1 labels"),
+    "half a character": ({"labels": ["a", "\ud800", "c"]}, "not Unicode"),
+    "a long text": ({"labels": LONG}, "text of 1,000,000"),
 }
 
 
@@ -105,7 +105,7 @@ def test_torch_files_open_once_they_pass(tmp_path: Path, monkeypatch: pytest.Mon
         # a tuple nested so deep that its hash, as a key, runs out of the stack; 150 kB
         archive.writestr("a/data.pkl", b"\x80\x02}" + b")" + b"\x85" * 150_000 + b"K\x01s.")
         archive.writestr("a/version", "3\n")
-    assert "(torch crashes); save it" in refusal(load_torch_file.load, path, "save it again")
+    assert "(torch crashes)" in refusal(load_torch_file.load, path, "save it again")
     monkeypatch.setattr(untrusted_files, "ask", lambda *a: (asked.append(a), ask(*a))[1])
     torch.save({"x": ZEROS}, path)
     for _ in range(2):
@@ -135,9 +135,9 @@ def test_parts_must_belong_together(tmp_path: Path) -> None:
     src, out = tmp_path / "a.npz", tmp_path / "a.h5"
     arrays = {"X_train": X[:9], "y_train": LABELS[:9], "X_test": X[:5, :2]}
     np.savez(src, **arrays, y_test=LABELS[:5])
-    assert "X_test, X_train, y_test, y_train do not fit" in refusal(import_file, src, out)
+    assert "y_test, y_train do" in refusal(import_file, src, out)
     np.savez(src, **{**arrays, "X_test": X[:5]}, y_test=LABELS[:4])
-    assert "y_train do not fit together" in refusal(import_file, src, out)
+    assert "y_test, y_train do" in refusal(import_file, src, out)
 
 
 def parquet(
@@ -211,9 +211,9 @@ def test_categories_and_brackets_for_metadata(tmp_path: Path) -> None:
         assert import_file(src, out, overwrite=True).classes == ("0", "1", "2")
     labels = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(LONG))
     parquet(src, {"features": FIRST, "label": labels})
-    assert "label has a text of 1,000,000" in refusal(import_file, src, tmp_path / "b.h5")
+    assert "text of 1,000,000" in refusal(import_file, src, tmp_path / "b.h5")
     labels = pa.DictionaryArray.from_arrays([0, None, 1], ["a", None])
-    for name, said in (("features", "label has 2 rows without"), ("label", "two columns of one")):
+    for name, said in (("features", "label has 2 rows"), ("label", "two columns of")):
         table = pa.table([pa.array(FIRST), labels], [name, "label"])
         with pa.ipc.new_stream(str(tmp_path / "data.arrow"), table.schema) as stream:
             stream.write_table(table)
@@ -222,18 +222,18 @@ def test_categories_and_brackets_for_metadata(tmp_path: Path) -> None:
 
 FIRST = [[1.0], [2.0], [3.0]]  # columns that take the place of good ones, metadata, what is said
 BAD_PARQUET: dict[str, tuple[dict[str, Any], dict[bytes, bytes], str]] = {
-    "no features": ({"features": None}, {}, "must hold 'features' and 'labels', and it holds"),
-    "another width": ({"features": [[1.0], [1.0, 2.0], [3.0]]}, {}, "has 2 values in row 1 and 1"),
-    "no row": ({"features": [[1.0], None, [1.0]]}, {}, "none of them missing"),
+    "no features": ({"features": None}, {}, "must hold 'features'"),
+    "another width": ({"features": [[1.0], [1.0, 2.0], [3.0]]}, {}, "2 values in row 1"),
+    "no row": ({"features": [[1.0], None, [1.0]]}, {}, "of them missing"),
     "lists of texts": ({"features": [["a"], ["b"], ["c"]]}, {}, "lists of numbers"),
-    "no label": ({"label": [0, None, 1]}, {}, "1 rows without a value"),
-    "labels between": ({"label": [0.5, 1.5, 1.0]}, {}, "one integer or text per sample"),
-    "dates": ({"label": np.arange(3).astype("<M8[s]")}, {}, "expected one number or text"),
-    "a long label": ({"label": ["a", "b" * 512, "b" * 513]}, {}, "a text of 513 characters"),
-    "few names": ({}, of_classes(["a", "b"]), "label holds 2, and names 2 values"),
-    "a label of -1": ({"label": [-1, 0, 1]}, of_classes(["a", "b"]), "label holds -1, and names"),
+    "no label": ({"label": [0, None, 1]}, {}, "1 rows without"),
+    "labels between": ({"label": [0.5, 1.5, 1.0]}, {}, "one integer or"),
+    "dates": ({"label": np.arange(3).astype("<M8[s]")}, {}, "one number or"),
+    "a long label": ({"label": ["a", "b" * 512, "b" * 513]}, {}, "text of 513"),
+    "few names": ({}, of_classes(["a", "b"]), "label holds 2,"),
+    "a label of -1": ({"label": [-1, 0, 1]}, of_classes(["a", "b"]), "label holds -1,"),
     "few names of groups": ({"group": [5] * 3}, of_classes(["a"], "group"), "group holds 5"),
-    "long names": ({}, of_classes(LONG), "a text of 1,000,000 characters"),
+    "long names": ({}, of_classes(LONG), "text of 1,000,000"),
 }
 
 
@@ -256,11 +256,11 @@ def test_parquet_that_is_none_or_declares_too_much(tmp_path: Path) -> None:
     src.write_bytes(b"PAR1 nothing PAR1")
     assert "cannot be read" in said()
     parquet(src, zeros, compression="zstd", use_dictionary=False)
-    assert "bytes, more than its" in said()
+    assert "bytes, more than" in said()
     parquet(src, zeros, compression="zstd")  # small, until it is unpacked
-    assert "declares more rows than its bytes can hold" in said()
+    assert "declares more rows" in said()
     parquet(src, {"f": list(np.zeros((64, 2**16), np.float32))}, compression="zstd")
-    assert "f is larger than its bytes can hold" in said()
+    assert "f is larger" in said()
 
 
 def test_what_datasets_saves(tmp_path: Path) -> None:

@@ -98,10 +98,10 @@ def test_what_is_not_packed(team: Path, tmp_path: Path, monkeypatch: pytest.Monk
     (first / "predictions.h5").write_bytes(b"other")
     (first / "none").mkdir()
     for runs, out, sentence in (
-        (tmp_path / "runs", "b.zip", "not the file that its record was made from"),
-        (first / "none", "b.zip", "has no finished run"),
+        (tmp_path / "runs", "b.zip", "its record was"),
+        (first / "none", "b.zip", "no finished run"),
         (first, "b.zip", "is a single run"),
-        (tmp_path / "runs" / ".odd", "b.zip", "a name that packs cannot hold; rename its"),
+        (tmp_path / "runs" / ".odd", "b.zip", "packs cannot hold"),
         (team / "runs", "none/a.zip", "none first"),
     ):
         assert sentence in refusal(pack, runs, tmp_path / out)
@@ -111,12 +111,12 @@ def test_what_is_not_packed(team: Path, tmp_path: Path, monkeypatch: pytest.Monk
     (sentence,) = merge_packs([bad], tmp_path / "out").left_out
     assert sentence.startswith(f"{bad}/incremental-class-")
     monkeypatch.setattr("embedbench.sharing.pack.verify_predictions", lambda _: "")
-    assert "changed while it was packed" in refusal(pack, team / "runs", tmp_path / "b.zip")
+    assert "changed while" in refusal(pack, team / "runs", tmp_path / "b.zip")
 
 
 def test_a_name_and_a_date(team: Path, tmp_path: Path) -> None:
     for by, date, what in (
-        (None, "22.11.2026", "the date must be written as 2026-11-30, got '22.11.2026'"),
+        (None, "22.11.2026", "2026-11-30, got '22.11.2026'"),
         (" ", None, "1 to 200 characters"),
         ("x" * 201, None, "1 to 200 characters"),
     ):
@@ -220,7 +220,7 @@ def spoilt(team: Path, out: Path, edit: Edit) -> Path:
 @pytest.mark.parametrize("case", CASES)
 def test_a_member_that_no_pack_has(team: Path, tmp_path: Path, case: str) -> None:
     path = spoilt(team, tmp_path / "bad.zip", CASES[case])
-    assert "is not that of a pack; embedbench" in refusal(merge_packs, [path], tmp_path / "out")
+    assert "its member " in refusal(merge_packs, [path], tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["bad.zip"]
 
 
@@ -234,8 +234,8 @@ def test_names_up_to_the_limits_are_read(team: Path, tmp_path: Path, place: str)
 @pytest.mark.parametrize(
     ("at", "form", "values", "why"),
     [
-        *((8, "<H", [flag], "is not that of a pack") for flag in (0x1, 0x20, 0x40)),
-        (24, "<I", [2**31], "is not that of a pack"),
+        *((8, "<H", [flag], "its member ") for flag in (0x1, 0x20, 0x40)),
+        (24, "<I", [2**31], "its member "),
         (20, "<II", [2**31, 2**31], "whose members overlap"),
         (42, "<I", [0], "whose members overlap"),
     ],
@@ -278,9 +278,9 @@ def test_damaged_bytes_and_other_files(team: Path, tmp_path: Path) -> None:
     empty, no_runs = (write_members(tmp_path / "a", m).read_bytes() for m in ({}, head))
     for name, content, sentence in (
         ("damaged", data, "is damaged at"),
-        ("cut", data[:-100], "cut.zip cannot be read as a zip"),
+        ("cut", data[:-100], "cut.zip cannot be"),
         ("other", empty, "holds no pack.json"),
-        ("bare", no_runs, "bare.zip has no finished run; give"),
+        ("bare", no_runs, "bare.zip has no"),
     ):
         path = tmp_path / f"{name}.zip"
         path.write_bytes(content)
@@ -294,7 +294,7 @@ def test_damaged_bytes_and_other_files(team: Path, tmp_path: Path) -> None:
         ("[", "bad.zip: pack.json"),
         ('{"schema": "other/1.0"}', "bad.zip: pack.json"),
         ('{"schema": "embedbench-pack/1.0", "by": 3}', "bad.zip: pack.json"),
-        ('{"schema": "embedbench-pack/2.0", "teams": []}', "has schema 'embedbench-pack/2.0', and"),
+        ('{"schema": "embedbench-pack/2.0", "teams": []}', "schema 'embedbench-pack/2.0'"),
     ],
 )
 def test_what_a_pack_says_of_itself(tmp_path: Path, text: str, why: str) -> None:

@@ -48,7 +48,7 @@ def test_a_push_is_one_commit(hub: Hub, file: EmbeddingFile, monkeypatch: Any) -
     assert (len(repository.commits), repository.private) == (2, False)  # made, and pushed to
     again = push(file.path, PLACE)
     assert (again.url, again.sent, len(repository.commits)) == (result.url, (), 2)
-    assert "is there already and public" in refusal(push, file.path, PLACE, private=True)
+    assert "already and public" in refusal(push, file.path, PLACE, private=True)
     push(file.path, "hf://datasets/kanan/private", private=True)
     assert hub.repositories["kanan/private"].private
     for quiet, to_terminal in ((True, True), (False, True), (False, False)):
@@ -62,8 +62,8 @@ def test_other_content_is_replaced_only_if_asked(hub: Hub, file: EmbeddingFile) 
     hub.add("kanan/made-up", {"notes.txt": b"mine"})
     push(file.path, PLACE)
     other, repository = remade(file), hub.repositories["kanan/made-up"]
-    assert "has a.h5, data/train.parquet, data/val" in (said := refusal(push, other.path, PLACE))
-    assert "a.png, README.md with other" in said
+    assert "a.h5, data/train.parquet, data/val" in (said := refusal(push, other.path, PLACE))
+    assert "a.png, README.md with" in said
     assert len(repository.commits) == 2
     push(other.path, PLACE, overwrite=True)
     assert repository.head[1]["a.h5"] == other.path.read_bytes()
@@ -73,7 +73,7 @@ def test_other_content_is_replaced_only_if_asked(hub: Hub, file: EmbeddingFile) 
 def test_a_licence_is_needed(hub: Hub, tmp_path: Path) -> None:
     file = embedding_file(tmp_path)  # states none
     said = refusal(push, file.path, PLACE)
-    assert f"{file.path} states none, --licence none; say --licence unknown" in said
+    assert f"{file.path} states none, --licence none;" in said
     assert not hub.requests
     for name, licence, said in (
         ("a", "unknown", "license: unknown\n"),
@@ -84,7 +84,7 @@ def test_a_licence_is_needed(hub: Hub, tmp_path: Path) -> None:
         assert said in page
     assert "- **data:** CC BY 4.0" in page
     stated = remade(EmbeddingFile.open(tmp_path / "a.h5"))
-    assert "states CC0, --licence MIT" in refusal(push, stated.path, PLACE, licence="MIT")
+    assert "CC0, --licence MIT" in refusal(push, stated.path, PLACE, licence="MIT")
     push(stated.path, "hf://datasets/kanan/c", licence="CC0")
 
 
@@ -102,15 +102,15 @@ def test_an_unstated_licence_is_said(hub: Hub, file: EmbeddingFile, tmp_path: Pa
 
 def test_a_damaged_file_is_not_sent(hub: Hub, file: EmbeddingFile) -> None:
     flip(file.path, span(file.path, "features")[0])
-    assert "was not sent: rows 0 to 59 of features" in refusal(push, file.path, PLACE)
+    assert "sent: rows 0 to 59" in refusal(push, file.path, PLACE)
     assert not hub.requests
 
 
 def test_logins(hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch) -> None:
     for token, sentence in (
-        (None, "log in with `hf auth login`"),
-        (READER, "to push, with a token that may write"),
-        ("hf_wrong", f"{PLACE} is not there, or not for everybody"),
+        (None, "`hf auth login`"),
+        (READER, "token that may"),
+        ("hf_wrong", f"{PLACE} is not there"),
     ):
         hub_server.use(monkeypatch, hub, token)
         assert sentence in refusal(push, file.path, PLACE)
@@ -119,7 +119,7 @@ def test_logins(hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch) 
 
 def test_without_a_network(hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    assert f"{PLACE} could not be reached" in refusal(push, file.path, PLACE)
+    assert f"{PLACE} could not" in refusal(push, file.path, PLACE)
 
 
 @pytest.mark.parametrize("part", ["/lfs/", "/commit/"])
@@ -128,7 +128,7 @@ def test_cut_off_in_the_middle_nothing_is_there_and_the_next_push_is_whole(
 ) -> None:
     monkeypatch.setattr(_http.time, "sleep", lambda _: None)
     hub.stopped = part
-    assert "run the command again" in refusal(push, file.path, PLACE)
+    assert f"{PLACE} could not" in refusal(push, file.path, PLACE)
     assert sorted(hub.repositories["kanan/made-up"].head[1]) == [".gitattributes"]
     hub.stopped = ""
     hub.requests.clear()
@@ -147,7 +147,7 @@ def test_commits_between(hub: Hub, file: EmbeddingFile, monkeypatch: pytest.Monk
         return result
 
     monkeypatch.setattr(HfApi, "get_paths_info", meanwhile)
-    assert "by another commit meanwhile" in refusal(push, remade(file).path, PLACE, overwrite=True)
+    assert "by another commit" in refusal(push, remade(file).path, PLACE, overwrite=True)
     assert hub.repositories["kanan/made-up"].head[1]["README.md"] == b"hers"
 
 
@@ -218,7 +218,7 @@ def memory() -> Iterator[Any]:
 
 def test_memory(file: EmbeddingFile, memory: Any) -> None:
     memory.pipe_file("shared/files/a.h5", bytes(file.path.stat().st_size))  # of the same size
-    assert "has a.h5 with other content" in refusal(push, file.path, "memory://shared/files/")
+    assert "a.h5 with other" in refusal(push, file.path, "memory://shared/files/")
     assert not memory.exists("shared/files/README.md")
     result = push(file.path, "memory://shared/files/", overwrite=True)
     assert (result.url, result.commit) == ("memory://shared/files/a.h5", "")
@@ -228,7 +228,7 @@ def test_memory(file: EmbeddingFile, memory: Any) -> None:
     again = CliRunner().invoke(app, ["push", str(file.path), "memory://shared/files"])
     said = [f"there already: {', '.join(result.sent)}"]
     assert (again.stderr.splitlines()[1:], again.stdout) == (said, f"{result.url}\n")
-    assert "is for the hub" in refusal(push, file.path, "memory://shared/files", private=True)
+    assert "for the hub" in refusal(push, file.path, "memory://shared/files", private=True)
 
 
 def test_a_folder_of_this_machine(file: EmbeddingFile, tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_folder_of_this_machine(file: EmbeddingFile, tmp_path: Path) -> None:
         assert local(name) == place / "a.h5"
         assert pin_name(name) == str(place / "a.h5")
     assert ", expected 0000" in refusal(local, f"{url}#sha256={'0' * 64}")
-    assert "none.h5 cannot be read" in refusal(local, f"file://{place}/none.h5")
+    assert "none.h5 cannot be" in refusal(local, f"file://{place}/none.h5")
 
 
 def test_a_full_disk(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_a_full_disk(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "copyfile", full)
         said = refusal(push, file.path, f"file://{place}", overwrite=True)
-        assert re.search(r"cannot write .* \(No space left on device\)", said)
+        assert "(No space left" in said
     assert [(p.name, p.read_text()) for p in place.iterdir()] == [("README.md", "before")]
     assert len(push(file.path, f"file://{place}", overwrite=True).sent) == 3
 
@@ -282,7 +282,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
 
 def test_s3(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Any) -> None:
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
-    assert "there is no s3://team/files; check" in refusal(push, file.path, "s3://team/files")
+    assert "no s3://team/files;" in refusal(push, file.path, "s3://team/files")
     fsspec.filesystem("s3").mkdir("team")
     result = push(file.path, "s3://team/files")
     assert result.url == "s3://team/files/a.h5"
@@ -291,4 +291,4 @@ def test_s3(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     files = [p for p in tmp_path.rglob("*") if p.is_file()]
     for secret in s3:
         assert not any(secret.encode() in p.read_bytes() for p in files)
-    assert "there is no s3://team/none.h5" in refusal(local, "s3://team/none.h5")
+    assert "no s3://team/none.h5" in refusal(local, "s3://team/none.h5")
