@@ -70,8 +70,8 @@ CASES: dict[str, tuple[Change, str]] = {
     "a type as an object": (member("x", np.dtype("<f4")), "neither a group nor a table"),
     "deep groups": (member("a/b/c/d/e", 0), "too large or too deep"),
     "nothing written": (table((10**10,), "S8"), "declares 80,000,000,000 bytes that are not all"),
-    "no chunk": (table((10**9,), "u1", chunks=(2**20,)), "are not all there"),
-    "chunks beyond number": (table((10**12,), "u1", chunks=(1,)), "are not all there"),
+    "no chunk": (table((10**9,), "u1", chunks=(2**20,)), "not all there"),
+    "chunks beyond number": (table((10**12,), "u1", chunks=(1,)), "not all there"),
     "a bomb of compression": (zeros, "cannot hold tables of"),
     "a bomb in a chunk": (chunk(zlib.compress(bytes(2**21))), "not what it declares"),
     "much behind": (chunk(zlib.compress(bytes(4000)).ljust(4127)), "not what it declares"),
@@ -134,9 +134,9 @@ def again(number: int, data: bytearray, node: int) -> None:
 @pytest.mark.parametrize(
     ("n", "change", "sentence"),
     [
-        (4000, own_child, "is damaged or incomplete"),
-        *((30, f, "is not what it declares") for f in (moved(0), moved(-8), beside_the_table)),
-        *((30, partial(again, number), "are not all there") for number in (0, 2)),
+        (4000, own_child, "damaged or incomplete"),
+        *((30, f, "what it declares") for f in (moved(0), moved(-8), beside_the_table)),
+        *((30, partial(again, number), "not all there") for number in (0, 2)),
     ],
 )
 def test_a_tree_of_chunks_that_lies(tmp_path: Path, n: int, change: Any, sentence: str) -> None:
@@ -149,10 +149,10 @@ def test_a_tree_of_chunks_that_lies(tmp_path: Path, n: int, change: Any, sentenc
 
 def test_bytes_before_the_file_long_attributes_and_odd_names(tmp_path: Path) -> None:
     path = made(tmp_path / "a.h5", member("x", 0), userblock_size=512)
-    assert "bytes that HDF5 skips" in untrusted_files.ask("hdf5", path)["refused"]
+    assert "that HDF5 skips" in untrusted_files.ask("hdf5", path)["refused"]
     path = made(tmp_path / "a.h5", lambda f, _: f.attrs.update({"x": "größe"}))
     path.write_bytes(path.read_bytes().replace(b"GCOL", b"NONE"))  # where the text lies
-    assert "is damaged or incomplete" in refusal(opens, path)
+    assert "damaged or incomplete" in refusal(opens, path)
 
     def of_size(size: int) -> Path:
         long: Change = lambda f, _: f.attrs.create("x", np.zeros(size, "u1"))  # noqa: E731
@@ -163,7 +163,7 @@ def test_bytes_before_the_file_long_attributes_and_odd_names(tmp_path: Path) -> 
     for name in (b"a/b", b"..", b"."):
         path, taken = made(tmp_path / "c.h5", member("!" * len(name), 0)), b"!" * len(name)
         path.write_bytes(path.read_bytes().replace(taken + b"\0", name + b"\0"))
-        assert f"a member of the name {name.decode()!r}" in refusal(opens, path)
+        assert f"of the name {name.decode()!r}" in refusal(opens, path)
 
 
 def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "fifo")
     (tmp_path / "text").write_text("hello")
     cases = dict.fromkeys(("fifo", "link", ".", "/dev/zero"), "not a regular file")
-    cases |= {"text": "not an HDF5", "no": "not there, or a link to nothing"}
+    cases |= {"text": "not an HDF5", "no": "link to nothing"}
     for name, sentence in cases.items():
         assert sentence in refusal(opens, tmp_path / name)
 
@@ -205,7 +205,7 @@ def test_honest_files_pass(tmp_path: Path, libver: str) -> None:
             with pytest.raises(ValueError, match="is not a text"):
                 safe_hdf5.attribute(f, key)
     with (
-        pytest.raises(DamagedFileError, match=r"is damaged or incomplete .*; mend it"),
+        pytest.raises(DamagedFileError, match=r"incomplete .*; mend it"),
         safe_hdf5.open_hdf5(path, remedy="mend it") as f,
     ):
         f["nothing"]
@@ -266,8 +266,8 @@ def test_a_file_is_examined_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("os.kill(os.getpid(), signal.SIGSEGV)", "HDF5 crashes"),
         ("print('{}', flush=True), os._exit(1)", "HDF5 crashes"),
         ("return {'damaged': repr(os.read(0, 9))}", "b''"),  # other files' names are not there
-        ("untrusted_files.alive(0.05)\n    while True: pass", "HDF5 does not come to its end"),
-        ("untrusted_files.alive(0.05), time.sleep(60)", "HDF5 does not come to its end"),
+        ("untrusted_files.alive(0.05)\n    while True: pass", "to its end"),
+        ("untrusted_files.alive(0.05), time.sleep(60)", "to its end"),
         ("try: bytearray(3 * 2**30)\n    except MemoryError: return {'damaged': 'much'}", "much"),
     ],
 )
@@ -309,7 +309,7 @@ def test_what_ended_answers_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_file_that_changes_when_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, other = (made(tmp_path / name, member("x", 0)) for name in ("a.h5", "b.h5"))
     monkeypatch.setattr(safe_hdf5, "_examine", lambda *_: other.replace(path))
-    assert "changed while it was opened" in refusal(opens, path)
+    assert "changed while it" in refusal(opens, path)
 
 
 def test_nothing_else_opens_hdf5_files() -> None:
