@@ -144,8 +144,8 @@ def test_stereo_is_the_mean() -> None:
 
 def test_damaged_wavs() -> None:
     for content, sentence in (
-        (wav(8000, noise(100))[:-1], "cut short: 457 bytes of 458"),
-        (wav(8000, noise(0)), "no sound in it"),
+        (wav(8000, noise(100))[:-1], "457 bytes of 458"),
+        (wav(8000, noise(0)), "no sound"),
         (wav(8000, np.array([0, np.nan], np.float32)), "NaN or infinite"),
         (wav(999, noise(100)), "999 samples a second"),
         (wav(384_001, noise(100)), "384001 samples a second"),
@@ -212,7 +212,7 @@ def test_sounds_and_images_are_not_mixed(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=sentence):
             extract(str(where), tmp_path / "a.h5", **options)
-    with pytest.raises(ValueError, match="an image, not a sound"):
+    with pytest.raises(ValueError, match="not a sound"):
         LogMel(1).prepare(np.zeros((4, 4), np.uint8))
     shutil.copy(photo, source / "s0/c0/cover.png")
     with pytest.raises(UserError, match=r"hums .*1 images .*/cover\.png.* 3 sounds .*/0000\.wav"):
@@ -233,7 +233,7 @@ def test_flac_gives_the_samples_of_wav() -> None:
     assert (rate, len(values)) == (8000, 8000)
     assert np.array_equal(values, read_wav(wav(8000, both), 1)[1])
     many = by_soundfile(np.ones((800, 33), np.int16), 8000, "OGG")
-    with pytest.raises(ValueError, match="33 channels; at most 32 are possible"):
+    with pytest.raises(ValueError, match="33 channels; at most 32"):
         read_sound(many, 1)
     assert read_sound(by_soundfile(np.ones((800, 32), np.int16), 8000, "OGG"), 1)[0] == 8000
     for damaged in (content[:200], content[: len(content) // 2], b"fLaC" + bytes(100)):

@@ -206,7 +206,7 @@ def test_images(texts: str, tmp_path: Path, transformers: Any, kind: str) -> Non
             out = model.text_projection(model.text_model(**given).pooler_output)
         np.testing.assert_allclose(rows[2], out[0], atol=1e-5)
     else:
-        with pytest.raises(UserError, match=f"{kind} takes no texts: .*processor"):
+        with pytest.raises(UserError, match=f"{kind} .* texts: .*processor"):
             extract(texts, tmp_path / "t.h5", backbone=name)
     with pytest.raises(UserError, match="drop --size"):
         extract(str(source), tmp_path / "b.h5", backbone=name, size=64)
@@ -278,7 +278,7 @@ def test_names_on_the_hub(
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fetched)
     assert model_folder("org/model@v1")[1] == "org/model@abc123"
     assert asked == [("org/model", "v1", "*/*")]
-    with pytest.raises(UserError, match=r"no folder 'org/x', .* \(OSError\)"):
+    with pytest.raises(UserError, match=r"'org/x', .* \(OSError\)"):
         extract(texts, tmp_path / "a.h5", backbone="hf:org/x")
     with pytest.raises(UserError, match="drop --weights"):
         extract(texts, tmp_path / "a.h5", backbone="hf:org/x", weights=tmp_path / "w")

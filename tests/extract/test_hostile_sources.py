@@ -104,10 +104,9 @@ def test_whole_sources(extract: Extract, tmp_path: Path, name: str) -> None:
 def test_cub_lists_that_lead_elsewhere(tmp_path: Path, path: str) -> None:
     hostile.cub(tmp_path / "in", path)
     (tmp_path / "bad.png").write_bytes(hostile.image())
-    refused = open_source(str(tmp_path / "in"), skip_bad=True).refused
-    deep = "it lies 41 folders deep; at most 32 are possible"
-    problem = deep if path == "a/" * 40 else "its path leads out of the folder"
-    assert refused == ((f"images/{path}", problem),)
+    ((name, problem),) = open_source(str(tmp_path / "in"), skip_bad=True).refused
+    assert name == f"images/{path}"
+    assert ("41 folders deep" if path == "a/" * 40 else "leads out") in problem
 
 
 def test_names_that_are_not_utf8(extract: Extract, tmp_path: Path) -> None:
@@ -153,11 +152,11 @@ def test_no_permission(extract: Extract, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(os, name, call)
 
     imitate("open")
-    check_bad(extract, root, "no permission to read it")
+    check_bad(extract, root, "no permission")
     imitate("scandir")
     denied.unlink()
     hostile.good(denied)
-    check_bad(extract, root, "no permission to read it")
+    check_bad(extract, root, "no permission")
     monkeypatch.undo()
     denied = root
     imitate("scandir")
@@ -185,8 +184,8 @@ def test_a_member_is_unpacked_to_its_size(tmp_path: Path, monkeypatch: pytest.Mo
     tracemalloc.stop()
     hostile.patched(path, zeros)
     monkeypatch.setattr(source, "BYTES", 2**24 - 1)
-    refused = open_source(str(path), skip_bad=True).refused
-    assert refused == (("cat/bad.png", "16,777,216 bytes; at most 16,777,215 are possible"),)
+    ((name, problem),) = open_source(str(path), skip_bad=True).refused
+    assert (name, problem[:36]) == ("cat/bad.png", "16,777,216 bytes; at most 16,777,215")
 
 
 def test_sounds_are_scaled_in_pieces_and_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,21 +81,19 @@ def test_verify_names_damaged_rows(tmp_path: Path) -> None:
     path = written(tmp_path / "a.h5", 5000).path
     for row in (1100, 4999):
         damage(path, "features", row)
-    expected = [
-        "rows 1024 to 2047 of features do not match their checksums.",
-        "rows 4096 to 4999 of features do not match their checksums.",
-    ]
-    assert verify(path) == expected
+    first, second = expected = verify(path)
+    assert "1024 to 2047 of features" in first
+    assert "4096 to 4999 of features" in second
     damage(path, "labels", 3000)
-    first, *others = verify(path)
+    first, *others, last = verify(path)
     assert "rows 2048-3071 of labels" in first
-    assert others == [*expected, "rows 2048 to 3071 of labels do not match their checksums."]
+    assert (others, "2048 to 3071 of labels" in last) == (expected, True)
     features = make_features(1500)
     features[[7, 1400], 2] = np.nan
     foreign_write(path, make_samples(1500), features)
-    said = f"{path}: features row 7 holds NaN or infinite values; extract the file again"
-    assert verify(path) == [said]
-    assert "there is no file" in refusal(verify, tmp_path / "none.h5")
+    (said,) = verify(path)
+    assert said.startswith(f"{path}: features row 7 ")
+    assert "is no file" in refusal(verify, tmp_path / "none.h5")
 
 
 def naive_probe(samples: Samples, x: Any) -> float:
