@@ -121,11 +121,11 @@ class Bare(Learner):  # no dataclass
 @pytest.mark.parametrize(
     ("check", "cls", "says"),
     [
-        (only_sessions_so_far_matter, faulty_peeks.SearchesMemory, "other labels in the eval sets"),
+        (only_sessions_so_far_matter, faulty_peeks.SearchesMemory, "other labels in"),
         (no_sample_is_kept_in_secret, faulty_promises.CountsSamplesWithoutTag, "counts samples"),
-        (state_round_trips, StateIsNoData, "'classes' of the state is of type set"),
-        (unusual_sessions_are_learned, Bare, "write @dataclass over it"),
-        (tags_are_true, Bare, r"expected learn\(\) where not tags\.online"),
+        (state_round_trips, StateIsNoData, "'classes' .* type set"),
+        (unusual_sessions_are_learned, Bare, "write @dataclass"),
+        (tags_are_true, Bare, r"expected learn\(\)"),
     ],
     ids=name_of,
 )
@@ -172,7 +172,7 @@ def test_what_a_refusal_says(part: str, field: str, change: Any, sentence: str) 
 
 
 def test_streams_that_the_tags_exclude_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"Good has no observe\(\): give it one, or untag online"):
+    with pytest.raises(TypeError, match=r"Good .* observe\(\)"):
         Good().observe(torch.zeros(1, 12), torch.zeros(1))
     with pytest.raises(UserError, match="one label a sample"):
         stream_runner.run_stream(family_blobs(Tags()), Good(), Seeds.of(0))

@@ -146,9 +146,9 @@ def test_tables_of_far_samples_are_checked(tmp_path: Path) -> None:
     gone = np.where(np.arange(7) == 3, np.nan, p.far_score).astype(np.float32)
     for changes, reason in (
         ({"far_ids": None}, "all of far_ids, far_score"),
-        ({"far_logp": None}, "far_logp must be there"),
+        ({"far_logp": None}, "far_logp .* there"),
         ({"far_score": gone}, "far_logp is NaN"),
-        ({"far_logp": -p.far_logp}, "far_logp must be at most 0"),
+        ({"far_logp": -p.far_logp}, "far_logp .* most 0"),
     ):
         with pytest.raises(WrongError, match=reason):
             replace(p, **changes).check()
