@@ -385,4 +385,4 @@ def test_the_command_gives_them_to_all_learners_and_the_reference(
     assert "er.trunk=resnet8" in command
     assert "mlp.trunk=resnet8" in command  # the reference's
     code, _, err = call(*given, "--learner", "er,ncm", "--trunk", "resnet8")
-    assert (code, "ncm has no trunk" in err) == (2, True)
+    assert (code, "ncm has no" in err) == (2, True)
