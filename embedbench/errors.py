@@ -3,7 +3,7 @@
 import difflib
 import importlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 FEW = 10  # known names that are listed beside a suggestion
 LONG = 60  # characters of a value, and names of a list, that a sentence quotes
@@ -28,7 +28,7 @@ class UserError(Exception):
         super().__init__(f"{fault}{came}" + (f"; {remedy}" if remedy else ""))
 
     @classmethod
-    def worded(cls, sentence: str, **fields: Any) -> "UserError":
+    def worded(cls, sentence: str, **fields: Any) -> Self:
         """An error with a sentence of its own, and fields."""
         error = cls(sentence)
         vars(error).update(fields)

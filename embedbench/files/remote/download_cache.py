@@ -214,5 +214,6 @@ def _verified(path: Path, url: str) -> dict[str, str]:
         return dict(EmbeddingFile.open(path).digests)
     except UserError as error:
         path.unlink(missing_ok=True)
-        reason = str(error).replace(str(path), url)
-        raise type(error)(f"{reason} It was fetched, and is not kept.") from None
+        reason = str(error).replace(str(path), "it")
+        sentence = f"{url} was fetched and is not kept: {reason}"
+        raise type(error).worded(sentence, **vars(error)) from None

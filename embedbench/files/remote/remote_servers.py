@@ -221,9 +221,9 @@ def hub_refused(url: str, repo: str, error: Any) -> UserError:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, errors.RepositoryNotFoundError) or status in (401, 403):
         return UserError(
-            f"{url} is not there, or not for everybody: ask for access to {repo} on its page, and "
-            "log in with `hf auth login`, or set HF_TOKEN",
-            "to push, with a token that may write",
+            f"{url} is not there, or not for everybody",
+            f"ask for access to {repo} on its page, and log in with `hf auth login`, or set "
+            "HF_TOKEN; to push, with a token that may write",
         )
     if isinstance(error, errors.HFValidationError) or status == 404:
         return missing(url)

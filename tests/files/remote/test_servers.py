@@ -13,9 +13,10 @@ from urllib.parse import quote
 
 import fsspec
 import pytest
-from file_helpers import failing, make_features, make_small, refusal
+from file_helpers import failing, make_features, make_small, refusal, says
 from file_server import Served, serving
 
+from embedbench.errors import UserError
 from embedbench.files.remote import download_cache, remote_servers
 from embedbench.files.remote.fetch import fetch, local, origin, pin_name
 from embedbench.files.remote.uri import Name
@@ -190,11 +191,14 @@ def test_a_file_that_changes_in_the_middle(web: Served, other: bytes) -> None:
 def test_what_is_damaged_or_something_else_is_not_kept(web: Served, small: bytes) -> None:
     page, damaged = f"{web.address}/page.h5", f"{web.address}/damaged.h5"
     web.files["/page.h5"] = b"<html>Log in</html>"
-    assert "not an HDF5" in refusal(local, page).partition(page)[2]
+    with pytest.raises(UserError, check=says(remedy="give an embedding file")) as error:
+        local(page)
+    assert str(error.value).startswith(f"{page} was fetched and is not kept: it is not an HDF5")
     row = make_features(300)[0].tobytes()
     assert small.count(row) == 1
     web.files["/damaged.h5"] = small.replace(row, bytes([row[0] ^ 1]) + row[1:])
-    assert "rows 0 to" in refusal(local, damaged)
+    said = refusal(local, damaged)
+    assert all(part in said for part in (f"{damaged} was fetched", "rows 0 to 299 of features"))
     assert kept() == []
 
 
