@@ -197,7 +197,8 @@ def work_for(job: Job, function: Callable[..., Any], *args: Any) -> Any:
         with arithmetic_settings(work.threads):
             return function(work, *args)
     except UserError as error:
-        raise UserError(f"on host {platform.node()}: {error}") from error
+        sentence = f"on host {platform.node()}: {error}"
+        raise UserError.worded(sentence, **vars(error)) from error
 
 
 def fill_range(
