@@ -74,7 +74,7 @@ class JsonRecord:
         try:
             return cast(Self, _read_object(cls, data, ""))
         except _MismatchError as e:
-            fields = {"what": e.path, "expected": e.expected, "got": e.value}
+            fields = {"what": f"{name}: {e.path}", "expected": e.expected, "got": e.value}
             raise UserError.worded(f"{name}: {e}", **fields) from None
 
 
@@ -258,7 +258,7 @@ def _read_object(cls: type, value: Any, path: str) -> Any:
         if spec.key in value:
             values[spec.name] = spec.read(value[spec.key], _joined(path, spec.key))
         elif spec.required:
-            raise _MissingError(_joined(path, spec.key), "there", None)
+            raise _MissingError(_joined(path, spec.key), "there", ...)
     return cls(**values)
 
 

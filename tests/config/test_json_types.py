@@ -79,7 +79,7 @@ def test_null_is_nan_and_a_missing_key_is_none() -> None:
         ({"rows": [[False]]}, "rows[0][0]", "a number", False),
         ({"parts": []}, "parts", "an object", []),
         ({"parts": {"x": 1}}, "parts.x", "an object", 1),
-        ({"parts": {"x": {}}}, "parts.x.width", "there", None),
+        ({"parts": {"x": {}}}, "parts.x.width", "there", ...),
         ({"level": "high"}, "level", "a number or a list", "high"),
         ({"level": ["high"]}, "level[0]", "a number", "high"),
         ({"kind": 3}, "kind", "null or a text", 3),
@@ -92,8 +92,10 @@ def test_null_is_nan_and_a_missing_key_is_none() -> None:
     ],
 )
 def test_what_does_not_fit(change: dict[str, Any], what: str, expected: str, got: Any) -> None:
-    with pytest.raises(UserError, check=says(what=what, expected=expected, got=got)) as e:
-        Outer.from_json(DATA | change, "some/file.json")
+    with pytest.raises(
+        UserError, check=says(what=f"a.json: {what}", expected=expected, got=got)
+    ) as e:
+        Outer.from_json(DATA | change, "a.json")
     assert type(e.value.got) is type(got)
 
 
@@ -111,7 +113,9 @@ def test_the_sentence_begins_with_the_file_and_quotes_little() -> None:
 
 def test_what_is_no_object_is_refused() -> None:
     for data in ([], None, 3, "x"):
-        with pytest.raises(UserError, check=says(what="", expected="an object", got=data)):
+        with pytest.raises(
+            UserError, check=says(what="the data: ", expected="an object", got=data)
+        ):
             Outer.from_json(data)
 
 
