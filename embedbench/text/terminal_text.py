@@ -125,7 +125,7 @@ def align_pairs(lines: Sequence[tuple[str, str]]) -> str:
     """Names and what is said of them, one pair per line; a terminal's width folds both."""
     from rich.table import Table
 
-    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     for pair in lines:

@@ -22,7 +22,7 @@ from trunk_runs import lively, x_of
 from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.checks.learner_check_tools import going_on
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning import image_augmentation
 from embedbench.learning import trunk as _trunk
@@ -271,6 +271,7 @@ def test_augmentation_has_draws_of_its_own(monkeypatch: pytest.MonkeyPatch, name
     plain, viewed = taught(name), taught(name, augment="crop-flip")
     assert torch.equal(scores(plain), scores(viewed))
     assert len({tuple(d.tolist()) for d in drawn}) == len(drawn) > 1  # sessions and steps differ
+    assert torch.equal(drawn[0], torch.rand(2, generator=generator(Seeds.of(0).batches, 0, 1)))
 
 
 def test_bfloat16_is_the_arithmetic_of_training_alone() -> None:
@@ -301,6 +302,12 @@ def test_the_layout_in_memory_decides_nothing() -> None:
     weight = other.net[0].body.blocks[0].conv1.weight
     assert weight.is_contiguous(memory_format=torch.channels_last)
     assert not weight.is_contiguous()
+    given: list[bool] = []
+    for trunk in (plain.net[0], other.net[0]):
+        hook = trunk.body.register_forward_pre_hook(lambda _, x: given.append(x[0].is_contiguous()))
+        trunk.train()(x_of(4))
+        hook.remove()
+    assert given == [True, False]
     torch.testing.assert_close(scores(plain), scores(other), rtol=1e-2, atol=1e-2)
 
 

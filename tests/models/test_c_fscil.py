@@ -23,6 +23,7 @@ def taught(stream: Stream, sessions: int, **settings: Any) -> Any:
 
 
 def test_crowding_by_a_naive_loop() -> None:
+    assert CFSCIL().units == 512  # of the paper
     for n in (2, 5):
         keys, before = normal(n, 6, seed=0), normal(n, 6, seed=9)
         k, b = plain(keys), plain(before)

@@ -102,7 +102,7 @@ def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Pa
     assert (params["lr"], params["batch_size"], params["memory"]["total"]) == (0.5, 7, 0)
     (other, _) = runs.plan(gdumb, "incremental-class", data)
     assert asdict(other.learner.settings)["stop"]["epochs"] == 2
-    assert runs.sessions_asked("incremental-class") == 0
+    assert (runs.threads, runs.sessions_asked("incremental-class")) == (1, 0)
     runs.items = ["stop.epocs=2", "sop.epochs=2"]
     with pytest.raises(UserError, match="unknown setting"):
         runs.plan(er, "incremental-class", data)

@@ -166,7 +166,7 @@ def test_the_command_shows_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     again = embedbench(*words, "b")
     assert again.exit_code == 0, again.output
     assert made.stdout.strip() in again.stdout
-    assert "embedbench reproduce michel2023 --table 2" in again.stdout
+    assert "embedbench reproduce michel2023 --table 2\n" in again.stdout
     result = embedbench(*words, DATA, "--results", "b", "--csv")
     assert result.exit_code == 0, result.output
     head, *rows = result.stdout.splitlines()

@@ -271,6 +271,7 @@ def store(root: Path) -> None:
         about: dict[str, Any] = {
             "order": {"kind": "coarse", "name": f"{order}.json", "digest": order * 64},
             "protocol_params": dict(params) | {"order": f"/some/{order}.json"},
+            "learner_params": {"parts": [dict(params)]},
             "digests": {"recipe": order * 64},
         }
         runs = (make(learner, s, v, **about) for s, v in enumerate(ends[learner][order]))

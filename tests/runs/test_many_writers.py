@@ -207,8 +207,9 @@ def test_finished_between_looks(cells: Any, made: Any, tmp_path: Path, monkeypat
         return take(path)
 
     monkeypatch.setattr(leases, "take", late)
-    outcome = run_grid(cells, tmp_path)
-    assert made == ALL
+    counts: list[int] = []
+    outcome = run_grid(cells, tmp_path, progress=lambda _, done, of: counts.append(done))
+    assert (made, counts) == (ALL, [*range(7)])
     assert (len(outcome.run_dirs), outcome.skipped, outcome.elsewhere) == (3, 0, 6)
 
 

@@ -144,6 +144,8 @@ def test_learners_that_no_seed_changes() -> None:
     exact = compare_with_best(values[:, :3])  # three equal differences are enough
     assert [r.behind_by_least for r in exact] == pytest.approx([-0.1, 0.1, 0.1])
     assert [(r.behind, r.ranks) for r in compare_with_best(values[1:])] == [(False, (1, 2))] * 2
+    two = values[:2, :2] + [[0, 1e-13], [0, 0]]  # alike up to rounding, as two may be by chance
+    assert [r.behind for r in compare_with_best(two)] == [None, None]
     rounding = compare_with_best(np.array([[0.1 + 0.2] * 3, [0.3] * 3]))
     assert [r.behind for r in rounding] == [False, False]
     two = compare_with_best(values[:2, :2])  # of two runs equal differences prove nothing

@@ -245,6 +245,10 @@ def test_confusion_reads_no_test_sample_and_no_more_than_five_deviations(tmp_pat
     x = np.array([*itertools.product((-1, 1), repeat=3)], np.float32)
     far = np.array([[9, -3, -2.5], [-9, 3, 2.5]], np.float32)  # 9 deviations count as 5
     assert make_class_order._probe(1.0, x, (x.sum(1) > 0) * 1, far).tolist() == [0, 1]
+    tiny = np.array([1, 1.5e-6], np.float32)  # a deviation above 1e-6 is one
+    x = np.array([[1, 1], [-1, -1]] * 4, np.float32) * tiny
+    asked = np.array([[0.9, -1]], np.float32) * tiny
+    assert make_class_order._probe(1.0, x, np.array([1, 0] * 4), asked).tolist() == [0]
 
 
 def test_a_probe_judges_what_it_never_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
