@@ -2,8 +2,8 @@
 
 All tests run once, and it is noted which lines each of them reaches. Each mutant is then tried in a
 copy of the tree: first by a few quick tests that reach its line, then by all others that do, or
-that name or reach its file. A test kills a mutant only if it passes without it; those
-whose processes import them, as tests/extract/test_shards.py, do not pass here. Same tree and same
+that name or reach its file. A test kills a mutant only if it passes without it; those whose
+processes import them, such as tests/extract/test_shards.py, do not pass here. Same tree and same
 seed, same mutants. Whether a survivor changes anything that a user can see is for a reader to say.
 By hand: mutmut and cosmic-ray run one command for all.
 """
