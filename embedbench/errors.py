@@ -57,13 +57,15 @@ def unknown(
     "unknown learner 'ewcc'. Did you mean 'ewc'? Known: ewc, mlp."
     """
     names = sorted(known)
-    near = better or difflib.get_close_matches(name, names, cutoff=0.5)
-    parts = [f"unknown {kind} {short(name)}.", f"Did you mean {near[0]!r}?" if near else "", more]
+    near = next(iter(better or difflib.get_close_matches(name, names, cutoff=0.5)), "")
+    hint = f"Did you mean {near!r}?" if near else ""
+    listed = ""
     if not near or len(names) <= FEW:
         left = f" and {len(names) - LONG:,} more" if len(names) > LONG else ""
-        parts.insert(2, f"Known: {', '.join(names[:LONG]) or 'none'}{left}.")
-    sentence = (f"{at}: " if at else "") + " ".join(filter(None, parts))
-    return UserError.worded(sentence, what=f"unknown {kind}", got=name, expected="".join(near[:1]))
+        listed = f"Known: {', '.join(names[:LONG]) or 'none'}{left}."
+    sentence = " ".join(filter(None, (f"unknown {kind} {short(name)}.", hint, listed, more)))
+    fields = {"what": f"unknown {kind}", "got": name, "expected": near}
+    return UserError.worded(f"{at}: {sentence}" if at else sentence, **fields)
 
 
 def import_extra(module: str, extra: str, what: str) -> Any:

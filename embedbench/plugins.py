@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
 KINDS = ("learners", "protocols", "metrics", "backbones", "sources", "engines", "trackers")
-BY_PATH = "package.module:Name"  # how code is named that no package offers
+YOURS = "Code of yours is named package.module:Name."
 
 
 def entry_points_by_name(kind: str) -> dict[str, EntryPoint]:
@@ -92,8 +92,7 @@ def subclass(kind: str, name: str, base: type, known: Iterable[str] = ()) -> Any
 
 def absent(kind: str, name: str, known: Iterable[str] = ()) -> UserError:
     """Return the error for a name that nothing has; it names all that can be had."""
-    names = {*known, *entry_points_by_name(kind)}
-    return unknown(kind[:-1], name, names, more=f"Code of yours is named {BY_PATH}.")
+    return unknown(kind[:-1], name, {*known, *entry_points_by_name(kind)}, more=YOURS)
 
 
 def outside(name: str) -> Any:

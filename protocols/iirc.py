@@ -300,7 +300,7 @@ def draw_sessions(
         # in session 0 superclasses come first; otherwise the order is random
         last = (heights == 1) & (not drawn)
         order = np.lexsort((rng.permutation(n), last, ~must))
-        take = order[may[order]][:quota]  # not fewer than must: each has `remaining` below
+        take = order[may[order]][:quota]  # all that must are in it: each heads `remaining` nodes
         left[take] = False
         drawn.append(take)
     return tuple(drawn)

@@ -157,8 +157,7 @@ def kind_of(name: str, kind: str | None) -> str:
     by_kind = {k: {*ours, *plugins.entry_points_by_name(k)} for k, (*_, ours) in CONTRACTS.items()}
     kinds = [k for k, known in by_kind.items() if {head, head.replace("_", "-")} & known]
     if not kinds and ":" not in head:
-        ours = f"Code of yours is named {plugins.BY_PATH}."
-        raise unknown("name", head, set[str]().union(*by_kind.values()), more=ours)
+        raise unknown("name", head, set[str]().union(*by_kind.values()), more=plugins.YOURS)
     kinds = kinds or _kinds_of_thing(plugins.outside(head))
     if len(kinds) != 1:
         raise UserError(f"say by --kind what {head} is, one of {', '.join(CONTRACTS)}")

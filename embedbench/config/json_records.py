@@ -74,7 +74,7 @@ class JsonRecord:
         try:
             return cast(Self, _read_object(cls, data, ""))
         except _MismatchError as e:
-            fields = {"what": f"{name}: {e.path}", "expected": e.expected, "got": e.value}
+            fields = {"what": f"{name}: {e.path or 'it'}", "expected": e.expected, "got": e.value}
             raise UserError.worded(f"{name}: {e}", **fields) from None
 
 

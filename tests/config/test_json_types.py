@@ -114,7 +114,7 @@ def test_the_sentence_begins_with_the_file_and_quotes_little() -> None:
 def test_what_is_no_object_is_refused() -> None:
     for data in ([], None, 3, "x"):
         with pytest.raises(
-            UserError, check=says(what="the data: ", expected="an object", got=data)
+            UserError, check=says(what="the data: it", expected="an object", got=data)
         ):
             Outer.from_json(data)
 
