@@ -141,8 +141,9 @@ def test_a_failing_task_ends_the_command(source: str, whole: EmbeddingFile, tmp_
     bad = copy / "s0/c0/0033.png"
     good = bad.read_bytes()
     bad.write_bytes(b"no image")
-    with pytest.raises(UserError, match=r"s0/c0/0033\.png of in .*--skip-bad"):
+    with pytest.raises(UserError, match=r"s0/c0/0033\.png of in ") as error:
         extract(str(copy), out, engine=TwoWorkers(), **PIXELS)
+    assert error.value.remedy.endswith("--skip-bad")
     assert not out.exists()
     # what is there is kept, and one process goes on without the engine
     bad.write_bytes(good)

@@ -128,6 +128,7 @@ def test_a_file_that_breaks_the_format_is_refused_before_it_is_read(path: Path, 
     with pytest.raises(UserError, match=sentence) as error:
         EmbeddingFile.open(path)
     assert str(path) in str(error.value) or "layer name" in str(error.value)
+    assert error.value.remedy or case != "no text"
 
 
 def test_empty_parts_count_as_left_out_and_more_attributes_are_allowed(path: Path) -> None:
