@@ -2,8 +2,7 @@
 
 All tests run once, and it is noted which lines each of them reaches. Each mutant is then tried in a
 copy of the tree: first by a few quick tests that reach its line, then by all others that do, or
-that name or reach its file. A test kills a mutant only if it passes without it; those whose
-processes import them, such as tests/extract/test_shards.py, do not pass here. Same tree and same
+that name or reach its file. A test kills a mutant only if it passes without it. Same tree and same
 seed, same mutants. Whether a survivor changes anything that a user can see is for a reader to say.
 By hand: mutmut and cosmic-ray run one command for all.
 """
@@ -267,7 +266,7 @@ def _run_tests(tree: Path, tests: list[str], answer: Any) -> None:
     scratch = tempfile.mkdtemp(dir=tree.parent)
     os.environ |= {"PYTHONPATH": str(tree / "src"), "TMPDIR": scratch, "THOROUGH": "1"}
     tempfile.tempdir = scratch
-    sys.path.insert(0, str(tree / "src"))
+    sys.path[:0] = [str(tree), str(tree / "src")]  # as `python -m pytest` has them
     sys.dont_write_bytecode = True
     os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
     failed: list[str] = []
