@@ -20,16 +20,14 @@ from embedbench.sharing.pack import pack, unpack
 SMALL = [f"offline.mlp.{s}" for s in ("batch_size=64", "stop.rule=epochs", "stop.epochs=1")]
 
 
-def runs_of(
-    folder: Path, learners: str = "ncm,slda", width: int = 10, order: str = "random", **more: int
-) -> Path:
+def runs_of(folder: Path, learners: str = "ncm,slda", width: int = 10, **more: Any) -> Path:
     """Runs on a file in `folder`, with three seeds each; their commands name it in full."""
     file, out = str(embedding_file(folder, width).path), folder / "runs"
-    names = learners.split(",")
-    stream = [f"protocol.order={order}", "protocol.scale=none"]
+    protocol = more.pop("protocol", "incremental-class")
     more = {"offline.mlp.units": 8} | more
-    stream += [f"{name}={value}" for name, value in more.items()]
-    cells = plan([file], "incremental-class", names, [0, 1, 2], [*SMALL, *stream], out=out)
+    items = [*SMALL, "protocol.scale=none", *(f"{name}={value}" for name, value in more.items())]
+    items += ["protocol.order=random"] if protocol == "incremental-class" else []
+    cells = plan([file], protocol, learners.split(","), [0, 1, 2], items, out=out)
     assert not run_grid(cells, out).failed
     return out
 

@@ -191,6 +191,7 @@ def test_printed_digits(value: Value, word: str) -> None:
     some = collect_cells({"": Results("a", "", "", {}, (), (), (), (table,))})
     made = claim(ClaimPart("2", "Ω", printed=True), arithmetic=True)
     assert status(made, some) == {PRINTED: word}
+    assert {o.runs for o in judging.judge_part(some, made.parts[0], PRINTED)[0]} <= {0, 1}
 
 
 def test_the_claims_are_whole_and_their_commands_parse() -> None:

@@ -241,6 +241,7 @@ def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "digits.h5", 4, 40)
     items = ["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"]
     runs = kemker.KemkerRuns(tmp_path, [0], {"mnist": PaperData(file.path, "mnist")}, items=items)
+    assert runs.specs("permutation", ("mnist",), "fel")[0].learner.settings.fel_units == 2000
     runs.run([c for choice in kemker.CHOICES for c in runs.s1_specs(choice)])
     assert runs.failed == []
     table = kemker.figure_s1(runs)

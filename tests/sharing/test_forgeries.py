@@ -196,6 +196,12 @@ def test_an_honest_pack_is_ranked_beside_them(made: tuple[Any, Reasons]) -> None
     assert {e["by"] for e in stream["entries"]} == {"Team A"}
 
 
+def test_a_learner_that_needs_the_session_is_ranked_beside_chance(tmp_path: Path) -> None:
+    more = {"references": 0, "protocol.sessions": 2, "pathnet.batches": 1, "pathnet.cap": 1}
+    pack(runs_of(tmp_path, "pathnet", protocol="permutation", **more), tmp_path / "a.zip")
+    assert board([tmp_path / "a.zip"], [tmp_path / "e.h5"]).submissions[0].ranked == 6
+
+
 def test_what_more_moments_would_cost_is_not_computed(
     team: Path, lean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.networks.paper_networks import timm
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_names
-from embedbench.studies.presets import preset, preset_names
+from embedbench.studies.presets import about, preset, preset_names
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Key, Study, parse_settings
 
@@ -140,6 +140,7 @@ def test_no_learner_is_refused(name: str) -> None:
     assert len(trunks) == len(learners)
     assert len({*trunks} - {None}) == 1
     assert preset(name)[Key("trunk")] in trunks
+    assert "[set]" not in about(name)[1]  # comments alone
 
 
 def test_the_command_line_is_over_a_preset() -> None:
@@ -189,10 +190,10 @@ def test_regimes_are_one_table(tmp_path: Path) -> None:
     words += ["--learner", "ncm,slda", "--seeds", "0-1", "--out", str(tmp_path / "runs")]
     for item in ("references=0", "protocol.base=2", "protocol.step=2"):
         words += ["--set", item]
-    for name, about in (("pilot", "PILOT's stream b0-inc10"), ("online", "One pass in batches")):
+    for name, says in (("pilot", "PILOT's stream b0-inc10"), ("online", "One pass in batches")):
         done = CliRunner().invoke(app, [*words, "--preset", name])
         assert done.exit_code == 0, done.output
-        assert f"preset {name}: {about}" in done.stderr
+        assert f"preset {name}: {says}" in done.stderr
     selected = tmp_path / "regimes.toml"
     text = '[report]\nruns = ["runs"]\nrows = ["learner"]\ncolumns = "stream"\nover = "seeds"'
     selected.write_text(text)
