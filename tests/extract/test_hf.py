@@ -57,8 +57,7 @@ def bert(transformers: Any, kind: str = "BertModel", **settings: Any) -> Any:
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tables of texts: two classes, four training and four test samples."""
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "copies")
-    folder = tmp_path / "texts"
-    folder.mkdir()
+    (folder := tmp_path / "texts").mkdir()
     rows = "".join(f"{text},l{i % 2}\n" for i, text in enumerate(TEXTS))
     for part in ("train", "test"):
         (folder / f"{part}.csv").write_text(f"text,label\n{rows}")
@@ -213,9 +212,9 @@ def test_images(texts: str, tmp_path: Path, transformers: Any, kind: str) -> Non
 
 
 def test_images_of_several_shapes(tmp_path: Path, transformers: Any) -> None:
-    t = transformers
-    model = t.ViTModel(t.ViTConfig(image_size=32, patch_size=16, **SMALL))
-    name = save(tmp_path / "vit", model, t.ViTImageProcessorPil(do_resize=False))
+    config = transformers.ViTConfig(image_size=32, patch_size=16, **SMALL)
+    inputs = transformers.ViTImageProcessorPil(do_resize=False)
+    name = save(tmp_path / "vit", transformers.ViTModel(config), inputs)
     with pytest.raises(UserError, match="several shapes"):
         extract(str(images(tmp_path / "images", 2)), tmp_path / "a.h5", backbone=name)
 
@@ -253,6 +252,9 @@ def test_sounds_longer_than_the_model_takes(tmp_path: Path, transformers: Any) -
     short = hf.SoundInputs(tmp_path, 1)  # all are brought to one length, and go through at once
     ((given, _),) = short.groups(np.stack([short.example()] * 3))
     assert len(given["input_features"]) == 3
+    transformers.SeamlessM4TFeatureExtractor().save_pretrained(tmp_path / "m")
+    ((_, mask),) = hf.SoundInputs(tmp_path / "m", 1).groups(np.zeros((1, 15_900), np.float32))
+    assert mask is not None and mask.tolist() == [[1] * 48 + [0]]  # it pads one frame
 
 
 def test_half_of_the_frames_and_no_joint_space() -> None:

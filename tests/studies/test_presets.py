@@ -133,10 +133,8 @@ def test_the_trunk_of_online_learning_has_no_pooling_before_its_stages() -> None
 def test_no_learner_is_refused(name: str) -> None:
     learners = [learner for learner in learner_names() if learner not in ("offline", "chance")]
     protocol = "iirc" if name.startswith("iirc") else "incremental-class"
-    trunks = [
-        getattr(cell.learner.settings, "trunk", None)
-        for cell in plan(["file.h5"], protocol, learners, [0], preset=name)
-    ]
+    cells = plan(["file.h5"], protocol, learners, [0], preset=name)
+    trunks = [getattr(cell.learner.settings, "trunk", None) for cell in cells]
     assert len(trunks) == len(learners)
     assert len({*trunks} - {None}) == 1
     assert preset(name)[Key("trunk")] in trunks
