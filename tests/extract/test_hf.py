@@ -254,7 +254,7 @@ def test_sounds_longer_than_the_model_takes(tmp_path: Path, transformers: Any) -
     assert len(given["input_features"]) == 3
     transformers.SeamlessM4TFeatureExtractor().save_pretrained(tmp_path / "m")
     ((_, mask),) = hf.SoundInputs(tmp_path / "m", 1).groups(np.zeros((1, 15_900), np.float32))
-    assert mask is not None and mask.tolist() == [[1] * 48 + [0]]  # it pads one frame
+    assert mask.tolist() == [[1] * 48 + [0]]  # it pads one frame
 
 
 def test_half_of_the_frames_and_no_joint_space() -> None:
