@@ -92,17 +92,19 @@ def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bo
 
 def read_csv(path: Path) -> list[dict[str, Any]]:
     """The rows of a CSV file with a line for each run and the names of `Run.row`."""
-    text = read_text(path, most=MOST)
+    lines = csv.DictReader(read_text(path, most=MOST).splitlines(), restkey="", restval="")
+    names, rows = "the names of its columns are those of docs/results_as_data.md", []
     try:
-        lines = csv.DictReader(text.splitlines(), restkey="", restval="")
-        rows = [{name: _value(v) for name, v in line.items() if name and v} for line in lines]
+        for line in lines:
+            rows.append({name: _value(v) for name, v in line.items() if name and v})
+            if not _is_run(rows[-1]):
+                whole = "a run with learner, and a whole number as seed (and sessions)"
+                at = f"line {lines.line_num} of {path}"
+                raise UserError(at, names, expected=whole, got=rows[-1])
     except csv.Error as e:
         raise UserError(f"{path} is not CSV ({e})") from None
-    if not rows or not all(map(_is_run, rows)):
-        raise UserError(
-            f"{path} must have a line for each run, with learner and seed, a whole number; the "
-            "names of its columns are those of docs/results_as_data.md"
-        )
+    if not rows:
+        raise UserError(f"{path} has no line for a run", names)
     return rows
 
 

@@ -139,7 +139,7 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
         ('[report]\nruns = ["x"]\nrows = ["leaner"]', "rows 'leaner'.* 'learner'"),
         ('[report]\nruns = "x"', "runs .* list, got 'x'"),
         *(('[report]\nruns = ["x"]', "no directory .*/x;"), ("#" * (2**20 + 1), "1,048,576")),
-        ('[report]\nruns = ["bad.csv"]', "bad.csv .* seed"),
+        ('[report]\nruns = ["bad.csv"]', "line 2 of .*bad.csv .* seed"),
         ('[report]\nruns = ["long.csv"]', "long.csv .*field larger"),
         *((f'[report]\nruns = ["{n}.csv"]', f"{n}.csv .* whole") for n in ("seed", "negative")),
         ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "acuracy'.*'final_accuracy'"),
