@@ -10,10 +10,10 @@ import numpy as np
 
 from embedbench.array_types import Bytes
 from embedbench.errors import UserError, short
+from embedbench.files.known_names import split_role
 from embedbench.files.sample_metadata import SPLITS, read_list
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
-from .data_set_parts import SPLIT_NAMES
 from .open_source import hierarchy
 from .source import Source
 
@@ -58,7 +58,7 @@ def by_domain(source: Source) -> Source:
     `cat`.
     """
     parts = [id_.split("/") for id_ in source.ids]
-    if source.split is not None and all(first in SPLIT_NAMES for first, *_ in parts):
+    if source.split is not None and all(split_role(first) is not None for first, *_ in parts):
         parts = [rest for _, *rest in parts]
     for id_, part in zip(source.ids, parts, strict=True):
         if len(part) < 3:

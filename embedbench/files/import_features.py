@@ -25,9 +25,10 @@ from .formats.arrow_files import NamedLabels
 from .formats.audioset import is_audioset, read_audioset
 from .formats.mnist_idx import is_idx, read_idx
 from .formats.numpy_files import load_folder, load_npz
+from .known_names import PART_WORDS, read_split
 from .provenance import NOTHING, UserMetadata, read_provenance
 from .raw_pixels import pixels, pixels_recipe
-from .sample_metadata import SPLIT_NAMES, SPLITS, Samples, read_list
+from .sample_metadata import SPLITS, Samples, read_list
 from .train_test_split import describe_lopsided, make_split, split_rule
 from .train_test_split import groups as groups_of
 from .write_file import check_target, write_file
@@ -269,11 +270,7 @@ def _numbers(given: Array, index: Mapping[str, int], what: str) -> Array:
 
 
 def _split_numbers(split: Array) -> Bytes:
-    if split.dtype.kind != "U":
-        if split.dtype.kind not in "iu" or not np.isin(split, range(len(SPLITS))).all():
-            raise UserError("split must hold 0 (train), 1 (val) or 2 (test), or their names.")
-        return split
-    return _numbers(split, SPLIT_NAMES, "split").astype(np.uint8)
+    return read_split(split, "split")
 
 
 def _default_ids(n: int, split: Bytes | None) -> Strings:
@@ -306,7 +303,7 @@ def _provenance(arrays: Mapping[str, Any], features: Array, src: Path) -> dict[s
 
 
 FIT = "all of one part need as many rows, and rows of one name one shape"
-_WORDS = "|".join(SPLIT_NAMES)
+_WORDS = "|".join(PART_WORDS)
 _KEY = re.compile(f"(?:(?P<a>{_WORDS})_(?P<key>.+)|(?P<key2>.+)_(?P<b>{_WORDS}))")
 
 
@@ -321,7 +318,7 @@ def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
             part, name = match["a"] or match["b"], match["key"] or match["key2"]
             by_name.setdefault(name, {})[part] = key
     found = {part for keys in by_name.values() for part in keys}
-    parts = sorted(found, key=SPLIT_NAMES.__getitem__)
+    parts = sorted(found, key=PART_WORDS.__getitem__)
     whole = {name: keys for name, keys in by_name.items() if len(keys) == len(parts)}
     if "split" in arrays or not whole or len(parts) < 2:
         return arrays
@@ -331,5 +328,5 @@ def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     with explain_errors(f"{where}: {', '.join(sorted(taken))} do not fit together", FIT):
         out |= {name: np.concatenate(tables) for name, tables in joined.items()}
         (rows,) = {tuple(map(len, tables)) for tables in joined.values()}
-    out["split"] = np.repeat([SPLIT_NAMES[part] for part in parts], rows).astype(np.uint8)
+    out["split"] = np.repeat([PART_WORDS[part] for part in parts], rows).astype(np.uint8)
     return out

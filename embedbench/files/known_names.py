@@ -4,8 +4,15 @@ Nothing is guessed elsewhere; what was taken is printed, see `describe_taken`.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+
+from embedbench.array_types import Array, Bytes
+from embedbench.errors import UserError, short
 
 from .sample_metadata import SPLITS, TEST, TRAIN, VAL, Samples
 
@@ -19,16 +26,144 @@ PART_WORDS = {
     "test": TEST,
     "testing": TEST,
 }
-_SHARD = re.compile(r"[-_.]\d+([-_.]of[-_.]\d+)?$")  # test-00000-of-00001
+# Words (and `trainval`) whose meaning depends on the other parts, see `split_roles`.
+HELD_WORDS = ("eval", "evaluation", "holdout", "heldout", "held_out", "hold_out")
+LISTED = 10  # most names that a sentence lists
+_SHARD = re.compile(r"([-_.]\d+([-_.]of[-_.]\d+)?|[-_.]?(19|20)\d\d)$")  # test-00000-of-00001
+_SET = re.compile(r"[-_. ]?(set|split|data|dataset|images|imgs)$")  # "Training Set", test_data
+_GAPS = re.compile(r"[-_.\s]+")
+
+
+def _plain_word(name: str) -> str:
+    """A name in small letters, without a shard's number, a year, and words such as `set`."""
+    word = _SHARD.sub("", unicodedata.normalize("NFKC", name).strip().casefold())
+    return _GAPS.sub("_", _SET.sub("", word))
 
 
 def split_role(name: str) -> int | None:
     """Return TRAIN, VAL or TEST for the name of a part of a data set; None for any other name.
 
+    Letters may be capitals; the number of a shard, a year and `set`, `split`, `data` or `images`
+    may follow. `eval`, `holdout` and `trainval` mean one thing or another: see `split_roles`.
+
     >>> split_role("Training"), split_role("Test-00000-of-00001"), split_role("cats")
     (0, 2, None)
+    >>> split_role("val2017"), split_role("Test Set"), split_role("eval"), split_role("contest")
+    (1, 2, None, None)
     """
-    return PART_WORDS.get(_SHARD.sub("", name.strip().casefold()))
+    return PART_WORDS.get(_plain_word(name))
+
+
+def split_roles(names: Iterable[str]) -> dict[str, int | None]:
+    """Return TRAIN, VAL, TEST or None for each name, read beside the others.
+
+    `eval` and `evaluation` are TEST, or VAL where another part is TEST; `holdout` is TEST where no
+    other part is; `trainval` is TRAIN where no part is TRAIN or VAL.
+
+    >>> split_roles(["Train", "eval"]), split_roles(["train", "eval", "test"])
+    ({'Train': 0, 'eval': 2}, {'train': 0, 'eval': 1, 'test': 2})
+    >>> split_roles(["trainval", "test"]), split_roles(["train", "trainval", "val", "test"])
+    ({'trainval': 0, 'test': 2}, {'train': 0, 'trainval': None, 'val': 1, 'test': 2})
+    """
+    roles = {name: split_role(name) for name in names}
+    words = {name: _plain_word(name) for name in roles}
+    sure = {role for role in roles.values() if role is not None}
+    if not sure & {TRAIN, VAL}:
+        whole = [name for name, word in words.items() if word == "trainval"]
+        roles |= dict.fromkeys(whole, TRAIN)
+        sure |= {TRAIN} if whole else set()
+    held = [name for name, word in words.items() if word in HELD_WORDS]
+    if not sure or len(held) != 1:
+        return roles
+    if TEST not in sure:
+        roles[held[0]] = TEST
+    elif VAL not in sure and words[held[0]].startswith("eval"):
+        roles[held[0]] = VAL
+    return roles
+
+
+def resembles_part(name: str) -> bool:
+    """Whether a name that `split_role` does not read has a part's word in it: say so, never guess.
+
+    >>> resembles_part("seg_train"), resembles_part("PublicTest"), resembles_part("contest")
+    (True, True, False)
+    """
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)", "_", name.strip())
+    words = set(_GAPS.sub("_", apart).casefold().split("_"))
+    known = {*PART_WORDS, *HELD_WORDS, "trainval"}
+    return split_role(name) is None and bool(words & known or _plain_word(name) in known)
+
+
+def read_split(values: Array, where: str) -> Bytes:
+    """Return TRAIN, VAL or TEST for each value (n,) of a column that says it.
+
+    Values are texts, see `split_roles`, or the numbers 0, 1 and 2. `where` names the column.
+
+    Raises
+    ------
+    UserError
+        A value is none of these; all such values are named.
+    """
+    numbers, kind = "0 (train), 1 (val) or 2 (test)", values.dtype.kind
+    if kind not in "iuU" or values.ndim != 1:
+        raise UserError(where, expected=f"{numbers}, or their names", got=f"{values.dtype}")
+    unique, places = np.unique(values, return_inverse=True)
+    different: list[Any] = unique.tolist()
+    if kind == "U":
+        roles = split_roles(different)
+    else:
+        roles = {value: value if value in (TRAIN, VAL, TEST) else None for value in different}
+    strange = [value for value, role in roles.items() if role is None]
+    if strange:
+        listed = ", ".join(short(value) for value in strange[:LISTED])
+        more = f" and {len(strange) - LISTED:,} more" if len(strange) > LISTED else ""
+        raise UserError(
+            f"{where} holds {listed}{more}; expected {numbers}, or their names",
+            "name every part train, val or test",
+        )
+    parts = np.array([roles[value] for value in different], np.uint8)
+    return parts[places]
+
+
+# --- one name in several spellings ---
+
+
+def one_spelling(names: Iterable[str]) -> dict[str, str]:
+    r"""Return for each name the one that stands for all names that look like it.
+
+    Names look alike if only their Unicode form or white space around them differs. A name that
+    looks like no other stays as it is; several become one, in the form NFC without the space.
+
+    >>> one_spelling(["tea ", "caf\xe9", "cafe\u0301"]) == {
+    ...     "tea ": "tea ", "caf\xe9": "caf\xe9", "cafe\u0301": "caf\xe9"}
+    True
+    """
+    different = list(dict.fromkeys(names))
+    looks = {name: unicodedata.normalize("NFC", name).strip() for name in different}
+    times = Counter(looks.values())
+    return {name: look if times[look] > 1 else name for name, look in looks.items()}
+
+
+def describe_spelling(names: Iterable[str], what: str) -> str:
+    """Return in words which names `one_spelling` makes one, and which differ in case alone.
+
+    `what` says what is named: `classes`. The text is empty if there are none.
+    """
+    spelling = one_spelling(names)
+    by_name: dict[str, list[str]] = {}
+    for name, one in spelling.items():
+        by_name.setdefault(one, []).append(name)
+    by_case: dict[str, list[str]] = {}
+    for one in by_name:
+        by_case.setdefault(one.casefold(), []).append(one)
+    phrases = []
+    for several, became in ((by_name, "look alike and are one"), (by_case, "are kept apart")):
+        for alike in [alike for alike in several.values() if len(alike) > 1][:LISTED]:
+            phrases.append(f"{what} {' and '.join(map(ascii, sorted(alike)))} {became}")
+    return "; ".join(phrases)
+
+
+# --- what was taken ---
 
 
 def describe_taken(

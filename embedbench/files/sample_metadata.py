@@ -19,7 +19,6 @@ from . import file_digests, hdf5_layout
 
 TRAIN, VAL, TEST = 0, 1, 2
 SPLITS = ("train", "val", "test")
-SPLIT_NAMES = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
 
 
 @dataclass(frozen=True)

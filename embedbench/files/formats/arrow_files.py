@@ -15,7 +15,7 @@ from embedbench.array_types import Array, Ints, Strings
 from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, import_extra, unknown
 from embedbench.files.hdf5_layout import texts
-from embedbench.files.sample_metadata import SPLIT_NAMES
+from embedbench.files.known_names import PART_WORDS, split_role
 from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
@@ -196,7 +196,8 @@ def _from_lists(column: Any, where: str) -> Array:
 
 def split_from_name(name: str) -> int | None:
     """The split that a file's or folder's name begins with: `train-00000-of-00002`."""
-    return SPLIT_NAMES.get(name.partition("-")[0].partition(".")[0])
+    whole = split_role(name)
+    return split_role(name.partition("-")[0].partition(".")[0]) if whole is None else whole
 
 
 # --- Parquet files: one, or a folder of them, as the Hugging Face hub has data sets ---
@@ -232,5 +233,5 @@ def read_saved_data_set(path: Path) -> Mapping[str, Any]:
     for file in _arrow_files(path):
         splits[file] = None if file.parent == path else split_from_name(file.parent.name)
         if splits[file] is None and file.parent != path:
-            raise unknown(f"split of {path}", file.parent.name, SPLIT_NAMES)
+            raise unknown(f"split of {path}", file.parent.name, PART_WORDS)
     return Columns(splits)
