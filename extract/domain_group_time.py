@@ -10,11 +10,11 @@ import numpy as np
 
 from embedbench.array_types import Bytes
 from embedbench.errors import UserError, short
-from embedbench.files.known_names import split_role
 from embedbench.files.sample_metadata import SPLITS, read_list
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
-from .open_source import hierarchy
+from .class_names import join_spellings
+from .folder_classes import find_split, read_classes, without_parts
 from .source import Source
 
 FOLDER = "folder"
@@ -57,19 +57,23 @@ def by_domain(source: Source) -> Source:
     `art/cat/1.png` is of the domain `art`, `photo/cat/7.png` of `photo`; both are of the class
     `cat`.
     """
-    parts = [id_.split("/") for id_ in source.ids]
-    if source.split is not None and all(split_role(first) is not None for first, *_ in parts):
-        parts = [rest for _, *rest in parts]
-    for id_, part in zip(source.ids, parts, strict=True):
-        if len(part) < 3:
+    folders: list[tuple[str, ...]] = [tuple(id_.split("/")[:-1]) for id_ in source.ids]
+    if source.split is not None:
+        found, _ = find_split(folders, source.name)
+        folders = folders if found is None else without_parts(folders, found)
+    folders, spelling = join_spellings(folders)
+    for id_, inside in zip(source.ids, folders, strict=True):
+        if len(inside) < 2:
             raise UserError(
                 f"--domain-from folder takes DOMAIN/CLASS/FILE, and sample {short(id_)} of "
                 f"{source.name} lies in no class folder below a domain",
                 "give a pattern instead",
             )
-    fields = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
-    changed = {name: fields[name] for name in ("labels", "classes", "parents")}
-    return replace(source, domain=np.array([domain for domain, *_ in parts]), **changed)
+    fields = read_classes([inside[1:] for inside in folders], source.name)
+    said = "; ".join(filter(None, (spelling, fields["remark"])))
+    line = f"{source.name}: {said}." if said else ""
+    fields["remark"] = " ".join(filter(None, (source.remark, line)))
+    return replace(source, domain=np.array([domain for domain, *_ in folders]), **fields)
 
 
 # --- the split into train and test ---

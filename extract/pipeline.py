@@ -22,6 +22,7 @@ from embedbench.engines.engine import Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.known_names import describe_taken
 from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
@@ -40,6 +41,10 @@ def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=3)
 
 
+def _ignore(message: str) -> None:
+    pass
+
+
 def extract(
     source: str,
     out: str | os.PathLike[str],
@@ -54,6 +59,7 @@ def extract(
     overwrite: bool = False,
     progress: Progress | None = None,
     notify: Notify = _warn,
+    inform: Notify = _ignore,
     engine: Engine | None = None,
     **job: Any,
 ) -> EmbeddingFile:
@@ -79,6 +85,9 @@ def extract(
         Called with (samples done, total) after every batch.
     notify : callable
         Called with each message for the user; by default it warns.
+    inform : callable
+        Called with the line on what was taken, where nothing was left out; by default it does
+        nothing. Where something was left out, the line goes to `notify`.
     engine : Engine or None
         Who computes the blocks; None: this process.
     job
@@ -99,6 +108,8 @@ def extract(
     if opened.split is not None and rule["rule"] != "official":
         notify(f"{opened.name}: its official split is replaced, as --split or --group asks.")
     opened = replace(opened, split=rows)
+    say = notify if opened.left_out else inform
+    say(_taken(opened, rule))
     with ExitStack() as stack:
         executor = None
         if engine is not None:
@@ -109,6 +120,22 @@ def extract(
         with Partial.begun(Path(out), workers.facts, overwrite=overwrite) as partial:
             workers.fill(partial, progress)
             return finish(workers, partial, rule, stated, notify)
+
+
+def _taken(source: Source, rule: Mapping[str, Any]) -> str:
+    """Return the line that says what was taken of a source, before the long work begins."""
+    assert source.split is not None
+    ids = np.array(source.ids)
+    samples = Samples(ids, source.labels, source.split, source.classes, source.parents)
+    group = source.columns.get("group")
+    return describe_taken(
+        samples,
+        rule,
+        holds=source.holds,
+        groups=None if group is None else len(np.unique(group)),
+        columns=tuple(source.columns),
+        left_out=source.left_out,
+    )
 
 
 # --- from blocks to the file ---

@@ -60,6 +60,8 @@ class Source:
         Names of files that are not among the samples because they cannot be read, and why.
     remark : str
         Line on what was taken, what was left out and what was guessed; empty: nothing to say.
+    left_out : tuple of str
+        Phrases on what is not among the samples and not in `refused`: how many files, and why.
     package : (str, str) or None
         Name and version of the package whose code opened it; None: ours, or a file of yours.
     """
@@ -79,6 +81,7 @@ class Source:
     holds: str = "images"
     refused: tuple[tuple[str, str], ...] = ()
     remark: str = ""
+    left_out: tuple[str, ...] = ()
     package: tuple[str, str] | None = None
 
     @property

@@ -159,6 +159,7 @@ def extract(
             overwrite=overwrite,
             progress=advance,
             notify=note,
+            inform=(lambda _: None) if quiet else note,
             engine=who,
         )
     show({}, describe_file(file), as_json=False)
