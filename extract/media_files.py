@@ -26,7 +26,8 @@ _KNOWN = {
 KIND_OF_SUFFIX = {suffix: kind for kind, suffixes in _KNOWN.items() for suffix in suffixes}
 _TEXTS = (".txt", ".md", ".json", ".jsonl", ".xml", ".csv", ".tsv", ".html", ".yaml", ".yml")
 LITTER = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"))  # of Windows, of macOS
-NAMED = 3  # names of files and folders that a phrase has, and twice as many suffixes
+NAMED = 3  # names of files that a phrase has, and twice as many suffixes
+MANY = 10  # names of folders that hold no sample: classes may be among them
 
 
 def is_hidden(name: str) -> bool:
@@ -41,7 +42,7 @@ def suffix_of(name: str) -> str:
     ('.jpg', '', '')
     """
     _, dot, suffix = name.rpartition("/")[2].rpartition(".")
-    return f"{dot}{suffix.lower()}" if suffix and suffix.isprintable() else ""
+    return f".{suffix.lower()}" if dot and suffix else ""
 
 
 class MediaFiles:
@@ -100,13 +101,14 @@ class MediaFiles:
             )
         return paths, SOUNDS if sounds else IMAGES
 
-    def left_out(self) -> tuple[str, ...]:
+    def left_out(self, holds: str) -> tuple[str, ...]:
         """Return phrases on what is no sample: files by their suffixes, folders, hidden files."""
         phrases = []
         if self.unread:
-            phrases.append(f"{len(self.unread):,} other files: {_by_suffix(self.unread)}")
+            files = f"{len(self.unread):,} files that are not read as {holds}"
+            phrases.append(f"{files}: {_by_suffix(self.unread)}")
         if empty := self._empty_folders():
-            phrases.append(f"folders without a sample: {_first(empty)}")
+            phrases.append(f"folders without a sample: {_first(empty, MANY)}")
         if self.seen:
             phrases.append(
                 f"links to folders that are read under another name: {_first(self.seen)}"
@@ -124,9 +126,9 @@ class MediaFiles:
         return sorted(folder for folder in empty if os.path.dirname(folder) not in empty)
 
 
-def _first(names: Sequence[str]) -> str:
-    listed = ", ".join(escape_name(name) for name in sorted(names)[:NAMED])
-    more = len(names) - NAMED
+def _first(names: Sequence[str], most: int = NAMED) -> str:
+    listed = ", ".join(escape_name(name) for name in sorted(names)[:most])
+    more = len(names) - most
     return f"{listed} and {more:,} more" if more > 0 else listed
 
 

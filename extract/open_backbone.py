@@ -16,6 +16,7 @@ from embedbench.networks.published_weights import SHIPPED, shipped_weights
 
 from .backbone import OURS, Backbone
 from .extract_plugins import backbone_class, outside_backbone
+from .open_source import is_demo
 from .source import Content, Source, open_image
 from .timm_backbone import TimmBackbone
 
@@ -182,7 +183,7 @@ def choose_backbone(
     source: str, backbone: str | None, weights: str | os.PathLike[str] | None
 ) -> tuple[str, Path | None]:
     """Return the name of the backbone and the file of its weights; for `demo` the shipped ones."""
-    if source == "demo" and backbone in (None, SHIPPED) and weights is None:
+    if is_demo(source) and backbone in (None, SHIPPED) and weights is None:
         backbone, weights = SHIPPED, IN_PACKAGE
     if backbone is None:
         raise UserError(

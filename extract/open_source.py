@@ -1,6 +1,5 @@
 """Opening sources of images, sounds and texts: lists of samples that are read in any order."""
 
-import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,24 +19,26 @@ from embedbench.storage.regular_files import (
     read_text,
 )
 
+from .data_set_parts import find_path
 from .extract_plugins import is_outside, outside_source
 from .folder_classes import read_folders
 from .media_files import Archive, Folder
 from .source import Source, escape_name, id_problem, read_sample, unusable
 
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
 
 def open_source(source: str, *, skip_bad: bool = False) -> Source:
     """Return the source for a word, a path or the name of a data set of a library.
 
-    It is `demo`; a folder or zip of class folders, of images or sounds; a CUB-200-2011 folder; a
-    folder of MNIST IDX files; a data set that a library reads, see `torchvision_source` (`torch/`)
-    and `hub_source` (`hfds/`, and any table, as of texts); or a source of other people, an entry
-    point or `package.module:function`, followed by `@TEXT` for it.
+    A path that is there goes before all else, whatever its letters. Else it is `demo`; or a data
+    set that a library reads, see `torchvision_source` (`torch/`) and `hub_source` (`hfds/`); or a
+    source of other people, an entry point or `package.module:function`, followed by `@TEXT` for it.
+    A path is a folder or zip of class folders, of images or sounds; a CUB-200-2011 folder; a folder
+    of MNIST IDX files; or a table, as of texts, which `hub_source` reads, too.
     With `skip_bad`, files that cannot be samples are left out, and are in `refused`.
     """
-    opened = _demo() if source == "demo" else _open(source)
+    opened = _open(source)
     if opened.refused and not skip_bad:
         name, problem = opened.refused[0]
         raise unusable(name, opened.name, problem)
@@ -46,7 +47,18 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
     return opened
 
 
+def is_demo(source: str) -> bool:
+    """Whether the word for the shipped images is meant, and not a file or folder of that name."""
+    return source == "demo" and find_path(source) is None
+
+
 def _open(source: str) -> Source:
+    """Return the source; a path that is there is meant before any other meaning of its letters."""
+    path = find_path(source)
+    if path is not None:
+        return _open_path(path, source)
+    if is_demo(source):
+        return _demo()
     if source.startswith("torch/"):
         from .torchvision_datasets import torchvision_source
 
@@ -57,7 +69,15 @@ def _open(source: str) -> Source:
         return hub_source(source)
     if is_outside(source):
         return outside_source(source)
-    path = _existing(source)
+    raise UserError(
+        f"there is no file or folder {source!r}",
+        "a source is a folder or zip of images, a table of texts, 'demo', torch/NAME, hfds/NAME, "
+        "or a source of a package (package.module:function)",
+    )
+
+
+def _open_path(path: Path, source: str) -> Source:
+    """Return the source for a file or folder that is there, or a link to one."""
     with explain_errors(f"{source} cannot be read", "give a folder or a zip archive of images"):
         if path.is_dir():
             read = cub_source if is_cub(path) else _idx if is_idx(path) else _class_folders
@@ -70,21 +90,11 @@ def _open(source: str) -> Source:
         from .hub_datasets import hub_source
 
         return hub_source(f"hfds/{source}")
-    raise UserError(f"{source} is neither a folder nor a zip archive of images", "give one")
-
-
-def _existing(name: str) -> Path:
-    """Return the path of a file or folder that is there, or a link; `~` is a home directory."""
-    path = Path(os.path.expanduser(name))  # as it is where there is no such user
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # also a zero byte
-        raise UserError(
-            f"there is no file or folder {name!r}",
-            "a source is a folder or zip of images, 'demo', torch/NAME, hfds/NAME, or a source "
-            "of a package (package.module:function)",
-        ) from error
-    return path
+    raise UserError(
+        f"{source} is neither a folder nor a zip archive of images, nor a table of texts "
+        f"({', '.join(TABLES)})",
+        "give one",
+    )
 
 
 def _demo() -> Source:
@@ -119,12 +129,15 @@ def _class_folders(path: Path) -> Source:
     above = _common_folder(paths) if zipped else ""
     fields = read_folders([inside.removeprefix(above) for inside in paths], where)
     ids, more = fields["ids"], fields.pop("left_out")
+    if isinstance(found, Archive) and found.unmarked:
+        line = f"{where}: names in no encoding that is known, such as {found.unmarked[0]}."
+        fields["remark"] = " ".join(filter(None, (fields["remark"], line)))
     return Source(
         name=escape_name(path.stem if zipped else path.resolve().name),
         read=lambda i: found.read(above + ids[i]),
         holds=holds,
         refused=tuple(sorted(found.refused)),
-        left_out=(*more, *found.left_out()),
+        left_out=(*more, *found.left_out(holds)),
         **fields,
     )
 
