@@ -38,6 +38,9 @@ _VALUES = {  # types of plain values
     "real": "float.*",
     "time": "timestamp.*",
 }
+READABLE = (  # what is read of this machine
+    "expected Parquet, CSV, TSV or JSON, class folders of images or sounds, or what save_to_disk wrote"
+)
 _COMMIT = re.compile(r"@([0-9a-f]{40})/")
 
 
@@ -108,42 +111,22 @@ def _words_taken_for_names(parts: Sequence[Part]) -> list[str]:
 
 def _load(name: str, config: str | None, revision: str) -> tuple[LocalData, Path | None]:
     """Return the parts by name, and the path of a data set of this machine."""
+    if not name:
+        raise UserError("hfds/ names no data set", "write hfds/ORG/NAME, or hfds/./FOLDER")
+    path = find_path(name)
+    if path is not None:
+        if revision:
+            raise UserError(f"hfds/{name} is a path, which has no revision", f"drop @{revision}")
+        with explain_errors(f"hfds/{name} cannot be opened", READABLE):
+            return load_local(path, config), path.resolve() if path.name in ("", "..") else path
+    if name.startswith((".", "/", "~")):
+        raise UserError(f"there is no file or folder {name!r}", "name one that is there")
     expected = (
         "expected a name on the hub, with ?config=NAME where it has several, or a folder, "
         "hfds/./FOLDER; without a network, get the data set's files first and name their folder"
     )
-    path = find_path(name)
     with explain_errors(f"hfds/{name} cannot be opened", expected):
-        if path is None and name.startswith((".", "/", "~")):
-            raise UserError(f"there is no file or folder {name!r}", "name one that is there")
-        if path is None:
-            parts = load_by_datasets(name, config, revision=revision or None)
-            return LocalData(parts), None
-        if revision:
-            raise UserError(f"hfds/{name} is a path, which has no revision", f"drop @{revision}")
-        return load_local(path, config), path.resolve() if path.name in ("", "..") else path
-
-
-def _choose_splits(splits: Mapping[str, Any], wanted: str, address: str) -> dict[str, int | None]:
-    """Return what each part is that is taken."""
-    roles: dict[str, int | None] = {}
-    for item in filter(None, wanted.split(",")):
-        part, _, role = item.partition(":")
-        if part not in splits:
-            raise unknown(f"split of {address}", part, splits)
-        if role and split_role(role) is None:
-            raise unknown("part", role, PART_WORDS)
-        roles[part] = split_role(role or part)
-    if not wanted:
-        roles = {part: role for part, role in split_roles(splits).items() if role is not None}
-        if not roles and len(splits) == 1:
-            roles = dict.fromkeys(splits)
-    if not roles or (len(roles) > 1 and None in roles.values()):
-        raise UserError(
-            f"{address} has the splits {', '.join(splits)[:300]}",
-            "say which to take, and what each is: ?split=NAME:train,NAME:test",
-        )
-    return roles
+        return LocalData(load_by_datasets(name, config, revision=revision or None)), None
 
 
 class HubTable:

@@ -1,6 +1,7 @@
 """Data sets in a folder or file of this machine: their files, and the parts that these are."""
 
 import glob
+import logging
 import os
 import re
 from collections import Counter
@@ -80,6 +81,7 @@ def load_by_datasets(
     column holds texts and that an empty cell alone is missing.
     """
     datasets = import_extra("datasets", "datasets", "hfds/")
+    datasets.logging.set_verbosity(logging.CRITICAL)  # what fails is one sentence, and that is ours
     options: dict[str, Any] = {"data_files": data_files, "revision": revision}
     data = _by_part(datasets.load_dataset(name, config, **options))
     first = next(iter(data.values()))

@@ -1,6 +1,7 @@
 """The data sets of torchvision with one label an image, with their official splits."""
 
 import contextlib
+import inspect
 import os
 import sys
 from collections import Counter
@@ -104,6 +105,13 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # downloads print to stdout
             data = cls(root, **settings)
+    except TypeError as error:
+        known = [name for name in inspect.signature(cls).parameters if name not in _OURS]
+        raise UserError(
+            f"{source} has an option that torchvision's {cls.__name__} does not take, or a value "
+            "of another kind",
+            f"its options are {', '.join(known)}",
+        ) from error
     except Exception as error:  # each class raises errors of its own
         raise UserError(
             f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "

@@ -10,6 +10,8 @@ import contextlib
 import json
 import math
 import os
+import pickle
+import re
 import resource
 import signal
 import subprocess
@@ -238,7 +240,20 @@ def load_tensors(path: str) -> Any:
             raise RefusedError("it declares more than its bytes can hold")
     # a namespace lies in timm's training checkpoints
     with torch.serialization.safe_globals([argparse.Namespace]):
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+        except pickle.UnpicklingError as error:
+            raise RefusedError(_objects_in(str(error))) from error
+        except (EOFError, KeyError, IndexError, AttributeError, TypeError) as error:
+            raise RefusedError("it is damaged, or no file of torch.save") from error
+
+
+def _objects_in(message: str) -> str:
+    """Return what torch would not unpickle; its own message is on how to run the file's code."""
+    named = re.search(r"GLOBAL ([\w.]+)", message)
+    if named:
+        return f"it holds an object, {named[1]}, which would run code"
+    return "it holds more than tensors, numbers and texts, or is no file of torch.save"
 
 
 def check_tensors(loaded: Any) -> None:
