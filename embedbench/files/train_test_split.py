@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Bytes, Ints
+from embedbench.array_types import Bytes, Ints, Strings
 from embedbench.errors import UserError, short
 
 from .sample_metadata import SPLITS, TEST, TRAIN, read_by_sample, read_lines
@@ -153,6 +153,25 @@ def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
     if wrong := set(names) - set(SPLITS):
         raise UserError(f"{path}: expected train, val or test, not {short(min(wrong))}.")
     return np.array([SPLITS.index(name) for name in names], dtype=np.uint8)
+
+
+def describe_straddling(groups: Strings | None, split: Bytes) -> str:
+    """Return in words how many groups (N,) are on both sides of a split; empty if none is.
+
+    >>> said = describe_straddling(np.array(["a", "a", "b"]), np.array([0, 2, 0], np.uint8))
+    >>> said.partition(";")[0]
+    "1 of 2 groups ('a') are in test and in another part too"
+    """
+    if groups is None:
+        return ""
+    in_test = np.unique(groups[split == TEST])
+    both = np.intersect1d(in_test, groups[split != TEST])
+    if not len(both):
+        return ""
+    return (
+        f"{len(both):,} of {len(np.unique(groups)):,} groups ({short(str(both[0]))}) are in test "
+        "and in another part too; --split 0.3 --group keeps groups whole."
+    )
 
 
 # --- splits in which every class keeps its share ---
