@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from embedbench.errors import UserError
 from embedbench.extract.domain_group_time import across, choose_split, pairs_text
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
@@ -78,14 +77,14 @@ def test_which_rule_counts(tmp_path: Path) -> None:
     official = emoji(20, official=True)
     assert choose_split(official, None, None)[1] == {"rule": "official"}
     assert choose_split(official, "0.5", None)[1]["test_fraction"] == 0.5
-    assert choose_split(official, None, "stem")[1]["rule"] == "hash"
+    assert choose_split(official, None, "stem")[1] == {"rule": "official"}
+    assert choose_split(official, "0.3", "stem")[1]["rule"] == "hash"
     assert choose_split(official, None, None, stratify=True)[1]["rule"] == "hash"
     listed = tmp_path / "split.csv"
     listed.write_text("".join(f"{name},test\n" for name in official.ids))
     split, rule = choose_split(official, str(listed), None)
     assert (rule, split.tolist()) == ({"rule": "list file"}, [TEST] * 60)
-    with pytest.raises(UserError, match=r"--group .* a list file"):
-        choose_split(official, str(listed), "stem")
+    assert choose_split(official, str(listed), "stem")[1] == rule
 
 
 def test_rules_by_hand() -> None:
