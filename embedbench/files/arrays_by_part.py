@@ -107,6 +107,8 @@ def join_parts(arrays: Mapping[str, Any], asked: Mapping[str, str | None], where
     labels = _parted("labels", by_rest, asked)
     if features is None or labels is None:
         return unjoined
+    if len(by_rest[features]) == len(by_rest[labels]) == 1:
+        return unjoined
     roles = _roles_of_parts(by_rest, features, labels, where)
     words = sorted(roles, key=lambda word: roles[word])
     wanted = [features, labels]
@@ -129,8 +131,8 @@ def _parted(
     """The rest of the names of an array that is kept apart; None if there is none."""
     usual = KEYS[what] if asked[what] is None else (str(asked[what]),)
     for name in usual:
-        for rest, keys in by_rest.items():
-            if rest.casefold() == name.casefold() and len(keys) > 1:
+        for rest in by_rest:
+            if rest.casefold() == name.casefold():
                 return rest
     return None
 

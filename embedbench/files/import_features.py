@@ -19,7 +19,7 @@ from .embedding_file import EmbeddingFile
 from .formats import arrow_files, safetensors_and_torch
 from .formats.audioset import is_audioset, read_audioset
 from .formats.mnist_idx import is_idx, read_idx
-from .formats.numpy_files import load_folder, load_npz
+from .formats.numpy_files import load_folder, load_npz, npy_files
 from .known_names import describe_taken, merge_texts
 from .provenance import NOTHING, UserMetadata
 from .raw_pixels import pixels, pixels_recipe
@@ -170,8 +170,8 @@ _FILES: dict[str, _Reader] = {
 }
 _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
     (arrow_files.is_saved_data_set, arrow_files.read_saved_data_set),
-    (lambda path: any(path.glob("*.parquet")), arrow_files.read_parquet),
-    (lambda path: any(path.glob("*.npy")), load_folder),
+    (lambda path: bool(arrow_files.parquet_files(path)), arrow_files.read_parquet),
+    (lambda path: bool(npy_files(path)), load_folder),
 ]
 
 

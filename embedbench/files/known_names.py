@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,16 @@ def find_keys(usual: Iterable[str], arrays: Iterable[str]) -> list[str]:
     plain = {name.casefold() for name in usual}
     others = [key for key in keys if _GAPS.sub("_", key.strip().casefold()) in plain]
     return [*exact, *(key for key in others if key not in exact)]
+
+
+def files_not_read(folder: Path, read: Iterable[Path]) -> list[str]:
+    """Return a phrase on the files of a folder that were not read; none if there are none."""
+    rest = sorted({file.name for file in folder.iterdir()} - {file.name for file in read})
+    rest = [name for name in rest if not name.startswith(".")]
+    if not rest:
+        return []
+    more = f" and {len(rest) - LISTED:,} more" if len(rest) > LISTED else ""
+    return [f"{', '.join(rest[:LISTED])}{more} (not read)"]
 
 
 # --- one name in several spellings ---

@@ -1,26 +1,40 @@
 """Read arrays of npy and npz files; those of npy files are mapped, and none holds objects."""
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Array
+from embedbench.files.known_names import files_not_read
 from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
 REMEDY = "save plain numeric and text arrays, not objects"
 
 
-def load_folder(path: Path) -> dict[str, Any]:
+class FolderArrays(dict[str, Any]):
+    """The arrays of a folder by name, and phrases on the files that were not read."""
+
+    not_read: Sequence[str] = ()
+
+
+def load_folder(path: Path) -> FolderArrays:
     """Return the arrays of a folder of npy files, by name."""
-    arrays = {}
-    for file in sorted(path.glob("*.npy")):
+    arrays, files = FolderArrays(), npy_files(path)
+    for file in files:
         if file.is_file():
             with explain_errors(f"{file} cannot be read", REMEDY):
                 arrays[file.stem] = _decoded(np.load(file, mmap_mode="r", allow_pickle=False))
+    arrays.not_read = files_not_read(path, files)
     return arrays
+
+
+def npy_files(path: Path) -> list[Path]:
+    """The npy files of a folder, in the order of their names."""
+    return sorted(file for file in path.iterdir() if file.suffix.lower() == ".npy")
 
 
 def load_npz(path: Path) -> dict[str, Any]:
