@@ -63,7 +63,7 @@ def _begins_with_part(rest: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedArrays:
     """Arrays by name after the parts were joined.
 
     Parameters
@@ -79,7 +79,9 @@ class Joined:
     origin: Mapping[str, str]
 
 
-def join_parts(arrays: Mapping[str, Any], asked: Mapping[str, str | None], where: str) -> Joined:
+def join_parts(
+    arrays: Mapping[str, Any], asked: Mapping[str, str | None], where: str
+) -> JoinedArrays:
     """Join features and labels that are kept apart, such as `X_train`, `y_train`, `X_test`, ….
 
     What is joined gets the name without the part; rows are in the order train, val, test. Ids,
@@ -95,7 +97,7 @@ def join_parts(arrays: Mapping[str, Any], asked: Mapping[str, str | None], where
     UserError
         A part has features and no labels, or other numbers of them.
     """
-    unjoined = Joined(arrays, None, {})
+    unjoined = JoinedArrays(arrays, None, {})
     if any(asked[what] in arrays for what in ("features", "labels")) or "split" in arrays:
         return unjoined
     by_rest: dict[str, dict[str, str]] = {}  # the keys by word, of each rest
@@ -122,7 +124,7 @@ def join_parts(arrays: Mapping[str, Any], asked: Mapping[str, str | None], where
         out |= {rest: np.concatenate(parts) for rest, parts in tables.items()}
     origin = {rest: ", ".join(keys[word] for word in words) for rest, keys in joined.items()}
     split = np.repeat([roles[word] for word in words], rows).astype(np.uint8)
-    return Joined(out, split, {**origin, "split": f"the names {origin[features]}"})
+    return JoinedArrays(out, split, {**origin, "split": f"the names {origin[features]}"})
 
 
 def _parted(
@@ -269,6 +271,16 @@ def _row_keys(arrays: Mapping[str, Any], used: set[str]) -> dict[str, list[str]]
     marks = [key for several in weak.values() for key in several if arrays[key].dtype == bool]
     # `train` or `train_id` alone may be anything, unless it is a mask
     return keys or (weak if marks or len(weak) > 1 else {})
+
+
+def lists_rows(key: str) -> bool:
+    """Whether a key is called as a list of rows or a mask is.
+
+    >>> lists_rows("train_idx"), lists_rows("train_loss")
+    (True, False)
+    """
+    parsed = parse_key(key)
+    return parsed is not None and parsed[1].casefold() in (*ROW_WORDS, *MASK_WORDS, *WEAK_WORDS)
 
 
 def _may_list_rows(values: Any) -> bool:

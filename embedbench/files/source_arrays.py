@@ -15,7 +15,7 @@ from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
 
 from . import file_digests, hdf5_layout
-from .arrays_by_part import LAYER, join_parts, parse_key, split_by_rows
+from .arrays_by_part import LAYER, join_parts, lists_rows, parse_key, split_by_rows
 from .formats.arrow_files import NamedLabels
 from .known_names import (
     FILE_NAMES,
@@ -91,12 +91,14 @@ def choose_arrays(found: Mapping[str, Any], src: Path, asked: Mapping[str, str |
         split, rows = source.split_by_rows(ids)
     groups = source.take_groups(asked["groups"])
     layers = [key for key in source.arrays if key.startswith(LAYER)]
-    columns = source.optional_columns(groups is not None or asked["groups"] is not None)
+    columns = source.optional_columns(asked["groups"])
     kept = {key: source.take_rows(key)[rows] for key in (*layers, *columns)}
     features, labels = features[rows], labels[rows]
     split = None if split is None else split[rows]
     ids = _default_ids(len(labels), split) if ids is None else ids[rows]
     groups = source.groups_of_ids(asked["groups"], ids) if groups is None else groups[rows]
+    if "ids" not in source.origin and "of the ids" in source.origin.get("groups", ""):
+        source.remarks.append("--group reads running numbers, as there is no key of ids.")
     none_yet = np.zeros(len(ids), np.uint8)
     return Arrays(
         Samples(ids, labels, none_yet if split is None else split, leaves, parents),
@@ -312,7 +314,11 @@ class _Source:
             keys = [asked] if asked in self.arrays else []
         if not keys:
             return None
-        groups = self.take_rows(keys[0], "groups").astype(np.str_)
+        given = self.take_rows(keys[0], "groups")
+        if given.dtype.kind == "f" and np.isnan(given).any():
+            row = int(np.isnan(given).argmax())
+            raise UserError(f"{self.src}: {keys[0]} has NaN in row {row}", "name every group")
+        groups = given.astype(np.str_)
         groups, said = merge_texts(groups, "group")
         self.remarks += [f"{said}."] if said else []
         return groups
@@ -328,12 +334,13 @@ class _Source:
         self.origin["groups"] = f"{rule} of the ids"
         return groups
 
-    def optional_columns(self, grouped: bool) -> list[str]:
-        """Return which optional columns there are; groups of another key replace `group`."""
+    def optional_columns(self, asked: str | None) -> list[str]:
+        """Return which optional columns there are; other groups take the place of `group`."""
         there = [name for name in hdf5_layout.COLUMNS if name in self.arrays]
-        if grouped and "group" in there:
+        groups = asked or self.origin.get("groups")
+        if groups is not None and "group" in there:
             there.remove("group")
-            self._reasons["group"] = f"the groups are {self.origin.get('groups', 'of a rule')}"
+            self._reasons["group"] = f"the groups are {groups}"
         return there
 
     def take_provenance(self, features: Array) -> dict[str, Any]:
@@ -358,14 +365,21 @@ class _Source:
 
     def left_out(self) -> list[str]:
         """Phrases on the arrays, and rows, that were not used."""
-        rest = [key for key in self.arrays if key not in self._used]
-        for key in rest:
-            if resembles_part(key) or parse_key(key):
-                self._reasons.setdefault(key, "no features or labels of a part, no row numbers")
-        plain = [key for key in rest if key not in self._reasons]
-        phrases = [f"{key} ({self._reasons[key]})" for key in rest if key in self._reasons]
-        more = f" and {len(plain) - LISTED:,} more" if len(plain) > LISTED else ""
-        phrases += [f"{', '.join(plain[:LISTED])}{more}"] if plain else []
+        by_reason: dict[str, list[str]] = {}
+        for key in self.arrays:
+            if key in self._used:
+                continue
+            reason = self._reasons.get(key, "")
+            if not reason and lists_rows(key) and "split" in self.origin:
+                reason = f"the split is from {self.origin['split']}"
+            elif not reason and (resembles_part(key) or parse_key(key) is not None):
+                reason = "no features or labels of a part, no row numbers"
+            by_reason.setdefault(reason, []).append(key)
+        phrases = []
+        for reason, keys in by_reason.items():
+            more = f" and {len(keys) - LISTED:,} more" if len(keys) > LISTED else ""
+            why = f" ({reason})" if reason else ""
+            phrases.append(f"{', '.join(keys[:LISTED])}{more}{why}")
         return [*self._dropped, *phrases]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Bytes, Ints, Strings
+from embedbench.array_types import Array, Bytes, Ints
 from embedbench.errors import UserError, short
 
 from .known_names import read_split
@@ -159,7 +159,7 @@ def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
     return read_split(np.array(names, np.str_), str(path))
 
 
-def describe_straddling(groups: Strings | None, split: Bytes) -> str:
+def describe_straddling(groups: Array | None, split: Bytes) -> str:
     """Return in words how many groups (N,) are on both sides of a split; empty if none is.
 
     >>> said = describe_straddling(np.array(["a", "a", "b"]), np.array([0, 2, 0], np.uint8))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from embedbench.errors import UserError
 from embedbench.extract.domain_group_time import across, choose_split, pairs_text
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
@@ -113,3 +114,47 @@ def test_across_against_a_naive_search() -> None:
     assert text.startswith("4 images are in two splits with the same content: i")
     assert (text.count(" = "), "; …. Remove" in text) == (3, True)
     assert "; …" not in pairs_text(found[:3], ids, split, "images")
+
+
+def of_two_parts(folder: Path) -> Path:
+    """An official split in which the stems 0 to 3 are in train and 2 to 5 in test."""
+    for part, stems in (("train", range(4)), ("test", range(2, 6))):
+        (folder / part / "c").mkdir(parents=True)
+        for stem in stems:
+            image = Image.new("RGB", (4, 4), (40 * stem, len(part), 9))
+            image.save(folder / part / "c" / f"s{stem}.{part}.png")
+    return folder
+
+
+def test_groups_of_an_official_split_are_stored_and_change_nothing(tmp_path: Path) -> None:
+    said: list[str] = []
+    source = str(of_two_parts(tmp_path / "in"))
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "notify": said.append}
+    plain = extract(source, tmp_path / "a.h5", **options)
+    file = extract(source, tmp_path / "b.h5", group="(s[0-9])", **options)
+    assert file.digests | {"columns": ""} == plain.digests | {"columns": ""}
+    assert file.provenance["split"] == {"rule": "official"}
+    assert file.column("group").tolist() == [id_.split("/")[-1][:2] for id_ in file.sample_ids]
+    assert any("2 of 6 groups ('s2') are in test and in another part too" in s for s in said)
+
+
+def test_groups_that_are_whole_by_default_are_no_column(tmp_path: Path) -> None:
+    """So that an extraction has the digests that it had."""
+    source = str(of_two_parts(tmp_path / "in"))
+    file = extract(source, tmp_path / "a.h5", backbone="pixels", size=2, split="0.3")
+    assert file.provenance["split"]["group"] == "stem"
+    assert not file.columns
+
+
+def test_groups_of_a_split_by_hash_are_stored(tmp_path: Path) -> None:
+    source = str(of_two_parts(tmp_path / "in"))
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "split": "0.3"}
+    file = extract(source, tmp_path / "a.h5", group="(s[0-9])", **options)
+    groups = file.column("group")
+    assert len(set(groups.tolist())) == 6
+    assert not {*groups[file.split == TEST]} & {*groups[file.split == TRAIN]}
+
+
+def test_a_group_without_a_name_is_refused_before_the_work() -> None:
+    with pytest.raises(UserError, match=r"'\(v\?\)' takes no text out of sample 'a'"):
+        groups(["a"], "(v?)")

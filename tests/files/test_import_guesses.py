@@ -177,6 +177,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a column of labels": ({"labels": Y[:, None]}, "labels is int64 of shape (40, 1)"),
     "labels between": ({"labels": Y / 2}, "one integer or text per sample"),
     "labels of yes and no": ({"labels": Y > 1}, "one integer or text per sample"),
+    "a group without a name": ({"groups": np.where(Y > 2, np.nan, Y)}, "groups has NaN in row 3"),
     "an empty label": ({"labels": np.array(["a", ""])[Y % 2]}, "is empty"),
 }
 
@@ -374,3 +375,12 @@ def test_a_list_with_semicolons(tmp_path: Path) -> None:
 def test_zeros_and_ones_of_a_split_are_read_as_the_page_says_and_said(tmp_path: Path) -> None:
     said = imported(tmp_path, BASE | {"split": Y % 2})[2]
     assert "split holds no 2: 0 is train and 1 is val, and no row is test" in said
+
+
+def test_that_a_rule_reads_running_numbers_is_said(tmp_path: Path) -> None:
+    assert "--group reads running numbers" in imported(tmp_path, BASE, group="stem")[2]
+
+
+def test_row_numbers_beside_a_split_are_named(tmp_path: Path) -> None:
+    said = imported(tmp_path, BASE | {"split": WHOLE, "train_idx": FIRST})[2]
+    assert "left out train_idx (the split is from split)" in said
