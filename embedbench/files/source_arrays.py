@@ -183,6 +183,10 @@ class _Source:
     def _unused(self, usual: Sequence[str]) -> list[str]:
         return [key for key in find_keys(usual, self.arrays) if key not in self._used]
 
+    def _by_length(self, keys: Sequence[str]) -> list[str]:
+        """Keys with one value for each row before the others."""
+        return sorted(keys, key=lambda key: self._plain(key).shape != (self.n,))
+
     # --- what the arrays are ---
 
     def take_tables(self, asked: Mapping[str, str | None]) -> tuple[Array, Any]:
@@ -248,7 +252,7 @@ class _Source:
 
     def take_ids(self) -> Strings | None:
         """Return the ids; without a key for them, different names of files, one a row."""
-        if keys := self._unused(KEYS["ids"]):
+        if keys := self._by_length(self._unused(KEYS["ids"])):
             self._reasons |= dict.fromkeys(keys[1:], f"ids are {keys[0]}")
             return self.take_rows(keys[0], "ids").astype(np.str_)
         for key in self._unused(FILE_NAMES):
@@ -309,7 +313,7 @@ class _Source:
 
     def take_groups(self, asked: str | None) -> Strings | None:
         """Return the groups that a key names; names that look alike are one."""
-        keys = self._unused(KEYS["groups"])
+        keys = self._by_length(self._unused(KEYS["groups"]))
         if asked is not None:
             keys = [asked] if asked in self.arrays else []
         if not keys:

@@ -141,15 +141,16 @@ def test_groups_of_an_official_split_are_stored_and_change_nothing(tmp_path: Pat
 def test_groups_that_are_whole_by_default_are_no_column(tmp_path: Path) -> None:
     """So that an extraction has the digests that it had."""
     source = str(of_two_parts(tmp_path / "in"))
-    file = extract(source, tmp_path / "a.h5", backbone="pixels", size=2, split="0.3")
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "notify": lambda _: None}
+    file = extract(source, tmp_path / "a.h5", split="0.3", **options)
     assert file.provenance["split"]["group"] == "stem"
     assert not file.columns
 
 
 def test_groups_of_a_split_by_hash_are_stored(tmp_path: Path) -> None:
     source = str(of_two_parts(tmp_path / "in"))
-    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "split": "0.3"}
-    file = extract(source, tmp_path / "a.h5", group="(s[0-9])", **options)
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "notify": lambda _: None}
+    file = extract(source, tmp_path / "a.h5", split="0.3", group="(s[0-9])", **options)
     groups = file.column("group")
     assert len(set(groups.tolist())) == 6
     assert not {*groups[file.split == TEST]} & {*groups[file.split == TRAIN]}

@@ -384,3 +384,10 @@ def test_that_a_rule_reads_running_numbers_is_said(tmp_path: Path) -> None:
 def test_row_numbers_beside_a_split_are_named(tmp_path: Path) -> None:
     said = imported(tmp_path, BASE | {"split": WHOLE, "train_idx": FIRST})[2]
     assert "left out train_idx (the split is from split)" in said
+
+
+def test_of_two_keys_of_groups_the_one_with_a_value_a_row_is_taken(tmp_path: Path) -> None:
+    arrays = BASE | {"groups": np.array(["ann", "bob"]), "group": VOICES}
+    _, tables, said = imported(tmp_path, arrays)
+    assert tables["group"] == VOICES.tolist()
+    assert "left out groups" in said

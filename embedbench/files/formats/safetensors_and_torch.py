@@ -14,6 +14,7 @@ from embedbench.files.hdf5_layout import texts
 from embedbench.storage import load_torch_file
 from embedbench.storage.regular_files import explain_errors, open_regular
 
+_TEXTS = {"sample_ids", "classes", "domain", "group"}  # in the metadata of a safetensors file
 REMEDY = "save a dictionary of tensors with torch.save, and no other objects"
 
 
@@ -26,9 +27,11 @@ def read_safetensors(path: Path) -> Mapping[str, Any]:
         with safe_open(str(path), "pt") as file:
             metadata, names = file.metadata() or {}, file.keys()
             values: dict[str, Any] = {name: file.get_tensor(name) for name in names}
-        for name in {"sample_ids", "classes", "domain", "group"} & metadata.keys():
+        for name in _TEXTS & metadata.keys():
             values[name] = parse_json(metadata[name], name)
     tables = _tables(values, path)
+    others = sorted(metadata.keys() - _TEXTS - {"provenance", "format"})
+    tables.not_read += [f"{', '.join(others)} (in its metadata)"] if others else []
     if "provenance" in metadata:
         tables["provenance"] = np.array(metadata["provenance"])
     return tables
