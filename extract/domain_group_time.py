@@ -25,6 +25,7 @@ def add_columns(
     listed: str | os.PathLike[str] | None = None,
     domain: str | None = None,
     group: str | None = None,
+    whole: str | None = None,
 ) -> Source:
     """Return a source with optional columns of a file, in the place of its own ones.
 
@@ -35,6 +36,8 @@ def add_columns(
     domain, group : str or None
         The rule that takes the value out of a sample's path: as for `groups`, or `folder` for the
         domain, see `by_domain`.
+    whole : str or None
+        The rule of `--group`, whose groups are the column where no other option makes one.
     """
     columns: dict[str, Any] = {} if listed is None else {**read_list(Path(listed), source.ids)}
     for name, rule in (("domain", domain), ("group", group)):
@@ -47,6 +50,11 @@ def add_columns(
             source = by_domain(source)
         elif rule is not None:
             columns[name] = np.array(groups(source.ids, rule, f"--{name}-from"))
+    if whole is not None and "group" not in columns:
+        if "group" in source.columns:
+            line = f"{source.name}: its column group is replaced, as --group asks."
+            source = replace(source, remark=" ".join(filter(None, (source.remark, line))))
+        columns["group"] = np.array(groups(source.ids, whole))
     return replace(source, **columns)
 
 
@@ -89,12 +97,13 @@ def choose_split(
     choice : str or None
         A test fraction such as `0.3`, or a list file; None: the official split, else 0.3 by hash.
     group : str or None
-        The rule for `groups`, for a hash split; None means `stem`.
+        The rule for `groups`, which a hash split keeps whole; None means `stem`. An official split
+        and a list file stay as they are.
     stratify : bool or None
         Let every class keep its share in a hash split, see `embedbench.files.train_test_split`.
         None: where the data are `small`.
     """
-    if source.split is not None and choice is None and group is None and not stratify:
+    if source.split is not None and choice is None and not stratify:
         return source.split, {"rule": "official"}
     if stratify is None:
         stratify = parse_fraction(choice) is not None and small(source.labels)
@@ -102,10 +111,6 @@ def choose_split(
     classes = source.labels if stratify else None
     if rule["rule"] == "hash":
         return make_split(choice, source.ids, groups(source.ids, rule["group"]), classes), rule
-    if group is not None:
-        raise UserError(
-            "--group belongs to a hash split (--split 0.3); a list file needs no groups"
-        )
     return make_split(choice, source.ids, classes=classes), rule
 
 

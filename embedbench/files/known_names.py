@@ -7,11 +7,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Array, Bytes
+from embedbench.array_types import Array, Bytes, Strings
 from embedbench.errors import UserError, short
 
 from .sample_metadata import SPLITS, TEST, TRAIN, VAL, Samples
@@ -28,6 +29,23 @@ PART_WORDS = {
 }
 # Words (and `trainval`) whose meaning depends on the other parts, see `split_roles`.
 HELD_WORDS = ("eval", "evaluation", "holdout", "heldout", "held_out", "hold_out")
+KEYS = {  # of arrays and columns, the first ones first
+    "features": ("features", "X", "x", "embeddings", "embedding"),
+    "labels": ("labels", "y", "targets", "label", "target"),
+    "classes": ("classes", "class_names", "names"),
+    "ids": ("sample_ids", "ids", "sample_id", "id"),
+    "groups": ("groups", "group"),
+    "split": ("split",),
+}
+FILE_NAMES = (  # keys that are ids where there are no others
+    *("filenames", "file_names", "filename", "file_name", "files", "file"),
+    *("paths", "path", "image_paths", "image_path", "names"),
+)
+MAYBE_SPLIT = (  # keys that are the split if their values say so
+    *("splits", "subset", "partition", "part", "set", "usage", "phase", "data_split"),
+    *("split_idx", "split_index", "split_id", "split_ids", "train_test_split"),
+)
+NO_VALUE = ("nan", "none", "null", "na", "n/a", "<na>", "nat")  # texts that may mean no value
 LISTED = 10  # most names that a sentence lists
 _SHARD = re.compile(r"([-_.]\d+([-_.]of[-_.]\d+)?|[-_.]?(19|20)\d\d)$")  # test-00000-of-00001
 _SET = re.compile(r"[-_. ]?(set|split|data|dataset|images|imgs)$")  # "Training Set", test_data
@@ -125,6 +143,34 @@ def read_split(values: Array, where: str) -> Bytes:
     return parts[places]
 
 
+# --- keys of arrays, columns of tables ---
+
+
+def find_keys(usual: Iterable[str], arrays: Iterable[str]) -> list[str]:
+    """Return the keys that have one of the usual names, in their order.
+
+    Keys that are written otherwise (`Labels`, `Sample ID`) follow those that are written so.
+
+    >>> find_keys(("features", "X"), ["Features", "Y", "X"])
+    ['X', 'Features']
+    """
+    keys = list(arrays)
+    exact = [name for name in usual if name in keys]
+    plain = {name.casefold() for name in usual}
+    others = [key for key in keys if _GAPS.sub("_", key.strip().casefold()) in plain]
+    return [*exact, *(key for key in others if key not in exact)]
+
+
+def files_not_read(folder: Path, read: Iterable[Path]) -> list[str]:
+    """Return a phrase on the files of a folder that were not read; none if there are none."""
+    rest = sorted({file.name for file in folder.iterdir()} - {file.name for file in read})
+    rest = [name for name in rest if not name.startswith(".")]
+    if not rest:
+        return []
+    more = f" and {len(rest) - LISTED:,} more" if len(rest) > LISTED else ""
+    return [f"{', '.join(rest[:LISTED])}{more} (not read)"]
+
+
 # --- one name in several spellings ---
 
 
@@ -144,10 +190,20 @@ def one_spelling(names: Iterable[str]) -> dict[str, str]:
     return {name: look if times[look] > 1 else name for name, look in looks.items()}
 
 
+def merge_texts(values: Strings, what: str) -> tuple[Strings, str]:
+    """Return texts (n,) in which those that look alike are one, and what to say of it."""
+    spelling = one_spelling(values.tolist())
+    if all(name == one for name, one in spelling.items()):
+        return values, ""
+    merged = np.array([spelling[name] for name in values.tolist()], np.str_)
+    return merged, describe_spelling(spelling, what)
+
+
 def describe_spelling(names: Iterable[str], what: str) -> str:
     """Return in words which names `one_spelling` makes one, and which differ in case alone.
 
-    `what` says what is named: `classes`. The text is empty if there are none.
+    And which may be missing values that became texts. `what` says what is named: `class`. The
+    text is empty if there are none.
     """
     spelling = one_spelling(names)
     by_name: dict[str, list[str]] = {}
@@ -156,7 +212,7 @@ def describe_spelling(names: Iterable[str], what: str) -> str:
     by_case: dict[str, list[str]] = {}
     for one in by_name:
         by_case.setdefault(one.casefold(), []).append(one)
-    phrases = []
+    phrases = [f"{what} {short(n)} is a name here" for n in by_name if n.casefold() in NO_VALUE]
     for several, became in ((by_name, "look alike and are one"), (by_case, "are kept apart")):
         for alike in [alike for alike in several.values() if len(alike) > 1][:LISTED]:
             phrases.append(f"{what} {' and '.join(map(ascii, sorted(alike)))} {became}")
@@ -174,6 +230,7 @@ def describe_taken(
     groups: int | None = None,
     columns: Sequence[str] = (),
     left_out: Sequence[str] = (),
+    origin: Mapping[str, str] | None = None,
 ) -> str:
     """Return the line that says what was taken of a source: what `import` and `extract` print.
 
@@ -189,18 +246,30 @@ def describe_taken(
         The optional columns that were taken.
     left_out : sequence of str
         Phrases on what was left out, each with its reason.
+    origin : mapping or None
+        The key or column that each thing was read from; None: a matter of course.
     """
     sizes = [(name, int((samples.split == part).sum())) for part, name in enumerate(SPLITS)]
-    by = rule.get("rule", "official")
-    if by == "hash":
-        by = f"{rule['test_fraction']:g} in test by hash of {rule['group']}"
     parts = ", ".join(f"{n:,} {name}" for name, n in sizes if n)
+    unused = samples.n_leaves - len(np.unique(samples.labels))
+    without = f" ({unused:,} of them without a sample)" if unused else ""
     pieces = [
-        f"took {len(samples.ids):,} {holds} of {samples.n_leaves:,} classes",
-        f"split ({by}): {parts}",
+        f"took {len(samples.ids):,} {holds} of {samples.n_leaves:,} classes{without}",
+        f"split ({_rule_text(rule)}): {parts}",
         f"{groups:,} groups" if groups is not None else "no groups",
     ]
-    if columns:
-        pieces.append(f"columns {', '.join(columns)}")
+    if others := [name for name in columns if name != "group"]:
+        pieces.append(f"columns {', '.join(others)}")
+    if origin:
+        pieces.append(", ".join(f"{what} from {key}" for what, key in origin.items()))
     pieces.extend(f"left out {phrase}" for phrase in left_out)
     return "; ".join(pieces) + "."
+
+
+def _rule_text(rule: Mapping[str, Any]) -> str:
+    """How a split was made, in words; a rule of somebody else's provenance may lack anything."""
+    by = str(rule.get("rule", "official"))
+    if by != "hash":
+        return by
+    stratified = ", stratified" if rule.get("stratified") else ""
+    return f"{rule.get('test_fraction')} in test by hash of {rule.get('group')}{stratified}"

@@ -87,9 +87,9 @@ def test_npz_with_splits_names_and_ids(tmp_path: Path) -> None:
     ids = file.sample_ids[[0, 20, 24, 29]].tolist()
     assert ids == ["train/00000", "val/00000", "test/00000", "test/00005"]
     said: list[str] = []
-    other = import_file(src, tmp_path / "b.h5", group="labels", notify=said.append)
-    assert "lopsided" in said[0]
-    assert "--stratify" in said[0]
+    other = import_file(src, tmp_path / "b.h5", group="labels", split="0.3", notify=said.append)
+    assert "lopsided" in said[-1]
+    assert "--stratify" in said[-1]
     assert set(other.labels[other.split == TEST].tolist()) in ({0}, {1})
     n = np.arange(30)
     third = import_file(save(src, split=n % 3, ids=n + 100, labels=n % 3 * 10), tmp_path / "c.h5")
@@ -187,8 +187,9 @@ def test_other_sources_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,2")
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "fifo.npz")
-    cases = dict.fromkeys(("a.csv", "empty", "none.npz", "fifo.npz"), "nothing that import")
-    for name, message in {**cases, "a.npz": "cannot be read"}.items():
+    cases = dict.fromkeys(("a.csv", "empty", "fifo.npz"), "nothing that import")
+    cases |= {"a.npz": "cannot be read", "none.npz": "there is no file or folder"}
+    for name, message in cases.items():
         assert message in refusal(import_file, tmp_path / name, tmp_path / "a.h5")
 
 
