@@ -39,7 +39,8 @@ _VALUES = {  # types of plain values
     "time": "timestamp.*",
 }
 READABLE = (  # what is read of this machine
-    "expected Parquet, CSV, TSV or JSON, class folders of images or sounds, or what save_to_disk wrote"
+    "expected Parquet, CSV, TSV or JSON, class folders of images or sounds, or what save_to_disk "
+    "wrote"
 )
 _COMMIT = re.compile(r"@([0-9a-f]{40})/")
 
@@ -127,6 +128,28 @@ def _load(name: str, config: str | None, revision: str) -> tuple[LocalData, Path
     )
     with explain_errors(f"hfds/{name} cannot be opened", expected):
         return LocalData(load_by_datasets(name, config, revision=revision or None)), None
+
+
+def _choose_splits(splits: Mapping[str, Any], wanted: str, address: str) -> dict[str, int | None]:
+    """Return what each part is that is taken."""
+    roles: dict[str, int | None] = {}
+    for item in filter(None, wanted.split(",")):
+        part, _, role = item.partition(":")
+        if part not in splits:
+            raise unknown(f"split of {address}", part, splits)
+        if role and split_role(role) is None:
+            raise unknown("part", role, PART_WORDS)
+        roles[part] = split_role(role or part)
+    if not wanted:
+        roles = {part: role for part, role in split_roles(splits).items() if role is not None}
+        if not roles and len(splits) == 1:
+            roles = dict.fromkeys(splits)
+    if not roles or (len(roles) > 1 and None in roles.values()):
+        raise UserError(
+            f"{address} has the splits {', '.join(splits)[:300]}",
+            "say which to take, and what each is: ?split=NAME:train,NAME:test",
+        )
+    return roles
 
 
 class HubTable:

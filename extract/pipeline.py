@@ -37,6 +37,9 @@ from .extraction_work import ExtractionWork, Job, arithmetic_settings, count_row
 from .source import Source
 
 
+NAMES = 300  # characters of names that a sentence lists
+
+
 def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=3)
 
@@ -198,8 +201,11 @@ def _remarks(
     if pairs:
         yield pairs_text(pairs, samples.ids.tolist(), samples.split, source.holds) + "."
     if skipped:
+        gone = sorted({*source.labels.tolist()} - {*samples.labels.tolist()})
+        names = ", ".join(samples.classes[label] for label in gone)[:NAMES]
         yield (
-            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
+            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}"
+            + (f"; no sample is left of {names}." if gone else ".")
         )
     if remark := describe_lopsided(samples.split, samples.labels, samples.classes, rule):
         yield remark

@@ -1,5 +1,6 @@
 """The command extract, and the options that it shares with import."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -175,7 +176,7 @@ def _from_zoo(
     """What the names `zoo:…` of a source and a backbone mean; what was given stays."""
     from embedbench.zoo.zoo_entries import ZOO, describe_backbone, find_source
 
-    if source.startswith(ZOO):
+    if source.startswith(ZOO) and not os.path.lexists(source):  # what exists is a path
         source, options, data = find_source(source)
         samples.update({k: v for k, v in options.items() if samples[k] is None})
         stated = replace(stated, licence=stated.licence or data.licence, url=stated.url or data.url)

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from embedbench.errors import UserError
+
+_STYLES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours and bold letters of a terminal
 
 
 def read_text(path: Path, most: int = 2**26) -> str:
@@ -62,7 +65,9 @@ def explain_errors(failed: str, remedy: str = "") -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        text = str(error).strip().partition("\n")[0][:200]
+        text = _STYLES.sub("", str(error)).strip().partition("\n")[0][:200]
+        if isinstance(error, NameError):  # a fault of the library, on its own variables
+            text = ""
         reason = type(error).__name__ + (f": {text}" if text else "")
         if isinstance(error, OSError) and error.errno is not None:  # of the system, not a library
             reason = explain_os_error(error)
