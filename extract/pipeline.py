@@ -36,7 +36,6 @@ from .domain_group_time import across, add_columns, choose_split, pairs_text
 from .extraction_work import ExtractionWork, Job, arithmetic_settings, count_rows
 from .source import Source
 
-
 NAMES = 300  # characters of names that a sentence lists
 
 

@@ -182,20 +182,25 @@ def _read_json(text: io.TextIOWrapper, path: Path) -> dict[str, list[Any]]:
 
 def _objects(text: io.TextIOWrapper, path: Path) -> Iterator[tuple[str, Any]]:
     """Yield what each line or each entry of the list holds, and where it is."""
+    if path.suffix.lower() == ".json":
+        whole = _parse(text.read(), path, "")
+        rows = whole if isinstance(whole, list) else [whole]
+        yield from ((f"entry {at}", row) for at, row in enumerate(rows, 1))
+        return
+    for at, line in enumerate(text, 1):
+        if line.strip():
+            yield f"line {at}", _parse(line, path, f"line {at}: ")
+
+
+def _parse(text: str, path: Path, where: str) -> Any:
     try:
-        if path.suffix.lower() == ".json":
-            whole = json.load(text)
-            rows = whole if isinstance(whole, list) else [whole]
-            yield from ((f"entry {at}", row) for at, row in enumerate(rows, 1))
-            return
-        for at, line in enumerate(text, 1):
-            where = f"line {at}"
-            if line.strip():
-                yield where, json.loads(line)
+        return json.loads(text)
     except ValueError as error:
-        if isinstance(error, UnicodeDecodeError):
-            raise
-        raise UserError(f"hfds/{path} cannot be read as JSON ({error})", "correct it") from error
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        place = where or f"line {getattr(error, 'lineno', '?')}: "
+        raise UserError(
+            f"hfds/{path} cannot be read as JSON ({place}{reason})", "correct it"
+        ) from error
 
 
 # --- what a column can be read as ---
