@@ -120,9 +120,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     gc.unfreeze()
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter and not hasattr(session.config, "workerinput"):  # not in a worker of xdist
+    cache = getattr(session.config, "cache", None)  # none with -p no:cacheprovider
+    if reporter and cache and not hasattr(session.config, "workerinput"):  # no worker of xdist
         passed = [report.nodeid for report in reporter.stats.get("passed", [])]
-        session.config.cache.set(PASSED, sorted(set(passed)))
+        cache.set(PASSED, sorted(set(passed)))
     if session.config.getoption("--known-skips") and unknown_skips(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
