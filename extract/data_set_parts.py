@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 from embedbench.errors import UserError
-from embedbench.files import sample_metadata
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 
 from .source import Content, Source
-
-SPLIT_NAMES = {**sample_metadata.SPLIT_NAMES, "training": TRAIN, "dev": VAL, "testing": TEST}
 
 
 def official_split(parts: Mapping[str, int | None]) -> tuple[dict[str, int], str]:

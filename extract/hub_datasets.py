@@ -12,9 +12,10 @@ from typing import Any
 
 from embedbench.errors import UserError, import_extra, short, unknown
 from embedbench.files.hdf5_layout import COLUMNS
+from embedbench.files.known_names import PART_WORDS, split_role, split_roles
 from embedbench.storage.regular_files import explain_errors
 
-from .data_set_parts import SPLIT_NAMES, Part, join_parts, parse_address
+from .data_set_parts import Part, join_parts, parse_address
 from .source import Content, Source, read_sample
 
 _HOLDS = {"image": "images", "audio": "sounds", "text": "texts"}  # by the option for its column
@@ -114,11 +115,11 @@ def _choose_splits(splits: Mapping[str, Any], wanted: str, address: str) -> dict
         part, _, role = item.partition(":")
         if part not in splits:
             raise unknown(f"split of {address}", part, splits)
-        if role and role not in SPLIT_NAMES:
-            raise unknown("part", role, SPLIT_NAMES)
-        roles[part] = SPLIT_NAMES.get(role or part)
+        if role and split_role(role) is None:
+            raise unknown("part", role, PART_WORDS)
+        roles[part] = split_role(role or part)
     if not wanted:
-        roles = {part: SPLIT_NAMES[part] for part in splits if part in SPLIT_NAMES}
+        roles = {part: role for part, role in split_roles(splits).items() if role is not None}
         if not roles and len(splits) == 1:
             roles = dict.fromkeys(splits)
     if not roles or (len(roles) > 1 and None in roles.values()):

@@ -14,6 +14,7 @@ from PIL import Image
 
 from embedbench.errors import UserError
 from embedbench.files.formats.mnist_idx import is_idx, read_idx
+from embedbench.files.known_names import split_role, split_roles
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.storage.regular_files import (
     check_regular,
@@ -23,7 +24,7 @@ from embedbench.storage.regular_files import (
 )
 from embedbench.storage.safe_zips import member_problem, open_archive
 
-from .data_set_parts import SPLIT_NAMES, official_split
+from .data_set_parts import official_split
 from .extract_plugins import is_outside, outside_source
 from .source import Source, escape_name, id_problem, read_sample, size_problem, unusable
 
@@ -157,7 +158,7 @@ def _common_folder(members: Sequence[str]) -> str:
     """Return "name/" if one folder holds all class folders, else ""."""
     tops = {member.split("/", 1)[0] for member in members}
     wrapped = len(tops) == 1 and all(member.count("/") >= 2 for member in members)
-    if SPLIT_NAMES.get(min(tops, default=""), TRAIN) != TRAIN:  # a test part alone is a split
+    if split_role(min(tops, default="")) not in (None, TRAIN):  # a test part alone is a split
         return ""
     return f"{tops.pop()}/" if wrapped else ""
 
@@ -171,7 +172,7 @@ def hierarchy(ids: Sequence[str], where: str) -> dict[str, Any]:
     """
     folders = [tuple(name.split("/")[:-1]) for name in ids]
     tops = sorted({parts[0] if parts else "" for parts in folders})
-    named = {top: SPLIT_NAMES.get(top) for top in tops}
+    named = split_roles(tops)
     split, remark = None, ""
     if ids and None not in named.values() and set(named.values()) != {TRAIN}:
         official, remark = official_split(named)

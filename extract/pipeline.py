@@ -25,7 +25,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
-from embedbench.files.train_test_split import describe_lopsided
+from embedbench.files.train_test_split import describe_lopsided, describe_straddling
 from embedbench.files.write_file import check_target
 from embedbench.networks.paper_networks import known_weights
 from embedbench.storage.regular_files import explain_errors
@@ -92,12 +92,14 @@ def extract(
     """
     check_target(Path(out), overwrite=overwrite)
     asked = Job(source, **job)
-    opened = add_columns(asked.open_source(), columns, domain_from, group_from)
+    opened = add_columns(asked.open_source(), columns, domain_from, group_from, group)
     if opened.remark:
         notify(opened.remark)
     rows, rule = choose_split(opened, split, group, stratify=stratify)
     if opened.split is not None and rule["rule"] != "official":
-        notify(f"{opened.name}: its official split is replaced, as --split or --group asks.")
+        notify(f"{opened.name}: its official split is replaced, as --split or --stratify asks.")
+    if remark := describe_straddling(opened.columns.get("group"), rows):
+        notify(f"{opened.name}: {remark}")
     opened = replace(opened, split=rows)
     with ExitStack() as stack:
         executor = None

@@ -52,7 +52,11 @@ def collect_metadata(
 def samples(
     split: Split = None,
     group: Annotated[
-        str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
+        str | None,
+        typer.Option(
+            help="Samples of one group: stem, parent or a regex; kept as the column group, and in "
+            "one part by --split 0.3."
+        ),
     ] = None,
     stratify: Annotated[
         bool | None, typer.Option(help=f"{STRATIFY}; as it is below 50 samples a class.")

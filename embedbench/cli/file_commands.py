@@ -33,7 +33,8 @@ def import_command(
     group: Annotated[
         str | None,
         typer.Option(
-            help="Key or column that groups samples; of their ids: stem, parent, a regex."
+            help="Key or column of the groups; of ids: stem, parent, a regex. They become the "
+            "column group, and --split 0.3 keeps each in one part."
         ),
     ] = None,
     split: Split = None,

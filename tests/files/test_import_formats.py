@@ -280,3 +280,80 @@ def test_what_datasets_saves(tmp_path: Path) -> None:
     (root / "train").rename(root / "trian")
     with pytest.raises(UserError, check=says(got="trian", expected="train")):
         import_file(root, tmp_path / "c.h5")
+
+
+def in_two_files(folder: Path, names: tuple[str, str], **columns: Any) -> Path:
+    """A folder of two Parquet files, of 30 and of 10 rows."""
+    folder.mkdir()
+    tables = {"features": list(X[:40]), "label": LABELS[:40], **columns}
+    for name, rows in zip(names, (slice(30), slice(30, 40)), strict=True):
+        parquet(folder / name, {key: values[rows] for key, values in tables.items()})
+    return folder
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("Train-00000-of-00001.parquet", "Validation-00000-of-00001.PARQUET"),
+        ("training.parquet", "val.pq"),
+        ("train_set.parquet", "valid.parquet"),
+        ("train2017.parquet", "val2017.parquet"),
+    ],
+)
+def test_files_of_parts_in_any_spelling(tmp_path: Path, names: tuple[str, str]) -> None:
+    file = import_file(in_two_files(tmp_path / "in", names), tmp_path / "a.h5")
+    assert file.split.tolist() == [0] * 30 + [1] * 10
+
+
+def test_a_file_beside_parts_that_is_none(tmp_path: Path) -> None:
+    src = in_two_files(tmp_path / "in", ("train.parquet", "extra.parquet"))
+    with pytest.raises(UserError, check=says(what=f"unknown split of {src}", got="extra")):
+        import_file(src, tmp_path / "a.h5")
+
+
+def test_a_column_against_the_names_of_files(tmp_path: Path) -> None:
+    split = ["train"] * 25 + ["test"] * 15
+    src = in_two_files(tmp_path / "in", ("train.parquet", "test.parquet"), split=split)
+    assert "names of the files in 5 rows" in refusal(import_file, src, tmp_path / "a.h5")
+
+
+def test_columns_of_a_table_are_named_when_left_out(tmp_path: Path) -> None:
+    said: list[str] = []
+    columns = {"features": list(X[:40]), "label": LABELS[:40], "height": X[:40, 0]}
+    columns |= {"Split": ["Train", "TEST"] * 20, "ID": [f"a{row}" for row in range(40)]}
+    src = parquet(tmp_path / "a.parquet", columns)
+    file = import_file(src, tmp_path / "a.h5", notify=said.append)
+    assert file.split.tolist() == [0, 2] * 20
+    assert file.sample_ids.tolist() == columns["ID"]
+    assert said[0] == (
+        "took 40 samples of 4 classes; split (official): 20 train, 20 test; no groups; features "
+        "from features, labels from label, ids from ID, split from Split; left out height."
+    )
+
+
+def test_dictionaries_in_a_torch_file(tmp_path: Path) -> None:
+    said: list[str] = []
+    x, y = torch.from_numpy(X[:40]), torch.from_numpy(LABELS[:40])
+    parts = {"train": {"x": x[:30], "y": y[:30]}, "test": {"x": x[30:], "y": y[30:]}}
+    torch.save({**parts, "note": {"by": None}}, tmp_path / "a.pt")
+    file = import_file(tmp_path / "a.pt", tmp_path / "a.h5", notify=said.append)
+    check(file, X[:40], LABELS[:40])
+    assert file.split.tolist() == [0] * 30 + [2] * 10
+    assert "left out note/by (a NoneType, no tensor and no list of texts)" in said[0]
+
+
+def test_row_numbers_in_a_dictionary(tmp_path: Path) -> None:
+    rows = {"train": torch.arange(0, 40, 2), "test": torch.arange(1, 40, 2)}
+    data = {"features": torch.from_numpy(X[:40]), "labels": torch.from_numpy(LABELS[:40])}
+    torch.save(data | {"split_idx": rows}, tmp_path / "a.pt")
+    assert import_file(tmp_path / "a.pt", tmp_path / "a.h5").split.tolist() == [0, 2] * 20
+
+
+def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in/features.npy", X[:40])
+    np.save(tmp_path / "in/labels.npy", LABELS[:40])
+    (tmp_path / "in/split.txt").write_text("train")
+    import_file(tmp_path / "in", tmp_path / "a.h5", notify=said.append)
+    assert "left out split.txt (not read)" in said[0]

@@ -127,7 +127,8 @@ def test_a_pixel_file_has_the_samples_of_the_embedding_file(tmp_path: Path) -> N
     for key in ("source", "split"):
         assert shown.provenance[key] == embedded.provenance[key]
     result = diff(shown.path, embedded.path)
-    assert result.digests == {"samples": True, "recipe": False, "content": False}
+    same = {"samples": True, "recipe": False, "content": False, "columns": True}
+    assert result.digests == same
     assert (result.cosine, result.neighbours["queries"]) == (None, 24)
     assert result.reasons[0].startswith("recipe: backbone.layer")
     for options in ({"layers": ["1"]}, {"weights": path}, {"dtype": "bfloat16"}):
