@@ -56,6 +56,7 @@ def bert(transformers: Any, kind: str = "BertModel", **settings: Any) -> Any:
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tables of texts: two classes, four training and four test samples."""
+    pytest.importorskip("datasets")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "copies")
     (folder := tmp_path / "texts").mkdir()
     rows = "".join(f"{text},l{i % 2}\n" for i, text in enumerate(TEXTS))
