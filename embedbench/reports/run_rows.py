@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embedbench.config.json_records import INTEGERS
 from embedbench.config.plain_numbers import plain_number, python_number
 from embedbench.errors import UserError, short, unknown
@@ -80,6 +82,8 @@ def _of(row: RowOfRun, prefix: str) -> dict[str, Any]:
 
 
 def _several(wanted: Any) -> list[Any]:
+    if isinstance(wanted, np.ndarray):
+        return list(wanted.reshape(-1).tolist())
     return list(wanted) if isinstance(wanted, list | tuple | set | range) else [wanted]
 
 
