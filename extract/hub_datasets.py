@@ -1,24 +1,23 @@
 """Data sets of Hugging Face's hub, or of its forms in a folder, by the package `datasets`.
 
-Reading runs no code of a data set: `datasets` has no loading scripts any more. A file that a row
-names by its path is read only below the data set's folder or the hub's cache.
+Reading runs no code of a data set, and reads no file outside of it, see `own_files`.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, unknown
 from embedbench.files.hdf5_layout import COLUMNS
 from embedbench.files.known_names import PART_WORDS, split_role, split_roles
 from embedbench.storage.regular_files import explain_errors
 
-from .data_set_parts import Part, find_path, join_parts, parse_address
+from . import own_files
+from .data_set_parts import Part, find_path, join_parts, name_labels, parse_address
 from .local_data_sets import LocalData, load_by_datasets, load_local
-from .source import Content, Source, read_sample
+from .source import Content, Source
 from .text_tables import NO_NUMBER, TextTable, as_number, encode_text
 
 _HOLDS = {"image": "images", "audio": "sounds", "text": "texts"}  # by the option for its column
@@ -64,7 +63,7 @@ def hub_source(source: str) -> Source:
         if key not in (known := (*_FITS, "config", "split")):
             raise unknown(f"option of {address}:", key, known)
     loaded, local = _load(name, options.get("config"), revision)
-    splits = {part: _as_table(data, local) for part, data in loaded.parts.items()}
+    splits = {part: _as_table(data, name, local, address) for part, data in loaded.parts.items()}
     roles = _choose_splits(splits, options.get("split", ""), address)
     first = splits[next(iter(roles))]
     taken = _choose_columns(first.kinds, options, address)
@@ -155,11 +154,11 @@ def _choose_splits(splits: Mapping[str, Any], wanted: str, address: str) -> dict
 class HubTable:
     """A part that `datasets` has read, with the methods of `TextTable`.
 
-    `roots` are the folders in which files that a row names by a path may lie, beside the cache.
+    Files that a row names by a path lie in `folders`; sentences call the data set `address`.
     """
 
-    def __init__(self, data: Any, roots: Sequence[Path]) -> None:
-        self._data, self._roots = data, roots
+    def __init__(self, data: Any, folders: Sequence[Path], address: str) -> None:
+        self._data, self._folders, self._address = data, folders, address
         self.kinds = {name: _kind(feature) for name, feature in data.features.items()}
         self.licence = getattr(data.info, "license", "") or "not stated"
 
@@ -171,7 +170,7 @@ class HubTable:
         """Return the values of a column, names for numbers of classes; None for a missing one."""
         values = self._data.select_columns([column])[:][column]
         if names := self.class_names(column):
-            return [None if value is None or value < 0 else names[value] for value in values]
+            return name_labels(values, names, f"column {column!r} of {self._address}")
         return list(values)
 
     def reader(self, column: str) -> Callable[[int], Content]:
@@ -188,7 +187,9 @@ class HubTable:
             if value is None:
                 raise UserError("it is empty")
             content: bytes | None = value["bytes"]
-            return _read_below(value["path"], self._roots) if content is None else content
+            if content is not None:
+                return content
+            return own_files.read_row_file(value["path"], self._folders)
 
         return read
 
@@ -201,13 +202,13 @@ class HubTable:
         return _revision(self._data.info, asked)
 
 
-def _as_table(data: Any, path: Path | None) -> TextTable | HubTable:
+def _as_table(data: Any, name: str, path: Path | None, address: str) -> TextTable | HubTable:
     """Return a part as a table; CSV that `datasets` has read keeps its texts."""
     if isinstance(data, TextTable):
         return data
     if getattr(data.info, "builder_name", "") == "csv" and not _has_class_labels(data):
         return TextTable({name: list(data[name]) for name in data.features}, typed=False)
-    return HubTable(data, [] if path is None else [path])
+    return HubTable(data, own_files.row_folders(name, path), address)
 
 
 def _has_class_labels(data: Any) -> bool:
@@ -318,17 +319,3 @@ def _seconds(value: Any) -> float | None:
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     return as_number(value)
-
-
-# --- contents ---
-
-
-def _read_below(path: str, roots: Sequence[Path]) -> bytes:
-    """Return a file's bytes; one that is not the data set's own is a UserError."""
-    import datasets
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    real, own = Path(path).resolve(), (*roots, datasets.config.HF_DATASETS_CACHE, HF_HUB_CACHE)
-    if not any(real.is_relative_to(os.path.realpath(root)) for root in own):
-        raise UserError(f"the data set names a file outside of itself, {short(path)}")
-    return read_sample(real)

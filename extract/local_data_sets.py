@@ -13,13 +13,13 @@ from typing import Any
 from embedbench.errors import UserError, import_extra
 from embedbench.files.known_names import PART_WORDS, split_roles
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
+from embedbench.storage.regular_files import read_text
 
+from . import own_files
 from .media_files import KIND_OF_SUFFIX, is_hidden
 from .source import escape_name
 from .text_tables import SUFFIXES, read_text_tables
 
-_CARDS = ("README.md", ".huggingface.yaml")  # which may say what files are what part
-_SAVED = ("dataset_dict.json", "state.json")  # what `save_to_disk` writes
 _PART_NAMES = {TRAIN: "train", VAL: "validation", TEST: "test"}  # as `datasets` calls them
 _OTHERS = (*KIND_OF_SUFFIX, ".parquet", ".arrow")  # what `datasets` reads
 _GAPS = re.compile(r"[-._ 0-9]+")  # as `datasets` parts the words of a name
@@ -46,9 +46,9 @@ def load_local(path: Path, config: str | None) -> LocalData:
         if where.suffix.lower() in SUFFIXES:
             return LocalData({"train": read_text_tables([path])})
         alone = {"train": [_escape(where)]}
-        return LocalData(load_by_datasets(str(where.parent), config, alone))
-    if any((where / name).is_file() for name in _SAVED):
-        return LocalData(_load_saved(where))
+        return LocalData(load_by_datasets(str(where.parent), config, alone, named=True))
+    if any((where / name).is_file() for name in own_files.SAVED):
+        return LocalData(_by_part(own_files.load_from_disk(where)))
     if config or _card_says(where):
         _check_no_pattern(where)
         return LocalData(load_by_datasets(str(where), config))
@@ -56,6 +56,8 @@ def load_local(path: Path, config: str | None) -> LocalData:
     if tables := _of_one_suffix(files):
         parts = _parts(tables)
         left = sorted({*files} - {name for names in parts.values() for name in names})
+        for name in [name for names in parts.values() for name in names]:
+            own_files.check_inside(str(where / name), where)
         read = {
             part: read_text_tables([path / name for name in sorted(names)])
             for part, names in parts.items()
@@ -74,16 +76,18 @@ def load_by_datasets(
     config: str | None,
     data_files: Mapping[str, Sequence[str]] | None = None,
     revision: str | None = None,
+    *,
+    named: bool = False,
 ) -> dict[str, Any]:
-    """Return the parts that `datasets` reads; the columns of CSV stay texts.
+    """Return the parts that `datasets` reads, see `own_files.load_dataset`.
 
-    It takes words such as None for missing values and digits for numbers, unless it is told that a
-    column holds texts and that an empty cell alone is missing.
+    The columns of CSV stay texts: `datasets` takes words such as None for missing values and digits
+    for numbers, unless it is told that a column holds texts and that only an empty cell is missing.
     """
     datasets = import_extra("datasets", "datasets", "hfds/")
     datasets.logging.set_verbosity(logging.CRITICAL)  # what fails is one sentence, and that is ours
-    options: dict[str, Any] = {"data_files": data_files, "revision": revision}
-    data = _by_part(datasets.load_dataset(name, config, **options))
+    options: dict[str, Any] = {"data_files": data_files, "revision": revision, "named": named}
+    data = _by_part(own_files.load_dataset(name, config, **options))
     first = next(iter(data.values()))
     if getattr(first.info, "builder_name", "") != "csv":
         return data
@@ -92,12 +96,7 @@ def load_by_datasets(
         for column, feature in first.features.items()
     }
     options |= {"features": datasets.Features(features), "keep_default_na": False}
-    return _by_part(datasets.load_dataset(name, config, **options, na_values=[""]))
-
-
-def _load_saved(folder: Path) -> dict[str, Any]:
-    datasets = import_extra("datasets", "datasets", "hfds/")
-    return _by_part(datasets.load_from_disk(str(folder)))
+    return _by_part(own_files.load_dataset(name, config, **options, na_values=[""]))
 
 
 def _by_part(data: Any) -> dict[str, Any]:
@@ -114,7 +113,8 @@ def _list_files(folder: Path) -> list[str]:
         folders[:] = [name for name in folders if not is_hidden(name)]
         inside = os.path.relpath(here, folder)
         before = "" if inside == "." else f"{inside}/"
-        names += [before + name for name in files if not is_hidden(name) and name not in _CARDS]
+        shown = [name for name in files if not is_hidden(name) and name not in own_files.CARDS]
+        names += [before + name for name in shown]
     return sorted(names)
 
 
@@ -209,12 +209,12 @@ def _escape(path: Path) -> str:
 
 def _card_says(folder: Path) -> bool:
     """Whether a card names files, or types of columns."""
-    for name in _CARDS:
+    for name in own_files.CARDS:
         path = folder / name
         if not path.is_file():
             continue
-        with path.open(encoding="utf-8", errors="replace") as file:
-            head = file.read(2**20)
+        own_files.check_inside(str(path), folder)
+        head = read_text(path)
         if re.search(r"^(configs|dataset_info)\s*:", head, re.MULTILINE):
             return True
     return False

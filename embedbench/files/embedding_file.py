@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
+from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage.safe_hdf5 import attribute
 
@@ -58,6 +59,7 @@ class EmbeddingFile:
     version: str
 
     @classmethod
+    @check_arguments
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read and check the metadata of a file; the features stay on disk.
 
@@ -136,6 +138,7 @@ class EmbeddingFile:
         """(C,) index of each class's parent, -1 where there is none."""
         return self.samples.parents
 
+    @check_arguments
     def column(self, name: str) -> Array:
         """Return an optional column, (N,): `domain`, `group` or `time`.
 
@@ -154,10 +157,13 @@ class EmbeddingFile:
             )
         return self.columns[name]
 
+    @check_arguments
     def width(self, embedding: str = FINAL) -> int:
         """Return the number of values per sample: D, D_l of a layer, H·W·C of an image."""
+        self.tables(embedding=embedding)  # refuses unknown layers
         return math.prod(self.shape[1:]) if embedding == FINAL else self.layers[embedding]
 
+    @check_arguments
     def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
         """Return the names of the feature tables: `features`, then the named layers.
 
@@ -170,6 +176,7 @@ class EmbeddingFile:
         named = [f"layers/{name}" for name in (*replacing, *layers)]
         return named if replacing else ["features", *named]
 
+    @check_arguments
     def form(self, table: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
         """Return the stored type and the shape, (N, …), of a feature table."""
         if table == "features":
@@ -195,6 +202,7 @@ class EmbeddingFile:
                     )
                 yield first, rows
 
+    @check_arguments
     def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> Float32s:
         """Read and verify the features, or the layer `embedding`, followed by the named layers.
 

@@ -6,7 +6,6 @@ directories, checked as in every report, or CSV files of rows, relative to the f
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
+from embedbench.config.plain_numbers import plain_number
 from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
@@ -36,7 +36,6 @@ from .tables_from_runs import collect
 SCHEMA = "embedbench-tables/1.0"
 MOST = 2**20  # bytes of a file
 MAX = "max "  # before a metric: the largest over runs, in place of the mean
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams where it is of several"
 
 
@@ -145,8 +144,8 @@ def _table(selection: Selection, runs_of: Callable[[str], list[SelectedRun]]) ->
 def _values(given: Any) -> list[Any]:
     """The values of a condition; those that a file has as decimal numbers are texts there."""
     values = given if isinstance(given, list) else [given]
-    numbers = [one for one in values if isinstance(one, str) and _NUMBER.fullmatch(one)]
-    return [*values, *map(float, numbers)]
+    numbers = [plain_number(one) for one in values if isinstance(one, str)]
+    return [*values, *(number for number in numbers if number is not None)]
 
 
 # --- means: rows × columns ---

@@ -106,7 +106,18 @@ class ArrayFile:
         return result
 
     def check(self) -> None:
-        """Refuse values that no run can have written."""
+        """Refuse values that no run can have written, and what is no array of its type and shape.
+
+        Raises
+        ------
+        WrongError
+            It says which table is wrong.
+        """
+        sizes: dict[str, int] = {}
+        for name, (kind, axes) in self.tables().items():
+            values = getattr(self, name)
+            if values is not None or name not in self.optional():
+                _check_array(values, name, kind, axes, sizes)
         session, samples, seen = self.session, self.samples_seen, self.seen
         demand(len(session) > 0, "it has no evaluation moment")
         steps = np.diff(session, prepend=-1)
@@ -158,13 +169,28 @@ def _values(table: h5py.Dataset, name: str, kind: str, axes: str, sizes: dict[st
     stored = np.dtype(BYTE if kind == MASK else kind)
     if not table.id.get_type().equal(h5py.h5t.py_create(stored)):
         raise WrongError(f"{name} must be {stored}, it is {table.dtype}")
-    shape = table.shape
-    if shape is None or len(shape) != len(axes):
-        raise WrongError(f"{name} must have the axes ({', '.join(axes)}), its shape is {shape}")
-    expected = tuple(sizes.setdefault(a, n) for a, n in zip(axes, shape, strict=True))
-    demand(shape == expected, f"{name} must have shape {expected}, it has {shape}")
+    _check_shape(table.shape, name, axes, sizes)
     values = np.asarray(table[()])
     if kind != MASK:
         return values
     demand((values <= 1).all(), f"{name} must hold 0 and 1 only")
     return values.astype(np.bool_)
+
+
+def _check_array(values: object, name: str, kind: str, axes: str, sizes: dict[str, int]) -> None:
+    """Refuse what is no array of a kind that is stored as `kind`; `sizes` as in `_values`."""
+    stored = np.dtype(bool if kind == MASK else kind)
+    if not isinstance(values, np.ndarray):
+        raise WrongError(f"{name} must be an array of {stored}, it is a {type(values).__name__}")
+    fits = values.dtype == stored if kind == BYTE else values.dtype.kind == stored.kind
+    demand(fits, f"{name} must be {stored}, it is {values.dtype}")
+    _check_shape(values.shape, name, axes, sizes)
+
+
+def _check_shape(
+    shape: tuple[int, ...] | None, name: str, axes: str, sizes: dict[str, int]
+) -> None:
+    if shape is None or len(shape) != len(axes):
+        raise WrongError(f"{name} must have the axes ({', '.join(axes)}), its shape is {shape}")
+    expected = tuple(sizes.setdefault(a, n) for a, n in zip(axes, shape, strict=True))
+    demand(shape == expected, f"{name} must have shape {expected}, it has {shape}")

@@ -1,6 +1,7 @@
 """The order of the classes in a stream: natural, drawn, or from an order file."""
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from importlib import resources
@@ -11,7 +12,7 @@ import numpy as np
 
 from embedbench.array_types import Ints
 from embedbench.config.json_records import JsonRecord, parse_json
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST
 from embedbench.storage.regular_files import read_text
@@ -108,9 +109,9 @@ class _OrderFile(JsonRecord):
 def _order_file(order: str) -> _OrderFile:
     """The content of an order file."""
     path = Path(order)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(
-            f"order is {', '.join(map(repr, ORDERS))} or a file; there is no file {order!r}"
+            f"order is {', '.join(map(repr, ORDERS))} or a file; there is no file {short(order)}"
         )
     text = read_text(path)
     try:
