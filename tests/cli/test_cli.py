@@ -255,6 +255,27 @@ def test_names_of_the_zoo_fill_in_what_is_not_given(capsys: pytest.CaptureFixtur
     ]
 
 
+def test_a_source_that_exists_is_no_name_of_the_zoo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "zoo:emoji").mkdir()
+    how = BackboneOptions(backbone="pixels")
+    assert _from_zoo("zoo:emoji", how, {}, UserMetadata())[0] == "zoo:emoji"
+
+
+@pytest.mark.parametrize("name", ["known:x", "hf:/datasets/x.h5", "a?@[1].h5"])
+def test_a_file_that_exists_is_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also where it is named again: an absolute path reads as no name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(b"")
+    assert shared_options.here(name).resolve() == tmp_path / name
+    assert shared_options.data_here([name, f"n={name}"])[0] != "known:x"
+
+
 def test_names_of_data_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_options, "here", lambda name: Path("got") / name[-1])
     items = ["a.h5", "b=c.h5", "known:x", "d=known:y"]

@@ -96,6 +96,31 @@ def test_what_is_no_table_of_a_torch_file(tmp_path: Path, what: str) -> None:
     assert sentence in refusal(import_file, tmp_path / "a.pt", tmp_path / "a.h5")
 
 
+NO_TENSORS: dict[str, tuple[Any, str]] = {
+    "a module": (torch.nn.Linear(2, 2), r"holds an object, torch\.nn\.modules\.linear\.Linear"),
+    "a set of paths": ({"x": Path("a")}, "holds an object, pathlib"),
+}
+
+
+@pytest.mark.parametrize("what", NO_TENSORS)
+def test_an_object_of_torch_is_named(tmp_path: Path, what: str) -> None:
+    """And torch's own advice on how to run its code, with signs for a terminal, is left out."""
+    value, sentence = NO_TENSORS[what]
+    torch.save(value, tmp_path / "a.pt")
+    with pytest.raises(UserError, match=sentence) as raised:
+        import_file(tmp_path / "a.pt", tmp_path / "a.h5")
+    assert "\x1b" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"junk\n", b"\x80\x04", bytes(100)])
+def test_bytes_that_are_no_file_of_torch(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.pt").write_bytes(content)
+    with pytest.raises(
+        UserError, match=r"a\.pt cannot be read \(it is damaged, or no|it holds more"
+    ):
+        import_file(tmp_path / "a.pt", tmp_path / "a.h5")
+
+
 def test_torch_files_open_once_they_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that crashes a process crashes another than this one."""
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
