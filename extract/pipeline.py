@@ -88,8 +88,8 @@ def extract(
     notify : callable
         Called with each message for the user; by default it warns.
     inform : callable
-        Called with the line on what was taken, where nothing was left out; by default it does
-        nothing. Where something was left out, the line goes to `notify`.
+        Called at the end with the line on what was taken; by default it does nothing. Where
+        something was left out, the line goes to `notify`, before the work begins.
     engine : Engine or None
         Who computes the blocks; None: this process.
     job
@@ -112,8 +112,9 @@ def extract(
     if remark := describe_straddling(opened.columns.get("group"), rows):
         notify(f"{opened.name}: {remark}")
     opened = replace(opened, split=rows)
-    say = notify if opened.left_out else inform
-    say(_taken(opened, rule))
+    taken = _taken(opened, rule)
+    if opened.left_out:  # before the long work, which may not be what was meant
+        notify(taken)
     with ExitStack() as stack:
         executor = None
         if engine is not None:
@@ -123,11 +124,14 @@ def extract(
         workers = Workers(asked, opened, executor)
         with Partial.begun(Path(out), workers.facts, overwrite=overwrite) as partial:
             workers.fill(partial, progress)
-            return finish(workers, partial, rule, stated, notify)
+            file = finish(workers, partial, rule, stated, notify)
+    if not opened.left_out:
+        inform(taken)
+    return file
 
 
 def _taken(source: Source, rule: Mapping[str, Any]) -> str:
-    """Return the line that says what was taken of a source, before the long work begins."""
+    """Return the line that says what was taken of a source."""
     assert source.split is not None
     ids = np.array(source.ids)
     samples = Samples(ids, source.labels, source.split, source.classes, source.parents)
