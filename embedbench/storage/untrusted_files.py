@@ -10,7 +10,6 @@ import contextlib
 import json
 import math
 import os
-import pickle
 import re
 import resource
 import signal
@@ -242,10 +241,12 @@ def load_tensors(path: str) -> Any:
     with torch.serialization.safe_globals([argparse.Namespace]):
         try:
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
-        except pickle.UnpicklingError as error:
-            raise RefusedError(_objects_in(str(error))) from error
         except (EOFError, KeyError, IndexError, AttributeError, TypeError) as error:
             raise RefusedError("it is damaged, or no file of torch.save") from error
+        except Exception as error:
+            if type(error).__name__ != "UnpicklingError":  # of a module that is not imported here
+                raise
+            raise RefusedError(_objects_in(str(error))) from error
 
 
 def _objects_in(message: str) -> str:
