@@ -1,4 +1,4 @@
-"""Try the project with other versions than those of constraints.txt, each in an environment of its own.
+"""Try the project with other versions than those of constraints.txt, each in its own environment.
 
     make try-newest     the newest of everything, as `pip install` without constraints takes them
     make try-lowest     the lower bounds of pyproject.toml, and what else they need
