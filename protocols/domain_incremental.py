@@ -14,6 +14,7 @@ from embedbench.streams import make_sessions as tools
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
+from embedbench.streams.taught_classes import NO_SPLIT, keep_classes
 
 
 @dataclass(kw_only=True)
@@ -21,7 +22,8 @@ class DomainIncremental(Protocol):
     """Domain-incremental learning: a session for each domain, all classes in every session.
 
     The domain of a sample is in the file's column `domain`. All classes are known from the first
-    session on. A domain that lacks a class teaches and tests the classes that it has.
+    session on. A domain that lacks a class teaches and tests the classes that it has. A class that no
+    taught domain has is left out.
 
     **Source**: van de Ven et al. (2022), "Three types of incremental learning": the same classes,
     the domain not known at test. With `test="all"`: Lomonaco and Maltoni (2017), CORe50, new
@@ -71,10 +73,13 @@ class DomainIncremental(Protocol):
     )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name)
+        file = tools.one_file(files, self.name, self.validation)
         domain = file.column("domain")
         split = tools.split_rows(file, self.validation, self.val_fraction)
         names, left_out = self._names(file, domain, split, seed)
+        taught = split.train[np.isin(domain[split.train], names)]
+        file = keep_classes(file, file.labels[taught], "that no taught domain has")
+        split = split.where(file.split != NO_SPLIT)
         if self.sessions == 1 or self.sessions > len(names):
             raise UserError(
                 "protocol.sessions",

@@ -15,6 +15,7 @@ from embedbench.storage.regular_files import read_text
 
 from .class_order import ORDERS, _order_file
 from .stream import EvalSet, Session, Stream, StreamSpec
+from .taught_classes import notes_on_classes
 
 
 @dataclass(kw_only=True)
@@ -84,7 +85,14 @@ class Protocol(ABC):
         features: str,
         **more: Any,
     ) -> Stream:
-        """The stream of sessions and their eval sets; `more` has further fields of `Stream`."""
+        """The stream of sessions and their eval sets; `more` has further fields of `Stream`.
+
+        Its notes begin with the classes of the files that are left out.
+        """
+        notes = [note for file in files for note in notes_on_classes(file)]
+        more["notes"] = (*notes, *more.get("notes", ()))
+        if len(files) == 1:
+            more.setdefault("classes", files[0].classes[: files[0].samples.n_leaves])
         fields = {
             "recipe": self.recipe(),
             "samples": tuple(file.digests["samples"] for file in files),
