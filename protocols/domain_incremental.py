@@ -11,6 +11,7 @@ from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams import make_sessions as tools
+from embedbench.streams.class_order import number_of, numbers_of
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
@@ -22,8 +23,8 @@ class DomainIncremental(Protocol):
     """Domain-incremental learning: a session for each domain, all classes in every session.
 
     The domain of a sample is in the file's column `domain`. All classes are known from the first
-    session on. A domain that lacks a class teaches and tests the classes that it has. A class that no
-    taught domain has is left out.
+    session on. A domain that lacks a class teaches and tests the classes that it has. A class that
+    no taught domain has is left out.
 
     **Source**: van de Ven et al. (2022), "Three types of incremental learning": the same classes,
     the domain not known at test. With `test="all"`: Lomonaco and Maltoni (2017), CORe50, new
@@ -114,7 +115,20 @@ class DomainIncremental(Protocol):
             samples=(file.digests["samples"], file.digests["columns"]),
             can_reveal=self.test == "domain",
             fitted=fitted,
-            notes=(f"domains that are not taught: {left_out}",) if left_out else (),
+            notes=self._notes(names, left_out),
+        )
+
+    def _notes(self, names: Array, left_out: int) -> tuple[str, ...]:
+        """How many domains are not taught; and numbers that are sorted as text."""
+        notes = (f"domains that are not taught: {left_out}",) if left_out else ()
+        numbers = numbers_of(names.tolist())
+        if self.domains != "natural" or numbers is None or numbers == sorted(numbers):
+            return notes
+        by_number = ",".join(sorted(names.tolist(), key=number_of))
+        return (
+            *notes,
+            f"the domains are numbers in the order of text; protocol.domains={by_number} has them "
+            "by number",
         )
 
     def _names(

@@ -132,8 +132,6 @@ def order_notes(order: str, file: EmbeddingFile) -> tuple[str, ...]:
         )
     if order in NUMBERED:
         return _notes_on_numbers(order, file)
-    if order.startswith("cifar100-") and cifar100_labels(file) is None:
-        return (f"order {order} is of CIFAR-100: the numbers in {name} are taken for its numbers",)
     if order in NAMED:
         return ()
     declared, _ = declared_classes(file)

@@ -133,18 +133,11 @@ def _fixed(file: EmbeddingFile, kind: str, seed: int) -> Ints:
     if kind == "coarse":
         return _coarse(file)
     classes = official_classes(file, kind)
-    if len(classes) != 100 or (kind in PUBLISHED and not _may_be_cifar100(file)):
+    if len(classes) != 100 or (kind in PUBLISHED and cifar100_labels(file) is None):
         raise UserError(
             f"order {kind!r} is of CIFAR-100's classes; {file.path.name} has {len(classes)} others"
         )
     return classes[np.array(published_orders()[kind], dtype=np.int64)]
-
-
-def _may_be_cifar100(file: EmbeddingFile) -> bool:
-    """Whether the classes have CIFAR-100's names, or its numbers."""
-    numbers = numbers_of(file.classes[: file.samples.n_leaves])
-    by_number = numbers is not None and sorted(numbers) == list(range(100))
-    return by_number or cifar100_labels(file) is not None
 
 
 def _coarse(file: EmbeddingFile) -> Ints:

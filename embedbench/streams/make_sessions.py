@@ -32,9 +32,7 @@ class Split:
         return Split(*(rows[mask[rows]] for rows in (self.train, self.val, self.test)))
 
 
-def one_file(
-    files: Sequence[EmbeddingFile], name: str, validation: str = "train"
-) -> EmbeddingFile:
+def one_file(files: Sequence[EmbeddingFile], name: str, validation: str = "train") -> EmbeddingFile:
     """Return the only file, with the classes that it teaches; refuse several.
 
     `validation` is that of the protocol. See `embedbench.streams.taught_classes`.

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from file_helpers import says
-from iirc_files import ABOVE, BEARS, bears, label_file, label_list, publish, shown
+from iirc_files import bears, label_list, publish, shown
 
 from embedbench.errors import UserError
-from embedbench.files.sample_metadata import TEST
 from embedbench.protocols._hierarchy import PUBLISHED, file_hierarchy, hierarchy_text
 from embedbench.protocols.iirc import IIRC
 from embedbench.streams.view import rows_of
