@@ -88,6 +88,27 @@ def test_a_code_is_a_byte_a_part_and_base_samples_are_whole() -> None:
     assert taught().footprint()["samples"] == 60 * (3 + 8)
 
 
+@pytest.mark.parametrize("memory", [{"total": 12}, {"total": 7}, {"per_class": 3}])
+def test_the_memory_keeps_its_limit_at_every_moment(memory: dict[str, int]) -> None:
+    """A base of 1,000 samples that the memory has no room for: the quantiser is trained earlier."""
+    settings = {**SMALL, "base_samples": 1000, "memory": Memory(select="balanced", **memory)}
+    learner, seen = start(REMIND(**settings), STREAM.spec), set()
+    for x, y in batches_of(STREAM, 5):
+        learner.observe(x, y)
+        seen |= {*y.tolist()}
+        limit = memory.get("total", 3 * len(seen))
+        assert len(learner.base) + len(learner.exemplars) <= limit
+    assert learner.quantiser.trained
+    assert len(learner.base) == 0
+
+
+def test_a_memory_with_room_for_the_base_changes_nothing() -> None:
+    """15 base samples: a memory of 15 is as one of 20,000 until it is full."""
+    room = [taught(4, memory=Memory(total=n, select="balanced")) for n in (20, 20_000)]
+    x = STREAM.eval_sets[0].x.tensor()
+    assert torch.equal(*(learner.scores(x) for learner in room))
+
+
 def test_steps_are_those_of_the_plain_algorithm() -> None:
     """SGD on each batch and on stored samples; all rebuilt once the quantiser is trained."""
     learner = taught(memory=Memory(select="all"))
