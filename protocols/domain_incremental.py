@@ -11,7 +11,7 @@ from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.class_order import number_of, numbers_of
+from embedbench.streams.class_order import numbers_of
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
@@ -124,7 +124,7 @@ class DomainIncremental(Protocol):
         numbers = numbers_of(names.tolist())
         if self.domains != "natural" or numbers is None or numbers == sorted(numbers):
             return notes
-        by_number = ",".join(sorted(names.tolist(), key=number_of))
+        by_number = ",".join(name for _, name in sorted(zip(numbers, names.tolist(), strict=True)))
         return (
             *notes,
             f"the domains are numbers in the order of text; protocol.domains={by_number} has them "

@@ -32,6 +32,7 @@ FLAGS = {
     "not-learned": ("L", "new sessions under 2 × chance, also at the end: a high Ω_all misleads"),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "few-steps": ("F", "fewer than 10 optimiser steps in a session; in parentheses the fewest"),
+    "over-budget": ("M", "held more than --budget-mb after a session"),
     "tuned": ("V", "--tune chose among so many settings, on validation data"),
     "grid-edge": ("G", "a chosen value lies at its grid's edge: one beyond may be better"),
     "test-validation": ("T", "test data could stop training"),

@@ -97,6 +97,9 @@ class RunSpec:
         Least number of seconds between two checkpoints. It does not affect the result.
     unknown : str
         Path of the file of samples that no session teaches; empty: there is none.
+    budget_mb : float or None
+        What the learner may hold, MB; its record says whether it did. It does not affect the
+        result.
     """
 
     files: tuple[str, ...]
@@ -114,6 +117,7 @@ class RunSpec:
     tuning: dict[str, Any] | None = field(default=None, compare=False)
     checkpoint: float = 60.0
     unknown: str = ""
+    budget_mb: float | None = field(default=None, compare=False)
 
     @cached_property
     def seeds(self) -> run_seeds.Seeds:
@@ -169,7 +173,9 @@ class RunSpec:
         head, _, _ = self.command.partition(" --learner ")
         seed = changes.get("seed", self.seed)
         command = f"{head} --learner {learner} --seed {seed}"
-        return dataclasses.replace(self, learner=learner, tuning=None, command=command, **changes)
+        return dataclasses.replace(
+            self, learner=learner, tuning=None, budget_mb=None, command=command, **changes
+        )
 
 
 def set_words(settings: Mapping[Any, Any]) -> list[str]:
