@@ -118,6 +118,19 @@ class DomainIncremental(Protocol):
             notes=self._notes(names, left_out),
         )
 
+    def later_readings(self, files: Sequence[EmbeddingFile]) -> tuple[str, ...]:
+        readings = super().later_readings(files)
+        if self.domains in ("natural", "random"):  # all are taught
+            return readings
+        file = tools.one_file(files, self.name, self.validation)
+        split = tools.split_rows(file, self.validation, self.val_fraction)
+        domain = file.column("domain")
+        names, _ = self._names(file, domain, split, 0)
+        rows = split.train[np.isin(domain[split.train], names)]
+        if keep_classes(file, file.labels[rows], "") is file:
+            return readings
+        return (*readings, "classes that no taught domain has are left out")
+
     def _notes(self, names: Array, left_out: int) -> tuple[str, ...]:
         """How many domains are not taught; and numbers that are sorted as text."""
         notes = (f"domains that are not taught: {left_out}",) if left_out else ()

@@ -141,6 +141,26 @@ def order_notes(order: str, file: EmbeddingFile) -> tuple[str, ...]:
     return (f"numbers in {Path(order).name} are positions in {name}: {_positions(declared)}",)
 
 
+def was_by_position(order: str, file: EmbeddingFile) -> bool:
+    """Whether numbers that are read as names would be other classes as positions in the file.
+
+    Earlier versions took them for positions.
+    """
+    names = _leaves(file)
+    numbers = numbers_of(names)
+    if numbers is None or (order in ORDERS and order != "icarl1993"):
+        return False
+    if order == "icarl1993":
+        return list(by_number(file, order)) != list(range(len(names)))
+    for item in _order_file(order).order:
+        number = number_of(item)
+        if number is not None and (isinstance(item, int) or item not in names):
+            is_position = number.denominator == 1 and 0 <= number < len(names)
+            if not is_position or numbers[int(number)] != number:
+                return True
+    return False
+
+
 def _notes_on_numbers(order: str, file: EmbeddingFile) -> tuple[str, ...]:
     """Which numbers a published order of class numbers is over."""
     names = _leaves(file)

@@ -65,6 +65,11 @@ def with_taught_classes(file: EmbeddingFile, validation: str = "train") -> Embed
     return keep_classes(file, labels, "without training samples")
 
 
+def has_untaught_classes(file: EmbeddingFile, validation: str = "train") -> bool:
+    """Whether a stream leaves out classes of a file."""
+    return with_taught_classes(file, validation) is not file
+
+
 def keep_classes(file: EmbeddingFile, labels: Ints, lack: str) -> EmbeddingFile:
     """The file with the leaf classes among `labels`, and the inner nodes above them.
 

@@ -158,3 +158,27 @@ def test_domains_that_are_numbers_come_as_text_and_a_note_says_it(tmp_path: Path
     assert "protocol.domains=1,2,10" in DomainIncremental().build([file], seed=0).notes[0]
     chosen = DomainIncremental(domains="1,2,10").build([file], seed=0)
     assert chosen.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "order", "moved"),
+    [
+        (TEXT, BACKWARDS, True),
+        (TEXT, [str(c) for c in BACKWARDS], False),
+        (TEXT, "icarl1993", True),
+        (TEXT, "natural", False),
+        ([*"0123"], [3, 2, 1, 0], False),
+        ([*"0123"], "icarl1993", False),
+        ([*"abcd"], [3, 2, 1, 0], False),
+        ([*"abcd"], "icarl1993", False),
+        ([*"abcd"], "random", False),
+    ],
+)
+def test_runs_have_a_new_place_only_where_the_order_was_another(
+    names: list[str], order: Any, moved: bool, tmp_path: Path
+) -> None:
+    if not isinstance(order, str):
+        (tmp_path / "order.json").write_text(json.dumps(order))
+        order = str(tmp_path / "order.json")
+    protocol = IncrementalClass(order=order)
+    assert bool(protocol.later_readings([named(tmp_path, names)])) == moved

@@ -172,3 +172,18 @@ def test_there_is_one_chance(tmp_path: Path) -> None:
     curves = record.by_score["class_accuracy"].curves
     assert curves["uraa"][-1] / curves["aa"][-1] == pytest.approx(5)
     assert Group("", (record,)).describe()[0] == "5 classes"
+
+
+def test_runs_have_a_new_place_only_where_classes_are_left_out(tmp_path: Path) -> None:
+    many, few = pair(tmp_path)
+    assert IncrementalClass().later_readings([few]) == ()
+    assert IncrementalClass().later_readings([many]) == ("untaught classes are left out",)
+
+
+@pytest.mark.parametrize(("domains", "moved"), [("natural", False), ("a,c", False), ("a,b", True)])
+def test_runs_have_a_new_place_where_no_taught_domain_has_a_class(
+    domains: str, moved: bool, tmp_path: Path
+) -> None:
+    domain = np.array([*"aabbab", *"cccccc"])
+    file = make_file(tmp_path, (4, 4), (0,) * 2, (2,) * 2, columns={"domain": domain}, classes="xz")
+    assert bool(DomainIncremental(domains=domains).later_readings([file])) == moved
