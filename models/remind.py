@@ -68,6 +68,11 @@ class REMIND(OnlineLearner):
         "base": "samples",
     }
 
+    def later_behaviour(self) -> tuple[str, ...]:
+        room = self.memory.per_class if self.memory.total is None else self.memory.total
+        is_limited = self.memory.select != "all" and room < self.base_samples
+        return ("the base is within the memory",) if is_limited else ()
+
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         self.quantiser = ProductQuantiser(spec.input_shape[0], self.codes, device)

@@ -159,6 +159,13 @@ class Learner(Stateful, ABC):
     def __post_init__(self) -> None:
         check_settings(self, self.name)
 
+    def later_behaviour(self) -> tuple[str, ...]:
+        """What a learner with these settings does otherwise than in earlier versions.
+
+        It is part of the place of a run. Empty for nearly all, so that finished runs stay finished.
+        """
+        return ()
+
     @abstractmethod
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         """Forget everything and prepare for a stream."""

@@ -46,7 +46,9 @@ class Spec(Generic[T]):
     @cached_property
     def identity(self) -> str:
         """The settings that decide where a run is kept, as JSON; see `later`."""
-        return json.dumps(fields_added_later.identity(self.settings), sort_keys=True)
+        kept = fields_added_later.identity(self.settings)
+        behaves = self.settings.later_behaviour() if isinstance(self.settings, Learner) else ()
+        return json.dumps({**kept, "": behaves} if behaves else kept, sort_keys=True)
 
     def fresh(self) -> T:
         """A copy of the learner or protocol, which may be started."""

@@ -1,5 +1,6 @@
 """REMIND: the quantiser against a naive loop, codes in bytes, and replay against the plain loop."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,11 @@ from teaching import STORAGE_CHECKS, assert_same_weights, batches_of, descend, s
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
+from embedbench.config.fields_added_later import identity
 from embedbench.learning import Memory, Seeds
 from embedbench.learning.network import mlp_net
 from embedbench.models.remind import CENTROIDS, REMIND, ProductQuantiser
+from embedbench.runs.run_spec import Spec
 
 SEEDS = Seeds.of(0)
 SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 15, "updates": 1}
@@ -100,6 +103,16 @@ def test_the_memory_keeps_its_limit_at_every_moment(memory: dict[str, int]) -> N
         assert len(learner.base) + len(learner.exemplars) <= limit
     assert learner.quantiser.trained
     assert len(learner.base) == 0
+
+
+@pytest.mark.parametrize(
+    ("memory", "moved"),
+    [({"total": 1000}, False), ({"total": 999}, True), ({"per_class": 20}, True), (None, False)],
+)
+def test_runs_have_a_new_place_only_where_the_memory_has_no_room(memory: Any, moved: bool) -> None:
+    learner = REMIND() if memory is None else REMIND(memory=Memory(select="balanced", **memory))
+    spec = Spec("remind", learner)
+    assert (spec.identity != json.dumps(identity(learner), sort_keys=True)) == moved
 
 
 def test_a_memory_with_room_for_the_base_changes_nothing() -> None:
