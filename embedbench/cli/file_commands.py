@@ -164,13 +164,17 @@ def order(
 ) -> None:
     """Write a class order for run --order. Confusion is measured on training data."""
     from embedbench.files.embedding_file import EmbeddingFile
+    from embedbench.streams.class_order import order_notes
     from embedbench.streams.make_class_order import make_order, write_order
+    from embedbench.streams.taught_classes import notes_on_classes, with_taught_classes
 
-    opened = EmbeddingFile.open(file)
+    opened = with_taught_classes(EmbeddingFile.open(file))
     shared.check_free(out, overwrite)
     result = make_order(opened, kind, seed=seed, sessions=sessions, base=base)
     write_order(result, out)
     show(result, "\n".join(result["order"]), as_json)
+    for sentence in (*notes_on_classes(opened), *order_notes(kind, opened)):
+        note(f"note: {sentence}")
     note(f"wrote {out}")
 
 

@@ -219,6 +219,8 @@ def run(
             notify=note,
             streams=streams,
         )
+    if study.budget_mb is not None:
+        _note_what_is_over(study.budget_mb, outcome.run_dirs)
     _report(outcome, out, form)
 
 
@@ -254,7 +256,21 @@ def _choose_runs(
                 streams=streams,
             )
         chosen += exemplars_in_equal_bytes.fit_budget(runs, study.budget_mb, streams)
-    return chosen
+    return [replace(spec, budget_mb=study.budget_mb) for spec in chosen]
+
+
+def _note_what_is_over(budget_mb: float, run_dirs: list[Path]) -> None:
+    """Name the runs that hold more than the budget; those finished without it have no flag."""
+    from embedbench.scores import record_files
+    from embedbench.scores.run_flags import most_held
+
+    for run_dir in run_dirs:
+        record = record_files.load(run_dir)
+        if (held := most_held(record)) > budget_mb:
+            note(
+                f"{record.learner} seed {record.seed} held {held:.3g} MB, more than --budget-mb "
+                f"{budget_mb:g}"
+            )
 
 
 def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:

@@ -40,6 +40,7 @@ def import_command(
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Score what another tool answered on an exported stream, and keep it as a run."""
+    from embedbench.interop import exported_stream
     from embedbench.interop.import_answers import import_answers, parse_tool
 
     given = pairs("--set", settings or ())
@@ -54,6 +55,8 @@ def import_command(
         overwrite=overwrite,
     )
     note(f"imported {name}: {run_dir}")
+    for sentence in exported_stream.label_notes(exported_stream.load(stream)[0]):
+        note(f"note: {sentence}")
 
 
 def _number(text: str) -> int | float | str:

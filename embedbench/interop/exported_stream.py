@@ -23,6 +23,7 @@ from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.scores.run_record import DescribedStream
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.streams import view
+from embedbench.streams.class_order import number_of
 from embedbench.streams.stream import Stream, eval_parts, view_columns
 
 SCHEMA = "embedbench-stream/1.0"
@@ -190,6 +191,19 @@ def describe_stream(task: Task) -> ExportedStream:
     }
     exported = ExportedStream(**made, digest="")
     return replace(exported, digest=exported.identity)
+
+
+def label_notes(stream: ExportedStream) -> tuple[str, ...]:
+    """A sentence where classes are named by numbers that are not their labels."""
+    names = [name for part in stream.classes for name in part]
+    for label, name in enumerate(names):
+        number = number_of(name)
+        if number is not None and number != label:
+            return (
+                "labels are positions in `classes` of stream.json, and not the numbers that are "
+                f"names: label {label} is the class {name!r}",
+            )
+    return ()
 
 
 def export(task: Task, directory: Path, *, features: bool = False) -> ExportedStream:

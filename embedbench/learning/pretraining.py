@@ -323,14 +323,16 @@ def kept_head(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The cosine classifier of a net as a tensor and metadata; both empty for a linear one.
 
-    Its rows are in the order of the base session's classes, which are as in `samples`.
+    Its rows are in the order of the base session's classes; `samples` names them.
     """
     if not isinstance(net, CosineNet):
         return {}, {}
+    first = np.unique(session.y, return_index=True)[1]  # a sample of each class
+    labels = samples.labels[np.asarray(session.ids)[first]]
     about = {
         "kind": "cosine",
         "scale": float(net.eta),
-        "classes": [samples.classes[c] for c in np.unique(session.y)],
+        "classes": [samples.classes[c] for c in labels],
         "samples": taught_digest(samples, session),
     }
     return {HEAD: net.theta.detach()}, {"head": about}

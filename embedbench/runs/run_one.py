@@ -156,6 +156,7 @@ def _unscored(
         command=spec.command,
         packages=list_packages(learner=spec.learner.settings, protocol=spec.protocol.settings),
         tuning=spec.tuning or None,
+        budget_mb=spec.budget_mb,
         sessions=tuple(sessions),
         resumed=resumed,
         **run_record.totals(sessions),

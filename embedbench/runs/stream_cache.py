@@ -92,6 +92,7 @@ class StreamCache:
             return root / run_dirs.reference_dir_name(spec, key)
         contents = [self._contents(f) for f in spec.files]
         contents += ["unknown", self._contents(spec.unknown)] if spec.unknown else []
+        contents += spec.protocol.settings.later_readings([self.file(f) for f in spec.files])
         return root / run_dirs.run_dir_name(spec, contents)
 
     def _contents(self, path: str) -> str:

@@ -9,6 +9,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote import fetch, uri
 from embedbench.plugins import find_package
 from embedbench.scores import run_record
+from embedbench.streams.taught_classes import class_names
 
 from .run_task import Task
 
@@ -18,9 +19,7 @@ def described_stream(task: Task) -> dict[str, Any]:
     spec, stream, files = task.spec, task.stream, task.files
     protocol = spec.protocol.settings
     order = protocol.order_record()
-    classes = (
-        [stream.classes] if stream.classes else [f.classes[: f.samples.n_leaves] for f in files]
-    )
+    classes = class_names(stream, files)
     return {
         "schema": run_record.SCHEMA,
         "protocol": spec.protocol.name,
@@ -40,7 +39,7 @@ def described_stream(task: Task) -> dict[str, Any]:
             None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
         ),
         "n_train_by_class": stream.class_sizes,
-        "classes": tuple(map(tuple, classes)),
+        "classes": tuple(classes),
         "reference": task.reference,
         "unknown": None
         if stream.far is None

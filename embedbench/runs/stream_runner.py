@@ -88,7 +88,7 @@ def run_stream(
                     evaluator.ask(learner, Moment(i, before + n, seen))
                     learning += learned - began
                     evaluating += time.perf_counter() - learned
-                contract.trim(learner)
+                learner.trim()
                 held: dict[str, float] = {**learner.footprint()}
                 logs.append(SessionCosts(learning + checkpoint.carried, evaluating, held, log))
                 checkpoint.end(learner, evaluator, logs)

@@ -148,6 +148,8 @@ class UnscoredRun(DescribedStream):
         `standard_error` (of the best over it, paired by seed; null where the default is best),
         `edge` (settings whose chosen value lies at the edge of those tried) and in each of `tried`
         the scores `by_seed`.
+    budget_mb : float or None
+        The `--budget-mb` of the run.
     imported : ImportedAnswers or None
         Where another tool gave the answers. What it cost is then null.
     sessions : tuple of SessionCosts
@@ -170,6 +172,7 @@ class UnscoredRun(DescribedStream):
     environment: dict[str, Any]
     command: str
     tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)
+    budget_mb: float | None = field(default=None, metadata=ABSENT)
     imported: ImportedAnswers | None = field(default=None, metadata=ABSENT)
     sessions: tuple[SessionCosts, ...]
     seconds: Costs
@@ -233,6 +236,8 @@ class UnscoredRun(DescribedStream):
         sizes = [v for h in held for v in h.values() if not (missing and math.isnan(v))]
         finite = all(0 <= v < math.inf for v in sizes)
         yield "each of footprint", "a number of bytes: finite, 0 or more", finite
+        budget = self.budget_mb is None or 0 <= self.budget_mb < math.inf
+        yield "budget_mb", "megabytes: finite, 0 or more", budget
         costs = [*vars(self.seconds).values()]
         for s in self.sessions:
             costs += [s.learn_seconds, s.evaluate_seconds]
