@@ -20,7 +20,7 @@ Colour = tuple[int, int, int]
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 NAMED = {WHITE: "white", BLACK: "black"}
-ORIENTATION = 0x0112  # the tag of EXIF and TIFF
+BITS, PHOTOMETRIC, ORIENTATION, PLANES = 258, 262, 274, 284  # tags of TIFF, one also of EXIF
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -127,11 +127,13 @@ class PixelPolicy:
         Raises
         ------
         UserError
-            Its numbers have no range from which eight bits could be made.
+            Its numbers have no range from which eight bits could be made, or Pillow reads them
+            wrongly.
         """
+        _refuse_unreadable(image)
         raw, touched = _raw_mode(image), _header_rules(image)
         image.load()
-        plain = _scaled(image, raw) if image.mode in (*DEEP_GREY, "I", "F") else _converted(image)
+        plain = _scaled(image, raw) if image.mode in (*DEEP_GREY, "I") else _converted(image)
         touched += ["depth"] if image.mode in (*DEEP_GREY, "I") else []
         alpha = _alpha(image, raw)
         if alpha is not None:
@@ -201,10 +203,12 @@ DEFAULT = PixelPolicy()
 def _colour(text: str) -> Colour:
     """Return an opaque colour by its name or `#rrggbb`."""
     try:
-        red, green, blue = ImageColor.getrgb(text)
-    except ValueError as error:  # unknown, or with an opacity of its own
-        raise UserError("--alpha", expected="white, black, a colour or drop", got=text) from error
-    return red, green, blue
+        parts: tuple[int, ...] = ImageColor.getrgb(text)
+    except ValueError:
+        parts = ()
+    if len(parts) != 3:  # unknown, or with an opacity of its own
+        raise UserError("--alpha", expected="white, black, a colour or drop", got=text)
+    return parts[0], parts[1], parts[2]
 
 
 # --- what the header says; it is read before the pixels, which some readers forget it after ---
@@ -232,7 +236,7 @@ def _header_rules(image: Image.Image) -> list[str]:
         met.append("profile")
     if getattr(image, "is_animated", False):
         met.append("frames")
-    if image.format == "TIFF" and getattr(image, "tag_v2", {}).get(ORIENTATION) in TURNS:
+    if _tiff_tags(image).get(ORIENTATION) in TURNS:
         met.append("turned_by_pillow")
     return met
 
@@ -257,6 +261,23 @@ def _turn(image: Image.Image) -> tuple[Image.Transpose | None, bool]:
     return (TURNS.get(value) if isinstance(value, int) else None), False
 
 
+def _refuse_unreadable(image: Image.Image) -> None:
+    """Raise UserError for pixels of which no eight bits can be made."""
+    if image.mode == "F":
+        raise UserError("floating-point pixels, whose range no file states; scale them to 8 bits")
+    # Pillow brings PGM of more than 8 bits, and in early versions PNG of 16, to 0 to 65535 in I
+    if image.mode == "I" and image.format not in ("PNG", "PPM"):
+        raise UserError("32-bit or signed pixels, whose range no file states; scale them to 8 bits")
+    tags = _tiff_tags(image)
+    if tags.get(PLANES) == 2 and max(tags.get(BITS, (8,))) > 8:
+        raise UserError("planes of more than 8 bits, which Pillow misreads; save it as one plane")
+
+
+def _tiff_tags(image: Image.Image) -> Mapping[int, Any]:
+    tags: Mapping[int, Any] = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
+    return tags
+
+
 # --- pixels ---
 
 
@@ -266,14 +287,9 @@ def _scaled(image: Image.Image, raw: str) -> Image.Image:
     Their range is that of the file, 65535 of 16 bits and 4095 of 12, whatever the largest value of
     a picture is: so equal values of two pictures stay equal.
     """
-    if image.mode == "F":
-        raise UserError("floating-point pixels, whose range no file states", "scale them to 8 bits")
-    # Pillow brings PGM of more than 8 bits, and in early versions PNG of 16, to 0 to 65535 in I
-    if image.mode == "I" and image.format not in ("PNG", "PPM"):
-        raise UserError("32-bit or signed pixels, whose range no file states", "scale them to 8")
     most = 4095 if raw.startswith("I;12") else 65535
     values = np.asarray(image).astype(np.uint32)
-    if image.format == "TIFF" and getattr(image, "tag_v2", {}).get(262) == 0:  # white is zero
+    if _tiff_tags(image).get(PHOTOMETRIC) == 0:  # white is zero; Pillow turns 8 bits round alone
         values = most - values
     return Image.fromarray(((values * 255 + most // 2) // most).astype(np.uint8))
 
