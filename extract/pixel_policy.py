@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from PIL import Image, ImageColor, ImageStat
+from PIL import Image, ImageColor
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError
@@ -133,8 +133,11 @@ class PixelPolicy:
         _refuse_unreadable(image)
         raw, touched = _raw_mode(image), _header_rules(image)
         image.load()
-        plain = _scaled(image, raw) if image.mode in (*DEEP_GREY, "I") else _converted(image)
-        touched += ["depth"] if image.mode in (*DEEP_GREY, "I") else []
+        if image.mode in (*DEEP_GREY, "I"):
+            plain = _scaled(image, raw)
+            touched.append("depth")
+        else:
+            plain = _converted(image)
         alpha = _alpha(image, raw)
         if alpha is not None:
             touched.append("alpha" if self.ground else "alpha_dropped")
@@ -300,6 +303,8 @@ def _converted(image: Image.Image) -> Image.Image:
         image = image.convert("RGBA" if image.mode == "RGBa" else "LA")
     if image.mode in ("L", "RGB"):
         return image
+    if image.mode == "P" and isinstance(image.info.get("transparency"), bytes):
+        image = image.convert("RGBA")  # else Pillow warns that RGB has no place for opacities
     return image.convert("L" if image.mode in ("1", "LA") else "RGB")
 
 
@@ -344,5 +349,9 @@ def _lay(plain: Image.Image, alpha: Image.Image, ground: Colour) -> Image.Image:
 
 
 def _is_faint(plain: Image.Image) -> bool:
-    """Whether an image shows nearly one colour."""
-    return max(ImageStat.Stat(plain).stddev) < FAINT
+    """Whether an image shows nearly one colour: no channel deviates by `FAINT` levels."""
+    counts = np.reshape(plain.histogram(), (-1, 256))  # (channels, levels)
+    levels = np.arange(256)
+    means = counts @ levels / counts.sum(axis=1)
+    variances = counts @ levels**2 / counts.sum(axis=1) - means**2
+    return bool(variances.max() < FAINT**2)
