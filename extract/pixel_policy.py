@@ -139,10 +139,11 @@ class PixelPolicy:
         else:
             plain = _converted(image)
         alpha = _alpha(image, raw)
-        if alpha is not None:
-            touched.append("alpha" if self.ground else "alpha_dropped")
-            if self.ground is not None:
-                plain = _lay(plain, alpha, self.ground)
+        if alpha is not None and self.ground is None:
+            touched.append("alpha_dropped")
+        elif alpha is not None and self.ground is not None:
+            touched.append("alpha")
+            plain = _lay(plain, alpha, self.ground)
         if {"alpha", "alpha_dropped", "depth"} & set(touched) and _is_faint(plain):
             touched.append(UNIFORM)
         turn, unread = _turn(image)
