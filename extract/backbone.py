@@ -32,8 +32,8 @@ class Backbone(ABC):
     preprocessing : dict
         What `prepare` does to a sample, for the provenance; part of the recipe.
     takes : str
-        `images`, which `prepare` gets opened, or `sounds` or `texts`, of which it gets the bytes of
-        a file.
+        `images`, which `prepare` gets as the pixel policy makes them (`L` or `RGB`), or `sounds` or
+        `texts`, of which it gets the bytes of a file.
     device : device
         Where `forward` computes.
     dtype : str

@@ -4,10 +4,10 @@ import hashlib
 import os
 import threading
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ from embedbench.system.cpu_threads import cores, limit_threads
 from . import open_backbone as backbones
 from .backbone import DTYPES, Backbone
 from .open_source import open_source
+from .pixel_policy import DEFAULT, UNIFORM, PixelPolicy
 from .source import PIXELS, Content, Source, open_image, unusable
 
 # --- batches: decoded in threads and in order, while a backbone computes ---
@@ -40,11 +41,15 @@ _one_large = threading.Lock()
 
 @dataclass(frozen=True)
 class DecodedSample:
-    """One image or sound: as the backbone takes it, its content hash, or what is wrong."""
+    """One image or sound: as the backbone takes it, its content hash, or what is wrong.
+
+    `touched` has the rules of the pixel policy that an image met.
+    """
 
     ready: Array | None
     digest: bytes = bytes(16)
     problem: str = ""
+    touched: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -56,36 +61,68 @@ def quiet_readers() -> Iterator[None]:
         yield
 
 
-def first_image(source: Source) -> Image.Image:
-    """Return the first image that can be decoded."""
+def first_image(source: Source, policy: PixelPolicy = DEFAULT) -> Image.Image:
+    """Return the first image that can be decoded, as the policy makes it.
+
+    It is grey (`L`) if all images of the source are grey by their headers, else `RGB`.
+    """
+    problem = ""
     with quiet_readers():
         for i in range(len(source.ids)):
             try:
-                image = open_image(source.read(i))
-                image.load()
-            except Exception:  # as in `decode`
+                opened = open_image(source.read(i))
+                image = policy.apply(opened).image
+            except Exception as error:  # as in `decode`
+                problem = problem or f" ({_reason(error)})"
                 continue
-            return image
-    raise UserError(f"none of the {len(source.ids)} images of {source.name} can be decoded.")
+            return image.convert("L" if _all_grey(source, policy) else "RGB")
+    raise UserError(
+        f"none of the {len(source.ids)} images of {source.name} can be decoded{problem}."
+    )
 
 
-def decode(source: Source, i: int, backbone: Backbone) -> DecodedSample:
+def _all_grey(source: Source, policy: PixelPolicy) -> bool:
+    """Whether all images are grey. The first one in colour ends the search, often the very first;
+    of one that cannot be opened nothing is known."""
+    for i in range(len(source.ids)):
+        with suppress(Exception):
+            if not policy.is_grey(open_image(source.read(i))):
+                return False
+    return True
+
+
+def decode(
+    source: Source, i: int, backbone: Backbone, policy: PixelPolicy = DEFAULT
+) -> DecodedSample:
     """Read, hash and prepare sample i."""
+    touched: tuple[str, ...] = ()
     try:
         content = source.read(i)
-        ready = _prepared(content, backbone, source.holds)
+        if source.holds == "images":
+            ready, touched = _prepared(content, backbone, policy)
+        else:
+            ready = backbone.prepare(content)
     except Exception as error:  # readers raise errors of many kinds on damaged bytes
         return DecodedSample(None, problem=_reason(error))
-    digest = hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).digest()
-    return DecodedSample(ready, digest[:16])
+    digest = hashlib.sha256(_raw_bytes(content)).digest()
+    return DecodedSample(ready, digest[:16], touched=touched)
 
 
-def _prepared(content: Content, backbone: Backbone, holds: str) -> Array:
-    if holds != "images":
-        return backbone.prepare(content)
+def _raw_bytes(content: Content) -> bytes:
+    """Return what samples of equal content have in common."""
+    if isinstance(content, bytes):
+        return content
+    return (content.convert("RGBA") if content.mode == "P" else content).tobytes()
+
+
+def _prepared(
+    content: Content, backbone: Backbone, policy: PixelPolicy
+) -> tuple[Array, tuple[str, ...]]:
+    """Return an image as the backbone takes it, and the rules that it met."""
     image = open_image(content)
     with _one_large if image.width * image.height > LARGE else nullcontext():
-        return backbone.prepare(image)
+        picture = policy.apply(image)
+        return backbone.prepare(picture.image), picture.touched
 
 
 def _reason(error: Exception) -> str:
@@ -114,7 +151,11 @@ class Batch:
 
 
 def compute_batches(
-    source: Source, batches: Iterable[range], backbone: Backbone, workers: int
+    source: Source,
+    batches: Iterable[range],
+    backbone: Backbone,
+    workers: int,
+    policy: PixelPolicy = DEFAULT,
 ) -> Iterator[Batch]:
     """Yield each batch with its tables, in order.
 
@@ -125,7 +166,7 @@ def compute_batches(
     here = backbone.device.type != "cpu"
 
     def work(rows: range) -> Callable[[], Batch]:
-        decoded = [decode(source, i, backbone) for i in rows]
+        decoded = [decode(source, i, backbone, policy) for i in rows]
         good = [sample.ready for sample in decoded if sample.ready is not None]
         ready = np.stack(good) if good else None
         infos = tuple(replace(sample, ready=None) for sample in decoded)
@@ -193,6 +234,8 @@ class ExtractionWork:
             "torch": torch.__version__,
             "skip-bad": self.job.skip_bad,
         }
+        if self.source.holds == "images":
+            job["pixels"] = self.job.policy.facts()
         made_on = {"dtype": backbone.dtype, "device_kind": kind}
         if kind == "cuda":
             made_on["device_name"] = _device(backbone.device)
@@ -207,7 +250,8 @@ class ExtractionWork:
             for at in rows[:: self.batch]
         )
         part, done = list[Batch](), n - count_rows(blocks, n)
-        for batch in compute_batches(self.source, batches, self.backbone, self.workers):
+        policy = self.job.policy
+        for batch in compute_batches(self.source, batches, self.backbone, self.workers, policy):
             tell(done, n)
             for i, sample in zip(batch.rows, batch.decoded, strict=True):
                 if sample.problem and not self.job.skip_bad:
@@ -237,6 +281,12 @@ class ExtractionWork:
                 [self.source.ids[first + i], sample.problem]
                 for i, sample in enumerate(decoded)
                 if sample.problem
+            ],
+            "pictures": Counter(rule for sample in decoded for rule in sample.touched),
+            UNIFORM: [
+                self.source.ids[first + i]
+                for i, sample in enumerate(decoded)
+                if UNIFORM in sample.touched
             ],
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
@@ -280,6 +330,11 @@ class Job:
         `auto`, `cpu`, `cuda`, `cuda:1`, …
     skip_bad : bool
         Leave out samples that cannot be decoded, and list them in the provenance.
+    alpha : str
+        The ground that transparent pixels of images are laid on: `white`, `black`, another colour
+        (`#rrggbb`); or `drop`, which shows their hidden colours as a plain `convert("RGB")` does.
+    orientation : str
+        `turn` images as their EXIF says, or `keep` them as they are stored.
     threads : int or None
         Threads of one operation, which decide the last bits; by default 1, or more where there are
         more cores than threads that decode and, on a CPU, run the backbone (8; with a card 16).
@@ -299,6 +354,8 @@ class Job:
     size: int | None = None
     device: str = "auto"
     skip_bad: bool = False
+    alpha: str = "white"
+    orientation: str = "turn"
     threads: int | None = None
     batch_size: int | None = None
     cpus: int | None = None
@@ -308,6 +365,12 @@ class Job:
         object.__setattr__(self, "layers", tuple(self.layers))
         if self.dtype not in DTYPES:
             raise UserError("--dtype", expected=f"one of {', '.join(DTYPES)}", got=self.dtype)
+        PixelPolicy.chosen(self.alpha, self.orientation)  # a wrong one is refused at once
+
+    @property
+    def policy(self) -> PixelPolicy:
+        """What becomes of the images' pixels."""
+        return PixelPolicy.chosen(self.alpha, self.orientation)
 
     def elsewhere(self, cpus: int) -> Self:
         """Return the job as other processes can open it, each with so many cores.
@@ -324,10 +387,15 @@ class Job:
         """Return the work on an opened source: the model is loaded on this process's device."""
         name, file = backbones.choose_backbone(self.source, self.backbone, self.weights)
         backbones.check_kind(name, source)
+        if source.holds != "images" and self.policy != DEFAULT:
+            raise UserError(
+                f"--alpha and --orientation are for images, and {source.name} holds {source.holds}",
+                "leave them out",
+            )
         where = torch.device(find_device(self.device))
         model = backbones.open_backbone(
             name,
-            lambda: first_image(source),
+            lambda: first_image(source, self.policy),
             weights=file,
             layers=self.layers,
             dtype=self.dtype,

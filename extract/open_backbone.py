@@ -88,14 +88,14 @@ def open_backbone(
 class Images(Backbone):
     """The images themselves, uint8, for a pixel file: `--backbone none`.
 
-    They are greyscale or RGB; alpha is dropped, as before a backbone. With a size, the shorter side
-    is resized to it (bicubic, antialiased) and the centre is kept.
+    They are greyscale or RGB, as the pixel policy makes them. With a size, the shorter side is
+    resized to it (bicubic, antialiased) and the centre is kept.
 
     Parameters
     ----------
     first : Image
-        An image of the source. If it is greyscale, all images become greyscale, else RGB. Without
-        `size`, every image must have its height and width.
+        An image of the source, in the mode of all: if it is greyscale, all images become greyscale,
+        else RGB. Without `size`, every image must have its height and width.
     size : int or None
         Height and width of the result; None: no resizing.
     """

@@ -8,6 +8,7 @@ work.
 import os
 import platform
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack, suppress
@@ -33,6 +34,7 @@ from embedbench.system.callback_types import Notify, Progress
 
 from .domain_group_time import across, add_columns, choose_split, pairs_text
 from .extraction_work import ExtractionWork, Job, arithmetic_settings, count_rows
+from .pixel_policy import UNIFORM
 from .source import Source
 
 
@@ -83,7 +85,8 @@ def extract(
         Who computes the blocks; None: this process.
     job
         Parameters of `Job`, what goes through which network and how: `backbone`, `weights`,
-        `layers`, `dtype`, `size`, `device`, `skip_bad`, `threads`, `batch_size`.
+        `layers`, `dtype`, `size`, `device`, `skip_bad`, `alpha`, `orientation`, `threads`,
+        `batch_size`.
 
     Raises
     ------
@@ -138,11 +141,15 @@ def finish(
     )
     digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
     pairs = across(digests.reshape(-1, 16), ids, samples.split)
+    policy, counts, uniform = workers.policy, *_pictures(notes)
+    for remark in policy.remarks(source.name, len(source.ids), counts, uniform):
+        notify(remark)
     for remark in _remarks(source, samples, rule, pairs, skipped):
         notify(remark)
     provenance = {
         "backbone": workers.facts["backbone"],
-        "preprocessing": workers.facts["preprocessing"],
+        "preprocessing": policy.recipe(workers.facts["preprocessing"], counts),
+        **({"pictures": policy.entry(counts, uniform)} if source.holds == "images" else {}),
         "arithmetic": workers.arithmetic,
         "source": {
             **{key: getattr(source, key) for key in ("name", "revision", "licence")},
@@ -158,6 +165,17 @@ def finish(
         skipped=skipped,
         columns={name: values[kept] for name, values in source.columns.items()},
     )
+
+
+def _pictures(notes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], list[str]]:
+    """Sum up what blocks note of the pixel policy: pictures by rule; names of those of one colour.
+
+    Only now is it known which rules touched a picture at all; the recipe has these alone.
+    """
+    counts = Counter[str]()
+    for note in notes:
+        counts.update(note["pictures"])
+    return counts, [name for note in notes for name in note[UNIFORM]]
 
 
 def _remarks(
@@ -250,6 +268,7 @@ class Workers:
 
     def __init__(self, job: Job, source: Source, executor: Executor | None) -> None:
         self.source, self._job, self._executor = source, job, executor
+        self.policy = job.policy
         self._here = job.work(source) if executor is None else None
         self.facts, self.arithmetic = self.ask(ExtractionWork.facts)
         self.facts["samples"] = source.digest  # what a worker reads is compared with it

@@ -26,7 +26,7 @@ CLASSES = (
 )
 MOST = 40  # images of a class
 LEARNERS = ("mlp", "ewc", "icarl", "slda")
-# At this λ nothing moves after the first session: ewc learns nothing new. Ten exemplars a class.
+# At this λ next to nothing moves after the first session. Ten exemplars a class.
 SETTINGS = ("ewc.lam=1e7", "icarl.memory.total=140")
 STREAMS = (
     ("incremental-class", ("protocol.base=6", "protocol.step=2", "protocol.order=random")),

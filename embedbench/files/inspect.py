@@ -128,6 +128,8 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[tuple[s
         values = made.get(part) or {}
         values = {k: values[k] for k in sorted(values, key=lambda k: k != "name")}  # it comes first
         yield part, ", ".join(f"{k} {_words(v)}" for k, v in values.items() if v not in ("", None))
+    if pictures := made.get("pictures"):
+        yield "pictures", _picture_words(pictures)
     weights = read_weights_entry(made)
     if made.get("weights"):
         values = {
@@ -142,6 +144,14 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[tuple[s
     yield "skipped", f"{len(made.get('skipped', []))} samples"
     made_by = " ".join(f"{k} {v}" for k, v in (made.get("made_by") or {}).items())
     yield "made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}"
+
+
+def _picture_words(pictures: Mapping[str, Any]) -> str:
+    """The pixel policy of a file, and how many of its pictures each rule touched."""
+    policy = ", ".join(f"{key} {value}" for key, value in (pictures.get("policy") or {}).items())
+    counts = {key: value for key, value in pictures.items() if isinstance(value, int) and value}
+    touched = ", ".join(f"{key} {count:,}" for key, count in counts.items())
+    return f"{touched or 'no rule touched one'} ({policy})"
 
 
 def _words(value: Any) -> str:

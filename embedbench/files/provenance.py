@@ -22,7 +22,10 @@ class Weights(JsonRecord):
     classes_seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-_OBJECTS = ("backbone", "preprocessing", "arithmetic", "source", "split", "made_by", "weights")
+_OBJECTS = (
+    *("backbone", "preprocessing", "arithmetic", "source", "split", "made_by", "weights"),
+    "pictures",
+)
 _TYPES: dict[str, type] = {**dict.fromkeys(_OBJECTS, dict), "skipped": list, "date_utc": str}
 
 

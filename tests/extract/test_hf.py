@@ -174,7 +174,8 @@ def test_images(texts: str, tmp_path: Path, transformers: Any, kind: str) -> Non
         processor = t.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=size)
     name = save(tmp_path / kind, model, processor, *([tokenizer(t)] if kind == "clip" else []))
     source = images(tmp_path / "images", 4)
-    file = extract(str(source), tmp_path / "a.h5", backbone=name, layers=["last1"], split="0.5")
+    options: dict[str, Any] = {"layers": ["last1"], "split": "0.5", "alpha": "drop"}
+    file = extract(str(source), tmp_path / "a.h5", backbone=name, **options)
     layers = file.read(embedding=next(iter(file.layers)))
     kept = zip(file.read(), layers, file.sample_ids.tolist(), strict=True)
     for row, deeper, sample in kept:
