@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from embedbench import plugins
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.networks.paper_networks import timm
 from embedbench.storage.regular_files import explain_errors
 
@@ -48,7 +48,8 @@ def outside_backbone(
     taken = inspect.signature(cls).parameters
     if "device" in taken:
         options["device"] = device
-    with explain_errors(f"the backbone {name} cannot be opened"):
+    failed = f"the backbone {name} cannot be opened"
+    with explain_errors(failed), keep_inside("it"):
         made = cls(**options)
         declared = json.loads(json.dumps([made.backbone, made.preprocessing]))
     if not all(isinstance(part, dict) and part for part in declared):
@@ -80,7 +81,7 @@ def outside_source(source: str) -> Source:
     """Open a source from outside: the function is called with the text after `@`."""
     name, _, argument = source.partition("@")
     function = plugins.load("sources", name)
-    with explain_errors(f"the source {name} cannot be opened"):
+    with explain_errors(f"the source {name} cannot be opened"), keep_inside("it"):
         made = function(argument)
     if not isinstance(made, Source):
         raise UserError(f"{name} must return an embedbench Source, it returned {type(made)}.")

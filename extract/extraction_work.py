@@ -17,7 +17,7 @@ from PIL import Image, UnidentifiedImageError
 
 from embedbench.array_types import Array
 from embedbench.engines.device import find_device
-from embedbench.errors import UserError
+from embedbench.errors import CodeExitError, UserError, error_text, keep_inside
 from embedbench.files.resumable_file import Partial
 from embedbench.storage.regular_files import explain_os_error
 from embedbench.system.callback_types import Progress
@@ -61,8 +61,10 @@ def first_image(source: Source) -> Image.Image:
     with quiet_readers():
         for i in range(len(source.ids)):
             try:
-                image = open_image(source.read(i))
+                image = open_image(_read(source, i))
                 image.load()
+            except CodeExitError:
+                raise
             except Exception:  # as in `decode`
                 continue
             return image
@@ -72,12 +74,20 @@ def first_image(source: Source) -> Image.Image:
 def decode(source: Source, i: int, backbone: Backbone) -> DecodedSample:
     """Read, hash and prepare sample i."""
     try:
-        content = source.read(i)
-        ready = _prepared(content, backbone, source.holds)
+        content = _read(source, i)
+        with keep_inside(f"the backbone {backbone.backbone.get('name')}"):
+            ready = _prepared(content, backbone, source.holds)
+    except CodeExitError:
+        raise
     except Exception as error:  # readers raise errors of many kinds on damaged bytes
         return DecodedSample(None, problem=_reason(error))
     digest = hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).digest()
     return DecodedSample(ready, digest[:16])
+
+
+def _read(source: Source, i: int) -> Content:
+    with keep_inside(f"the source {source.name}"):
+        return source.read(i)
 
 
 def _prepared(content: Content, backbone: Backbone, holds: str) -> Array:
@@ -96,7 +106,10 @@ def _reason(error: Exception) -> str:
         return f"too many pixels; at most {PIXELS:,} are possible"
     if isinstance(error, MemoryError):
         return "it does not fit into memory"
-    text = explain_os_error(error) if isinstance(error, OSError) else str(error)
+    if isinstance(error, OSError):
+        text = explain_os_error(error)
+    else:
+        text = error_text(error).removeprefix(f"{type(error).__name__}: ")
     return " ".join(text.split())[:REASON] or type(error).__name__
 
 
@@ -131,7 +144,8 @@ def compute_batches(
         infos = tuple(replace(sample, ready=None) for sample in decoded)
 
         def forward() -> Batch:
-            return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
+            with keep_inside(f"the backbone {backbone.backbone.get('name')}"):
+                return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
 
         if here:
             return forward

@@ -203,14 +203,15 @@ def run(
     workers = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
     streams = stream_cache.StreamCache()
     take_shard([], shard)  # what is wrong is refused before anything is tuned
-    every = _choose_runs(study, out, workers, checkpoint, quiet, streams)
+    failed: dict[run_spec.RunSpec, Exception] = {}  # before they began, while they were tuned
+    every = _choose_runs(study, out, workers, checkpoint, quiet, streams, failed)
     specs = take_shard(every, shard)
     if not specs:
         note(f"shard {shard} has none of the {len(every)} runs")
         return
     with bar("runs", quiet) as advance:
         outcome = grid_scheduler.run_grid(
-            specs,
+            [spec for spec in specs if spec not in failed],
             out,
             engine=workers.at_most(len(specs)),
             threads=threads,
@@ -219,6 +220,9 @@ def run(
             notify=note,
             streams=streams,
         )
+    for spec in specs:
+        if spec in failed:
+            outcome.fail(spec, failed[spec])
     _report(outcome, out, form)
 
 
@@ -229,8 +233,12 @@ def _choose_runs(
     checkpoint: float,
     quiet: bool,
     streams: stream_cache.StreamCache,
+    failed: dict[run_spec.RunSpec, Exception],
 ) -> list[run_spec.RunSpec]:
-    """The runs, with the settings that tuning and the budget choose."""
+    """The runs, with the settings that tuning and the budget choose.
+
+    Those whose learner fails at that get into `failed`.
+    """
     from embedbench.studies import exemplars_in_equal_bytes, presets, resolve, tuning
 
     device = shared.chosen_device(study.device or "auto", engine)
@@ -252,8 +260,9 @@ def _choose_runs(
                 progress=advance,
                 notify=note,
                 streams=streams,
+                failed=failed,
             )
-        chosen += exemplars_in_equal_bytes.fit_budget(runs, study.budget_mb, streams)
+        chosen += exemplars_in_equal_bytes.fit_budget(runs, study.budget_mb, streams, failed=failed)
     return chosen
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from embedbench.config.json_records import JsonRecord, plain
 from embedbench.engines.engine_tasks import TimeUpError, ends_soon
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import Checkpoint
 from embedbench.scores.run_record import SessionCosts
@@ -137,7 +137,8 @@ class CheckpointDirectory(Checkpoint):
         stored, self._stored = self._stored, None
         try:
             if stored["logs"]:
-                learner.load_state_dict(stored["learner"])
+                with keep_inside("the learner"):
+                    learner.load_state_dict(stored["learner"])
                 evaluator.load_state_dict(stored["evaluator"])
             checkpoint_state.set_random_states(stored["random"], self.device)
             logs = [SessionCosts.from_json(log) for log in stored["logs"]]

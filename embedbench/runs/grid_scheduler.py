@@ -18,7 +18,7 @@ from pathlib import Path
 
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.engine_tasks import LostTaskError
-from embedbench.errors import UserError
+from embedbench.errors import UserError, error_text, keep_inside
 from embedbench.scores import record_files, verified_records
 from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
@@ -46,8 +46,7 @@ class Outcome:
 
     def fail(self, spec: run_spec.RunSpec, error: Exception) -> None:
         """Note a failure; the other runs continue."""
-        named = isinstance(error, UserError | LostTaskError)
-        reason = str(error) if named else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, LostTaskError) else error_text(error)
         self.failed.append((spec, reason))
         self.bad_input &= isinstance(error, UserError)
 
@@ -95,7 +94,8 @@ def run_grid(
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file", "--out takes a directory for the run records")
     streams = streams or StreamCache()
-    specs = [part for spec in specs for part in streams.parts(spec)]
+    outcome = Outcome()
+    specs = [part for spec in _buildable(specs, streams, outcome) for part in streams.parts(spec)]
     tasks: dict[Path, Task] = {}
     for spec in with_references(specs, root, streams, overwrite=overwrite):
         task = make_task(spec, root, streams)
@@ -108,7 +108,7 @@ def run_grid(
         tidy_if_free(run_dir, root)
         if overwrite and run_dir in requested:
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
-    grid = _Grid(tasks, requested, threads, progress, notify)
+    grid = _Grid(tasks, requested, threads, progress, notify, outcome)
     try:
         grid.make_all(root, engine)
     except KeyboardInterrupt:  # workers have been stopped at once
@@ -117,6 +117,26 @@ def run_grid(
         raise
     grid.settle()
     return grid.outcome
+
+
+def _buildable(
+    specs: list[run_spec.RunSpec], streams: StreamCache, outcome: Outcome
+) -> list[run_spec.RunSpec]:
+    """The runs whose protocols make a stream; the others have failed, and no other run with them.
+
+    What is wrong with the settings is refused at once.
+    """
+    good = []
+    for spec in specs:
+        try:
+            streams.facts(spec)
+        except UserError:
+            raise
+        except Exception as error:  # of a protocol of other people
+            outcome.fail(spec, error)
+            continue
+        good.append(spec)
+    return good
 
 
 # --- tasks on the machines of an engine ---
@@ -224,7 +244,8 @@ class _Grid:
             done = self.total - len(tasks) + number - len(held)
             self.progress(task.label, done, self.total)
             try:
-                made = attempt()
+                with keep_inside("its process"):
+                    made = attempt()
                 if isinstance(made, Reply):
                     made = take_reply(task, made, self.notify)
             except Exception as error:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from embedbench.array_types import Bools, Float32s, Ints, Labels
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.files.embedding_file import FINAL
 from embedbench.learning import learner as contract
 from embedbench.learning.base_session_prototypes import Classifier, KnownFile
@@ -52,7 +52,24 @@ def run_stream(
     `checkpoint` saves the run after sessions, and `fit` saves within them. An interrupted run
     continues from the last save. Within a session of online batches nothing is saved. On a GPU the
     arithmetic is `repeatable`.
+
+    Raises
+    ------
+    CodeExitError
+        The learner left with what is no Exception, such as SystemExit.
     """
+    with keep_inside(f"the learner {type(learner).__name__}"):
+        return _run_stream(stream, learner, seeds, device, progress, checkpoint)
+
+
+def _run_stream(
+    stream: Stream,
+    learner: contract.Learner,
+    seeds: Seeds,
+    device: str,
+    progress: Callable[[str], None],
+    checkpoint: contract.Checkpoint,
+) -> tuple[AnyPredictions, list[SessionCosts]]:
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
     _check(stream, learner)

@@ -93,16 +93,32 @@ def _held(spec: RunSpec, stream: Stream, total: int) -> dict[str, float]:
 
 
 def fit_budget(
-    runs: Sequence[RunSpec], megabytes: float | None, streams: StreamCache | None = None
+    runs: Sequence[RunSpec],
+    megabytes: float | None,
+    streams: StreamCache | None = None,
+    *,
+    failed: dict[RunSpec, Exception] | None = None,
 ) -> list[RunSpec]:
-    """The runs on a stream with as many exemplars as fit the budget; as they are without one."""
+    """The runs on a stream with as many exemplars as fit the budget; as they are without one.
+
+    Runs of a learner that fails while it is measured get into `failed` and stay as they are; None:
+    the error is raised.
+    """
     if megabytes is None:
         return list(runs)
-    first = {run.learner.name: run for run in reversed(runs)}
-    totals = {
-        name: exemplars_within(run, megabytes, streams) for name, run in sorted(first.items())
-    }
-    return [
-        run if (total := totals[run.learner.name]) is None else run.with_settings(**{TOTAL: total})
-        for run in runs
-    ]
+    first = {run.learner.name: run for run in reversed(runs) if run not in (failed or {})}
+    totals: dict[str, int | None] = {}
+    for name, run in sorted(first.items()):
+        try:
+            totals[name] = exemplars_within(run, megabytes, streams)
+        except UserError:
+            raise
+        except Exception as error:  # of the learner
+            if failed is None:
+                raise
+            failed |= dict.fromkeys((run for run in runs if run.learner.name == name), error)
+    fitted = []
+    for run in runs:
+        total = totals.get(run.learner.name)
+        fitted.append(run if total is None else run.with_settings(**{TOTAL: total}))
+    return fitted
