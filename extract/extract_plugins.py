@@ -15,6 +15,7 @@ from embedbench import plugins
 from embedbench.errors import UserError, keep_inside
 from embedbench.networks.paper_networks import timm
 from embedbench.storage.regular_files import explain_errors
+from embedbench.text.undecoded_text import check_text
 
 from .backbone import OURS, Backbone
 from .source import Source
@@ -54,6 +55,7 @@ def outside_backbone(
         declared = json.loads(json.dumps([made.backbone, made.preprocessing]))
     if not all(isinstance(part, dict) and part for part in declared):
         raise UserError(f"{name} must state `backbone` and `preprocessing`, two dictionaries.")
+    check_text(declared, f"what {name} states")
     library, version = plugins.find_package(cls) or (name, f"sha256 {_code(cls)}")
     nothing = {"name": name, "weights_id": "", "weights_sha256": ""}
     made.backbone = {**nothing, **declared[0], "library": library, "library_version": version}
@@ -85,6 +87,7 @@ def outside_source(source: str) -> Source:
         made = function(argument)
     if not isinstance(made, Source):
         raise UserError(f"{name} must return an embedbench Source, it returned {type(made)}.")
+    check_text([made.name, made.licence, made.revision], f"what {name} states")
     n = len(made.ids)
     rows = (made.labels, made.split, made.domain, made.group, made.time)
     if any(row is not None and len(row) != n for row in rows):

@@ -6,7 +6,6 @@ The options make a study: a study file, and what goes over it. Those of the stre
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +20,7 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.studies import study_file
 from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
 from embedbench.system.cpu_threads import MOST_THREADS
+from embedbench.text.undecoded_text import check_text, join_words
 
 from . import shared_options as shared
 from .command_output import bar, note, run_tables, show_tables
@@ -193,7 +193,9 @@ def run(
     """Run learners through a stream and store their answers. Run it again to resume."""
     if save_config is not None:
         shared.check_free(save_config, overwrite)
-        write_safely(save_config, study_file.study_text(options.study()).encode(errors="replace"))
+        text = study_file.study_text(options.study())
+        check_text(text, f"{save_config}")
+        write_safely(save_config, text)
         return
     study = shared.fixed_study(options.study(), quiet)
     from embedbench.runs import grid_scheduler, stream_cache
@@ -283,6 +285,7 @@ def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:
     show_tables(form, {**data, "failed": failed}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):
-        note(f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}")
+        side_by_side = join_words(["embedbench", "report", str(out)])
+        note(f"{out} has other runs; all side by side: {side_by_side}")
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

@@ -17,6 +17,7 @@ from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
 from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify
+from embedbench.text.undecoded_text import as_text
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
@@ -160,7 +161,7 @@ def _read_source(src: Path, keys: Mapping[str, str | None]) -> Arrays:
         if is_audioset(src):
             return Arrays(*read_audioset(src))
         samples, images = read_idx(src)
-        source = {"name": src.resolve().name, "revision": "", "licence": ""}
+        source = {"name": as_text(src.resolve().name), "revision": "", "licence": ""}
         return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
     readers = [_FILES.get(src.suffix.lower())] if src.is_file() else []
     if src.is_dir():
@@ -301,7 +302,7 @@ def _provenance(arrays: Mapping[str, Any], features: Array, src: Path) -> dict[s
         "backbone": {"name": "unknown", "features_sha256": made},
         "preprocessing": {},
         "arithmetic": {"dtype": features.dtype.name},
-        "source": {"name": src.stem, "revision": "", "licence": ""},
+        "source": {"name": as_text(src.stem), "revision": "", "licence": ""},
     }
 
 

@@ -24,6 +24,7 @@ from embedbench.scores.run_record import DescribedStream
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.streams import view
 from embedbench.streams.stream import Stream, eval_parts, view_columns
+from embedbench.text.undecoded_text import check_text
 
 SCHEMA = "embedbench-stream/1.0"
 MOST = 2**30  # sessions times classes
@@ -201,6 +202,7 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
         Whether to write the features too, scaled as learners get them.
     """
     exported = describe_stream(task)
+    check_text(exported.to_json(), "what stream.json holds")
     stream, names = task.stream.without_layers(), task.files[0].sample_ids
     sessions = stream.sessions
     parts = (

@@ -5,7 +5,6 @@ The files are read back from other people: `Results.read` checks them.
 
 import json
 import platform
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.scores.mean_intervals import Stat
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
+from embedbench.text.undecoded_text import as_text, join_words
 from embedbench.version import __version__
 
 from .paper_table import PaperTable, TableRow
@@ -75,7 +75,7 @@ class Results(JsonRecord):
         """The results of a command that ends now; `words` follow `embedbench reproduce`."""
         return cls(
             paper,
-            shlex.join(["embedbench", "reproduce", *without_paths(words)]),
+            join_words(["embedbench", "reproduce", *without_paths(words)]),
             datetime.now(UTC).date().isoformat(),
             {
                 "embedbench": __version__,
@@ -84,7 +84,7 @@ class Results(JsonRecord):
             },
             tuple(seeds) if files else (),
             tuple(
-                DataFile(path.name, dict(EmbeddingFile.open(path).digests))
+                DataFile(as_text(path.name), dict(EmbeddingFile.open(path).digests))
                 for path in dict.fromkeys(files)
             ),
             tuple(failed),

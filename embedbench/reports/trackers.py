@@ -24,6 +24,7 @@ from embedbench.scores.verified_records import Checker
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
 from embedbench.text.printable_text import printable
+from embedbench.text.undecoded_text import as_text
 
 from .load_results import Run
 
@@ -152,7 +153,7 @@ def _call(name: str, action: Callable[[], T]) -> T:
 def _key(name: str) -> str:
     """A tracker in `.tracked.json`; a directory by its whole path."""
     kind, _, target = name.partition(":")
-    return f"{kind}:{Path(target).resolve()}" if kind == "tensorboard" else name
+    return as_text(f"{kind}:{Path(target).resolve()}" if kind == "tensorboard" else name)
 
 
 def _seen(root: Path) -> _Seen:

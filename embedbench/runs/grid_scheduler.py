@@ -6,6 +6,7 @@ them makes is waited for at the end, and made here if it stops.
 All machines of an engine must see the runs directory and the embedding files under the same paths.
 """
 
+import json
 import os
 import platform
 import time
@@ -24,6 +25,7 @@ from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import atomic_write, leases
 from embedbench.system.callback_types import Notify, StageProgress
+from embedbench.text.undecoded_text import check_text
 
 from . import checkpoint, run_spec
 from .run_dirs import run_at, tidy_if_free
@@ -94,6 +96,8 @@ def run_grid(
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file", "--out takes a directory for the run records")
     streams = streams or StreamCache()
+    for spec in specs:
+        _check_texts(spec)
     outcome = Outcome()
     specs = [part for spec in _buildable(specs, streams, outcome) for part in streams.parts(spec)]
     tasks: dict[Path, Task] = {}
@@ -117,6 +121,14 @@ def run_grid(
         raise
     grid.settle()
     return grid.outcome
+
+
+def _check_texts(spec: run_spec.RunSpec) -> None:
+    """Refuse a run whose record could not be read back."""
+    check_text(json.loads(spec.protocol.text), "protocol")
+    check_text(json.loads(spec.learner.text), spec.learner.name)
+    check_text(json.loads(spec.offline.text), "offline")
+    check_text(spec.command, "the command")
 
 
 def _buildable(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from embedbench.array_types import Bools, Float32s, Ints, Labels
+from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, keep_inside
 from embedbench.files.embedding_file import FINAL
@@ -29,6 +30,7 @@ from embedbench.scores.run_record import SessionCosts
 from embedbench.streams import view
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.system.gpu_determinism import repeatable
+from embedbench.text.undecoded_text import check_text
 
 from .answers_from_scores import Moment, lesson_ends, make_evaluator
 
@@ -107,6 +109,7 @@ def _run_stream(
                     evaluating += time.perf_counter() - learned
                 contract.trim(learner)
                 held: dict[str, float] = {**learner.footprint()}
+                check_text(plain(log), f"the log of session {i}")
                 logs.append(SessionCosts(learning + checkpoint.carried, evaluating, held, log))
                 checkpoint.end(learner, evaluator, logs)
                 progress(f"session {i + 1}/{len(stream.sessions)}")

@@ -22,6 +22,7 @@ from embedbench.runs.stream_cache import StreamCache
 from embedbench.storage import atomic_write, leases, regular_files, value_digest
 from embedbench.streams.stream import EvalSet, Stream
 from embedbench.system import callback_types, cpu_threads
+from embedbench.text.undecoded_text import check_text
 
 from . import resolve, tuning_rule
 
@@ -154,6 +155,7 @@ def tune(
         if not same:
             candidates.append(tuning_rule.default_of(spec.learner.settings, grid))
         default = same[0] if same else len(candidates) - 1
+    check_text(candidates, f"a setting of {spec.learner}")
     run_dir = streams.run_dir(replace(spec, seed=seeds[0]), root).relative_to(root)
     more = [] if len(seeds) == 1 else [json.dumps([seeds, None])]
     key = value_digest.digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)

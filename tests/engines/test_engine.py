@@ -476,7 +476,7 @@ def test_what_was_not_begun_is_cancelled_when_the_work_is_given_up() -> None:
     assert active_children() == before
 
 
-@pytest.mark.parametrize("how", ["exit", "close", "whim", "dumb", "parts", "local"])
+@pytest.mark.parametrize("how", ["exit", "close", "whim", "parts", "local"])
 def test_what_is_no_exception_travels_as_one(pool: Executor, how: str) -> None:
     """It would end a worker, or stop the thread that waits for it."""
     said = re.escape(SAID[how].partition(" (")[0])
