@@ -16,8 +16,9 @@ from typing import Any, Self
 import numpy as np
 
 from embedbench.array_types import Bools, Ints
+from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
-from embedbench.errors import UserError, short
+from embedbench.errors import UserError
 from embedbench.runs.run_task import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.scores.run_record import DescribedStream
@@ -78,11 +79,9 @@ class ExportedStream(DescribedStream):
     @classmethod
     def from_json(cls, data: Any, name: str = "the stream") -> Self:
         """Read and check a stream; `name` is the path to show in errors."""
-        if isinstance(data, dict) and data.get("schema") != SCHEMA:
-            raise UserError(
-                f"{name} has schema {short(data.get('schema'))}, expected {SCHEMA!r}",
-                "embedbench show FILE --protocol NAME --export DIR writes it",
-            )
+        if isinstance(data, dict):
+            remedy = "embedbench show FILE --protocol NAME --export DIR writes it"
+            check_schema(name, data.get("schema"), SCHEMA, remedy)
         stream = super().from_json(data, name)
         if not stream._is_whole():
             raise UserError(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from embedbench.config.format_versions import check_version
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -96,11 +97,12 @@ class Results(JsonRecord):
         """Read and check a file."""
         data = parse_json(read_text(path, LONGEST), str(path))
         given = data.get("format") if isinstance(data, dict) else None
-        if given != FORMAT or data.get("version") != VERSION:
-            raise UserError(
-                f"{path} must hold {FORMAT!r} of version {VERSION}",
-                "make it again with embedbench reproduce",
-            )
+        remedy = "make it again with embedbench reproduce"
+        if given != FORMAT:
+            raise UserError(f"{path} must hold {FORMAT!r}", remedy)
+        version = data.get("version")
+        if version != VERSION or isinstance(version, bool):
+            check_version(str(path), version, [str(VERSION)], remedy)
         results = cls.from_json(data, str(path))
         for table in results.tables:
             for row in table.rows:

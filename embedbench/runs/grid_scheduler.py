@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from embedbench.config.format_versions import NewerFormatError
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.engine_tasks import LostTaskError
 from embedbench.errors import UserError, error_text, keep_inside
@@ -111,6 +112,7 @@ def run_grid(
     for run_dir, task in tasks.items():
         tidy_if_free(run_dir, root)
         if overwrite and run_dir in requested:
+            _note_newer(task, notify)
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
     grid = _Grid(tasks, requested, threads, progress, notify, outcome)
     try:
@@ -149,6 +151,18 @@ def _buildable(
             continue
         good.append(spec)
     return good
+
+
+def _note_newer(task: Task, notify: Notify) -> None:
+    """Say that a run is replaced which this embedbench cannot read, and a newer one can."""
+    if not task.is_done():
+        return
+    try:
+        record_files.check_versions(task.run_dir)
+    except NewerFormatError as error:
+        notify(f"--overwrite replaces {task.run_dir}: {error}")
+    except UserError:  # it is damaged
+        return
 
 
 # --- tasks on the machines of an engine ---

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json, plain
 from embedbench.errors import UserError, short
 from embedbench.runs.merge_runs import MergeResult, merge, verify_predictions
@@ -46,11 +47,7 @@ class PackInfo(JsonRecord):
 
     def check(self, name: str) -> None:
         """Refuse another schema, an empty or long name, and what is no date."""
-        if self.schema != SCHEMA:
-            raise UserError(
-                f"{name} has schema {short(self.schema)}, and this embedbench reads {SCHEMA!r}",
-                "update embedbench, or ask for a pack of that version",
-            )
+        check_schema(name, self.schema, SCHEMA, "embedbench runs pack makes one")
         check_text(self.by, f"{name}: by")
         if self.by is not None and not 0 < len(printable(self.by).strip()) <= LONGEST:
             raise UserError(f"{name}: by must be a name of 1 to {LONGEST} characters")

@@ -23,10 +23,10 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TRAIN
 from embedbench.storage.atomic_write import write_safely
+from embedbench.text.undecoded_text import as_text
 
-from .class_order import NAMED, ORDERS, cifar100_labels, class_order, published_orders
+from .class_order import NAMED, ORDERS, SCHEMA, cifar100_labels, class_order, published_orders
 
-SCHEMA = "embedbench-order/1.0"
 CONFUSION = {  # orders by confusion, each with its weights W
     "max-confusion": "W_ij = |i - j|",
     "min-confusion": "W_ij = -|i - j|",
@@ -79,7 +79,7 @@ def make_order(
         "kind": kind,
         "seed": seed,
         "sizes": sizes,
-        "file": {"name": file.path.name, "digests": file.digests},
+        "file": {"name": as_text(file.path.name), "digests": file.digests},
     }
     if kind in CONFUSION:
         matrix = confusion_matrix(file, seed)

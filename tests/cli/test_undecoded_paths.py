@@ -1,4 +1,4 @@
-r"""Paths with bytes that are not UTF-8, as `b"donn\xe9es"`: used as any path, or refused at once."""
+r"""Paths with bytes that are no UTF-8, `b"donn\xe9es"`: used as any path, or refused at once."""
 
 import json
 from pathlib import Path
