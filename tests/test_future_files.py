@@ -211,3 +211,17 @@ def test_the_others_of_a_directory_are_merged(newer: Path, tmp_path: Path) -> No
     (sentence,) = merged.left_out
     assert SAID in sentence
     assert merged.copied == 1
+
+
+@pytest.mark.parametrize("read", [load_any, EmbeddingFile.open])
+def test_a_newer_file_of_another_structure_is_newer_not_damaged(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    """A link breaks a rule of the gate, before which nothing of a file is looked at."""
+    path = tmp_path / "f.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file.attrs["format"] = "embedbench-predictions"
+        file.attrs["format_version"] = "2.0"
+        file["link"] = h5py.SoftLink("/elsewhere")
+    with pytest.raises(NewerFormatError, match=r"version 2\.0, and this one reads 1\.1 at"):
+        read(path)

@@ -49,6 +49,13 @@ or a newer one
     """
     if version in known and isinstance(version, str):
         return
+    refuse_newer(where, version, known)
+    says = "no format version" if version is None else f"format version {short(version)}"
+    raise UserError(f"{where} says {says}; expected {' or '.join(known)}", remedy)
+
+
+def refuse_newer(where: str, version: object, known: Sequence[str]) -> None:
+    """Raise NewerFormatError for a version that is later than all of `known`."""
     stated = _numbers(version)
     if stated is not None and stated > max(filter(None, map(_numbers, known))):
         raise NewerFormatError.worded(
@@ -59,8 +66,6 @@ or a newer one
             got=version,
             expected=known[-1],
         )
-    says = "no format version" if version is None else f"format version {short(version)}"
-    raise UserError(f"{where} says {says}; expected {' or '.join(known)}", remedy)
 
 
 def check_schema(where: str, stated: object, schema: str, remedy: str) -> None:

@@ -42,7 +42,10 @@ def open_embedding_file(path: Path) -> Iterator[h5py.File]:
     if path.suffix in (".npy", ".npz"):
         raise UserError(f"{path} is no embedding file", "make one of it with `embedbench import`")
     with safe_hdf5.open_hdf5(
-        path, what="an embedding file", remedy="copy or extract it again"
+        path,
+        what="an embedding file",
+        remedy="copy or extract it again",
+        versions=hdf5_layout.VERSIONS,
     ) as file:
         yield file
 

@@ -155,7 +155,7 @@ def inside(values: Array, low: int, high: int, name: str) -> None:
 
 def readable(path: Path) -> AbstractContextManager[h5py.File]:
     """Open a `predictions.h5`; whatever is wrong with it is a `UserError`."""
-    return safe_hdf5.open_hdf5(path, what="predictions", remedy=REMEDY)
+    return safe_hdf5.open_hdf5(path, what="predictions", remedy=REMEDY, versions=VERSIONS)
 
 
 def stated(f: h5py.File, key: str) -> str | None:
