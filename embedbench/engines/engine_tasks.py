@@ -143,6 +143,11 @@ def runner() -> Callable[[Packed], bytes]:
     return run
 
 
+def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """A call as `call_packed` takes it."""
+    return pickle.dumps((fn, args, kwargs))
+
+
 def call_packed(packed: bytes) -> Any:
     """In a process of this machine: run a pickled call; what it raises can travel back."""
     try:

@@ -3,7 +3,6 @@
 import ctypes
 import itertools
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from typing import Any
 
 from embedbench.system.keep_freed_memory import keep_freed_memory
 
-from .engine_tasks import LostTaskError, call_packed
+from .engine_tasks import LostTaskError, call_packed, pack_call
 
 PARENT_DEATH_SIGNAL = 1  # prctl(2)
 TRIES = 2  # of a task whose process ended
@@ -47,7 +46,7 @@ class LocalExecutor(ThreadPoolExecutor):
     def _run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call in the process of this thread; if that ends, once more in a new one."""
         number: int = self._thread.number
-        call = pickle.dumps((fn, args, kwargs))
+        call = pack_call(fn, args, kwargs)
         for _ in range(TRIES):
             if number not in self._pools:
                 context = get_context("spawn")

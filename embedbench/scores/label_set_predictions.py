@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from embedbench.array_types import Bools, Floats, Ints
 
-from .array_file import BYTE, INT, MASK, ArrayFile, demand, inside, readable, stated
+from .array_file import BYTE, INT, MASK, ArrayFile, demand, inside, read_text, readable
 from .predictions import Predictions
 
 Bytes = NDArray[np.uint8]
@@ -166,5 +166,5 @@ def load_any(path: Path) -> AnyPredictions:
 
 
 def _kind(f: h5py.File) -> type[Predictions] | type[LabelSets]:
-    is_sets = stated(f, "format") == LabelSets.FORMAT
+    is_sets = read_text(f, "format") == LabelSets.FORMAT
     return LabelSets if is_sets else Predictions
