@@ -14,7 +14,7 @@ from embedbench.config.fields_added_later import later
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import above, at_least, require, within
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.learning.learner import Learner
@@ -81,7 +81,7 @@ def build_stream(
         made = make(protocol_class(protocol), params, name="protocol")
     given = [files] if isinstance(files, str | Path | EmbeddingFile) else list(files)
     opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(local(f)) for f in given]
-    with limit_threads(1):
+    with limit_threads(1), keep_inside(f"the protocol {type(made).__name__}"):
         return made.build(opened, seed=Seeds.of(seed).order)
 
 

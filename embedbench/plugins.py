@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -69,11 +69,11 @@ def load(kind: str, name: str, known: Iterable[str] = ()) -> Any:
         )
     (entry,) = named.values()
     try:
-        return entry.load()
-    except (Exception, SystemExit) as e:  # the module may fail in any way
-        raise UserError(
-            f"cannot import the {kind[:-1]} {name!r} of {origin(entry)} ({entry.value}): {e}"
-        ) from e
+        with keep_inside("its module"):
+            return entry.load()
+    except Exception as e:  # the module may fail in any way
+        what = f"the {kind[:-1]} {name!r} of {origin(entry)} ({entry.value})"
+        raise UserError(f"cannot import {what}: {error_text(e)}") from e
 
 
 def subclass(kind: str, name: str, base: type, known: Iterable[str] = ()) -> Any:
@@ -114,10 +114,11 @@ def outside(name: str) -> Any:
     if module_name not in sys.modules and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as e:  # the module may fail in any way
-        raise UserError(f"cannot import {module_name!r} for {name!r}: {e}") from e
-    value = getattr(module, attribute, None)
+        with keep_inside("the module"):
+            module = importlib.import_module(module_name)
+            value = getattr(module, attribute, None)
+    except Exception as e:  # the module may fail in any way
+        raise UserError(f"cannot import {module_name!r} for {name!r}: {error_text(e)}") from e
     if value is None:
         raise UserError(f"module {module_name!r} has no {attribute!r}")
     return value

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from embedbench import plugins
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.networks.paper_networks import timm
 from embedbench.storage.regular_files import explain_errors
+from embedbench.text.undecoded_text import check_text
 
 from .backbone import OURS, Backbone
 from .source import Source
@@ -48,11 +49,13 @@ def outside_backbone(
     taken = inspect.signature(cls).parameters
     if "device" in taken:
         options["device"] = device
-    with explain_errors(f"the backbone {name} cannot be opened"):
+    failed = f"the backbone {name} cannot be opened"
+    with explain_errors(failed), keep_inside("it"):
         made = cls(**options)
         declared = json.loads(json.dumps([made.backbone, made.preprocessing]))
     if not all(isinstance(part, dict) and part for part in declared):
         raise UserError(f"{name} must state `backbone` and `preprocessing`, two dictionaries.")
+    check_text(declared, f"what {name} states")
     library, version = plugins.find_package(cls) or (name, f"sha256 {_code(cls)}")
     nothing = {"name": name, "weights_id": "", "weights_sha256": ""}
     made.backbone = {**nothing, **declared[0], "library": library, "library_version": version}
@@ -80,10 +83,11 @@ def outside_source(source: str) -> Source:
     """Open a source from outside: the function is called with the text after `@`."""
     name, _, argument = source.partition("@")
     function = plugins.load("sources", name)
-    with explain_errors(f"the source {name} cannot be opened"):
+    with explain_errors(f"the source {name} cannot be opened"), keep_inside("it"):
         made = function(argument)
     if not isinstance(made, Source):
         raise UserError(f"{name} must return an embedbench Source, it returned {type(made)}.")
+    check_text([made.name, made.licence, made.revision], f"what {name} states")
     n = len(made.ids)
     rows = (made.labels, made.split, made.domain, made.group, made.time)
     if any(row is not None and len(row) != n for row in rows):

@@ -17,7 +17,7 @@ from PIL import Image, UnidentifiedImageError
 
 from embedbench.array_types import Array
 from embedbench.engines.device import find_device
-from embedbench.errors import UserError
+from embedbench.errors import CodeExitError, UserError, error_text, keep_inside
 from embedbench.files.resumable_file import Partial
 from embedbench.storage.regular_files import explain_os_error
 from embedbench.system.callback_types import Progress
@@ -70,8 +70,10 @@ def first_image(source: Source, policy: PixelPolicy = DEFAULT) -> Image.Image:
     with quiet_readers():
         for i in range(len(source.ids)):
             try:
-                opened = open_image(source.read(i))
+                opened = open_image(_read(source, i))
                 image = policy.apply(opened).image
+            except CodeExitError:
+                raise
             except Exception as error:  # as in `decode`
                 problem = problem or f" ({_reason(error)})"
                 continue
@@ -86,7 +88,7 @@ def _all_grey(source: Source, policy: PixelPolicy) -> bool:
     of one that cannot be opened nothing is known."""
     for i in range(len(source.ids)):
         with suppress(Exception):
-            if not policy.is_grey(open_image(source.read(i))):
+            if not policy.is_grey(open_image(_read(source, i))):
                 return False
     return True
 
@@ -97,15 +99,23 @@ def decode(
     """Read, hash and prepare sample i."""
     touched: tuple[str, ...] = ()
     try:
-        content = source.read(i)
-        if source.holds == "images":
-            ready, touched = _prepared(content, backbone, policy)
-        else:
-            ready = backbone.prepare(content)
+        content = _read(source, i)
+        with keep_inside(f"the backbone {backbone.backbone.get('name')}"):
+            if source.holds == "images":
+                ready, touched = _prepared(content, backbone, policy)
+            else:
+                ready = backbone.prepare(content)
+    except CodeExitError:
+        raise
     except Exception as error:  # readers raise errors of many kinds on damaged bytes
         return DecodedSample(None, problem=_reason(error))
     digest = hashlib.sha256(_raw_bytes(content)).digest()
     return DecodedSample(ready, digest[:16], touched=touched)
+
+
+def _read(source: Source, i: int) -> Content:
+    with keep_inside(f"the source {source.name}"):
+        return source.read(i)
 
 
 def _raw_bytes(content: Content) -> bytes:
@@ -133,7 +143,10 @@ def _reason(error: Exception) -> str:
         return f"too many pixels; at most {PIXELS:,} are possible"
     if isinstance(error, MemoryError):
         return "it does not fit into memory"
-    text = explain_os_error(error) if isinstance(error, OSError) else str(error)
+    if isinstance(error, OSError):
+        text = explain_os_error(error)
+    else:
+        text = error_text(error).removeprefix(f"{type(error).__name__}: ")
     return " ".join(text.split())[:REASON] or type(error).__name__
 
 
@@ -172,7 +185,8 @@ def compute_batches(
         infos = tuple(replace(sample, ready=None) for sample in decoded)
 
         def forward() -> Batch:
-            return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
+            with keep_inside(f"the backbone {backbone.backbone.get('name')}"):
+                return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
 
         if here:
             return forward

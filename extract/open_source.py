@@ -23,6 +23,7 @@ from embedbench.storage.regular_files import (
     read_text,
 )
 from embedbench.storage.safe_zips import member_problem, open_archive
+from embedbench.text.undecoded_text import as_text
 
 from .data_set_parts import official_split
 from .extract_plugins import is_outside, outside_source
@@ -104,7 +105,7 @@ def _idx(root: Path) -> Source:
     """Return MNIST as it is published: four IDX files, gzipped or not, in one folder."""
     samples, images = read_idx(root)
     return Source(
-        name=root.resolve().name,
+        name=as_text(root.resolve().name),
         ids=tuple(samples.ids.tolist()),
         labels=samples.labels,
         classes=samples.classes,

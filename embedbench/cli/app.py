@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from embedbench.errors import UserError
+from embedbench.errors import CodeExitError, UserError, keep_inside
 from embedbench.system.keep_freed_memory import keep_freed_memory
 from embedbench.text import printable_text
 from embedbench.version import __version__
@@ -140,10 +140,14 @@ def main() -> None:
     """Entry point: user errors end with one sentence and exit code 2; SIGTERM is like Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     keep_freed_memory()
+    failed = 2
     try:
-        code = app(sys.argv[1:], standalone_mode=False)
+        with keep_inside("code that this command called"):
+            code = app(sys.argv[1:], standalone_mode=False)
     except UserError as e:
         sentence = str(e)
+    except CodeExitError as e:
+        sentence, failed = str(e), 1
     except OSError as e:
         sentence = f"{e.filename}: " * bool(e.filename) + f"{e.strerror or e}"
     except help_and_usage_errors.UsageError as e:
@@ -154,4 +158,4 @@ def main() -> None:
         sys.exit(code or 0)
     if sentence:
         note(f"embedbench: {printable_text.printable(sentence)}")
-    sys.exit(2)
+    sys.exit(failed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from embedbench.engines.engine_tasks import pairs
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
+from embedbench.text.undecoded_text import join_words
 
 from . import help_and_usage_errors
 from . import shared_options as shared
@@ -51,7 +51,7 @@ def import_command(
         name=name,
         tool=parse_tool(tool),
         settings={key: _number(value) for key, value in given.items()},
-        command=shlex.join(["embedbench", *sys.argv[1:]]),
+        command=join_words(["embedbench", *sys.argv[1:]]),
         overwrite=overwrite,
     )
     note(f"imported {name}: {run_dir}")

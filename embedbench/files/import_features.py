@@ -14,6 +14,7 @@ import numpy as np
 from embedbench.array_types import Array
 from embedbench.errors import UserError
 from embedbench.system.callback_types import Notify
+from embedbench.text.undecoded_text import as_text
 
 from .embedding_file import EmbeddingFile
 from .formats import arrow_files, safetensors_and_torch
@@ -186,7 +187,7 @@ def _read_source(src: Path, keys: Mapping[str, str | None]) -> Arrays:
         if is_audioset(src):
             return Arrays(*read_audioset(src))
         samples, images = read_idx(src)
-        source = {"name": src.resolve().name, "revision": "", "licence": ""}
+        source = {"name": as_text(src.resolve().name), "revision": "", "licence": ""}
         return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
     if not os.path.exists(src):
         raise UserError(f"there is no file or folder {str(src)!r}", SOURCES)

@@ -8,6 +8,7 @@ from pathlib import Path
 import h5py
 
 from embedbench.array_types import Array
+from embedbench.config.format_versions import check_version
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage import safe_hdf5
 
@@ -41,7 +42,10 @@ def open_embedding_file(path: Path) -> Iterator[h5py.File]:
     if path.suffix in (".npy", ".npz"):
         raise UserError(f"{path} is no embedding file", "make one of it with `embedbench import`")
     with safe_hdf5.open_hdf5(
-        path, what="an embedding file", remedy="copy or extract it again"
+        path,
+        what="an embedding file",
+        remedy="copy or extract it again",
+        versions=hdf5_layout.VERSIONS,
     ) as file:
         yield file
 
@@ -53,12 +57,15 @@ def check_format(path: Path, file: h5py.File) -> None:
             f"{hdf5_layout.FORMAT!r})",
             "bring other data in with `embedbench import`",
         )
-    for key, known in (("format_version", hdf5_layout.VERSIONS), ("kind", hdf5_layout.TABLES)):
-        if (value := safe_hdf5.attribute(file, key)) not in known:
-            raise UserError(
-                f"{path} has {key} {value!r}, and this embedbench reads {' and '.join(known)}",
-                "install the embedbench that wrote it, or a newer one",
-            )
+    stated = safe_hdf5.attribute(file, "format_version") if "format_version" in file.attrs else None
+    check_version(str(path), stated, hdf5_layout.VERSIONS, "copy or make it again")
+    kind = safe_hdf5.attribute(file, "kind")
+    if kind not in hdf5_layout.TABLES:
+        known = " and ".join(hdf5_layout.TABLES)
+        raise UserError(
+            f"{path} has kind {kind!r}, and this embedbench reads {known}",
+            "install the embedbench that wrote it, or a newer one",
+        )
 
 
 def check_tables(path: Path, file: h5py.File) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
+from embedbench.text.undecoded_text import check_text
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class UserMetadata:
     backbone: str = ""
     weights_licence: str = ""
     pretrained_on: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_text(vars(self), "what you say of the file")
 
     def added_to(self, provenance: Mapping[str, Any], leaves: Sequence[str]) -> dict[str, Any]:
         """Return a provenance with this in it, and which leaf classes the backbone has seen."""

@@ -20,6 +20,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from embedbench.array_types import Array
+from embedbench.config.format_versions import check_version
 from embedbench.config.json_records import parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.storage import leases, safe_hdf5
@@ -30,6 +31,8 @@ from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
 from .sample_metadata import Samples
 from .write_file import assemble, check_rows, check_target
+
+VERSION = "1"  # of unfinished work; a later one says so in `job.json`, as `partial_version`
 
 
 class Partial:
@@ -81,6 +84,7 @@ class Partial:
         with lease:
             stored = work._stored()
             if stored != work._text:
+                work._check_version(stored)
                 if stored and not overwrite:
                     raise UserError(
                         f"{work.directory} holds unfinished work of another job",
@@ -107,6 +111,15 @@ class Partial:
         with suppress(UserError):
             return read_text(self.directory / "job.json")
         return ""
+
+    def _check_version(self, stored: str) -> None:
+        """Refuse the work of a later version, which says so; with `overwrite` it is dropped."""
+        job = None
+        with suppress(UserError):
+            job = parse_json(stored, "the job")
+        if isinstance(job, dict) and "partial_version" in job and not self.overwrite:
+            version = job["partial_version"]
+            check_version(str(self.directory), version, [VERSION], "drop it with --overwrite")
 
     def missing(self, n: int) -> list[int]:
         """Return the blocks of n rows that are not there yet."""

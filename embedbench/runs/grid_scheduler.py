@@ -6,6 +6,7 @@ them makes is waited for at the end, and made here if it stops.
 All machines of an engine must see the runs directory and the embedding files under the same paths.
 """
 
+import json
 import os
 import platform
 import time
@@ -16,14 +17,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from embedbench.config.format_versions import NewerFormatError
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.engine_tasks import LostTaskError
-from embedbench.errors import UserError
+from embedbench.errors import UserError, error_text, keep_inside
 from embedbench.scores import record_files, verified_records
 from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import atomic_write, leases
 from embedbench.system.callback_types import Notify, StageProgress
+from embedbench.text.undecoded_text import check_text
 
 from . import checkpoint, run_spec
 from .run_dirs import run_at, tidy_if_free
@@ -46,8 +49,7 @@ class Outcome:
 
     def fail(self, spec: run_spec.RunSpec, error: Exception) -> None:
         """Note a failure; the other runs continue."""
-        named = isinstance(error, UserError | LostTaskError)
-        reason = str(error) if named else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, LostTaskError) else error_text(error)
         self.failed.append((spec, reason))
         self.bad_input &= isinstance(error, UserError)
 
@@ -95,7 +97,10 @@ def run_grid(
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file", "--out takes a directory for the run records")
     streams = streams or StreamCache()
-    specs = [part for spec in specs for part in streams.parts(spec)]
+    for spec in specs:
+        _check_texts(spec)
+    outcome = Outcome()
+    specs = [part for spec in _buildable(specs, streams, outcome) for part in streams.parts(spec)]
     tasks: dict[Path, Task] = {}
     for spec in with_references(specs, root, streams, overwrite=overwrite):
         task = make_task(spec, root, streams)
@@ -107,8 +112,9 @@ def run_grid(
     for run_dir, task in tasks.items():
         tidy_if_free(run_dir, root)
         if overwrite and run_dir in requested:
+            _note_newer(task, notify)
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
-    grid = _Grid(tasks, requested, threads, progress, notify)
+    grid = _Grid(tasks, requested, threads, progress, notify, outcome)
     try:
         grid.make_all(root, engine)
     except KeyboardInterrupt:  # workers have been stopped at once
@@ -117,6 +123,46 @@ def run_grid(
         raise
     grid.settle()
     return grid.outcome
+
+
+def _check_texts(spec: run_spec.RunSpec) -> None:
+    """Refuse a run whose record could not be read back."""
+    check_text(json.loads(spec.protocol.text), "protocol")
+    check_text(json.loads(spec.learner.text), spec.learner.name)
+    check_text(json.loads(spec.offline.text), "offline")
+    check_text(spec.command, "the command")
+
+
+def _buildable(
+    specs: list[run_spec.RunSpec], streams: StreamCache, outcome: Outcome
+) -> list[run_spec.RunSpec]:
+    """The runs whose protocols make a stream; the others have failed, and no other run with them.
+
+    What is wrong with the settings is refused at once.
+    """
+    good = []
+    for spec in specs:
+        try:
+            streams.facts(spec)
+        except UserError:
+            raise
+        except Exception as error:  # of a protocol of other people
+            outcome.fail(spec, error)
+            continue
+        good.append(spec)
+    return good
+
+
+def _note_newer(task: Task, notify: Notify) -> None:
+    """Say that a run is replaced which this embedbench cannot read, and a newer one can."""
+    if not task.is_done():
+        return
+    try:
+        record_files.check_versions(task.run_dir)
+    except NewerFormatError as error:
+        notify(f"--overwrite replaces {task.run_dir}: {error}")
+    except UserError:  # it is damaged
+        return
 
 
 # --- tasks on the machines of an engine ---
@@ -224,7 +270,8 @@ class _Grid:
             done = self.total - len(tasks) + number - len(held)
             self.progress(task.label, done, self.total)
             try:
-                made = attempt()
+                with keep_inside("its process"):
+                    made = attempt()
                 if isinstance(made, Reply):
                     made = take_reply(task, made, self.notify)
             except Exception as error:

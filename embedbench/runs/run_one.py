@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from embedbench.engines.local_pool import use_card
+from embedbench.errors import keep_inside
 from embedbench.scores import label_set_predictions, run_record
 from embedbench.scores.predictions import Predictions
 from embedbench.storage import atomic_write, leases, value_digest
@@ -45,7 +46,8 @@ def run_one(task: Task, threads: int, notify: Notify) -> bool:
         try:
             if task.anew:
                 atomic_write.remove(task.checkpoint)
-            execute(task, threads, notify, lease)
+            with keep_inside(f"the learner {task.spec.learner}"):
+                execute(task, threads, notify, lease)
         except Exception:
             if lease.is_mine():
                 raise

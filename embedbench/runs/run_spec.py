@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from embedbench.config import fields_added_later, make_from_settings, run_seeds
 from embedbench.learning.learner import Learner
 from embedbench.streams.protocol import Protocol
+from embedbench.text.undecoded_text import join_words
 
 T = TypeVar("T", Learner, Protocol)
 
@@ -140,7 +140,7 @@ class RunSpec:
 
     def with_settings(self, **settings: Any) -> RunSpec:
         """The run with other settings of its learner, see `Spec`; its command has them, too."""
-        words = shlex.join(set_words({f"{self.learner}.{k}": v for k, v in settings.items()}))
+        words = join_words(set_words({f"{self.learner}.{k}": v for k, v in settings.items()}))
         command = " ".join(filter(None, [self.command, words]))
         return dataclasses.replace(
             self, learner=self.learner.with_settings(**settings), command=command
@@ -149,7 +149,7 @@ class RunSpec:
     def with_offline(self, **settings: Any) -> RunSpec:
         """The run with other settings of the learner behind α_ideal, see `with_settings`."""
         start, learner, end = self.command.partition(" --learner ")
-        words = shlex.join(set_words({f"{self.offline}.{k}": v for k, v in settings.items()}))
+        words = join_words(set_words({f"{self.offline}.{k}": v for k, v in settings.items()}))
         return dataclasses.replace(
             self,
             offline=self.offline.with_settings(**settings),

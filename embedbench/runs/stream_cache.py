@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from embedbench.array_types import Ints
+from embedbench.errors import keep_inside
 from embedbench.files import embedding_file
 from embedbench.files.remote import fetch
 from embedbench.scores import offline_references
@@ -63,7 +64,8 @@ class StreamCache:
         self._last = None  # frees the old stream before the new one is built
         files = [self.file(f) for f in spec.files]
         with limit_threads(1):  # a stream is the same for all runs
-            stream = spec.protocol.settings.build(files, seed=spec.seeds.order)
+            with keep_inside(f"the protocol {spec.protocol}"):
+                stream = spec.protocol.settings.build(files, seed=spec.seeds.order)
             if spec.unknown:
                 stream = with_far_samples(stream, files[0], self.file(spec.unknown))
         self._last = (key, stream)

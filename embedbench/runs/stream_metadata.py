@@ -10,6 +10,7 @@ from embedbench.files.remote import fetch, uri
 from embedbench.plugins import find_package
 from embedbench.scores import run_record
 from embedbench.streams.taught_classes import class_names
+from embedbench.text.undecoded_text import as_text
 
 from .run_task import Task
 
@@ -54,7 +55,7 @@ def list_packages(**code: object) -> dict[str, run_record.Package] | None:
 
 
 def _file_info(file: EmbeddingFile, name: str) -> run_record.FileInfo:
-    made = run_record.FileInfo(name=file.path.name, kind=file.kind, digests=file.digests)
+    made = run_record.FileInfo(name=as_text(file.path.name), kind=file.kind, digests=file.digests)
     if not uri.is_name(name):
         return made
     source = fetch.origin(name)
@@ -67,10 +68,8 @@ def _seen(task: Task, classes: Sequence[Sequence[str]]) -> list[str]:
     """Sentences on classes of the stream that the files' backbones were pretrained on."""
     names = [name for part in classes for name in part]
     introduced = {names[c] for s in task.stream.sessions for c in s.classes.tolist()}
-    return [
-        note
-        for file in task.files
-        for note in provenance.seen_note(
-            file.path.name, provenance.read_weights_entry(file.provenance).classes_seen, introduced
-        )
-    ]
+    notes = list[str]()
+    for file in task.files:
+        classes_seen = provenance.read_weights_entry(file.provenance).classes_seen
+        notes += provenance.seen_note(as_text(file.path.name), classes_seen, introduced)
+    return notes

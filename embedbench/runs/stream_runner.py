@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from embedbench.array_types import Bools, Float32s, Ints, Labels
+from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.files.embedding_file import FINAL
 from embedbench.learning import learner as contract
 from embedbench.learning.base_session_prototypes import Classifier, KnownFile
@@ -29,6 +30,7 @@ from embedbench.scores.run_record import SessionCosts
 from embedbench.streams import view
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.system.gpu_determinism import repeatable
+from embedbench.text.undecoded_text import check_text
 
 from .answers_from_scores import Moment, lesson_ends, make_evaluator
 
@@ -52,7 +54,24 @@ def run_stream(
     `checkpoint` saves the run after sessions, and `fit` saves within them. An interrupted run
     continues from the last save. Within a session of online batches nothing is saved. On a GPU the
     arithmetic is `repeatable`.
+
+    Raises
+    ------
+    CodeExitError
+        The learner left with what is no Exception, such as SystemExit.
     """
+    with keep_inside(f"the learner {type(learner).__name__}"):
+        return _run_stream(stream, learner, seeds, device, progress, checkpoint)
+
+
+def _run_stream(
+    stream: Stream,
+    learner: contract.Learner,
+    seeds: Seeds,
+    device: str,
+    progress: Callable[[str], None],
+    checkpoint: contract.Checkpoint,
+) -> tuple[AnyPredictions, list[SessionCosts]]:
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
     _check(stream, learner)
@@ -90,6 +109,7 @@ def run_stream(
                     evaluating += time.perf_counter() - learned
                 learner.trim()
                 held: dict[str, float] = {**learner.footprint()}
+                check_text(plain(log), f"the log of session {i}")
                 logs.append(SessionCosts(learning + checkpoint.carried, evaluating, held, log))
                 checkpoint.end(learner, evaluator, logs)
                 progress(f"session {i + 1}/{len(stream.sessions)}")

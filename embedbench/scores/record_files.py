@@ -21,7 +21,7 @@ from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import open_regular
 
-from . import few_shot_scores, label_set_scores, metrics
+from . import few_shot_scores, label_set_predictions, label_set_scores, metrics
 from .against_chance import curves
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
@@ -95,6 +95,12 @@ def find(root: Path, *, references: bool = False) -> list[Path]:
 def is_finished(place: Path) -> bool:
     """Whether a directory holds a finished cell: its record and its predictions."""
     return os.path.isfile(place / RECORD) and os.path.isfile(place / PREDICTIONS)
+
+
+def check_versions(directory: Path) -> None:
+    """Refuse a run of which a file is of a version that cannot be read."""
+    load(directory)
+    label_set_predictions.check_version(directory / PREDICTIONS)
 
 
 def predictions_sha256(directory: Path, made: UnscoredRun) -> str:

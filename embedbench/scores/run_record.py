@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
 from typing import Any, Self
 
+from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord, plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
@@ -190,8 +191,8 @@ class UnscoredRun(DescribedStream):
         UserError
             The schema differs, a key is missing, or a value has another type or shape.
         """
-        if isinstance(data, dict) and data.get("schema") != SCHEMA:
-            raise UserError(f"{name} has schema {data.get('schema')!r}, expected {SCHEMA!r}")
+        if isinstance(data, dict):
+            check_schema(name, data.get("schema"), SCHEMA, "restore it, or make that run again")
         record = super().from_json(data, name)
         for what, length in record._lengths().items():
             if length != len(record.n_train):

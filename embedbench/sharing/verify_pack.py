@@ -34,6 +34,7 @@ from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import regular_files, user_cache, value_digest
 from embedbench.streams.stream import Stream
 from embedbench.text.table_export import flatten
+from embedbench.text.undecoded_text import as_text
 
 from .pack import UnpackedPack, unpack
 
@@ -91,7 +92,7 @@ def verify(path: Path, rebuilder: "Rebuilder") -> tuple[Submission, list[Checked
     """Check every run of a pack. A pack that cannot be read is a submission without runs."""
     try:
         regular_files.open_regular(path).close()
-        seen = Submission(path.name, user_cache.sha256(path))
+        seen = Submission(as_text(path.name), user_cache.sha256(path))
     except OSError as e:
         raise UserError(f"cannot read {path} ({e.strerror})", "give a pack") from e
     try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, error_text
 
 
 def read_text(path: Path, most: int = 2**26) -> str:
@@ -62,8 +62,7 @@ def explain_errors(failed: str, remedy: str = "") -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        text = str(error).strip().partition("\n")[0][:200]
-        reason = type(error).__name__ + (f": {text}" if text else "")
+        reason = error_text(error).partition("\n")[0][:220]
         if isinstance(error, OSError) and error.errno is not None:  # of the system, not a library
             reason = explain_os_error(error)
         raise UserError(f"{failed} ({reason})" + (f"; {remedy}." if remedy else ".")) from error

@@ -5,12 +5,13 @@ time (`embedbench.storage.untrusted_files`). A file that has not changed since i
 at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
 
+from embedbench.config.format_versions import refuse_newer
 from embedbench.errors import DamagedFileError, UserError
 
 from . import untrusted_files, user_cache
@@ -23,9 +24,16 @@ _passed: set[str] = set()  # identities of files that need not be examined again
 
 @contextmanager
 def open_hdf5(
-    path: Path, *, what: str = "an HDF5 file", remedy: str = "copy or make it again"
+    path: Path,
+    *,
+    what: str = "an HDF5 file",
+    remedy: str = "copy or make it again",
+    versions: Sequence[str] = (),
 ) -> Iterator[h5py.File]:
     """Open a file for reading, after the gate; for messages, `what` it should be and the `remedy`.
+
+    A file of a later version than `versions`, those that can be read, may be of another structure:
+    it is said to be newer, not damaged.
 
     It is refused if it breaks a rule of `embedbench.storage.untrusted_files`. Every error that HDF5
     raises while the file is open is reported as a DamagedFileError.
@@ -33,7 +41,7 @@ def open_hdf5(
     before = _identified(path, what)
     if before not in _passed:
         if user_cache.recall("hdf5", path, VERSION) is not True:
-            _examine(path, what, remedy)
+            _examine(path, what, remedy, versions)
             user_cache.remember("hdf5", path, True, before, VERSION)
         _passed.add(before)
     try:
@@ -76,9 +84,11 @@ def _damaged(path: Path, reason: str, remedy: str) -> DamagedFileError:
     return DamagedFileError(f"{path} is damaged or incomplete ({reason})", remedy)
 
 
-def _examine(path: Path, what: str, remedy: str) -> None:
+def _examine(path: Path, what: str, remedy: str, versions: Sequence[str]) -> None:
     """Raise an error unless a file passes the gate."""
     answer = untrusted_files.ask("hdf5", path)
+    if versions and "version" in answer:
+        refuse_newer(str(path), answer["version"], versions)
     if "ended" in answer:
         raise _damaged(path, f"HDF5 {answer['ended']}", remedy)
     if "refused" in answer:

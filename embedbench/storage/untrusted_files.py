@@ -338,14 +338,27 @@ def _answer(kind: str, path: str, writer: int) -> NoReturn:
 
 
 def examine(path: str) -> dict[str, str]:
-    """Examine a file: `refused`, the rule that it breaks; `damaged`, what HDF5 says; or nothing."""
+    """Examine a file: `refused`, the rule that it breaks; `damaged`, what HDF5 says; or nothing.
+
+    With the first two comes the `version` that it says it is of.
+    """
     try:
         with h5py.File(path, "r", locking=False) as file, open(path, "rb") as source:
             check(file, source)
     except RefusedError as error:
-        return {"refused": str(error)}
+        return {"refused": str(error), **stated_version(path)}
     except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file
-        return {"damaged": reason(error)}
+        return {"damaged": reason(error), **stated_version(path)}
+    return {}
+
+
+def stated_version(path: str) -> dict[str, str]:
+    """The `version` that a file says it is of, if that can be read."""
+    with contextlib.suppress(Exception), h5py.File(path, "r", locking=False) as file:
+        value = file.attrs["format_version"]
+        text = value.decode() if isinstance(value, bytes) else value
+        if isinstance(text, str) and len(text) <= 20:
+            return {"version": text}
     return {}
 
 

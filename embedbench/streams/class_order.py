@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Ints
+from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -21,6 +22,7 @@ from embedbench.storage.regular_files import read_text
 
 from .taught_classes import declared_classes
 
+SCHEMA = "embedbench-order/1.0"  # of the files that `make_class_order` makes
 ORDERS = ("natural", "number", "random", "size", "icarl1993")
 _PAPER = "Masana et al. (2020)"
 # Every order that has a name: what it is, with its source, and how many classes it orders. `run`
@@ -257,6 +259,9 @@ def _order_file(order: str) -> _OrderFile:
         return _OrderFile(tuple(line.strip() for line in text.splitlines() if line.strip()))
     if not isinstance(loaded, list | dict):
         raise UserError(f"{path} must hold a JSON list of classes, or one class a line")
+    schema = loaded.get("schema") if isinstance(loaded, dict) else None
+    if isinstance(schema, str) and schema.startswith("embedbench-order/"):  # not of another tool
+        check_schema(order, schema, SCHEMA, "embedbench order writes one")
     return _OrderFile.from_json({"order": loaded} if isinstance(loaded, list) else loaded, order)
 
 

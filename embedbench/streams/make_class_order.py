@@ -23,10 +23,12 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TRAIN
 from embedbench.storage.atomic_write import write_safely
+from embedbench.text.undecoded_text import as_text
 
 from .class_order import (
     NAMED,
     ORDERS,
+    SCHEMA,
     cifar100_labels,
     class_order,
     numbers_of,
@@ -35,7 +37,6 @@ from .class_order import (
 )
 from .taught_classes import with_taught_classes
 
-SCHEMA = "embedbench-order/1.0"
 CONFUSION = {  # orders by confusion, each with its weights W
     "max-confusion": "W_ij = |i - j|",
     "min-confusion": "W_ij = -|i - j|",
@@ -89,7 +90,7 @@ def make_order(
         "kind": kind,
         "seed": seed,
         "sizes": sizes,
-        "file": {"name": file.path.name, "digests": file.digests},
+        "file": {"name": as_text(file.path.name), "digests": file.digests},
     }
     if kind in CONFUSION:
         matrix = confusion_matrix(file, seed)

@@ -114,15 +114,32 @@ def _held(spec: RunSpec, stream: Stream, total: int) -> dict[str, float]:
 
 
 def fit_budget(
-    runs: Sequence[RunSpec], megabytes: float | None, streams: StreamCache | None = None
+    runs: Sequence[RunSpec],
+    megabytes: float | None,
+    streams: StreamCache | None = None,
+    *,
+    failed: dict[RunSpec, Exception] | None = None,
 ) -> list[RunSpec]:
-    """The runs on a stream with as many exemplars as fit the budget; as they are without one."""
+    """The runs on a stream with as many exemplars as fit the budget; as they are without one.
+
+    Runs of a learner that fails while it is measured get into `failed` and stay as they are; None:
+    the error is raised.
+    """
     if megabytes is None:
         return list(runs)
-    first = {run.learner.name: run for run in reversed(runs)}
-    settings = {name: fit_settings(run, megabytes, streams) for name, run in sorted(first.items())}
+    first = {run.learner.name: run for run in reversed(runs) if run not in (failed or {})}
+    settings: dict[str, dict[str, Any] | None] = {}
+    for name, run in sorted(first.items()):
+        try:
+            settings[name] = fit_settings(run, megabytes, streams)
+        except UserError:
+            raise
+        except Exception as error:  # of the learner
+            if failed is None:
+                raise
+            failed |= dict.fromkeys((run for run in runs if run.learner.name == name), error)
     fitted = []
     for run in runs:
-        chosen = settings[run.learner.name]
+        chosen = settings.get(run.learner.name)
         fitted.append(run if chosen is None else run.with_settings(**chosen))
     return fitted

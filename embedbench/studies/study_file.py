@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config import json_records, run_seeds
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.storage.regular_files import read_text
 from embedbench.system.cpu_threads import MOST_THREADS
 
@@ -200,9 +200,10 @@ def _import_installed(name: str, path: Path) -> None:
     """
     module = name.partition(":")[0]
     try:
-        importlib.import_module(module)
-    except (Exception, SystemExit) as e:  # the module may fail in any way
+        with keep_inside("the module"):
+            importlib.import_module(module)
+    except Exception as e:  # the module may fail in any way
         raise UserError(
-            f"cannot import {module!r} for {short(name)} of {path} ({e})",
+            f"cannot import {module!r} for {short(name)} of {path} ({error_text(e)})",
             "install it, or name it on the command line",
         ) from e

@@ -16,12 +16,13 @@ from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.run_seeds import format_seeds
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.local_pool import use_card
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.storage import atomic_write, leases, regular_files, value_digest
 from embedbench.streams.stream import EvalSet, Stream
 from embedbench.system import callback_types, cpu_threads
+from embedbench.text.undecoded_text import check_text
 
 from . import resolve, tuning_rule
 
@@ -80,7 +81,7 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
 
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)
-    with cpu_threads.limit_threads(threads):
+    with cpu_threads.limit_threads(threads), keep_inside(f"the learner {spec.learner}"):
         predictions, _ = run_stream(stream, spec.learner.fresh(), spec.seeds, spec.device)
     return float(np.mean(next(iter(score_matrices(predictions).values())).pooled))
 
@@ -154,6 +155,7 @@ def tune(
         if not same:
             candidates.append(tuning_rule.default_of(spec.learner.settings, grid))
         default = same[0] if same else len(candidates) - 1
+    check_text(candidates, f"a setting of {spec.learner}")
     run_dir = streams.run_dir(replace(spec, seed=seeds[0]), root).relative_to(root)
     more = [] if len(seeds) == 1 else [json.dumps([seeds, None])]
     key = value_digest.digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)
@@ -249,18 +251,29 @@ def search(
     grids: Mapping[str, resolve.Grid],
     root: Path,
     *,
+    failed: dict[RunSpec, Exception] | None = None,
     notify: Callable[[str], None] = lambda _: None,
     **how: Any,
 ) -> list[RunSpec]:
     """Tune each learner once, and return the runs with the settings chosen and the search's log.
 
     A learner is tuned on its first run. `runs` differ in learner and seed only, the first seed
-    first. `how` are further arguments of `tune`.
+    first. `how` are further arguments of `tune`. Runs of a learner that fails in a trial get into
+    `failed` and stay as they are; None: the error is raised.
     """
     first = {run.learner.name: run for run in reversed(runs)}
     logs: dict[str, dict[str, Any]] = {}
     for name, grid in grids.items():
-        logs[name] = tune(first[name], grid, root, notify=notify, **how)
+        try:
+            logs[name] = tune(first[name], grid, root, notify=notify, **how)
+        except UserError:
+            raise
+        except Exception as error:  # of the learner
+            if failed is None:
+                raise
+            mine = [run for run in runs if name in (run.learner.name, "offline")]
+            failed |= dict.fromkeys(mine, error)
+            continue
         notify(outcome(logs[name]))
     return [_with_chosen(run, logs) for run in runs]
 
