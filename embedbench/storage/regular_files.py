@@ -62,7 +62,8 @@ def explain_errors(failed: str, remedy: str = "") -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        reason = error_text(error).partition("\n")[0][:220]
+        most = len(type(error).__name__) + len(": ") + 200
+        reason = error_text(error).partition("\n")[0][:most]
         if isinstance(error, OSError) and error.errno is not None:  # of the system, not a library
             reason = explain_os_error(error)
         raise UserError(f"{failed} ({reason})" + (f"; {remedy}." if remedy else ".")) from error
