@@ -79,11 +79,13 @@ def card(file: EmbeddingFile) -> Card:
         [np.bincount(samples.labels[samples.split == s], minlength=leaves) for s in range(3)]
     )  # (3, leaves)
     names = zip(samples.classes, counts.T.tolist(), strict=False)
+    size = file.path.stat().st_size
+    file.check_unchanged()
     return Card(
         path=str(file.path),
         format_version=file.version,
         kind=file.kind,
-        bytes=file.path.stat().st_size,
+        bytes=size,
         shape=tuple(file.shape),
         dtype=file.dtype.name,
         layers=dict(file.layers),
