@@ -191,7 +191,8 @@ class EmbeddingFile:
         """Return the stored type and the shape, (N, …), of a feature table."""
         if table == "features":
             return self.dtype, self.shape
-        with integrity_checks.reopen_embedding_file(self.path, self.digests["content"]) as (file, _):
+        content = self.digests["content"]
+        with integrity_checks.reopen_embedding_file(self.path, content) as (file, _):
             return file[table].dtype, file[table].shape
 
     def blocks(self, table: str) -> Iterator[tuple[int, Array]]:

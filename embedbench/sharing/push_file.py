@@ -145,7 +145,7 @@ def _check_sent(file: EmbeddingFile, place: Place) -> None:
         file.check_unchanged()
     except UserError as error:
         raise UserError(
-            f"{file.path} changed while it was sent, so what lies at {place.url} may be of two files",
+            f"{file.path} changed while it was sent, and {place.url} may have bytes of two files",
             "run the command again with --overwrite",
         ) from error
 

@@ -309,13 +309,15 @@ def test_a_file_that_is_replaced_while_it_is_sent(
     assert not (place / "a.h5").exists()
 
 
-def test_a_file_that_is_replaced_while_the_hub_gets_it(hub: Hub, file: EmbeddingFile) -> None:
+def test_a_file_that_is_replaced_while_the_hub_gets_it(
+    hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Api(HfApi):
         def create_commit(self, *words: Any, **more: Any) -> Any:
             made = super().create_commit(*words, **more)
             remade(file)
             return made
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match="changed while it"):
-        patch.setattr("huggingface_hub.HfApi", Api)
+    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    with pytest.raises(UserError, match=r"a\.h5 changed while it was sent"):
         push(file.path, PLACE)
