@@ -1,17 +1,19 @@
 """The work of one extraction: what is asked for, and its rows, block by block."""
 
-import hashlib
 import os
+import secrets
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import PIL
+import scipy
 import torch
 from PIL import Image, UnidentifiedImageError
 
@@ -22,9 +24,11 @@ from embedbench.files.resumable_file import Partial
 from embedbench.storage.regular_files import explain_os_error
 from embedbench.system.callback_types import Progress
 from embedbench.system.cpu_threads import cores, limit_threads
+from embedbench.version import __version__
 
 from . import open_backbone as backbones
 from .backbone import DTYPES, Backbone
+from .content_hashes import NOTHING, SIZE, content_hash
 from .open_source import open_source
 from .source import PIXELS, Content, Source, open_image, unusable
 
@@ -40,11 +44,15 @@ _one_large = threading.Lock()
 
 @dataclass(frozen=True)
 class DecodedSample:
-    """One image or sound: as the backbone takes it, its content hash, or what is wrong."""
+    """One image or sound: as the backbone takes it, its content hash, or what is wrong.
+
+    `decoded` says whether the source had it decoded already, which its hash is of then.
+    """
 
     ready: Array | None
-    digest: bytes = bytes(16)
+    digest: bytes = NOTHING
     problem: str = ""
+    decoded: bool = False
 
 
 @contextmanager
@@ -71,13 +79,14 @@ def first_image(source: Source) -> Image.Image:
 
 def decode(source: Source, i: int, backbone: Backbone) -> DecodedSample:
     """Read, hash and prepare sample i."""
+    digest = NOTHING
     try:
         content = source.read(i)
+        digest = content_hash(content)
         ready = _prepared(content, backbone, source.holds)
     except Exception as error:  # readers raise errors of many kinds on damaged bytes
-        return DecodedSample(None, problem=_reason(error))
-    digest = hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).digest()
-    return DecodedSample(ready, digest[:16])
+        return DecodedSample(None, digest, _reason(error))
+    return DecodedSample(ready, digest, decoded=not isinstance(content, bytes))
 
 
 def _prepared(content: Content, backbone: Backbone, holds: str) -> Array:
@@ -154,6 +163,10 @@ def compute_batches(
 # --- the work: rows, block by block ---
 
 
+BLOCKS = 2  # the version of what is noted with a block
+READERS = {"images": f"Pillow {PIL.__version__}", "sounds": f"scipy {scipy.__version__}"}
+
+
 def block_rows(block: int, n: int) -> range:
     """The rows of a block, of n in all."""
     return range(block * Partial.BLOCK, min((block + 1) * Partial.BLOCK, n))
@@ -191,6 +204,10 @@ class ExtractionWork:
             "batch size": self.batch,
             "threads": self.threads,
             "torch": torch.__version__,
+            "embedbench": __version__,
+            "reader": READERS.get(self.source.holds, ""),
+            "blocks": BLOCKS,
+            **backbone.also_decides,
             "skip-bad": self.job.skip_bad,
         }
         made_on = {"dtype": backbone.dtype, "device_kind": kind}
@@ -232,7 +249,8 @@ class ExtractionWork:
             name: torch.cat([table[name] for table in tables]).cpu().numpy() for name in tables[0]
         }
         note = {
-            "hashes": "".join(sample.digest.hex() for sample in decoded if not sample.problem),
+            "hashes": "".join(sample.digest.hex() for sample in decoded),
+            "decoded": any(sample.decoded for sample in decoded),
             "skipped": [
                 [self.source.ids[first + i], sample.problem]
                 for i, sample in enumerate(decoded)
@@ -240,6 +258,12 @@ class ExtractionWork:
             ],
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
+
+
+def hashes_of(note: Mapping[str, Any]) -> list[bytes]:
+    """Return the content hash of every sample of a block, also of those that were left out."""
+    joined = bytes.fromhex(note["hashes"])
+    return [joined[at : at + SIZE] for at in range(0, len(joined), SIZE)]
 
 
 def _device(device: torch.device) -> str:
@@ -289,6 +313,9 @@ class Job:
         Cores of a process at work; None: all that it may use.
     directory : str
         Where relative paths begin in another process; empty in this one.
+    command : str
+        Which command asks other processes; empty in this one. A process that outlives a command
+        opens source and model anew for the next one: the files may be others by then.
     """
 
     source: str
@@ -303,6 +330,7 @@ class Job:
     batch_size: int | None = None
     cpus: int | None = None
     directory: str = ""
+    command: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
@@ -314,7 +342,13 @@ class Job:
 
         By default an operation has one thread, so that the rows do not depend on the cores.
         """
-        return replace(self, threads=self.threads or 1, cpus=cpus, directory=os.getcwd())
+        return replace(
+            self,
+            threads=self.threads or 1,
+            cpus=cpus,
+            directory=os.getcwd(),
+            command=secrets.token_hex(8),
+        )
 
     def open_source(self) -> Source:
         """Return the opened source."""

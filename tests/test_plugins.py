@@ -50,7 +50,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     before = set(sys.modules)
     yield tmp_path / "site"
     for name in set(sys.modules) - before:
-        if name.partition(".")[0] in ("kiln", "oven", "loose"):
+        if name.partition(".")[0] in ("kiln", "oven", "loose", "loose_base", "loose_top"):
             del sys.modules[name]
 
 
@@ -140,3 +140,18 @@ def test_wrong_entry_points_do_not_end_a_command(site: Path) -> None:
     import kiln.mod  # type: ignore[import-not-found]
 
     assert plugins.find_package(kiln.mod.Thing) == ("kiln", "1.0")
+
+
+def test_the_code_of_a_class_is_that_of_its_file_and_of_its_bases(site: Path) -> None:
+    (Path.cwd() / "loose_base.py").write_text("class Base:\n    pass\n")
+    (Path.cwd() / "loose_top.py").write_text(
+        "from loose_base import Base\nclass Top(Base):\n    pass\n"
+    )
+    top = plugins.outside("loose_top:Top")
+    before = plugins.code_digest(top)
+    (Path.cwd() / "loose_base.py").write_text("class Base:\n    n = 1\n")
+    assert plugins.code_digest(top) != before
+
+
+def test_the_code_of_a_class_without_a_file_is_unknown() -> None:
+    assert plugins.code_digest(type("Bare", (), {"__module__": "nowhere"})) == ""

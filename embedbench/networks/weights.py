@@ -37,6 +37,7 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
     """
     if not path.is_file():
         raise _missing(path)
+    before = user_cache.identity(path)
     state = _read(path)
     module = sys.modules[type(model).__module__]
     if convert := next((getattr(module, f) for f in _FILTERS if hasattr(module, f)), None):
@@ -45,7 +46,9 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
     _adapt(state, model, path, cfg, channels)
     _check(model, state, path, cfg)
     model.load_state_dict(state, strict=False)
-    return file_sha256(path)
+    digest = file_sha256(path)
+    user_cache.check_unchanged(path, before)
+    return digest
 
 
 @contextmanager

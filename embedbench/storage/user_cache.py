@@ -89,20 +89,23 @@ def unchanged(*paths: Path) -> Iterator[None]:
     What reads a file twice, or several files that belong together, reads them in here: otherwise
     half of what it returns may come from one file, and half from another that took its place.
     """
-    before = [(path, _identities(path)) for path in paths]
+    before = [(path, identities(path)) for path in paths]
     yield
-    for path, identities in before:
-        if _identities(path) != identities:
+    for path, earlier in before:
+        if identities(path) != earlier:
             raise UserError(f"{path} changed while it was read", "run the command again")
 
 
-def _identities(path: Path) -> dict[str, str]:
-    """The identity of a file; of a folder, that of each file below it. What is not there has ""."""
+def identities(path: Path) -> dict[str, str]:
+    """The identity of a file; of a folder, that of each file below it, by path in that order.
+
+    What is not there has "".
+    """
     files = [path]
     if path.is_dir():
         files = [Path(here, name) for here, _, names in os.walk(path) for name in names]
     result = {}
-    for file in files:
+    for file in sorted(files):
         try:
             result[str(file)] = identity(file)
         except OSError:
