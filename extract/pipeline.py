@@ -24,6 +24,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
+from embedbench.files.sample_contents import KEY, describe_contents
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.train_test_split import describe_lopsided
 from embedbench.files.write_file import check_target
@@ -160,6 +161,7 @@ def finish(
         },
         "split": rule,
         "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
+        KEY: describe_contents(ids, digests, decoded=any(note["decoded"] for note in notes)),
         **known_weights(workers.facts["backbone"]),
     }
     return partial.finish(

@@ -17,6 +17,7 @@ from embedbench.errors import UserError
 from embedbench.extract.content_hashes import NOTHING, content_hash, read_hash
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
+from embedbench.files.diff import diff
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.resumable_file import Partial
 
@@ -237,3 +238,50 @@ def test_a_table_of_the_same_date_is_read_anew(tmp_path: Path) -> None:
         os.utime(path, (0, 0))
         texts.append(open_source(f"hfds/{path}").read(0))
     assert texts == [b"one", b"two"]
+
+
+# --- what the file says of them ---
+
+
+def test_diff_says_which_pictures_changed(tmp_path: Path) -> None:
+    source = pictures(tmp_path / "in", range(N))
+    a = pixels(str(source), tmp_path / "a.h5")
+    Image.new("L", (8, 8), 200).save(source / "a/004.png")
+    Image.new("L", (8, 8), 200).save(source / "b/007.png")
+    b = pixels(str(source), tmp_path / "b.h5")
+    assert diff(a.path, b.path).contents == {
+        "compared": N,
+        "changed": 2,
+        "first": ["a/004.png", "b/007.png"],
+    }
+
+
+def test_contents_are_the_same_in_a_folder_and_in_a_zip(tmp_path: Path) -> None:
+    grey = np.arange(N)
+    a, b = (
+        pixels(str(SOURCES[kind](tmp_path, grey)), tmp_path / f"{kind}.h5")
+        for kind in ("folder", "zip")
+    )
+    assert a.provenance["contents"] == b.provenance["contents"]
+
+
+def test_contents_are_of_the_samples_that_were_taken(tmp_path: Path) -> None:
+    source = pictures(tmp_path / "in", range(N))
+    (source / "a/004.png").write_bytes(b"no picture")
+    file = pixels(str(source), tmp_path / "a.h5", skip_bad=True)
+    expected = [
+        hashlib.sha256((source / id_).read_bytes()).digest()[:16] for id_ in sorted(file.sample_ids)
+    ]
+    assert file.provenance["contents"]["sha256"] == hashlib.sha256(b"".join(expected)).hexdigest()
+
+
+def test_contents_of_decoded_images_say_so(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 20), ("t10k", 6)):
+        images = rng.integers(0, 256, (n, 4, 4), np.uint8)
+        head = np.array([n, 4, 4], ">u4").tobytes()
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + head + bytes(images))
+        labels = np.array([n], ">u4").tobytes() + bytes(i % 2 for i in range(n))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01" + labels)
+    file = pixels(str(tmp_path), tmp_path / "a.h5", split=None)
+    assert file.provenance["contents"]["of"] == "decoded"
