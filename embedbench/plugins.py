@@ -124,14 +124,16 @@ def outside(name: str) -> Any:
     return value
 
 
+@functools.cache  # of the code as it was imported: a file that is edited later is not what runs
 def code_digest(cls: type) -> str:
-    """SHA-256 over the files in which a class is written, and its bases that are not ours.
+    """SHA-256 over the files in which a class is written, and its bases that are not ours or Python's.
 
     What these import is not in it. Empty: none is written in a file.
     """
     files: dict[str, bytes] = {}
     for base in cls.__mro__:
-        if base is not cls and base.__module__.partition(".")[0] in ("embedbench", "builtins"):
+        top = base.__module__.partition(".")[0]
+        if base is not cls and (top == "embedbench" or top in sys.stdlib_module_names):
             continue
         try:
             file = inspect.getfile(base)

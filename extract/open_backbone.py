@@ -13,7 +13,7 @@ from embedbench.array_types import Bytes
 from embedbench.errors import UserError
 from embedbench.files.raw_pixels import pixels, pixels_recipe
 from embedbench.networks.published_weights import SHIPPED, shipped_weights
-from embedbench.storage.user_cache import unchanged
+from embedbench.storage.user_cache import refuse_changes
 
 from .backbone import OURS, Backbone
 from .extract_plugins import backbone_class, outside_backbone
@@ -60,7 +60,7 @@ def open_backbone(
         raise UserError("--size", expected=f"1 to {LARGEST:,} pixels, seconds or tokens", got=size)
     folder = Path(name.removeprefix(HF)) if name.startswith(HF) else None
     read = [path for path in (weights, folder) if path is not None and path.exists()]
-    with unchanged(*read):  # what is loaded is what the provenance has the SHA-256 of
+    with refuse_changes(*read):  # what is loaded is what the provenance has the SHA-256 of
         return _open(name, first, weights, layers, dtype, size, device, holds)
 
 

@@ -139,6 +139,13 @@ class EmbeddingFile:
         """(C,) index of each class's parent, -1 where there is none."""
         return self.samples.parents
 
+    def is_changed(self) -> bool:
+        """Whether the path leads to another file, or to other bytes, than when it was opened."""
+        try:
+            return user_cache.identity(self.path) != self.identity
+        except OSError:
+            return True
+
     def check_unchanged(self) -> None:
         """Refuse a file whose bytes may have changed since it was opened.
 

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
+from embedbench.storage import user_cache
 from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify
 
@@ -80,6 +82,7 @@ def import_file(
     """
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
+    before = user_cache.identities(src)  # its parts are read one by one
     source = _read_source(src, {"features": features, "labels": labels, "groups": group})
     samples, n = source.samples, len(source.features)
     if n != len(samples.labels):
@@ -105,6 +108,7 @@ def import_file(
         layers=source.layers,
         columns={**source.columns, **listed},
         overwrite=overwrite,
+        check=partial(user_cache.check_identities, src, before),
     )
     if remark := describe_lopsided(samples.split, samples.labels, leaves, made):
         notify(remark)

@@ -285,7 +285,7 @@ def pretrained_head(learner: contract.Learner, stream: Stream) -> Float32s | Non
     if not isinstance(classifier, Classifier) or not isinstance(classifier.base, KnownFile):
         return None
     path = classifier.base.checked()
-    with user_cache.unchanged(path):
+    with user_cache.refuse_changes(path):
         weight, about = load_head(classifier.base.checked())
     if problem := _head_misfit(classifier.base, tuple(weight.shape), about, stream):
         raise UserError(f"{path.name} {problem}, or leave classifier.base out")

@@ -83,8 +83,8 @@ def check_unchanged(path: Path, before: str) -> None:
 
 
 @contextlib.contextmanager
-def unchanged(*paths: Path) -> Iterator[None]:
-    """Refuse what is read inside where a file changes meanwhile; of a folder, any file below it.
+def refuse_changes(*paths: Path) -> Iterator[None]:
+    """Refuse what is read inside where a file changes meanwhile; of a folder, any file in it.
 
     What reads a file twice, or several files that belong together, reads them in here: otherwise
     half of what it returns may come from one file, and half from another that took its place.
@@ -92,7 +92,13 @@ def unchanged(*paths: Path) -> Iterator[None]:
     before = [(path, identities(path)) for path in paths]
     yield
     for path, earlier in before:
-        if identities(path) != earlier:
+        check_identities(path, earlier)
+
+
+def check_identities(path: Path, before: dict[str, str]) -> None:
+    """Refuse a file, or a folder, of which a file is not as it was; new files do not matter."""
+    for file, earlier in before.items():
+        if identities(Path(file))[file] != earlier:
             raise UserError(f"{path} changed while it was read", "run the command again")
 
 

@@ -64,21 +64,22 @@ def test_what_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path.write_text("1")
     with (
         pytest.raises(UserError, check=says(what=f"{path} changed while it was read")),
-        user_cache.unchanged(path),
+        user_cache.refuse_changes(path),
     ):
         path.write_text("22")
 
 
 def test_a_folder_changes_with_any_file_in_it(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
+    (tmp_path / "in/a").write_text("1")
     with (
         pytest.raises(UserError, check=says(what=f"{tmp_path} changed while it was read")),
-        user_cache.unchanged(tmp_path),
+        user_cache.refuse_changes(tmp_path),
     ):
-        (tmp_path / "in/new").write_text("1")
+        (tmp_path / "in/a").write_text("22")
 
 
 def test_what_stays_as_it_is_is_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
-    with user_cache.unchanged(tmp_path, tmp_path / "a"):
+    with user_cache.refuse_changes(tmp_path, tmp_path / "a"):
         (tmp_path / "a").read_text()
