@@ -126,7 +126,7 @@ def outside(name: str) -> Any:
 
 @functools.cache  # of the code as it was imported: a file that is edited later is not what runs
 def code_digest(cls: type) -> str:
-    """SHA-256 over the files in which a class is written, and its bases that are not ours or Python's.
+    """SHA-256 over the files of a class, and of its bases that are neither ours nor Python's.
 
     What these import is not in it. Empty: none is written in a file.
     """

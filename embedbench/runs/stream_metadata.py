@@ -58,8 +58,9 @@ def list_code(**code: object) -> dict[str, str] | None:
     """The digests of code that is not ours, see `plugins.code_digest`; None where all is."""
     made = {}
     for kind, thing in code.items():
-        ours = type(thing).__module__.partition(".")[0] == "embedbench"
-        if not ours and (digest := code_digest(type(thing))):
+        cls: Any = type(thing)
+        ours = cls.__module__.partition(".")[0] == "embedbench"
+        if not ours and (digest := code_digest(cls)):
             made[kind] = digest
     return made or None
 

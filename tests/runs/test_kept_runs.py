@@ -109,7 +109,7 @@ def test_nothing_is_said_of_code_that_is_the_same(code: Path) -> None:
     assert again(planned(code), code / "runs")[1] == []
 
 
-def test_a_record_has_the_code_that_ran_and_not_the_one_that_was_edited_since(code: Path) -> None:
+def test_a_record_has_the_code_that_ran_and_not_what_was_edited_since(code: Path) -> None:
     digest = hashlib.sha256((code / "loose_run.py").read_bytes()).digest()
     digest += hashlib.sha256((code / "loose_run_base.py").read_bytes()).digest()
     file_of(code / "e.h5")
