@@ -174,6 +174,7 @@ def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
 
 def _check_files(task: Task) -> None:
     """Refuse a worker that does not see the files and the directory of the runs."""
+    task.streams.begin()
     here = f"on {platform.node() or 'a worker'}"
     if not task.root.is_dir():
         raise UserError(

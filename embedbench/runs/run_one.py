@@ -65,6 +65,7 @@ def execute(
     UserError
         A file is not the one any more that the run was planned for.
     """
+    task.streams.begin()
     task.check_place()
     task.stream  # noqa: B018  (it is built, or read, of what was planned, and of nothing later)
     task.check_place()

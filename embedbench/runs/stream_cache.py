@@ -44,7 +44,7 @@ class StreamCache:
     """
 
     def __init__(self, *, renews: bool = False) -> None:
-        self._renews = renews  # whether a file that has changed is opened again
+        self._renews = renews  # see `begin`
         self._files: dict[str, embedding_file.EmbeddingFile] = {}
         self._last: tuple[_Key, Stream] | None = None
         self._order: dict[str, Any] | None = None  # of the last stream
@@ -55,12 +55,17 @@ class StreamCache:
 
     def file(self, path: str) -> embedding_file.EmbeddingFile:
         """The file at a path, or of a name (`embedbench.files.remote`)."""
-        opened = self._files.get(path)
-        if opened is not None and self._renews and opened.is_changed():
-            self._files, self._last, self._facts, opened = {}, None, {}, None
-        if opened is None:
-            opened = self._files[path] = fetch.open_file(path)
-        return opened
+        if path not in self._files:
+            self._files[path] = fetch.open_file(path)
+        return self._files[path]
+
+    def begin(self) -> None:
+        """A task begins: in a worker, which may outlive a command, files may be others by now.
+
+        Within a task they stay what they were when it began.
+        """
+        if self._renews and any(file.is_changed() for file in self._files.values()):
+            self._files, self._last, self._facts = {}, None, {}
 
     def stream(self, spec: run_spec.RunSpec) -> Stream:
         """The stream of a run."""

@@ -137,6 +137,7 @@ def _same_files(
     trial: Callable[[RunSpec], float], streams: StreamCache, planned: list[str], spec: RunSpec
 ) -> float:
     """Run a trial, here or in a worker, on the files that the search was planned for."""
+    streams.begin()
     if _contents(spec, streams) != planned:
         raise UserError(
             f"{', '.join(spec.files)}: the file is not the one that the search was planned for",

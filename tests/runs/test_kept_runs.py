@@ -203,8 +203,27 @@ def test_a_worker_that_outlives_a_command_opens_files_anew(tmp_path: Path) -> No
     path, cache = file_of(tmp_path / "e.h5"), StreamCache(renews=True)
     first = cache.file(str(path)).digests["content"]
     file_of(path, seed=1)
+    cache.begin()
     now = cache.file(str(path)).digests["content"]
     assert first != now == EmbeddingFile.open(path).digests["content"]
+
+
+def test_a_record_of_a_worker_names_the_file_that_was_learned(tmp_path: Path) -> None:
+    """Another one takes its place while the run is made."""
+    path = file_of(tmp_path / "e.h5")
+    content = EmbeddingFile.open(path).digests["content"]
+    (spec,) = plan([str(path)], "incremental-class", ["ncm"], [0], OPEN)
+    task = make_task(spec, tmp_path / "runs", StreamCache(renews=True))
+    learner: Any = type(spec.learner.settings)
+    learn = learner.learn
+
+    def replacing(self: Any, *words: Any, **more: Any) -> Any:
+        file_of(path, seed=1)
+        return learn(self, *words, **more)
+
+    with mock.patch.object(learner, "learn", replacing):
+        run_one(task, 1, print)
+    assert record_files.load(task.run_dir).files[0].digests["content"] == content
 
 
 def test_the_cache_of_a_worker_is_one_that_renews() -> None:
