@@ -16,7 +16,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import above, at_least, require, within
 from embedbench.errors import UserError, keep_inside
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote.fetch import local
+from embedbench.files.remote.fetch import local, open_file
 from embedbench.learning.learner import Learner
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
 from embedbench.scores.label_set_predictions import AnyPredictions
@@ -80,7 +80,7 @@ def build_stream(
     else:
         made = make(protocol_class(protocol), params, name="protocol")
     given = [files] if isinstance(files, str | Path | EmbeddingFile) else list(files)
-    opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(local(f)) for f in given]
+    opened = [f if isinstance(f, EmbeddingFile) else open_file(f) for f in given]
     with limit_threads(1), keep_inside(f"the protocol {type(made).__name__}"):
         return made.build(opened, seed=Seeds.of(seed).order)
 

@@ -6,6 +6,7 @@ docs/plugins.md describes the kinds. Nothing is imported before it is loaded by 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import inspect
 import itertools
@@ -122,6 +123,28 @@ def outside(name: str) -> Any:
     if value is None:
         raise UserError(f"module {module_name!r} has no {attribute!r}")
     return value
+
+
+@functools.cache  # of the code as it was imported: a file that is edited later is not what runs
+def code_digest(cls: type) -> str:
+    """SHA-256 over the files of a class, and of its bases that are neither ours nor Python's.
+
+    What these import is not in it. Empty: none is written in a file.
+    """
+    files: dict[str, bytes] = {}
+    for base in cls.__mro__:
+        top = base.__module__.partition(".")[0]
+        if base is not cls and (top == "embedbench" or top in sys.stdlib_module_names):
+            continue
+        try:
+            file = inspect.getfile(base)
+            files[file] = Path(file).read_bytes()
+        except (OSError, TypeError):  # it is written in no file
+            continue
+    if not files:
+        return ""
+    parts = [hashlib.sha256(text).digest() for text in files.values()]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def find_package(thing: object) -> tuple[str, str] | None:

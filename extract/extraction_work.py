@@ -1,17 +1,19 @@
 """The work of one extraction: what is asked for, and its rows, block by block."""
 
-import hashlib
 import os
+import secrets
 import threading
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import PIL
+import scipy
 import torch
 from PIL import Image, UnidentifiedImageError
 
@@ -22,9 +24,11 @@ from embedbench.files.resumable_file import Partial
 from embedbench.storage.regular_files import explain_os_error
 from embedbench.system.callback_types import Progress
 from embedbench.system.cpu_threads import cores, limit_threads
+from embedbench.version import __version__
 
 from . import open_backbone as backbones
 from .backbone import DTYPES, Backbone
+from .content_hashes import NOTHING, SIZE, content_hash
 from .open_source import open_source
 from .pixel_policy import DEFAULT, UNIFORM, PixelPolicy
 from .source import PIXELS, Content, Source, open_image, unusable
@@ -43,13 +47,15 @@ _one_large = threading.Lock()
 class DecodedSample:
     """One image or sound: as the backbone takes it, its content hash, or what is wrong.
 
-    `touched` has the rules of the pixel policy that an image met.
+    `touched` has the rules of the pixel policy that an image met; `decoded` says whether the source
+    had it decoded already, which its hash is of then.
     """
 
     ready: Array | None
-    digest: bytes = bytes(16)
+    digest: bytes = NOTHING
     problem: str = ""
     touched: tuple[str, ...] = ()
+    decoded: bool = False
 
 
 @contextmanager
@@ -97,9 +103,11 @@ def decode(
     source: Source, i: int, backbone: Backbone, policy: PixelPolicy = DEFAULT
 ) -> DecodedSample:
     """Read, hash and prepare sample i."""
+    digest = NOTHING
     touched: tuple[str, ...] = ()
     try:
         content = _read(source, i)
+        digest = content_hash(content)
         with keep_inside(f"the backbone {backbone.backbone.get('name')}"):
             if source.holds == "images":
                 ready, touched = _prepared(content, backbone, policy)
@@ -108,21 +116,13 @@ def decode(
     except CodeExitError:
         raise
     except Exception as error:  # readers raise errors of many kinds on damaged bytes
-        return DecodedSample(None, problem=_reason(error))
-    digest = hashlib.sha256(_raw_bytes(content)).digest()
-    return DecodedSample(ready, digest[:16], touched=touched)
+        return DecodedSample(None, digest, _reason(error))
+    return DecodedSample(ready, digest, touched=touched, decoded=not isinstance(content, bytes))
 
 
 def _read(source: Source, i: int) -> Content:
     with keep_inside(f"the source {source.name}"):
         return source.read(i)
-
-
-def _raw_bytes(content: Content) -> bytes:
-    """Return what samples of equal content have in common."""
-    if isinstance(content, bytes):
-        return content
-    return (content.convert("RGBA") if content.mode == "P" else content).tobytes()
 
 
 def _prepared(
@@ -209,6 +209,10 @@ def compute_batches(
 # --- the work: rows, block by block ---
 
 
+BLOCKS = 2  # the version of what is noted with a block
+READERS = {"images": f"Pillow {PIL.__version__}", "sounds": f"scipy {scipy.__version__}"}
+
+
 def block_rows(block: int, n: int) -> range:
     """The rows of a block, of n in all."""
     return range(block * Partial.BLOCK, min((block + 1) * Partial.BLOCK, n))
@@ -246,6 +250,10 @@ class ExtractionWork:
             "batch size": self.batch,
             "threads": self.threads,
             "torch": torch.__version__,
+            "embedbench": __version__,
+            "reader": READERS.get(self.source.holds, ""),
+            "blocks": BLOCKS,
+            **backbone.also_decides,
             "skip-bad": self.job.skip_bad,
         }
         if self.source.holds == "images":
@@ -290,7 +298,8 @@ class ExtractionWork:
             name: torch.cat([table[name] for table in tables]).cpu().numpy() for name in tables[0]
         }
         note = {
-            "hashes": "".join(sample.digest.hex() for sample in decoded if not sample.problem),
+            "hashes": "".join(sample.digest.hex() for sample in decoded),
+            "decoded": any(sample.decoded for sample in decoded),
             "skipped": [
                 [self.source.ids[first + i], sample.problem]
                 for i, sample in enumerate(decoded)
@@ -304,6 +313,12 @@ class ExtractionWork:
             ],
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
+
+
+def hashes_of(note: Mapping[str, Any]) -> list[bytes]:
+    """Return the content hash of every sample of a block, also of those that were left out."""
+    joined = bytes.fromhex(note["hashes"])
+    return [joined[at : at + SIZE] for at in range(0, len(joined), SIZE)]
 
 
 def _device(device: torch.device) -> str:
@@ -358,6 +373,9 @@ class Job:
         Cores of a process at work; None: all that it may use.
     directory : str
         Where relative paths begin in another process; empty in this one.
+    command : str
+        Which command asks other processes; empty in this one. A process that outlives a command
+        opens source and model anew for the next one: the files may be others by then.
     """
 
     source: str
@@ -374,6 +392,7 @@ class Job:
     batch_size: int | None = None
     cpus: int | None = None
     directory: str = ""
+    command: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
@@ -391,7 +410,13 @@ class Job:
 
         By default an operation has one thread, so that the rows do not depend on the cores.
         """
-        return replace(self, threads=self.threads or 1, cpus=cpus, directory=os.getcwd())
+        return replace(
+            self,
+            threads=self.threads or 1,
+            cpus=cpus,
+            directory=os.getcwd(),
+            command=secrets.token_hex(8),
+        )
 
     def open_source(self) -> Source:
         """Return the opened source."""

@@ -13,6 +13,7 @@ from typing import Any
 from embedbench.errors import UserError, import_extra, short, unknown
 from embedbench.files.hdf5_layout import COLUMNS
 from embedbench.files.known_names import PART_WORDS, split_role, split_roles
+from embedbench.storage import user_cache, value_digest
 from embedbench.storage.regular_files import explain_errors
 
 from .data_set_parts import Part, join_parts, parse_address
@@ -104,7 +105,12 @@ def _load(name: str, config: str | None, revision: str) -> dict[str, Any]:
             path, file = str(folder) if folder.is_dir() else name, None
             if folder.is_file():
                 path, file = str(folder.parent), folder.name
-            data = datasets.load_dataset(path, config, data_files=file, revision=revision or None)
+            options = {"data_files": file, "revision": revision or None}
+            if folder.exists():
+                # `datasets` knows what it has read before by path and date alone; the description
+                # of its configuration is one more part of that key
+                options["description"] = value_digest.digest(*user_cache.identities(folder).items())
+            data = datasets.load_dataset(path, config, **options)
     return dict(data) if isinstance(data, dict) else {str(data.split or "all"): data}
 
 

@@ -13,6 +13,7 @@ from embedbench.array_types import Bytes
 from embedbench.errors import UserError
 from embedbench.files.raw_pixels import pixels, pixels_recipe
 from embedbench.networks.published_weights import SHIPPED, shipped_weights
+from embedbench.storage.user_cache import refuse_changes
 
 from .backbone import OURS, Backbone
 from .extract_plugins import backbone_class, outside_backbone
@@ -57,6 +58,22 @@ def open_backbone(
     """
     if size is not None and not 1 <= size <= LARGEST:
         raise UserError("--size", expected=f"1 to {LARGEST:,} pixels, seconds or tokens", got=size)
+    folder = Path(name.removeprefix(HF)) if name.startswith(HF) else None
+    read = [path for path in (weights, folder) if path is not None and path.exists()]
+    with refuse_changes(*read):  # what is loaded is what the provenance has the SHA-256 of
+        return _open(name, first, weights, layers, dtype, size, device, holds)
+
+
+def _open(
+    name: str,
+    first: Callable[[], Image.Image],
+    weights: Path | None,
+    layers: Sequence[str],
+    dtype: str,
+    size: int | None,
+    device: torch.device,
+    holds: str,
+) -> Backbone:
     options: dict[str, Any] = {
         "dtype": dtype,
         "layers": tuple(layers),

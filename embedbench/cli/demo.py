@@ -56,7 +56,9 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     say: Callable[[str], None] = (lambda _: None) if quiet else note
     began = time.perf_counter()
     file, runs = out / "emoji.h5", out / "runs"
-    if not file.is_file():
+    if file.is_file():
+        say(f"1/3  {file} of an earlier demo is used; delete it, and it is made again")
+    else:
         _extract(out / "images", file, quiet, say)
     say("2/3  embeddings to streams, learners learn")
     for protocol, settings in STREAMS:

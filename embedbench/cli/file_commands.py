@@ -109,7 +109,7 @@ def inspect(
     if picture is not None:
         _map(opened, picture, overwrite)
     data = result.to_json()
-    show_tables(form, data, pairs(data), text=_page(result) if page else card_text(result))
+    show_tables(form, data, pairs(data), text=_page(opened, result) if page else card_text(result))
 
 
 def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
@@ -140,12 +140,11 @@ def _redundancy(file: EmbeddingFile, heatmap: Path | None, quiet: bool) -> Redun
     return result
 
 
-def _page(card: Card) -> str:
+def _page(file: EmbeddingFile, card: Card) -> str:
     """The page that push writes."""
     from embedbench.sharing.dataset_card import card_page
-    from embedbench.storage import user_cache
 
-    return card_page(card, sha256=user_cache.sha256(Path(card.path))).rstrip("\n")
+    return card_page(card, sha256=file.sha256()).rstrip("\n")
 
 
 def order(

@@ -14,6 +14,7 @@ from . import hdf5_layout
 from .embedding_file import EmbeddingFile
 from .feature_redundancy import Redundancy
 from .provenance import list_some, read_weights_entry
+from .sample_contents import KEY, without_each
 from .sample_metadata import SPLITS
 
 
@@ -79,11 +80,13 @@ def card(file: EmbeddingFile) -> Card:
         [np.bincount(samples.labels[samples.split == s], minlength=leaves) for s in range(3)]
     )  # (3, leaves)
     names = zip(samples.classes, counts.T.tolist(), strict=False)
+    size = file.path.stat().st_size
+    file.check_unchanged()
     return Card(
         path=str(file.path),
         format_version=file.version,
         kind=file.kind,
-        bytes=file.path.stat().st_size,
+        bytes=size,
         shape=tuple(file.shape),
         dtype=file.dtype.name,
         layers=dict(file.layers),
@@ -91,7 +94,7 @@ def card(file: EmbeddingFile) -> Card:
         classes={"leaves": leaves, "inner": len(samples.classes) - leaves},
         class_counts={name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
         digests=dict(file.digests),
-        provenance=dict(file.provenance),
+        provenance=without_each(file.provenance),
         columns={name: column_words(values) for name, values in file.columns.items()} or None,
     )
 
@@ -142,6 +145,8 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[tuple[s
         seen = f"{len(names)} of {n_leaves} are in {data_set} by name: {list_some(names)}"
         yield "classes seen", seen
     yield "skipped", f"{len(made.get('skipped', []))} samples"
+    if isinstance(contents := made.get(KEY), Mapping):
+        yield "contents", f"of the samples: SHA-256 {contents.get('sha256', 'not stated')}"
     made_by = " ".join(f"{k} {v}" for k, v in (made.get("made_by") or {}).items())
     yield "made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}"
 

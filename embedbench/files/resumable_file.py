@@ -87,7 +87,8 @@ class Partial:
                 work._check_version(stored)
                 if stored and not overwrite:
                     raise UserError(
-                        f"{work.directory} holds unfinished work of another job",
+                        f"{work.directory} holds unfinished work of another job"
+                        f"{_differences(stored, work._text)}",
                         "repeat that job to finish it, or drop it with --overwrite",
                     )
                 for block in work.directory.glob("block-*"):
@@ -135,6 +136,12 @@ class Partial:
     def note(self, block: int) -> Any:
         """Return the note that was written with a complete block."""
         return self._notes.get(block)
+
+    def drop(self, block: int) -> None:
+        """Forget a complete block, which is missing then."""
+        self._notes.pop(block, None)
+        with explain_errors(f"cannot write in {self.directory}"):
+            self._file(block).unlink(missing_ok=True)
 
     def write(self, block: int, arrays: Mapping[str, Array], *, note: Any = None) -> None:
         """Keep one block of consecutive rows.
@@ -188,8 +195,26 @@ class Partial:
         return self.directory / f"block-{block:06d}.bin"
 
     def _blocks(self) -> Iterator[Mapping[str, Array]]:
+        """The tables of all blocks: of those whose notes were read, and no later ones."""
         for number in range(len([*self.directory.glob("block-*.bin")])):
-            yield read_block(self._file(number), self._job)[0]
+            tables, note = read_block(self._file(number), self._job)
+            known = self._notes.get(number, note)
+            if file_digests.canonical_json(note) != file_digests.canonical_json(known):
+                raise UserError(
+                    f"{self._file(number)} was written anew by another process meanwhile",
+                    "end that process, and run the command again",
+                )
+            yield tables
+
+
+def _differences(stored: str, wanted: str) -> str:
+    """Return in brackets what differs between two jobs; empty if the stored one cannot be read."""
+    try:
+        there, here = parse_json(stored, "the job"), parse_json(wanted, "the job")
+        names = sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
+    except (UserError, AttributeError, TypeError):
+        return ""
+    return f" (another {', '.join(names)})"
 
 
 def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:

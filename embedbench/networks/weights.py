@@ -38,9 +38,12 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
     """
     if not path.is_file():
         raise _missing(path)
+    before = user_cache.identity(path)
     state = fit_state(_read(path), model, path, cfg, channels=channels)
     model.load_state_dict(state, strict=False)
-    return file_sha256(path)
+    digest = file_sha256(path)
+    user_cache.check_unchanged(path, before)
+    return digest
 
 
 def fit_state(

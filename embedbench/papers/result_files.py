@@ -69,11 +69,18 @@ class Results(JsonRecord):
         paper: str,
         words: Sequence[str],
         seeds: Sequence[int],
-        files: Sequence[Path],
+        files: Sequence[Path | EmbeddingFile],
         tables: Sequence[PaperTable],
         failed: Sequence[str],
     ) -> "Results":
-        """The results of a command that ends now; `words` follow `embedbench reproduce`."""
+        """The results of a command that ends now; `words` follow `embedbench reproduce`.
+
+        A file that was opened is named by what it held then, a path by what is there now.
+        """
+        opened = {}
+        for item in files:
+            file = item if isinstance(item, EmbeddingFile) else EmbeddingFile.open(item)
+            opened[file.path] = dict(file.digests)
         return cls(
             paper,
             join_words(["embedbench", "reproduce", *without_paths(words)]),
@@ -84,10 +91,7 @@ class Results(JsonRecord):
                 **{name: metadata.version(name) for name in ("numpy", "torch")},
             },
             tuple(seeds) if files else (),
-            tuple(
-                DataFile(as_text(path.name), dict(EmbeddingFile.open(path).digests))
-                for path in dict.fromkeys(files)
-            ),
+            tuple(DataFile(as_text(path.name), digests) for path, digests in opened.items()),
             tuple(failed),
             tuple(tables),
         )

@@ -29,6 +29,7 @@ from embedbench.system.callback_types import Notify, StageProgress
 from embedbench.text.undecoded_text import check_text
 
 from . import checkpoint, run_spec
+from .kept_runs import KeptRuns
 from .run_dirs import run_at, tidy_if_free
 from .run_one import run_one
 from .run_task import Task, make_task
@@ -219,16 +220,14 @@ def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
 
 def _check_files(task: Task) -> None:
     """Refuse a worker that does not see the files and the directory of the runs."""
+    task.streams.begin()
     here = f"on {platform.node() or 'a worker'}"
     if not task.root.is_dir():
         raise UserError(
             f"there is no directory {task.root} {here}, where the run was to be made",
             "take an --out that all machines see",
         )
-    files = [file for file in (*task.spec.files, task.spec.unknown) if file]
-    if task.streams.run_dir(task.spec, task.root) != task.run_dir:
-        names = ", ".join(files)
-        raise UserError(f"{names}: the file {here} is not the one that the run was planned for")
+    task.check_place()
 
 
 # --- the grid ---
@@ -245,10 +244,12 @@ class _Grid:
     notify: Notify
     outcome: Outcome = field(default_factory=Outcome)
     total: int = 0
+    kept: Collection[Path] = ()  # directories of runs that were finished before
 
     def make_all(self, root: Path, engine: Engine) -> None:
         """Make every task; those that other processes make are waited for at the end."""
         todo = [task for task in self.tasks.values() if not task.is_done()]
+        self.kept = self.tasks.keys() - {task.run_dir for task in todo}
         self.total, self.outcome.skipped = len(todo), len(self.tasks) - len(todo)
         with engine.executor(len(todo), self.notify) as executor:
             is_remote = executor is not None and not engine.is_local
@@ -300,13 +301,15 @@ class _Grid:
 
         A run that has its references keeps them: one sentence says that others were asked for.
         """
-        others = 0
+        others, kept = 0, KeptRuns()
         for run_dir, task in self.tasks.items():
             try:
                 run = _record_at(run_dir)
                 if run is not None and run.reference.source == "missing":
                     with leases.alone(run_dir):  # another process may be filling it in
                         verified_records.fill_reference(run_dir, task.root)
+                if run is not None and run_dir in self.kept:
+                    kept.check(task, run)
             except UserError as e:
                 self.outcome.fail(task.spec, e)
                 continue
@@ -315,6 +318,8 @@ class _Grid:
             if run_dir in self.requested:
                 self.outcome.run_dirs.append(run_dir)
                 others += not _same(task.reference, run.reference)
+        for sentence in kept.sentences():
+            self.notify(sentence)
         if others:
             self.notify(
                 "finished runs keep their references and their formula of Ω, though others are "

@@ -7,7 +7,7 @@ from typing import Any
 from embedbench.files import provenance
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote import fetch, uri
-from embedbench.plugins import find_package
+from embedbench.plugins import code_digest, find_package
 from embedbench.scores import run_record
 from embedbench.streams.taught_classes import class_names
 from embedbench.text.undecoded_text import as_text
@@ -19,7 +19,7 @@ def described_stream(task: Task) -> dict[str, Any]:
     """The fields of a record that depend on the stream alone, as `RunRecord` has them."""
     spec, stream, files = task.spec, task.stream, task.files
     protocol = spec.protocol.settings
-    order = protocol.order_record()
+    order = task.streams.order_record(spec)
     classes = class_names(stream, files)
     return {
         "schema": run_record.SCHEMA,
@@ -52,6 +52,17 @@ def list_packages(**code: object) -> dict[str, run_record.Package] | None:
     """The packages of what is not ours; None where all is."""
     made = {kind: find_package(thing) for kind, thing in code.items()}
     return {kind: run_record.Package(*package) for kind, package in made.items() if package} or None
+
+
+def list_code(**code: object) -> dict[str, str] | None:
+    """The digests of code that is not ours, see `plugins.code_digest`; None where all is."""
+    made = {}
+    for kind, thing in code.items():
+        cls: Any = type(thing)
+        ours = cls.__module__.partition(".")[0] == "embedbench"
+        if not ours and (digest := code_digest(cls)):
+            made[kind] = digest
+    return made or None
 
 
 def _file_info(file: EmbeddingFile, name: str) -> run_record.FileInfo:

@@ -27,6 +27,7 @@ from embedbench.learning.sample_containers import blocks
 from embedbench.networks.weights import HeadMetadata, load_head
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
 from embedbench.scores.run_record import SessionCosts
+from embedbench.storage import user_cache
 from embedbench.streams import view
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.system.gpu_determinism import repeatable
@@ -304,7 +305,8 @@ def pretrained_head(learner: contract.Learner, stream: Stream) -> Float32s | Non
     if not isinstance(classifier, Classifier) or not isinstance(classifier.base, KnownFile):
         return None
     path = classifier.base.checked()
-    weight, about = load_head(path)
+    with user_cache.refuse_changes(path):
+        weight, about = load_head(classifier.base.checked())
     if problem := _head_misfit(classifier.base, tuple(weight.shape), about, stream):
         raise UserError(f"{path.name} {problem}, or leave classifier.base out")
     row_of = {name: row for row, name in enumerate(about.classes)}

@@ -128,8 +128,9 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
 def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPredictions:
     """The predictions of a run; their SHA-256 is compared with that of its record `made` first."""
     made = made or load(directory)
-    predictions_sha256(directory, made)
-    predictions = load_any(directory / PREDICTIONS)
+    with user_cache.refuse_changes(directory / PREDICTIONS):
+        predictions_sha256(directory, made)
+        predictions = load_any(directory / PREDICTIONS)
     for key, values, expected in _lists(made, predictions):
         if isinstance(values, tuple) and len(values) != expected:
             raise UserError(
@@ -253,4 +254,7 @@ def _measure_references(
 @functools.lru_cache(maxsize=16)
 def _reference_scores(path: Path, sha256: str) -> Matrices:
     """Scores of a reference run, which many runs have."""
-    return score_matrices(load_any(path))
+    with user_cache.refuse_changes(path):
+        if user_cache.sha256(path) != sha256:
+            raise UserError(f"{path} changed while it was read", "run the command again")
+        return score_matrices(load_any(path))

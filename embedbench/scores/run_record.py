@@ -137,6 +137,8 @@ class UnscoredRun(DescribedStream):
         SHA-256 of `predictions.h5`, in hexadecimal.
     answers : str or None
         `full` where `predictions.h5` says how sure the learner was.
+    code : dict or None
+        `learner`, `protocol` → SHA-256 of the code, where it is not ours.
     environment : dict
         `embedbench`, `python`, `torch` (versions), `device`, `machine` (processor family) and
         `threads` (of the run's arithmetic; its last bits depend on them).
@@ -170,6 +172,7 @@ class UnscoredRun(DescribedStream):
     unknown: FileInfo | None = field(default=None, metadata=ABSENT)
     predictions_sha256: str | None = field(default=None, metadata=ABSENT)
     answers: str | None = field(default=None, metadata=ABSENT)
+    code: dict[str, str] | None = field(default=None, metadata=ABSENT)
     environment: dict[str, Any]
     command: str
     tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)

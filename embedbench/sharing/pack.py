@@ -120,10 +120,12 @@ def is_place(parts: Sequence[str]) -> bool:
 def _run_members(run: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the predictions of a run, and its record without paths."""
     sha256, predictions = verify_predictions(run), (run / PREDICTIONS).read_bytes()
-    if hashlib.sha256(predictions).hexdigest() != sha256:
+    made = record_files.load(run)
+    pinned = made.predictions_sha256 in (sha256, None)  # it may have been written anew meanwhile
+    if hashlib.sha256(predictions).hexdigest() != sha256 or not pinned:
         raise UserError(f"{run} changed while it was packed", "run the command again")
     yield PREDICTIONS, predictions
-    yield RECORD, _text(without_paths(record_files.load(run).to_json()))
+    yield RECORD, _text(without_paths(made.to_json()))
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

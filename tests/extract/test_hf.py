@@ -16,6 +16,7 @@ from tiny_images import images
 
 from embedbench.errors import UserError
 from embedbench.extract import hf_backbone as hf
+from embedbench.extract.open_backbone import open_backbone
 from embedbench.extract.pipeline import extract
 from embedbench.networks.published_weights import model_folder
 
@@ -113,6 +114,20 @@ def test_texts_are_the_mean_over_tokens(texts: str, tmp_path: Path, transformers
     name = save(tmp_path / "few", bert(transformers, vocab_size=len(WORDS) - 1), words)
     with pytest.raises(UserError, match="belong together"):
         extract(texts, tmp_path / "f.h5", backbone=name)
+
+
+def test_another_configuration_of_the_same_weights_is_other_work(
+    tmp_path: Path, transformers: Any
+) -> None:
+    """Such as one with a head in the place of two, whose weights have the same shapes."""
+    decided = []
+    for heads in (2, 1):
+        model = bert(transformers, num_attention_heads=heads)
+        name = save(tmp_path / str(heads), model, tokenizer(transformers))
+        decided.append(open_backbone(name, Image.Image, holds="texts").also_decides)
+    config = (tmp_path / "2/config.json").read_bytes()
+    assert decided[0] == {"configuration": hashlib.sha256(config).hexdigest()}
+    assert decided[0] != decided[1]
 
 
 def test_of_two_halves_the_encoder_is_taken(texts: str, tmp_path: Path, transformers: Any) -> None:

@@ -1,5 +1,6 @@
 """Backbones and sources from outside: options, what they must say, where they are from."""
 
+import hashlib
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,6 +14,7 @@ from file_helpers import says
 from PIL import Image
 from torchvision import transforms
 
+from embedbench import plugins
 from embedbench.errors import CodeExitError, UserError
 from embedbench.extract import open_backbone as backbones
 from embedbench.extract.backbone import Backbone
@@ -95,6 +97,25 @@ def test_options_reach_a_backbone_where_it_takes_them() -> None:
     ):
         with pytest.raises(UserError, match=sentence):
             opened(name)
+
+
+class Weighing(Taking):
+    """Loads weights, and does not say which."""
+
+    def __init__(self, weights: Path) -> None:
+        super().__init__()
+
+
+def test_a_file_of_weights_is_in_the_recipe_of_a_backbone_that_does_not_say_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "w.bin").write_bytes(b"abc")
+    made = opened("Weighing", weights=tmp_path / "w.bin")
+    assert made.backbone["weights_sha256"] == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_the_code_of_a_backbone_is_compared_when_work_is_resumed() -> None:
+    assert opened("Taking").also_decides == {"code": plugins.code_digest(Taking)}
 
 
 def test_which_backbone_and_weights(tmp_path: Path) -> None:

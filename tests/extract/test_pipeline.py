@@ -270,6 +270,40 @@ def test_weights_that_do_not_fit(pictures: str, tmp_path: Path) -> None:
     extract(pictures, tmp_path / "a.h5", backbone=TINY, weights=head, size=32)
 
 
+def test_weights_that_are_replaced_while_they_are_loaded(
+    pictures: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = weights(tmp_path / "w.safetensors", TINY)
+    other = weights(tmp_path / "other.safetensors", TINY, seed=1)
+    load = timm.models.clean_state_dict
+
+    def replacing(state: Any) -> Any:
+        os.replace(other, path)
+        return load(state)
+
+    monkeypatch.setattr("timm.models.clean_state_dict", replacing)
+    with pytest.raises(UserError, match=r"w\.safetensors changed while it was read"):
+        extract(pictures, tmp_path / "a.h5", backbone=TINY, weights=path)
+
+
+def test_weights_that_were_replaced_are_other_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Partial, "BLOCK", 16)
+    source, path = str(images(tmp_path / "in", 40)), weights(tmp_path / "w.safetensors", TINY)
+
+    def stop(done: int, total: int) -> None:
+        if done >= 24:
+            raise KilledError
+
+    options: dict[str, Any] = {"backbone": TINY, "weights": path, "size": 32}
+    with pytest.raises(KilledError):
+        extract(source, tmp_path / "a.h5", progress=stop, **options)
+    weights(path, TINY, seed=1)
+    with pytest.raises(UserError, match=r"another job \(another backbone\)"):
+        extract(source, tmp_path / "a.h5", **options)
+
+
 def test_weights_that_cannot_be_fetched(
     pictures: str, tiny_weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
