@@ -14,7 +14,6 @@ from embedbench.storage import safe_hdf5
 from embedbench.storage.atomic_write import writing
 
 VERSIONS = "1.0", "1.1"  # without and with optional tables
-LIBVER = ("v108", "v108")
 INT, BYTE, MASK = "<i8", "|u1", "bool"
 
 
@@ -69,8 +68,7 @@ class ArrayFile:
 
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
-        # version 1.8 of HDF5's format has checksums of its structure
-        with writing(path) as temporary, h5py.File(temporary, "w", libver=LIBVER) as f:
+        with writing(path) as temporary, safe_hdf5.create_small_hdf5(temporary) as f:
             f.attrs["format"] = self.FORMAT
             f.attrs["format_version"] = self.version
             for name, value in self._arrays():
