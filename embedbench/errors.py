@@ -136,5 +136,8 @@ def import_extra(module: str, extra: str, what: str) -> Any:
 
 def short(value: Any) -> str:
     """A value as Python writes it, cut where it is long, for error messages."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        text = "a number of thousands of digits"
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"

@@ -64,6 +64,23 @@ class Part:
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
+def name_labels(values: Sequence[int | None], names: Sequence[str], where: str) -> list[str | None]:
+    """Return the names of classes; None for a missing one, which is below 0 in some data sets.
+
+    A number that has no name is a UserError; `where` is the list that has it.
+
+    >>> name_labels([1, None, -1], ["cat", "dog"], "column 'label'")
+    ['dog', None, None]
+    """
+    for row, value in enumerate(values):
+        if value is not None and value >= len(names):
+            raise UserError(
+                f"{where} has class {value} in row {row}, and names {len(names)} classes from 0",
+                "it is damaged, or another data set's: get it again",
+            )
+    return [None if value is None or value < 0 else names[value] for value in values]
+
+
 def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: Any) -> Source:
     """Return one source of several parts; its remark is a line that says what became of each.
 

@@ -1,7 +1,6 @@
 """Data sets of Hugging Face's hub, or of its forms in a folder, by the package `datasets`.
 
-Reading runs no code of a data set: `datasets` has no loading scripts any more. A file that a row
-names by its path is read only below the data set's folder or the hub's cache.
+Reading runs no code of a data set, and reads no file outside of it, see `own_files`.
 """
 
 import os
@@ -10,14 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedbench.errors import UserError, import_extra, short, unknown
+from embedbench.errors import UserError, unknown
 from embedbench.files.hdf5_layout import COLUMNS
 from embedbench.files.known_names import PART_WORDS, split_role, split_roles
 from embedbench.storage import user_cache, value_digest
 from embedbench.storage.regular_files import explain_errors
 
-from .data_set_parts import Part, join_parts, parse_address
-from .source import Content, Source, read_sample
+from . import own_files
+from .data_set_parts import Part, join_parts, name_labels, parse_address
+from .source import Content, Source
 
 _HOLDS = {"image": "images", "audio": "sounds", "text": "texts"}  # by the option for its column
 _NAMED = ("label", "text", "whole")  # kinds of columns whose values can be names
@@ -75,7 +75,8 @@ def hub_source(source: str) -> Source:
             if option != kind
         }
         classes = getattr(first.features[taken["label"]], "names", ())
-        read = _reader(data, taken[kind], [name] if local else [])
+        folders = own_files.row_folders(name, Path(os.path.expanduser(name)) if local else None)
+        read = _reader(data, taken[kind], folders)
         parts.append(Part(part, role, values.pop("label"), classes, read, values))
     return join_parts(
         f"hfds/{Path(name).name}{address[len(name) + 5 :]}" if local else address,
@@ -92,15 +93,14 @@ def hub_source(source: str) -> Source:
 
 def _load(name: str, config: str | None, revision: str) -> dict[str, Any]:
     """Return the parts by name."""
-    datasets = import_extra("datasets", "datasets", "hfds/")
     folder = Path(os.path.expanduser(name))
     expected = (
         "expected a name on the hub, with ?config=NAME where it has several, or a folder, "
         "hfds/./FOLDER; without a network, get the data set's files first and name their folder"
     )
     with explain_errors(f"hfds/{name} cannot be opened", expected):
-        if any((folder / f).is_file() for f in ("dataset_dict.json", "state.json")):
-            data = datasets.load_from_disk(str(folder))
+        if any((folder / f).is_file() for f in own_files.SAVED):
+            data = own_files.load_from_disk(folder)
         else:
             path, file = str(folder) if folder.is_dir() else name, None
             if folder.is_file():
@@ -110,7 +110,7 @@ def _load(name: str, config: str | None, revision: str) -> dict[str, Any]:
                 # `datasets` knows what it has read before by path and date alone; the description
                 # of its configuration is one more part of that key
                 options["description"] = value_digest.digest(*user_cache.identities(folder).items())
-            data = datasets.load_dataset(path, config, **options)
+            data = own_files.load_dataset(path, config, named=file is not None, **options)
     return dict(data) if isinstance(data, dict) else {str(data.split or "all"): data}
 
 
@@ -216,7 +216,7 @@ def _values(data: Any, column: str, option: str, address: str) -> list[Any]:
     """Return the values of a column: names, or numbers for `time`; None for a missing label."""
     values = data.select_columns([column])[:][column]
     if names := getattr(data.features[column], "names", None):
-        values = [None if value is None or value < 0 else names[value] for value in values]
+        values = name_labels(values, names, f"column {column!r} of {address}")
     if option != "label" and any(value is None or value == "" for value in values):
         raise UserError(
             f"column {column!r} of {address} has rows without a value",
@@ -230,8 +230,8 @@ def _values(data: Any, column: str, option: str, address: str) -> list[Any]:
 # --- contents ---
 
 
-def _reader(data: Any, column: str, roots: Sequence[str]) -> Callable[[int], Content]:
-    """Return what reads the encoded content of a sample."""
+def _reader(data: Any, column: str, folders: Sequence[Path]) -> Callable[[int], Content]:
+    """Return what reads the encoded content of a sample; files of rows lie in `folders`."""
     feature = data.features[column]
     rows = data.select_columns([column])
     if _kind(feature) != "text":
@@ -244,17 +244,6 @@ def _reader(data: Any, column: str, roots: Sequence[str]) -> Callable[[int], Con
         if value is None:
             raise UserError("it is empty")
         content: bytes | None = value["bytes"]
-        return _read_below(value["path"], roots) if content is None else content
+        return own_files.read_row_file(value["path"], folders) if content is None else content
 
     return read
-
-
-def _read_below(path: str, roots: Sequence[str]) -> bytes:
-    """Return a file's bytes; one that is not the data set's own is a UserError."""
-    import datasets
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    real, own = Path(path).resolve(), (*roots, datasets.config.HF_DATASETS_CACHE, HF_HUB_CACHE)
-    if not any(real.is_relative_to(os.path.realpath(os.path.expanduser(root))) for root in own):
-        raise UserError(f"the data set names a file outside of itself, {short(path)}")
-    return read_sample(real)

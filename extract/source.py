@@ -14,6 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from embedbench.array_types import Bytes, Floats, Ints, Strings
+from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError
 from embedbench.storage.regular_files import open_regular
 
@@ -129,6 +130,7 @@ def size_problem(size: int) -> str:
     return f"{size:,} bytes; at most {BYTES:,} are possible" if size > BYTES else ""
 
 
+@check_arguments
 def read_sample(path: str | Path) -> bytes:
     """Return the bytes of a sample's file; an OSError if it is no regular one."""
     with open_regular(path) as file:

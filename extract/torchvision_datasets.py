@@ -10,10 +10,11 @@ from typing import Any
 from PIL import EpsImagePlugin, Image
 from torchvision import datasets
 
+from embedbench.config.run_seeds import is_number
 from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
-from .data_set_parts import Part, join_parts, parse_address
+from .data_set_parts import Part, join_parts, name_labels, parse_address
 from .source import Content, Source, open_image, read_sample
 
 _OFFICIAL = (  # the parameter that chooses a part; its values for train, val and test; the classes
@@ -77,7 +78,11 @@ def _part_name(switch: str, value: Any) -> str:
 def _part(name: str, role: int | None, data: Any) -> Part:
     """Return a part; its classes are called by their numbers if the data set has no names."""
     names = _class_names(data)
-    called = [None if i is None or i < 0 else names[i] if names else str(i) for i in _labels(data)]
+    labels = _labels(data)
+    if names:
+        called = name_labels(labels, names, f"the part {name} of {type(data).__name__}")
+    else:
+        called = [None if i is None or i < 0 else str(i) for i in labels]
 
     def read(i: int) -> Content:
         if isinstance(data, datasets.OxfordIIITPet):  # torchvision drops transparency there
@@ -96,7 +101,7 @@ def _settings(switch: str, options: dict[str, str], source: str) -> dict[str, An
         if name == "download" and text not in _WORDS:
             raise unknown("value", text, _WORDS)
     return {
-        name: int(text) if text.isdigit() else _WORDS.get(text, text)
+        name: int(text) if is_number(text) else _WORDS.get(text, text)
         for name, text in options.items()
     }
 

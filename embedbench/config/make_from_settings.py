@@ -81,6 +81,8 @@ def _read(value: Any, hint: Any, name: str) -> Any:
             try:
                 if option is bool and value.lower() in ("true", "false", "1", "0", "yes", "no"):
                     return value.lower() in ("true", "1", "yes")
+                if option in (int, float) and not (value.isascii() and "_" not in value):
+                    continue  # Python reads 1_0 and digits of other scripts
                 if option in (int, float, str):
                     return cast(type, option)(value)
             except ValueError:

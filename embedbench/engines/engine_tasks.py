@@ -10,11 +10,12 @@ from functools import partial
 from threading import Event
 from typing import Any, Self
 
+from embedbench.config.plain_numbers import plain_number
 from embedbench.config.run_seeds import read_whole
 from embedbench.errors import UserError, error_text, keep_inside, unknown
 
 MOST_CPUS = 10**6
-_BYTES = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) ?([MGT])B")
+_BYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) ?([MGT])B")
 _NEXT = re.compile(r",(?=[^,=]*=|\s*$)")  # between name=value and name=value
 
 
@@ -64,15 +65,12 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
 
 
 def _gpus(value: str) -> float:
-    try:
-        share = float(value)
-    except ValueError:
-        share = -1.0
-    if share != 0 and not 1e-3 <= share <= 1:
+    share = plain_number(value)
+    if share is None or (share != 0 and not 1e-3 <= share <= 1):
         raise UserError(
             "--resources gpus", expected="a share of one card, 0 to 1, such as 0.25", got=value
         )
-    return share
+    return float(share)
 
 
 def _memory(value: str) -> int:

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
+from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage import user_cache
 from embedbench.storage.safe_hdf5 import attribute
@@ -60,6 +61,7 @@ class EmbeddingFile:
     identity: str = ""  # of the file as it was opened, see `user_cache`
 
     @classmethod
+    @check_arguments
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read and check the metadata of a file; the features stay on disk.
 
@@ -160,6 +162,7 @@ class EmbeddingFile:
         self.check_unchanged()
         return value
 
+    @check_arguments
     def column(self, name: str) -> Array:
         """Return an optional column, (N,): `domain`, `group` or `time`.
 
@@ -178,10 +181,13 @@ class EmbeddingFile:
             )
         return self.columns[name]
 
+    @check_arguments
     def width(self, embedding: str = FINAL) -> int:
         """Return the number of values per sample: D, D_l of a layer, H·W·C of an image."""
+        self.tables(embedding=embedding)  # refuses unknown layers
         return math.prod(self.shape[1:]) if embedding == FINAL else self.layers[embedding]
 
+    @check_arguments
     def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
         """Return the names of the feature tables: `features`, then the named layers.
 
@@ -194,6 +200,7 @@ class EmbeddingFile:
         named = [f"layers/{name}" for name in (*replacing, *layers)]
         return named if replacing else ["features", *named]
 
+    @check_arguments
     def form(self, table: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
         """Return the stored type and the shape, (N, …), of a feature table."""
         if table == "features":
@@ -222,6 +229,7 @@ class EmbeddingFile:
                     )
                 yield first, rows
 
+    @check_arguments
     def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> Float32s:
         """Read and verify the features, or the layer `embedding`, followed by the named layers.
 

@@ -1,6 +1,7 @@
 """Integrity checks of an embedding file: its tables, its metadata, its blocks of rows."""
 
 import math
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,11 +32,11 @@ def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
 @contextmanager
 def open_embedding_file(path: Path) -> Iterator[h5py.File]:
     """Open a file for reading, after the gate (`embedbench.storage.safe_hdf5`)."""
-    if not path.exists():
+    if not os.path.exists(path):  # `Path.exists` raises for a name of 5,000 characters
         partial = path.with_name(f".{path.name}.partial")
         hint = (
             f"unfinished work lies in {partial}: run the same extract again to finish it."
-            if partial.is_dir()
+            if os.path.isdir(partial)
             else "make it with `embedbench extract` or `embedbench import`."
         )
         raise UserError(f"there is no file {path}", hint)

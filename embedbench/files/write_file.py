@@ -49,7 +49,7 @@ def assemble(
             f"an embedding file holds at most {hdf5_layout.PROVENANCE:,}, so make it shorter",
         )
     recipe = file_digests.canonical_json(file_digests.recipe(provenance)).encode()
-    with h5py.File(path, "w", libver=("v108", "v108")) as file:
+    with safe_hdf5.create_hdf5(path) as file:
         hdf5_layout.set_attribute(file, "format", hdf5_layout.FORMAT)
         hdf5_layout.set_attribute(
             file, "format_version", hdf5_layout.lowest_version(provenance, columns)

@@ -18,7 +18,8 @@ import numpy as np
 from embedbench.array_types import Bools, Ints
 from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
-from embedbench.errors import UserError
+from embedbench.config.run_seeds import is_number
+from embedbench.errors import UserError, short
 from embedbench.runs.run_task import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.scores.run_record import DescribedStream
@@ -312,6 +313,8 @@ def _read_list(path: Path) -> EvalList:
         if next(lines, None) != COLUMNS:
             raise ValueError(f"expected the columns {', '.join(COLUMNS)}")
         for session, row, _, label in lines:
+            if not (is_number(session) and is_number(row) and is_number(label)):
+                raise ValueError(f"expected whole numbers, got {short([session, row, label])}")
             values.append((int(row), int(label), int(session)))
         table = np.array(values, dtype=np.int64).reshape(-1, 3)
     except (csv.Error, OverflowError, ValueError) as e:

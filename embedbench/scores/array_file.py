@@ -17,7 +17,6 @@ from embedbench.storage.atomic_write import writing
 
 VERSIONS = "1.0", "1.1"  # without and with optional tables
 REMEDY = "make that run again with --overwrite"
-LIBVER = ("v108", "v108")
 INT, BYTE, MASK = "<i8", "|u1", "bool"
 
 
@@ -72,8 +71,7 @@ class ArrayFile:
 
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
-        # version 1.8 of HDF5's format has checksums of its structure
-        with writing(path) as temporary, h5py.File(temporary, "w", libver=LIBVER) as f:
+        with writing(path) as temporary, safe_hdf5.create_small_hdf5(temporary) as f:
             f.attrs["format"] = self.FORMAT
             f.attrs["format_version"] = self.version
             for name, value in self._arrays():
@@ -120,7 +118,18 @@ class ArrayFile:
         return result
 
     def check(self) -> None:
-        """Refuse values that no run can have written."""
+        """Refuse values that no run can have written, and what is no array of its type and shape.
+
+        Raises
+        ------
+        WrongError
+            It says which table is wrong.
+        """
+        sizes: dict[str, int] = {}
+        for name, (kind, axes) in self.tables().items():
+            values = getattr(self, name)
+            if values is not None or name not in self.optional():
+                _check_array(values, name, kind, axes, sizes)
         session, samples, seen = self.session, self.samples_seen, self.seen
         demand(len(session) > 0, "it has no evaluation moment")
         steps = np.diff(session, prepend=-1)
@@ -175,13 +184,28 @@ def _values(table: h5py.Dataset, name: str, kind: str, axes: str, sizes: dict[st
     stored = np.dtype(BYTE if kind == MASK else kind)
     if not table.id.get_type().equal(h5py.h5t.py_create(stored)):
         raise WrongError(f"{name} must be {stored}, it is {table.dtype}")
-    shape = table.shape
-    if shape is None or len(shape) != len(axes):
-        raise WrongError(f"{name} must have the axes ({', '.join(axes)}), its shape is {shape}")
-    expected = tuple(sizes.setdefault(a, n) for a, n in zip(axes, shape, strict=True))
-    demand(shape == expected, f"{name} must have shape {expected}, it has {shape}")
+    _check_shape(table.shape, name, axes, sizes)
     values = np.asarray(table[()])
     if kind != MASK:
         return values
     demand((values <= 1).all(), f"{name} must hold 0 and 1 only")
     return values.astype(np.bool_)
+
+
+def _check_array(values: object, name: str, kind: str, axes: str, sizes: dict[str, int]) -> None:
+    """Refuse what is no array of a kind that is stored as `kind`; `sizes` as in `_values`."""
+    stored = np.dtype(bool if kind == MASK else kind)
+    if not isinstance(values, np.ndarray):
+        raise WrongError(f"{name} must be an array of {stored}, it is a {type(values).__name__}")
+    fits = values.dtype == stored if kind == BYTE else values.dtype.kind == stored.kind
+    demand(fits, f"{name} must be {stored}, it is {values.dtype}")
+    _check_shape(values.shape, name, axes, sizes)
+
+
+def _check_shape(
+    shape: tuple[int, ...] | None, name: str, axes: str, sizes: dict[str, int]
+) -> None:
+    if shape is None or len(shape) != len(axes):
+        raise WrongError(f"{name} must have the axes ({', '.join(axes)}), its shape is {shape}")
+    expected = tuple(sizes.setdefault(a, n) for a, n in zip(axes, shape, strict=True))
+    demand(shape == expected, f"{name} must have shape {expected}, it has {shape}")

@@ -75,12 +75,12 @@ def find(root: Path, *, references: bool = False) -> list[Path]:
 
     Reference runs are left out unless `references`.
     """
-    if root.is_file():
+    if os.path.isfile(root):
         raise UserError(
             f"{root} is a file, not a directory of runs",
             "`runs merge` makes one of packs, and `report --site` makes a board of them",
         )
-    if not root.is_dir():
+    if not os.path.isdir(root):
         raise UserError(f"there is no directory {root}", "give the --out of an earlier run")
     result = []
     for place, folders, files in os.walk(root):

@@ -1,13 +1,16 @@
-"""Open HDF5 files safely for reading: there is no other way to open one.
+"""Open HDF5 files safely: there is no other way to read one, and to write one.
 
 A file that was not seen before is first examined in a process of its own, with bounded memory and
 time (`embedbench.storage.untrusted_files`). A file that has not changed since it passed is opened
 at once.
 """
 
+import io
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
 
@@ -95,3 +98,91 @@ def _examine(path: Path, what: str, remedy: str, versions: Sequence[str]) -> Non
         raise UserError(f"{path} cannot be opened as {what}: {answer['refused']}", remedy)
     if "damaged" in answer:
         raise _damaged(path, answer["damaged"], remedy)
+
+
+# --- writing ---
+
+
+LIBVER = ("v108", "v108")  # of HDF5: this version's structure has checksums
+
+
+def create_small_hdf5(temporary: Path) -> h5py.File:
+    """Write a new file, like `create_hdf5`, that is made in memory and written when it is closed.
+
+    Its bytes are those that HDF5 itself writes.
+    """
+    return h5py.File(temporary, "w", libver=LIBVER, driver="core", backing_store=True)
+
+
+@contextmanager
+def create_hdf5(temporary: Path) -> Iterator[h5py.File]:
+    """Write a new file, not under its final name; whatever its size, it is not in memory.
+
+    A disk that is full is an OSError. HDF5 alone would crash the process: it cannot close a file
+    of which it cannot write the rest.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    with open(temporary, "w+b", buffering=0) as file:
+        target = _Target(file)
+        with h5py.File(target, "w", libver=LIBVER) as made:
+            yield made
+        if target.error is not None:
+            raise target.error
+
+
+class _Target(io.RawIOBase):
+    """A file for HDF5 whose every write succeeds: after one that failed, it is to nowhere.
+
+    Parameters
+    ----------
+    file : RawIOBase
+        The file.
+    """
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        self._file = file
+        self.error: OSError | None = None  # the first one
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; what was never written is zeros."""
+        view, filled = memoryview(buffer).cast("B"), 0
+        while filled < len(view) and (n := self._file.readinto(view[filled:])):
+            filled += n
+        view[filled:] = bytes(len(view) - filled)
+        return len(view)
+
+    def write(self, data: Any) -> int:
+        view, done = memoryview(data).cast("B"), 0
+        try:
+            while done < len(view) and self.error is None:
+                done += self._file.write(view[done:]) or 0
+        except OSError as error:
+            self.error = error
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            if self.error is None:
+                self._file.truncate(size)
+        except OSError as error:
+            self.error = error
+        return size or 0

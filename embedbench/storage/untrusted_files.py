@@ -27,7 +27,7 @@ ATTRIBUTE = 2**16  # bytes of an attribute
 MEMORY = 2**30  # bytes that the process may take beyond those of its start
 SECONDS = 8.0  # without progress
 RATE = 2**25  # bytes of a torch file for which a second of each is added
-TENSORS = 1  # of what is asked of a torch file; change the number with its rules
+TENSORS = 2  # of what is asked of a torch file; change the number with its rules
 PIECE = 2**16  # bytes read at a time
 BEYOND = 2**26  # bytes that a damaged chunk may inflate to beyond those of a whole one
 _SHUFFLE, _GZIP = h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE
@@ -256,6 +256,7 @@ def check_tensors(loaded: Any) -> None:
         if isinstance(item, torch.Tensor):
             plain = item.layout is torch.strided and item.device.type == "cpu"
             plain = plain and type(item) in (torch.Tensor, torch.nn.Parameter)
+            plain = plain and not item.is_nested  # its layout is strided, and it has no shape
             if not plain or item.is_quantized or item.is_neg() or item.is_conj():
                 raise RefusedError(f"{_quoted(name)} is no plain tensor of numbers")
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 from embedbench.array_types import Ints
 from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import JsonRecord, parse_json
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TRAIN, VAL
 from embedbench.storage.regular_files import read_text
@@ -248,9 +249,9 @@ class _OrderFile(JsonRecord):
 def _order_file(order: str) -> _OrderFile:
     """The content of an order file."""
     path = Path(order)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(
-            f"order is {', '.join(map(repr, ORDERS))} or a file; there is no file {order!r}"
+            f"order is {', '.join(map(repr, ORDERS))} or a file; there is no file {short(order)}"
         )
     text = read_text(path)
     try:

@@ -353,6 +353,8 @@ def search(
     """
     first = {run.learner.name: run for run in reversed(runs)}
     logs: dict[str, dict[str, Any]] = {}
+    if grids and (shared := overlap(runs, how.get("seeds", ()))):
+        notify(shared)
     for name, grid in grids.items():
         try:
             logs[name] = tune(first[name], grid, root, notify=notify, **how)
@@ -366,6 +368,23 @@ def search(
             continue
         notify(outcome(logs[name]))
     return [_with_chosen(run, logs) for run in runs]
+
+
+def overlap(runs: Sequence[RunSpec], seeds: Sequence[int]) -> str:
+    """A sentence on the seeds that both tune and are in the table; "" if there are none.
+
+    A search on no seeds of its own is one on the first run's.
+    """
+    table = [run.seed for run in runs]
+    both = sorted({*table} & {*(seeds or table[:1])})
+    if not both:
+        return ""
+    many = "s" if len(both) > 1 else ""
+    return (
+        f"seed{many} {format_seeds(both)} of the table also tune{'' if many else 's'}: its scores "
+        "there rest on settings that were chosen with the same seed; --tune-seeds takes others, by "
+        "default those from 100 on"
+    )
 
 
 def _with_chosen(run: RunSpec, logs: Mapping[str, Mapping[str, Any]]) -> RunSpec:

@@ -310,7 +310,7 @@ def test_no_name_on_the_hub_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(*_: Any, revision: str | None, **__: Any) -> None:
         raise ConnectionError(f"no network at {revision}")
 
-    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    monkeypatch.setattr(datasets, "load_dataset_builder", refuse)
     for at, said in (("", "None"), ("@v1", "v1")):
         with pytest.raises(UserError, match=rf"hfds/org/none .* at {said}\).*hfds/\./FOLDER"):
             open_source(f"hfds/org/none{at}")

@@ -72,6 +72,7 @@ def test_a_pickle_is_refused(tmp_path: Path) -> None:
 
 
 ZEROS = torch.zeros(3, 2)
+NESTED = torch.nested.nested_tensor([torch.zeros(2, 4), torch.zeros(4, 4)])
 MANY = ZEROS[:1, :1].expand(2**40, 64)
 # Tensors and lists that are no table, and a part of what is said of them.
 ODD: dict[str, tuple[dict[str, Any], str]] = {
@@ -79,6 +80,9 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "larger than it is": ({"features": MANY}, "281,474,976,710,656 bytes"),
     "rows of nothing": ({"features": torch.zeros(1, 0).expand(2**50, 0)}, "declares 1,125,899,"),
     "sparse": ({"features": ZEROS.to_sparse()}, "'features' is no"),
+    "nested": ({"features": NESTED}, "'features' is no"),
+    "nested label": ({"labels": NESTED}, "'labels' is no"),
+    "float8": ({"features": ZEROS.to(torch.float8_e5m2)}, "but torch.float8_e5m2"),
     "meta": ({"features": ZEROS.to("meta")}, "'features' is no"),
     "negative bit": ({"features": torch._neg_view(ZEROS)}, "'features' is no"),
     "bits8": ({"features": ZEROS.byte().view(torch.bits8)}, "but torch.bits8"),

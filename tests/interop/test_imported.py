@@ -307,6 +307,8 @@ def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: 
         ("test.csv", swapped, "the digest differs"),
         ("test.csv", lambda t: t[: t.rindex(",")] + ",4\n", "the digest differs"),
         ("test.csv", lambda t: t.replace(",", ";"), "line 1: .*the columns"),
+        ("test.csv", lambda t: t.replace("\n0,", "\n0_0,", 1), "line 2: expected whole numbers"),
+        ("test.csv", lambda t: t.replace("\n0,", "\n٠,", 1), "line 2: expected whole numbers"),
         ("test.csv", lambda t: t + "1,2\n", "line 22"),
         ("test.csv", lambda t: re.sub(r"(\n\d+,\d+,)", r'\1"a"', t, count=1), "line 2: "),
         (STREAM, reordered, "was changed"),

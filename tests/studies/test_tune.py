@@ -425,3 +425,31 @@ def test_what_a_search_on_seeds_says(
         assert len(trials.ran) == 12
     assert said[0].startswith(f"tuned slda on seeds 100-102: {sentence}, by")
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("table", "tuning", "begins"),
+    [
+        ((0, 1, 2), (2, 3, 1), "seeds 1-2 of the table also tune:"),
+        ((0, 1, 2), (0,), "seed 0 of the table also tunes:"),
+        ((5, 6), (), "seed 5 of the table also tunes:"),
+    ],
+)
+def test_a_seed_that_tunes_and_is_in_the_table_is_named(
+    tmp_path: Path,
+    spec: RunSpec,
+    trials: Scripted,
+    table: tuple[int, ...],
+    tuning: tuple[int, ...],
+    begins: str,
+) -> None:
+    runs, said = [replace(spec, seed=seed) for seed in table], list[str]()
+    grid = {"slda": {"shrinkage": GRID}}
+    search(runs, grid, tmp_path, seeds=tuning, notify=said.append)
+    assert said[0].startswith(begins)
+
+
+def test_seeds_of_their_own_need_no_word(tmp_path: Path, spec: RunSpec, trials: Scripted) -> None:
+    said = list[str]()
+    search([spec], {"slda": {"shrinkage": GRID}}, tmp_path, seeds=SEEDS, notify=said.append)
+    assert [line.partition(" on ")[0] for line in said] == ["tuned slda"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from embedbench.config.json_records import JsonRecord, parse_toml
+from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError, unknown
 from embedbench.storage import user_cache
 from embedbench.storage.regular_files import check_regular, explain_errors
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .download_cache import FetchedFile
 
 
+@check_arguments
 def local(
     name: str | Path,
     *,
