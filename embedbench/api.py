@@ -17,9 +17,9 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import above, at_least, require, within
 from embedbench.config.typed_calls import check_arguments
 from embedbench.engines.device import find_device
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError, keep_inside, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote.fetch import local
+from embedbench.files.remote.fetch import local, open_file
 from embedbench.learning.learner import Learner
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
 from embedbench.scores import make_score_matrices, metrics_by_library
@@ -89,8 +89,8 @@ def build_stream(
     given = [files] if isinstance(files, str | Path | EmbeddingFile) else list(files)
     if not given:
         raise UserError("build_stream needs a file", "give its path or its name")
-    opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(local(f)) for f in given]
-    with limit_threads(1):
+    opened = [f if isinstance(f, EmbeddingFile) else open_file(f) for f in given]
+    with limit_threads(1), keep_inside(f"the protocol {type(made).__name__}"):
         return made.build(opened, seed=Seeds.of(seed).order)
 
 

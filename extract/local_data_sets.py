@@ -13,6 +13,7 @@ from typing import Any
 from embedbench.errors import UserError, import_extra
 from embedbench.files.known_names import PART_WORDS, split_roles
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
+from embedbench.storage import user_cache, value_digest
 from embedbench.storage.regular_files import read_text
 
 from . import own_files
@@ -46,12 +47,12 @@ def load_local(path: Path, config: str | None) -> LocalData:
         if where.suffix.lower() in SUFFIXES:
             return LocalData({"train": read_text_tables([path])})
         alone = {"train": [_escape(where)]}
-        return LocalData(load_by_datasets(str(where.parent), config, alone, named=True))
+        return LocalData(load_by_datasets(str(where.parent), config, alone, place=where))
     if any((where / name).is_file() for name in own_files.SAVED):
         return LocalData(_by_part(own_files.load_from_disk(where)))
     if config or _card_says(where):
         _check_no_pattern(where)
-        return LocalData(load_by_datasets(str(where), config))
+        return LocalData(load_by_datasets(str(where), config, place=where))
     files = _list_files(where)
     if tables := _of_one_suffix(files):
         parts = _parts(tables)
@@ -68,7 +69,8 @@ def load_local(path: Path, config: str | None) -> LocalData:
     parts = _parts(others, by_name=not media)  # a picture may be called train_1.png
     left = sorted({*others} - {name for names in parts.values() for name in names})
     patterns = _patterns(where, parts)
-    return LocalData(load_by_datasets(str(where), config, patterns), _phrase(left, parts))
+    data = load_by_datasets(str(where), config, patterns, place=where)
+    return LocalData(data, _phrase(left, parts))
 
 
 def load_by_datasets(
@@ -77,16 +79,21 @@ def load_by_datasets(
     data_files: Mapping[str, Sequence[str]] | None = None,
     revision: str | None = None,
     *,
-    named: bool = False,
+    place: Path | None = None,
 ) -> dict[str, Any]:
-    """Return the parts that `datasets` reads, see `own_files.load_dataset`.
+    """Return the parts that `datasets` reads, of the hub or of a file or folder, `place`.
 
     The columns of CSV stay texts: `datasets` takes words such as None for missing values and digits
     for numbers, unless it is told that a column holds texts and that only an empty cell is missing.
     """
     datasets = import_extra("datasets", "datasets", "hfds/")
     datasets.logging.set_verbosity(logging.CRITICAL)  # what fails is one sentence, and that is ours
-    options: dict[str, Any] = {"data_files": data_files, "revision": revision, "named": named}
+    options: dict[str, Any] = {"data_files": data_files, "revision": revision}
+    if place is not None:
+        # `datasets` knows what it has read before by path and date alone; the description of its
+        # configuration is one more part of that key
+        options["description"] = value_digest.digest(*user_cache.identities(place).items())
+        options["named"] = place.is_file()
     data = _by_part(own_files.load_dataset(name, config, **options))
     first = next(iter(data.values()))
     if getattr(first.info, "builder_name", "") != "csv":

@@ -18,6 +18,7 @@ from embedbench.storage.regular_files import (
     explain_errors,
     read_text,
 )
+from embedbench.text.undecoded_text import as_text
 
 from .data_set_parts import find_path
 from .extract_plugins import is_outside, outside_source
@@ -111,7 +112,7 @@ def _idx(root: Path) -> Source:
     """Return MNIST as it is published: four IDX files, gzipped or not, in one folder."""
     samples, images = read_idx(root)
     return Source(
-        name=root.resolve().name,
+        name=as_text(root.resolve().name),
         ids=tuple(samples.ids.tolist()),
         labels=samples.labels,
         classes=samples.classes,

@@ -86,6 +86,8 @@ def _part(name: str, role: int | None, data: Any) -> Part:
         called = [None if i is None or i < 0 else str(i) for i in labels]
 
     def read(i: int) -> Content:
+        if isinstance(data, datasets.OxfordIIITPet):  # torchvision drops transparency there
+            return _load(data._images[i])
         image: Image.Image = data[i][0]
         return image
 
@@ -125,14 +127,18 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
             f"downloaded unasked: unpack the data there as torchvision's {cls.__name__} has them, "
             "or let torchvision do it by the option download=yes."
         ) from error
-    if getattr(data, "loader", None) is datasets.folder.default_loader:
-        data.loader = _load  # the other one would read any file
+    for name in ("loader", "_loader"):
+        if getattr(data, name, None) is datasets.folder.default_loader:
+            setattr(data, name, _load)  # the other one reads any file, and drops transparency
     return data
 
 
 def _load(path: str) -> Image.Image:
-    """Return an image as torchvision does, but from regular files and of our formats alone."""
-    return open_image(read_sample(path)).convert("RGB")
+    """Return an opened image, from regular files and of our formats alone.
+
+    Its pixels are as the file has them: what becomes of transparency is the pixel policy's.
+    """
+    return open_image(read_sample(path))
 
 
 def _labels(data: Any) -> list[int | None]:

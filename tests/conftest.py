@@ -2,8 +2,8 @@
 
 Of all tests, `make test` runs the short ones and a third of long tables of cases; THOROUGH=1 runs
 all but what is marked long or fuzz, as does a call that names files. With `--rest`, what passed in
-the run before is left out: `make test`, then `make test-rest`, run everything, most of it once. With
-`--known-skips`, what is skipped fails the run unless `known_skips.txt` expects it.
+the run before is left out: `make test` and `make test-rest` together run everything, most of it
+once. With `--known-skips`, what is skipped fails the run unless `known_skips.txt` expects it.
 """
 
 import fnmatch

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from confident_runs import confident_predictions
 from file_helpers import says
+from leaving import SAID, LeavingStream
 from protocol_files import make_file
 from toy import class_stream
 
 from embedbench import api
-from embedbench.errors import UserError, short, unknown
+from embedbench.config.run_seeds import Seeds
+from embedbench.errors import CodeExitError, UserError, error_text, short, unknown
 
 SEEDS: tuple[dict[str, Any], ...] = ({}, {"seed": 0}, {"seed": 1})
 
@@ -70,6 +72,40 @@ def test_an_error_is_one_sentence_of_its_fields() -> None:
     ):
         error = pickle.loads(pickle.dumps(UserError(**fields)))
         assert (str(error), says(**fields)(error)) == (sentence, True)
+
+
+@pytest.mark.parametrize("how", ["exit", "close", "whim"])
+def test_code_that_exits_ends_no_program_of_the_caller(tmp_path: Path, how: str) -> None:
+    stream = api.build_stream(make_file(tmp_path), "incremental-class", base=2)
+    leaves = api.make_learner("leaving:Leaves", how=how)
+    with pytest.raises(CodeExitError, match=f"the learner Leaves left with {SAID[how]}"):
+        api.run(stream, leaves)
+
+
+def test_a_protocol_that_exits_ends_no_program_of_the_caller(tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    with pytest.raises(CodeExitError, match="the protocol LeavingStream left with SystemExit: 0"):
+        api.build_stream(file, LeavingStream(), seed=next(s for s in range(9) if odd(s)))
+
+
+def odd(seed: int) -> bool:
+    return bool(Seeds.of(seed).order % 2)
+
+
+class Mute(ValueError):  # noqa: N818
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+def test_the_text_of_an_error_can_always_be_made() -> None:
+    for error, text in (
+        (ValueError("bad"), "ValueError: bad"),
+        (ValueError(), "ValueError"),
+        (Mute(), "Mute (it has no readable text)"),
+        (SystemExit(0), "SystemExit: 0"),
+        (UserError("bad", "mend it"), "bad; mend it"),
+    ):
+        assert error_text(error) == text
 
 
 IMPOSSIBLE = confident_predictions(4)

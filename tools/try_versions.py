@@ -1,4 +1,4 @@
-"""Try the project with other versions than those of constraints.txt, each in an environment of its own.
+"""Try the project with other versions than those of constraints.txt, each in its own environment.
 
     make try-newest     the newest of everything, as `pip install` without constraints takes them
     make try-lowest     the lower bounds of pyproject.toml, and what else they need
@@ -30,7 +30,7 @@ TOOLS = ("pytest", "pytest-xdist", "hypothesis")  # what any test needs
 TESTS = {
     "audioset": ["tests/files/test_audioset.py"],
     "ray": ["tests/engines/test_ray.py"],
-    "s3": ["tests/sharing/test_push.py"],
+    "s3": ["tests/sharing/test_push.py::test_s3"],
     "slurm": ["tests/engines/test_slurm.py", "tests/engines/test_engine.py"],
     "hf": ["tests/extract/test_hf.py"],
     "audio": ["tests/extract/test_audio.py"],

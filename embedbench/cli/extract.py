@@ -116,6 +116,16 @@ class BackboneOptions:
             max=MOST_THREADS,
         ),
     ] = None
+    alpha: Annotated[
+        str,
+        typer.Option(
+            help="Ground that transparent pixels of images are laid on: white, black, '#rrggbb'; "
+            "or drop, which shows their hidden colours."
+        ),
+    ] = "white"
+    orientation: Annotated[
+        str, typer.Option(help="turn images as their EXIF says, or keep them as stored.")
+    ] = "turn"
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")] = (
         False
     )

@@ -6,6 +6,7 @@ docs/files.md lists what `import` reads.
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError
+from embedbench.storage import user_cache
 from embedbench.system.callback_types import Notify
+from embedbench.text.undecoded_text import as_text
 
 from .embedding_file import EmbeddingFile
 from .formats import arrow_files, safetensors_and_torch
@@ -77,6 +80,7 @@ def import_file(
     """
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
+    before = user_cache.identities(src)  # its parts are read one by one
     source = _read_source(src, {"features": features, "labels": labels, "groups": group})
     for remark in source.remarks:
         notify(remark)
@@ -93,6 +97,7 @@ def import_file(
         layers=source.layers,
         columns=stored,
         overwrite=overwrite,
+        check=partial(user_cache.check_identities, src, before),
     )
     grouped = stored.get("group")
     taken = describe_taken(
@@ -186,7 +191,7 @@ def _read_source(src: Path, keys: Mapping[str, str | None]) -> Arrays:
         if is_audioset(src):
             return Arrays(*read_audioset(src))
         samples, images = read_idx(src)
-        source = {"name": src.resolve().name, "revision": "", "licence": ""}
+        source = {"name": as_text(src.resolve().name), "revision": "", "licence": ""}
         return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
     if not os.path.exists(src):
         raise UserError(f"there is no file or folder {str(src)!r}", SOURCES)

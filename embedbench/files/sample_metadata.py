@@ -14,6 +14,7 @@ import numpy as np
 from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import UserError, short, unknown
 from embedbench.storage.regular_files import explain_errors, read_text
+from embedbench.text.undecoded_text import check_text
 
 from . import file_digests, hdf5_layout
 
@@ -73,6 +74,8 @@ class Samples:
                 f"{self.split.shape}",
                 "give one of each per sample",
             )
+        check_text(self.classes, "the name of a class")
+        check_text("\0".join(self.ids.tolist()), "the ids of the samples")
         self._check_hierarchy()
         low, high = int(self.labels.min()), int(self.labels.max())
         if low < 0 or high >= self.n_leaves:

@@ -13,6 +13,7 @@ import numpy as np
 
 from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
+from embedbench.text.undecoded_text import as_text
 
 from . import file_digests, hdf5_layout
 from .arrays_by_part import LAYER, join_parts, lists_rows, parse_key, split_by_rows
@@ -364,7 +365,7 @@ class _Source:
             "backbone": {"name": "unknown", "features_sha256": made},
             "preprocessing": {},
             "arithmetic": {"dtype": features.dtype.name},
-            "source": {"name": self.src.stem, "revision": "", "licence": ""},
+            "source": {"name": as_text(self.src.stem), "revision": "", "licence": ""},
         }
 
     def left_out(self) -> list[str]:

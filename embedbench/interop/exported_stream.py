@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from embedbench.array_types import Bools, Ints
+from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.run_seeds import is_number
 from embedbench.errors import UserError, short
@@ -24,7 +25,9 @@ from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.scores.run_record import DescribedStream
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.streams import view
+from embedbench.streams.class_order import number_of
 from embedbench.streams.stream import Stream, eval_parts, view_columns
+from embedbench.text.undecoded_text import check_text
 
 SCHEMA = "embedbench-stream/1.0"
 MOST = 2**30  # sessions times classes
@@ -78,11 +81,9 @@ class ExportedStream(DescribedStream):
     @classmethod
     def from_json(cls, data: Any, name: str = "the stream") -> Self:
         """Read and check a stream; `name` is the path to show in errors."""
-        if isinstance(data, dict) and data.get("schema") != SCHEMA:
-            raise UserError(
-                f"{name} has schema {short(data.get('schema'))}, expected {SCHEMA!r}",
-                "embedbench show FILE --protocol NAME --export DIR writes it",
-            )
+        if isinstance(data, dict):
+            remedy = "embedbench show FILE --protocol NAME --export DIR writes it"
+            check_schema(name, data.get("schema"), SCHEMA, remedy)
         stream = super().from_json(data, name)
         if not stream._is_whole():
             raise UserError(
@@ -193,6 +194,19 @@ def describe_stream(task: Task) -> ExportedStream:
     return replace(exported, digest=exported.identity)
 
 
+def label_notes(stream: ExportedStream) -> tuple[str, ...]:
+    """A sentence where classes are named by numbers that are not their labels."""
+    names = [name for part in stream.classes for name in part]
+    for label, name in enumerate(names):
+        number = number_of(name)
+        if number is not None and number != label:
+            return (
+                "labels are positions in `classes` of stream.json, and not the numbers that are "
+                f"names: label {label} is the class {name!r}",
+            )
+    return ()
+
+
 def export(task: Task, directory: Path, *, features: bool = False) -> ExportedStream:
     """Write a run's stream to a directory; what lies there is replaced.
 
@@ -202,6 +216,7 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
         Whether to write the features too, scaled as learners get them.
     """
     exported = describe_stream(task)
+    check_text(exported.to_json(), "what stream.json holds")
     stream, names = task.stream.without_layers(), task.files[0].sample_ids
     sessions = stream.sessions
     parts = (

@@ -63,7 +63,7 @@ def read_selections(path: Path) -> list[Selection]:
     if not several:
         raise UserError(f"{path} must have a table [report] that says what to show", "or name RUNS")
     allowed = {"over": get_args(Over), "columns": ("metric", "stream"), "rows": NAMES}
-    result = []
+    result, places = list[Selection](), list[str]()
     for i, table in enumerate(several):
         at = f"{path}: report" + f" {i + 1}" * (len(several) > 1)
         for key in table if isinstance(table, dict) else ():
@@ -76,7 +76,19 @@ def read_selections(path: Path) -> list[Selection]:
                 if value not in (None, *allowed[key]):
                     raise unknown(key, value, allowed[key], at=at)
         result.append(made)
+        places.append(at)
+    for made, at in zip(result, places, strict=True):
+        _check_not_empty(made, at)
     return result
+
+
+def _check_not_empty(made: Selection, at: str) -> None:
+    """Refuse lists of nothing; who wants the default leaves the key out."""
+    lists: dict[str, Any] = {"runs": made.runs, "rows": made.rows, "metrics": made.metrics}
+    lists |= {f"where.{name}": values for name, values in made.where.items()}
+    for key, values in lists.items():
+        if isinstance(values, list | tuple) and not values:
+            raise UserError(f"{at}: {key}", expected="one value or more", got=list(values))
 
 
 class SelectedRun(NamedTuple):

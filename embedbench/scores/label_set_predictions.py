@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +17,7 @@ from embedbench.array_types import Bools, Floats, Ints
 from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError
 
-from .array_file import BYTE, INT, MASK, ArrayFile, demand, inside, readable
+from .array_file import BYTE, INT, MASK, ArrayFile, demand, inside, read_text, readable
 from .predictions import Predictions
 
 Bytes = NDArray[np.uint8]
@@ -172,8 +173,18 @@ class LabelSets(ArrayFile):
 AnyPredictions = Predictions | LabelSets
 
 
+def check_version(path: Path) -> None:
+    """Refuse a `predictions.h5` of a version that cannot be read; its tables are not looked at."""
+    with readable(path) as f:
+        _kind(f).checked_version(f)
+
+
 def load_any(path: Path) -> AnyPredictions:
     """Read a `predictions.h5` with one label per sample or with label sets."""
     with readable(path) as f:
-        kind = LabelSets if f.attrs.get("format") == LabelSets.FORMAT else Predictions
-        return kind.read(f)
+        return _kind(f).read(f)
+
+
+def _kind(f: h5py.File) -> type[Predictions] | type[LabelSets]:
+    is_sets = read_text(f, "format") == LabelSets.FORMAT
+    return LabelSets if is_sets else Predictions

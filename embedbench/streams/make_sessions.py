@@ -17,6 +17,7 @@ from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
 from .feature_tables import Table
 from .stream import EvalSet, Session, StreamSpec
+from .taught_classes import with_taught_classes
 from .view import View, rows_of
 
 Taught = tuple[Session, EvalSet]
@@ -36,11 +37,14 @@ class Split:
 
 
 @check_arguments
-def one_file(files: Sequence[EmbeddingFile], name: str) -> EmbeddingFile:
-    """Return the only file; refuse several."""
+def one_file(files: Sequence[EmbeddingFile], name: str, validation: str = "train") -> EmbeddingFile:
+    """Return the only file, with the classes that it teaches; refuse several.
+
+    `validation` is that of the protocol. See `embedbench.streams.taught_classes`.
+    """
     if len(files) != 1:
         raise UserError(f"the number of files of protocol {name!r}", expected="1", got=len(files))
-    return files[0]
+    return with_taught_classes(files[0], validation)
 
 
 @check_arguments

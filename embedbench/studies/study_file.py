@@ -15,7 +15,7 @@ from typing import Any
 
 from embedbench.config import json_records, run_seeds
 from embedbench.config.plain_numbers import plain_number
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.storage.regular_files import read_text
 from embedbench.system.cpu_threads import MOST_THREADS
 
@@ -197,9 +197,10 @@ def _import_installed(name: str, path: Path) -> None:
     """
     module = name.partition(":")[0]
     try:
-        importlib.import_module(module)
-    except (Exception, SystemExit) as e:  # the module may fail in any way
+        with keep_inside("the module"):
+            importlib.import_module(module)
+    except Exception as e:  # the module may fail in any way
         raise UserError(
-            f"cannot import {module!r} for {short(name)} of {path} ({e})",
+            f"cannot import {module!r} for {short(name)} of {path} ({error_text(e)})",
             "install it, or name it on the command line",
         ) from e

@@ -5,7 +5,6 @@ says what does not.
 """
 
 import math
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from embedbench.scores.number_text import format_signed
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.text.table_export import TITLE, make_table
 from embedbench.text.terminal_text import line
+from embedbench.text.undecoded_text import as_text, split_words
 
 from . import zoo_entries
 from .zoo_entries import UNKNOWN, PublishedRow
@@ -83,12 +83,12 @@ def match_data(file: EmbeddingFile) -> str:
 def _find_file(record: RunRecord) -> EmbeddingFile:
     """The embedding file of a run, where its command named it, or where it was fetched to."""
     info = record.files[0]
-    for word in shlex.split(record.command):
+    for word in split_words(record.command):
         path: Path | None = Path(word)
         if is_name(word):
             fetched = origin(word)
             path = find_here(word) or (Path(fetched.path) if fetched else None)
-        elif Path(word).name != info.name:
+        elif as_text(Path(word).name) != info.name:
             continue
         if path is not None and path.is_file():
             file = EmbeddingFile.open(path)

@@ -163,7 +163,12 @@ OPTIONS = {
 }
 # Options that count as given where they are not: all others are off, empty or 0.
 DEFAULTS = {
-    "extract": {"dtype": "float32", "device": "auto"},
+    "extract": {
+        "dtype": "float32",
+        "alpha": "white",
+        "orientation": "turn",
+        "device": "auto",
+    },
     "order": {"sessions": 10},
     "pretrain": {"epochs": 300, "lr": 5e-4, "weight_decay": 0.05, "batch_size": 256, "warmup": 5}
     | {"augment": "timm", "head": "linear", "device": "auto"},

@@ -1,6 +1,7 @@
 """Import of Parquet, safetensors, torch files, saved data sets, and parts kept apart."""
 
 import json
+import os
 import pickle
 import sys
 import zipfile
@@ -71,6 +72,7 @@ def test_a_pickle_is_refused(tmp_path: Path) -> None:
 
 
 ZEROS = torch.zeros(3, 2)
+NESTED = torch.nested.nested_tensor([torch.zeros(2, 4), torch.zeros(4, 4)])
 MANY = ZEROS[:1, :1].expand(2**40, 64)
 # Tensors and lists that are no table, and a part of what is said of them.
 ODD: dict[str, tuple[dict[str, Any], str]] = {
@@ -78,6 +80,9 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "larger than it is": ({"features": MANY}, "281,474,976,710,656 bytes"),
     "rows of nothing": ({"features": torch.zeros(1, 0).expand(2**50, 0)}, "declares 1,125,899,"),
     "sparse": ({"features": ZEROS.to_sparse()}, "'features' is no"),
+    "nested": ({"features": NESTED}, "'features' is no"),
+    "nested label": ({"labels": NESTED}, "'labels' is no"),
+    "float8": ({"features": ZEROS.to(torch.float8_e5m2)}, "but torch.float8_e5m2"),
     "meta": ({"features": ZEROS.to("meta")}, "'features' is no"),
     "negative bit": ({"features": torch._neg_view(ZEROS)}, "'features' is no"),
     "bits8": ({"features": ZEROS.byte().view(torch.bits8)}, "but torch.bits8"),
@@ -382,3 +387,32 @@ def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
     (tmp_path / "in/split.txt").write_text("train")
     import_file(tmp_path / "in", tmp_path / "a.h5", notify=said.append)
     assert "left out split.txt (not read)" in said[0]
+
+
+@pytest.mark.parametrize("how", ["a file", "a folder"])
+def test_a_source_that_is_replaced_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Columns are read one by one: labels may be of one file, and features of another."""
+    (tmp_path / "in").mkdir()
+    path, other = tmp_path / "in/train-0.parquet", tmp_path / "other.parquet"
+    parquet(path, {"features": list(X), "label": LABELS})
+    parquet(other, {"features": list(X[::-1]), "label": LABELS[::-1]})
+    read = arrow_files.Columns.__getitem__
+
+    def replacing(self: Any, name: str) -> Any:
+        values = read(self, name)
+        if other.exists():
+            os.replace(other, path)
+        return values
+
+    monkeypatch.setattr(arrow_files.Columns, "__getitem__", replacing)
+    source = path if how == "a file" else tmp_path / "in"
+    with pytest.raises(UserError, check=says(what=f"{source} changed while it was read")):
+        import_file(source, tmp_path / "a.h5")
+    assert not (tmp_path / "a.h5").exists()
+
+
+def test_what_is_written_beside_the_source_meanwhile_is_no_change(tmp_path: Path) -> None:
+    parquet(tmp_path / "train-0.parquet", {"features": list(X), "label": LABELS})
+    assert import_file(tmp_path, tmp_path / "a.h5").shape == X.shape

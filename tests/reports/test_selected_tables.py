@@ -146,6 +146,11 @@ NOT_NUMBERS = ("1_0", "٠.٥", "０", " 0.5", "inf", "-Infinity", "1e999", "9" *
         ('[report]\nruns = ["bad.csv"]', "line 2 of .*bad.csv .* seed"),
         ('[report]\nruns = ["long.csv"]', "long.csv .*field larger"),
         *((f'[report]\nruns = ["{n}.csv"]', f"{n}.csv .* whole") for n in ("seed", "negative")),
+        *(
+            (f'[report]\nruns = ["one.csv"]\n{key} = []', f"report: {key} .*one value or more")
+            for key in ("rows", "metrics", "where.seed")
+        ),
+        ("[report]\nruns = []", r"report: runs .*one value or more, got \[\]"),
         ('[report]\nruns = ["seed_.csv"]', "line 2 of .*seed_.csv .*whole"),
         ('[report]\nruns = ["twice.csv"]', "twice.csv has two columns 'final_accuracy'"),
         ('[report]\nruns = ["more.csv"]', "line 2 of .*more.csv has 4 cells for 3 columns"),

@@ -291,3 +291,33 @@ def test_s3(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for secret in s3:
         assert not any(secret.encode() in p.read_bytes() for p in files)
     assert "no s3://team/none.h5" in refusal(local, "s3://team/none.h5")
+
+
+def test_a_file_that_is_replaced_while_it_is_sent(
+    file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, copy = tmp_path / "place", shutil.copyfile
+
+    def replacing(source: Path, target: Path) -> Path:
+        if Path(source) == file.path:
+            remade(file)
+        return copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", replacing)
+    with pytest.raises(UserError, match=r"a\.h5 changed while it was sent"):
+        push(file.path, place.as_uri())
+    assert not (place / "a.h5").exists()
+
+
+def test_a_file_that_is_replaced_while_the_hub_gets_it(
+    hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Api(HfApi):
+        def create_commit(self, *words: Any, **more: Any) -> Any:
+            made = super().create_commit(*words, **more)
+            remade(file)
+            return made
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    with pytest.raises(UserError, match=r"a\.h5 changed while it was sent"):
+        push(file.path, PLACE)

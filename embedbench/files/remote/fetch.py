@@ -15,6 +15,8 @@ from embedbench.system.callback_types import Callbacks, Notify, Progress
 from .uri import KNOWN, LOCAL, Name, as_written, is_name
 
 if TYPE_CHECKING:
+    from embedbench.files.embedding_file import EmbeddingFile
+
     from .download_cache import FetchedFile
 
 
@@ -46,6 +48,17 @@ def local(
     if not is_name(text):
         return Path(name)
     return find_here(text) or Path(fetch(text, progress=progress, notify=notify).path)
+
+
+def open_file(name: str | Path, **calls: Unpack[Callbacks]) -> "EmbeddingFile":
+    """Open the file of a path or a name; what is opened is what the name says."""
+    from embedbench.files.embedding_file import EmbeddingFile
+
+    path = local(name, **calls)
+    file = EmbeddingFile.open(path)
+    if is_name(str(name)) and local(name, **calls) != path:  # its SHA-256 is compared again
+        raise UserError(f"{name} changed while it was opened", "run the command again")
+    return file
 
 
 def pin_name(name: str, **calls: Unpack[Callbacks]) -> str:
