@@ -49,6 +49,7 @@ def collect(
     notify: Callable[[str], None] = say,
     metrics: Sequence[str] = (),
     over: Over = "seeds and samples",
+    failed: Callable[[str], None] = lambda _: None,
 ) -> list[Row]:
     """Rows of all finished runs under `root`, table by table; the chance learner comes last.
 
@@ -62,6 +63,8 @@ def collect(
         Called with a sentence for each run that is left out.
     metrics : sequence of str
         Metrics, plug-ins' too, that get columns beside the usual ones.
+    failed : callable
+        Called with the name of a metric each time that it fails; its value is NaN there.
     over : str
         Sources of chance that verdicts take into account: "seeds and samples", other seeds and
         other test samples; "seeds", other seeds alone.
@@ -85,7 +88,7 @@ def collect(
     for cell in cells:
         try:
             read[cell] = unrecorded_metrics.with_outside(
-                checker.record(cell), cell, outside, notify
+                checker.record(cell), cell, outside, notify, failed
             )
         except UserError as e:
             notify(f"left out: {e}")
