@@ -208,7 +208,8 @@ def _described(features: Mapping[str, Any]) -> str:
 
 def _values(data: Any, column: str, option: str, address: str) -> list[Any]:
     """Return the values of a column: names, or numbers for `time`; None for a missing label."""
-    values = data.select_columns([column])[:][column]
+    with explain_errors(f"column {column!r} of {address} cannot be read", "get it again"):
+        values = data.select_columns([column])[:][column]
     if names := getattr(data.features[column], "names", None):
         values = name_labels(values, names, f"column {column!r} of {address}")
     if option != "label" and any(value is None or value == "" for value in values):
@@ -232,7 +233,8 @@ def _reader(data: Any, column: str, folders: Sequence[Path]) -> Callable[[int], 
         rows = rows.cast_column(column, type(feature)(decode=False))
 
     def read(i: int) -> Content:
-        value = rows[i][column]
+        with explain_errors("its row cannot be read"):
+            value = rows[i][column]
         if isinstance(value, str):
             return value.encode("utf-8", "replace")
         if value is None:
