@@ -81,9 +81,10 @@ def rank_learners(study: ComparisonStudy) -> TableView:
     check_several(study)
     metric, learners = study.metric, []
     table = new_table(["learner", "n", heading(metric), "rank", "of", "behind by"])
-    for (label, runs), v in zip(study.scores.items(), study.verdicts, strict=True):
+    each = study.results.group("learner")
+    for ((label,), runs), v in zip(each.items(), study.verdicts, strict=True):
         learners.append({**v.to_json(), "learner": label, "runs": len(runs)})
-        cells = [label, str(len(runs)), value_text(v.mean, metric), str(v.rank or "–")]
+        cells = [label, runs.count_text(metric), value_text(v.mean, metric), str(v.rank or "–")]
         table.add_row(*map(line, [*cells, allowed_ranks(v), behind_text(v, metric)]))
     remarks = [
         *describe_verdicts(study.judged),
@@ -145,11 +146,12 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
     learners = []
     table = new_table(["learner", "mean", "sd orders", "sd seeds", *orders])
     for label, mine, places in zip(study.learners, means, ranks, strict=True):
+        seeds = study.results.where(learner=label).group("order").values()
         there = {o: i for i, o in enumerate(orders) if not math.isnan(mine[i])}
         spread = {
             "mean": study.mean(label),
             "sd_orders": float(np.nanstd(mine, ddof=1)) if len(there) > 1 else math.nan,
-            "sd_seeds": pooled_sd(list(study.by_order(label).values())),
+            "sd_seeds": pooled_sd([[run.value(metric) for run in runs] for runs in seeds]),
         }
         by_order = {o: float(mine[i]) for o, i in there.items()}
         mine_ranks = {o: float(places[i]) for o, i in there.items()}

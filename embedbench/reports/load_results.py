@@ -24,7 +24,8 @@ from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
 
-from .run_rows import matching
+from .results import Result, Results, data_frame
+from .run_rows import matching, settings_apart, streams
 
 if TYPE_CHECKING:
     import pandas
@@ -176,14 +177,21 @@ class Runs(list[Run]):
         UserError
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise UserError(
-                "to_pandas needs pandas",
-                "pip install 'embedbench-cl[pandas]'; rows() needs nothing",
-            ) from None
-        return pd.DataFrame.from_records(self.rows())
+        return data_frame(self.rows())
+
+    def results(self) -> Results:
+        """The runs as one table of results, which averages, pairs and compares them.
+
+        A stream has the name that tells it from others, a setting what tells namesakes apart.
+        """
+        rows = self.rows()
+        each = zip(self, rows, streams(rows), settings_apart(rows), strict=True)
+        return Results(
+            tuple(
+                Result.of_run(run.record, run.place, stream=stream, setting=setting, values=row)
+                for run, row, stream, setting in each
+            )
+        )
 
 
 def load_runs(

@@ -16,10 +16,12 @@ from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
 from embedbench.scores.learner_verdicts import Over
 from embedbench.scores.mean_intervals import Stat
-from embedbench.scores.metric_jackknife import CURVES, mean_curve
+from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.run_flags import guessing
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside
+
+from .results import Result, Results
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 
@@ -239,9 +241,17 @@ class Row:
 
     @property
     def n(self) -> str:
-        """Number of runs; "2 of 3" if some were left out."""
-        total = len(self.records)
-        return str(total) if not self.left_out else f"{len(self.used)} of {total}"
+        """Number of measurements; "2 of 3" if runs were left out, "=3" if all answers are equal."""
+        counted = self.results.count_text(FINAL)
+        return f"{counted} of {len(self.records)}" if self.left_out else counted
+
+    @cached_property
+    def results(self) -> Results:
+        """The runs used, as rows of a table of results."""
+        outside = self.group.outside
+        lower = frozenset(name for name in outside if outside[name].lower_is_better)
+        names: dict[str, Any] = {"learner": self.label, "lower": lower}
+        return Results(tuple(Result.of_run(r, self.place_of(r), **names) for r in self.used))
 
     @cached_property
     def metrics(self) -> dict[str, Stat]:
@@ -275,7 +285,7 @@ class Row:
 
     def number(self, name: str) -> Stat:
         """A value of `run_value` over the runs used."""
-        return Stat.of(run_value(r, name) for r in self.used)
+        return self.results.stat(name)
 
     @property
     def footprint(self) -> dict[str, int]:
@@ -294,32 +304,6 @@ class Row:
         return list(dict.fromkeys(r.command for r in self.records if r.command))
 
 
-def run_value(run: RunRecord, name: str) -> float:
-    """A value of a run; NaN if it has none of this name.
-
-    A metric; the mean of one of `CURVES`; bytes and seconds by their names in a row of
-    `Run.row`; `steps` of the optimiser; `passes`, how often a training sample was seen; a final
-    score of another base score, or the end of a curve.
-    """
-    table, _, key = name.partition(".")
-    if table == "seconds":
-        return float(getattr(run.seconds, key, math.nan))
-    if table == "bytes":
-        return run.footprint.get(key, math.nan)
-    if name == "steps":
-        return sum(_logged(run, "steps"))
-    if name == "passes":
-        known = any(run.n_train)
-        return float(np.average(_logged(run, "epochs"), weights=run.n_train)) if known else math.nan
-    if name in CURVES:
-        return mean_curve((run.curves or {}).get(name, ()))
-    if name in run.metrics:
-        return run.metrics[name]
-    if name in run.by_score:
-        return run.by_score[name].metrics[FINAL]
-    return [math.nan, *(run.curves or {}).get(name, ())][-1]
-
-
 # the label sets after the last session
 LABELS = (
     *("pw_js", "js", "exact_match", "superclass_pw_js", "subclass_precision"),
@@ -330,12 +314,6 @@ LABELS = (
 def has_labels(run: RunRecord) -> bool:
     """Whether a record is of a stream of label sets."""
     return run.score == "pw_js"
-
-
-def _logged(run: RunRecord, name: str) -> list[float]:
-    """A number of the learner's log for each session; 0 for one without training data."""
-    logs = zip(run.sessions, run.n_train, strict=True)
-    return [float(s.log.get(name, math.nan)) if n else 0.0 for s, n in logs]
 
 
 def _reference(record: RunRecord) -> Any:

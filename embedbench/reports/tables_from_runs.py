@@ -32,6 +32,7 @@ from embedbench.text.table_export import flatten
 from .compare_learners import judge
 from .load_results import align_records
 from .result_rows import LABELS, LEFT_OUT, Group, Row, candidates, has_labels, split_tables
+from .results import variations
 from .run_rows import differences, labels
 from .verdict_sentence import verdict
 
@@ -164,20 +165,6 @@ def _table(
         return not row.learns, final != final, -final
 
     return sorted(rows, key=rank)
-
-
-def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunRecord]]:
-    """One learner's independent runs, and the variations of them.
-
-    Among runs with one `seed`, keep those whose four seeds were overridden least; the others are
-    variations of them and would be counted twice.
-    """
-    each = [(r, len(vars(r.seeds).items() - vars(Seeds.of(r.seed)).items())) for r in runs]
-    least: dict[int, int] = {}
-    for r, n in each:
-        least[r.seed] = min(n, least.get(r.seed, n))
-    alone = [r for r, n in each if n == least[r.seed]]
-    return alone, [r for r, n in each if n > least[r.seed]]
 
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from embedbench.scores.run_record import FINAL
 from embedbench.text import terminal_text
 from embedbench.text.terminal_text import NATURAL, line, new_table, render_text
 
-from .compare_learners import TableVerdicts, describe_verdicts, judge
+from .compare_learners import describe_verdicts, judge
 from .headings_and_units import (
     AVERAGE,
     FORGETTING,
@@ -29,6 +29,7 @@ from .headings_and_units import (
     value_text,
 )
 from .result_rows import FLAGS, LABELS, Group, Row, candidates, has_labels, searches, split_tables
+from .results import TableVerdicts
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row

@@ -1,0 +1,486 @@
+"""One results table: rows of runs and of printed means, grouped, averaged, paired and judged.
+
+Every view of runs is made of it. A *measurement* is what means count: runs that share a seed are
+one (their mean), unless all do; equal answers, bit for bit, are one, too. So three runs of a
+learner that no seed changes are one measurement, which has no interval.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from embedbench.array_types import Array, Floats
+from embedbench.config.run_seeds import Seeds
+from embedbench.errors import UserError, unknown
+from embedbench.scores import learner_verdicts, metric_jackknife, record_files
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.metric_jackknife import CURVES, LeftOut, find_metric, mean_curve
+from embedbench.scores.offline_references import reference_values
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
+from embedbench.scores.single_label_scores import SCORES
+from embedbench.scores.unrecorded_metrics import LOWER as LOWER_OF_ANSWERS
+
+from .headings_and_units import is_cost
+from .run_rows import matching
+
+if TYPE_CHECKING:
+    import pandas
+
+KEYS = ("stream", "learner", "setting", "order", "seed")  # what tells rows apart
+# metrics where less is better
+LOWER = ("average_forgetting", "per_class_forgetting", *LOWER_OF_ANSWERS)
+PRINTED = "only its mean is known, of no single seed"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """One run; or a mean of several, ours or printed by somebody.
+
+    Parameters
+    ----------
+    learner, stream, setting, order : str
+        What it is of, as its table names them.
+    seed : int or None
+        The seed of the run; None for a mean.
+    seeds : Seeds or None
+        The four seeds, where they are known.
+    values : mapping
+        Name → number of the run, or `Stat` of a mean; anything else that `where` may ask for.
+    record : RunRecord or None
+        Of a run with a record: `run_value` reads what `values` has not.
+    place : Path or None
+        The directory of its answers, if they are there.
+    without : LeftOut or None
+        Its final score without each group of the test sample, if that is known already.
+    lower : frozenset of str
+        Metrics of other people where less is better; `LOWER` has ours.
+    """
+
+    learner: str
+    stream: str = ""
+    setting: str = ""
+    order: str = ""
+    seed: int | None = None
+    seeds: Seeds | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    record: RunRecord | None = None
+    place: Path | None = None
+    without: LeftOut | None = None
+    lower: frozenset[str] = frozenset()
+
+    @classmethod
+    def of_run(cls, record: RunRecord, place: Path | None = None, **names: Any) -> "Result":
+        """A run by its record; `names` are fields, such as the label of its row as `learner`."""
+        given = {"learner": record.learner, "order": order_name(record), **names}
+        return cls(seed=record.seed, seeds=record.seeds, record=record, place=place, **given)
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """What conditions may ask for: its values, and what tells it apart."""
+        return {**self.values, **{key: getattr(self, key) for key in KEYS}}
+
+    @property
+    def answers(self) -> str | None:
+        """SHA-256 of its answers; None where it is not known."""
+        return self.record.predictions_sha256 if self.record else None
+
+    def value(self, metric: str, moment: int | None = None, eval_set: int | None = None) -> float:
+        """A value of a run, or the mean of a mean; NaN where there is none."""
+        given = self.values.get(metric)
+        if isinstance(given, Stat):
+            return given.mean
+        if given is not None:
+            return float(given)
+        return run_value(self.record, metric, moment, eval_set) if self.record else math.nan
+
+    def leave_out(self, metric: str, *, grouped: bool) -> LeftOut | None:
+        """A metric without each group, or sample; None without answers of one class a sample."""
+        if self.without is not None or self.place is None or self.record is None:
+            return self.without
+        try:
+            answers = record_files.read_predictions(self.place, self.record)
+        except UserError:  # a record is enough for a table
+            return None
+        if not isinstance(answers, Predictions):
+            return None
+        groups = answers.group if grouped else None
+        return leave_out_groups(replace(answers, group=groups), self.record, metric, groups)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Rows, to be narrowed, averaged, paired and judged; every mean in a view is made here."""
+
+    rows: tuple[Result, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.rows)
+
+    def where(self, conditions: Mapping[str, Any] | None = None, /, **more: Any) -> "Results":
+        """The rows that have these values, or one of a list of values."""
+        wanted = {**(conditions or {}), **more}
+        keep = matching([row.names for row in self.rows], wanted)
+        return Results(tuple(row for row, kept in zip(self.rows, keep, strict=True) if kept))
+
+    def group(self, *by: str) -> dict[tuple[Any, ...], "Results"]:
+        """The rows with the same values of some of `KEYS`, in order of appearance."""
+        groups: dict[tuple[Any, ...], list[Result]] = {}
+        for row in self.rows:
+            groups.setdefault(tuple(getattr(row, key) for key in by), []).append(row)
+        return {key: Results(tuple(rows)) for key, rows in groups.items()}
+
+    # --- means ---
+
+    def measurements(
+        self, metric: str, moment: int | None = None, eval_set: int | None = None
+    ) -> list[float]:
+        """(n,) what a mean counts: runs that share a seed once, and equal answers once."""
+        several = len({row.seed for row in self.rows}) > 1
+        units: dict[Hashable, list[Result]] = {}
+        for i, row in enumerate(self.rows):
+            shared = several and row.seed is not None
+            units.setdefault((row.stream, row.seed) if shared else i, []).append(row)
+        values: dict[Hashable, float] = {}
+        for key, rows in units.items():
+            value = _mean([row.value(metric, moment, eval_set) for row in rows])
+            answers = frozenset(row.answers for row in rows)
+            once = None not in answers and not is_cost(metric)  # what runs cost is not in answers
+            values.setdefault((answers, repr(value)) if once else key, value)
+        return list(values.values())
+
+    def count_text(self, metric: str) -> str:
+        """How many measurements they are: "=3" for three runs with equal answers.
+
+        Over several class orders the number of runs.
+        """
+        counted = len(self.rows) if len(self.orders) > 1 else len(self.measurements(metric))
+        return f"={len(self.rows)}" if counted == 1 < len(self.rows) else str(counted)
+
+    def stat(self, metric: str, moment: int | None = None, eval_set: int | None = None) -> Stat:
+        """The mean of all rows over their measurements; of a printed row alone what it says."""
+        given = [row.values.get(metric) for row in self.rows]
+        if len(given) == 1 and isinstance(given[0], Stat):
+            return given[0]
+        if any(row.seed is not None for row in self.rows) and any(
+            isinstance(value, Stat) for value in given
+        ):
+            names = ", ".join(dict.fromkeys(row.learner for row in self.rows))
+            raise UserError(
+                f"{names}: a mean cannot be averaged with single runs: {PRINTED}",
+                "name them differently, or take the means of the runs first",
+            )
+        return Stat.of(self.measurements(metric, moment, eval_set))
+
+    def mean(
+        self,
+        *metrics: str,
+        over: str | Sequence[str] = ("orders", "seeds"),
+        moment: int | None = None,
+        eval_set: int | None = None,
+    ) -> "Results":
+        """One row for each group of rows that differ in `over` alone.
+
+        Parameters
+        ----------
+        *metrics : str
+            Their `values`: a `Stat` each.
+        over : str or sequence of str
+            Of "streams", "learners", "settings", "orders" and "seeds". Means of means are taken
+            one after the other: `mean(m, over="seeds").mean(m, over="streams")`.
+        moment, eval_set : int or None
+            As in `run_value`.
+        """
+        words = [over] if isinstance(over, str) else list(over)
+        for word in words:
+            if word.removesuffix("s") not in KEYS:
+                raise unknown("what to average over", word, [f"{key}s" for key in KEYS])
+        kept = [key for key in KEYS if f"{key}s" not in words]
+        result = []
+        for key, rows in self.group(*kept).items():
+            blank: dict[str, Any] = {"learner": "", **dict(zip(kept, key, strict=True))}
+            stats = {name: rows.stat(name, moment, eval_set) for name in metrics}
+            result.append(Result(**blank, values=stats))
+        return Results(tuple(result))
+
+    # --- pairs ---
+
+    def pair(
+        self, other: "Results", by: Callable[[Result], Hashable] = lambda row: row.seeds
+    ) -> "Pairs":
+        """Rows of this table with those of another that agree in `by`: the four seeds."""
+        partners = {by(row): row for row in other if row.seed is not None}
+        pairs = Pairs([], [])
+        for row in self:
+            if row.seed is None:
+                pairs.alone.append((row, PRINTED))
+            elif by(row) in partners:
+                pairs.rows.append((row, partners[by(row)]))
+            else:
+                pairs.alone.append((row, "no row of the other has its seeds"))
+        theirs = {id(b) for _, b in pairs.rows}
+        rest = [row for row in other if id(row) not in theirs]
+        reasons = ["no row of this has its seeds" if r.seed is not None else PRINTED for r in rest]
+        pairs.alone.extend(zip(rest, reasons, strict=True))
+        return pairs
+
+    # --- verdicts: learner × unit ---
+
+    def is_lower(self, metric: str) -> bool:
+        """Whether less of a metric is better."""
+        return metric in LOWER or any(metric in row.lower for row in self.rows)
+
+    @cached_property
+    def learners(self) -> list[str]:
+        """The names of its rows, in order of appearance."""
+        return list(dict.fromkeys(row.learner for row in self.rows))
+
+    @cached_property
+    def orders(self) -> list[str]:
+        """The class orders, in order of appearance."""
+        return list(dict.fromkeys(row.order for row in self.rows))
+
+    @cached_property
+    def units(self) -> str:
+        """What learners are paired by: orders where there are several, seeds, or single seeds.
+
+        Where each seed draws its own order, these are the seeds. Runs that share their seed are
+        paired by those of the four that were set, such as "init seeds".
+        """
+        blocks = {(row.order, row.seed, row.seeds) for row in self.rows}
+        if len(self.orders) > 1:
+            return "seeds" if len(blocks) == len(self.orders) else "orders"
+        if len({row.seed for row in self.rows}) > 1:
+            return "seeds"
+        varied = varied_seeds(row.seeds for row in self.rows)
+        return " and ".join(varied) + " seeds" if varied else "seeds"
+
+    def _unit(self, row: Result) -> Hashable:
+        if len(self.orders) > 1:
+            return row.order
+        return row.seed if len({row.seed for row in self.rows}) > 1 else row.seeds
+
+    @cached_property
+    def cells(self) -> list[list[list[Result]]]:
+        """The runs of each learner in each unit."""
+        units = dict.fromkeys(self._unit(row) for row in self.rows)
+        place = {unit: i for i, unit in enumerate(units)}
+        cells: list[list[list[Result]]] = [[[] for _ in units] for _ in self.learners]
+        number = {learner: i for i, learner in enumerate(self.learners)}
+        for row in self.rows:
+            cells[number[row.learner]][place[self._unit(row)]].append(row)
+        return cells
+
+    def matrix(self, metric: str) -> Floats:
+        """(k, n) learner × unit: means over the runs that share a unit; NaN without one."""
+        return np.array(
+            [[_mean([run.value(metric) for run in runs]) for runs in row] for row in self.cells]
+        )
+
+    def verdicts(
+        self, metric: str, *, over: learner_verdicts.Over = "seeds and samples"
+    ) -> "TableVerdicts":
+        """Who is behind whom, see `learner_verdicts`; rows of no single seed cannot be compared."""
+        runs = Results(tuple(row for row in self.rows if row.seed is not None))
+        variances, groups, counted = runs._sample_share(metric) if over != "seeds" else _UNKNOWN
+        verdicts: list[learner_verdicts.RowVerdict] = []
+        if runs.rows:
+            verdicts = learner_verdicts.compare_with_best(
+                runs.matrix(metric), variances, groups, lower=self.is_lower(metric)
+            )
+        of = dict(zip(runs.learners, verdicts, strict=True))
+        return TableVerdicts([of.get(name) for name in self.learners], runs.units, counted, metric)
+
+    def _sample_share(self, metric: str) -> tuple[Floats | None, int, str]:
+        """The variances by the test sample, the number of its groups, and what they are."""
+        runs = [run.record for run in self.rows if run.record]
+        sampled = find_metric(metric) is not None and len(runs) == len(self.rows)
+        if len(self.learners) < 2 or not sampled or runs[0].score not in SCORES:
+            return _UNKNOWN
+        # plain answers hold no groups: then every sample is one, in all runs
+        grouped = all(run.answers == "full" and run.imported is None for run in runs)
+        rows: list[list[list[LeftOut]]] = []
+        for row in self.cells:
+            rows.append([])
+            for unit in row:
+                made = [run.leave_out(metric, grouped=grouped) for run in unit]
+                known = [one for one in made if one is not None]
+                rows[-1].append(known if len(known) == len(made) else [])
+        variances, groups = metric_jackknife.share_of_rows(rows)
+        of_file = any(one.grouped for row in rows for unit in row for one in unit)
+        return variances, groups, "groups" if of_file else "samples"
+
+    # --- as data ---
+
+    def to_rows(
+        self, *metrics: str, moment: int | None = None, eval_set: int | None = None
+    ) -> list[dict[str, Any]]:
+        """One dictionary for each row and metric: `KEYS`, moment, eval set, and the number."""
+        result = []
+        at = {"moment": moment, "eval_set": eval_set}
+        for row in self.rows:
+            names = {key: getattr(row, key) for key in KEYS}
+            for metric in metrics:
+                value = row.value(metric, moment, eval_set)
+                numbers = {"value": value, "half_95": math.nan, "sd": math.nan, "n": 1}
+                stat = row.values.get(metric)
+                if isinstance(stat, Stat):
+                    numbers |= {"half_95": stat.half, "sd": stat.sd, "n": stat.n}
+                result.append({**names, **at, "metric": metric, **numbers})
+        return result
+
+    def to_pandas(self, *metrics: str) -> "pandas.DataFrame":
+        """The same as a data frame; needs pandas."""
+        return data_frame(self.to_rows(*metrics))
+
+
+class Pairs(NamedTuple):
+    """Rows of two tables that belong together, and those without a partner, with the reason."""
+
+    rows: list[tuple[Result, Result]]
+    alone: list[tuple[Result, str]]
+
+    def stats(self, metric: str) -> tuple[Stat, Stat, Stat]:
+        """The means of both sides over the pairs, and that of the second less the first."""
+        first, second = (Results(rows) for rows in zip(*self.rows, strict=True))
+        gaps = []
+        for a, b in self.rows:
+            gap = b.value(metric) - a.value(metric)
+            gaps.append(replace(a, record=None, values={metric: gap}))
+        return first.stat(metric), second.stat(metric), Results(tuple(gaps)).stat(metric)
+
+
+class TableVerdicts(NamedTuple):
+    """The verdict on each row of a table, None where it is not compared."""
+
+    rows: Sequence[learner_verdicts.RowVerdict | None]
+    units: str  # what n counts
+    groups: str = "samples"  # what the test sample is counted in: samples, or groups of them
+    metric: str = FINAL
+
+
+_UNKNOWN = (None, 0, "samples")
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean; NaN of nothing."""
+    return float(np.mean(values)) if values else math.nan
+
+
+def varied_seeds(each: Iterable[Seeds | None]) -> list[str]:
+    """Those of the four seeds in which some runs differ."""
+    known = [vars(seeds) for seeds in each if seeds is not None]
+    names = known[0] if known else ()
+    return [name for name in names if len({seeds[name] for seeds in known}) > 1]
+
+
+def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunRecord]]:
+    """One learner's independent runs, and the variations of them.
+
+    Among runs with one `seed`, keep those whose four seeds were overridden least; the others are
+    variations of them and would be counted twice.
+    """
+    each = [(r, len(vars(r.seeds).items() - vars(Seeds.of(r.seed)).items())) for r in runs]
+    least: dict[int, int] = {}
+    for r, n in each:
+        least[r.seed] = min(n, least.get(r.seed, n))
+    alone = [r for r, n in each if n == least[r.seed]]
+    return alone, [r for r, n in each if n > least[r.seed]]
+
+
+def order_name(run: RunRecord) -> str:
+    """The name of a run's class order; two runs on one stream have the same order."""
+    order = run.order or ClassOrder(run.protocol_params.get("order", "drawn"))
+    kind, name = str(order.kind), order.name
+    if name is None:
+        return f"{kind} {run.seeds.order}" if kind in ("random", "drawn") else Path(kind).stem
+    name = Path(name).stem
+    return name if kind in ("file", name) else f"{kind} ({name})"
+
+
+def run_value(
+    run: RunRecord, name: str, moment: int | None = None, eval_set: int | None = None
+) -> float:
+    """A value of a run; NaN if it has none of this name.
+
+    A metric; the mean of one of `CURVES`; bytes and seconds by their names in a row of
+    `Run.row`; `steps` of the optimiser; `passes`, how often a training sample was seen; a final
+    score of another base score, or the end of a curve. At a moment (a session, from 0): a base
+    score over all classes so far, or on an eval set; or a curve.
+    """
+    if moment is not None:
+        return _value_at(run, name, moment, eval_set)
+    table, _, key = name.partition(".")
+    if table == "seconds":
+        return float(getattr(run.seconds, key, math.nan))
+    if table == "bytes":
+        return run.footprint.get(key, math.nan)
+    if name == "steps":
+        return sum(_logged(run, "steps"))
+    if name == "passes":
+        known = any(run.n_train)
+        return float(np.average(_logged(run, "epochs"), weights=run.n_train)) if known else math.nan
+    if name in CURVES:
+        return mean_curve((run.curves or {}).get(name, ()))
+    if name in run.metrics:
+        return run.metrics[name]
+    if name in run.by_score:
+        return run.by_score[name].metrics[FINAL]
+    return [math.nan, *(run.curves or {}).get(name, ())][-1]
+
+
+def _value_at(run: RunRecord, name: str, moment: int, eval_set: int | None) -> float:
+    score = run.by_score.get(run.score if name == FINAL else name)
+    values: Sequence[float] = (run.curves or {}).get(name, ())
+    if score is not None:
+        values = score.pooled if eval_set is None else [row[eval_set] for row in score.R]
+    return values[moment] if moment < len(values) else math.nan
+
+
+def _logged(run: RunRecord, name: str) -> list[float]:
+    """A number of the learner's log for each session; 0 for one without training data."""
+    logs = zip(run.sessions, run.n_train, strict=True)
+    return [float(s.log.get(name, math.nan)) if n else 0.0 for s, n in logs]
+
+
+def leave_out_groups(
+    answers: Predictions, run: RunRecord, metric: str, groups: Array | None
+) -> LeftOut | None:
+    """A metric of a run without each of its (n,) groups, or samples; None without a jackknife."""
+    function = find_metric(metric)
+    if function is None:
+        return None
+    return metric_jackknife.leave_out_metric(
+        answers,
+        run.score,
+        function,
+        reference_values(run.reference, run.score),
+        groups=groups,
+        class_sizes=run.n_train_by_class,
+    )
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]]) -> "pandas.DataFrame":
+    """Rows as a data frame; a value that a row does not have is missing.
+
+    Raises
+    ------
+    UserError
+        pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise UserError(
+            "to_pandas needs pandas",
+            "pip install 'embedbench-cl[pandas]'; rows() needs nothing",
+        ) from None
+    return pd.DataFrame.from_records(rows)
