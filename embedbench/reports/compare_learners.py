@@ -25,7 +25,7 @@ from embedbench.scores import learner_verdicts
 from embedbench.scores.run_record import FINAL, RunRecord
 
 from .headings_and_units import difference_text
-from .result_rows import LATER, Row, searches, stream_title
+from .result_rows import Row, earlier_settings, searches, stream_title
 from .results import Result, Results, TableVerdicts
 from .run_rows import labels
 
@@ -145,7 +145,8 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Compari
 
 
 def _key(run: RunRecord) -> str:
-    params = LATER | {k: v for k, v in run.protocol_params.items() if k != "order"}
+    chosen = {k: v for k, v in run.protocol_params.items() if k != "order"}
+    params = earlier_settings(run) | chosen
     files = [f.digests for f in run.all_files]
     key = [run.protocol, params, files, run.digests.features, run.score]
     return json.dumps([*key, run.reference.preset], sort_keys=True)

@@ -23,6 +23,7 @@ from embedbench.text.terminal_text import line, new_table
 
 from .compare_learners import ComparisonStudy, describe_verdicts
 from .headings_and_units import heading, is_percent, value_text
+from .results import describe_measurements
 from .terminal_tables import behind_text
 
 SCHEMA = "embedbench-comparison/2.0"
@@ -81,13 +82,14 @@ def rank_learners(study: ComparisonStudy) -> TableView:
     check_several(study)
     metric, learners = study.metric, []
     table = new_table(["learner", "n", heading(metric), "rank", "of", "behind by"])
-    each = study.results.group("learner")
-    for ((label,), runs), v in zip(each.items(), study.verdicts, strict=True):
+    named = {label: runs for (label,), runs in study.results.group("learner").items()}
+    for (label, runs), v in zip(named.items(), study.verdicts, strict=True):
         learners.append({**v.to_json(), "learner": label, "runs": len(runs)})
         cells = [label, runs.count_text(metric), value_text(v.mean, metric), str(v.rank or "–")]
         table.add_row(*map(line, [*cells, allowed_ranks(v), behind_text(v, metric)]))
     remarks = [
         *describe_verdicts(study.judged),
+        *(describe_measurements(named, metric) if len(study.orders) == 1 else []),
         "rank: that of the mean · of: the ranks that the verdicts leave open",
         *_notes(study),
     ]

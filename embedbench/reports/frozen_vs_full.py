@@ -22,7 +22,7 @@ from embedbench.text.terminal_text import line, new_table
 from .comparison_tables import section
 from .headings_and_units import heading, is_cost, stat_text, value_text
 from .result_rows import Row
-from .results import Pairs, Result
+from .results import Pairs, Result, count_text
 
 SCHEMA = "embedbench-bridge/1.0"
 METRICS = ("omega_all", FINAL, "average_accuracy", "average_forgetting", *CURVES)
@@ -45,8 +45,8 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
 
     The result has `schema`, `streams` and `alone`, the rows without a partner. A stream
     has `title` and `learners`: `learner`; `trunk`, the network on images; `n` pairs of runs with
-    the same four seeds; and `values` by the names of `run_value`, without those that no pair of the
-    stream has: `frozen`, `full` and `gap`, full minus frozen, each with a mean, `half_95`,
+    the same four seeds, and how many `measurements` they are; and `values` by the names of
+    `run_value`, without those that no pair of the stream has: `frozen`, `full` and `gap`, full minus frozen, each with a mean, `half_95`,
     `sd` and `values`, one a pair.
     """
     sides: dict[bool, list[Row]] = {on: [] for on in SIDES}
@@ -89,10 +89,12 @@ def _key(result: Result) -> tuple[Any, ...]:
 
 def _pair_rows(frozen: Row, full: Row, pairs: Pairs) -> dict[str, Any]:
     """One learner: scores and costs of its paired runs, on embeddings and on images."""
+    _, _, gap = pairs.stats(FINAL)
     return {
         "learner": " → ".join(dict.fromkeys([frozen.label, full.label])),
         "trunk": full.params.get("trunk"),
         "n": len(pairs.rows),
+        "measurements": gap.n,
         "values": {
             name: dict(zip(("frozen", "full", "gap"), pairs.stats(name), strict=True))
             for name in (*METRICS, *COSTS)
@@ -107,7 +109,11 @@ def bridge_parts(data: dict[str, Any]) -> list[Text | Table]:
         names = list(stream["learners"][0]["values"])
         table = new_table(["learner", "trunk", "n", *map(heading, names)], names=2)
         for entry in stream["learners"]:
-            cells = [entry["learner"], entry["trunk"] or "–", str(entry["n"])]
+            cells = [
+                entry["learner"],
+                entry["trunk"] or "–",
+                count_text(entry["measurements"], entry["n"]),
+            ]
             cells += [_sides_text(sides, name) for name, sides in entry["values"].items()]
             table.add_row(*map(line, cells))
         parts += [*section(stream["title"], [], table), line("")]

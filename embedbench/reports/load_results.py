@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.array_types import Floats
-from embedbench.config.fields_added_later import align_versions
+from embedbench.config.fields_added_later import EARLIER, align_versions
 from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
@@ -254,7 +254,8 @@ def align_records(records: Sequence[RunRecord]) -> list[RunRecord]:
         key = f"{kind}_params"
         for name in dict.fromkeys(getattr(r, kind) for r in records):
             mine = [i for i, r in enumerate(records) if getattr(r, kind) == name]
-            settings = align_versions([getattr(records[i], key) for i in mine])
+            earlier = EARLIER[kind].get(name, {})
+            settings = align_versions([getattr(records[i], key) for i in mine], earlier)
             for i, aligned in zip(mine, settings, strict=True):
                 changes: dict[str, Any] = {key: aligned}
                 result[i] = replace(result[i], **changes)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.config.fields_added_later import EARLIER
 from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
@@ -51,16 +52,21 @@ FLAGS = {
     ),
 }
 
-# Settings of protocols that records made before there was a choice lack.
-LATER = {"loss": "all", "embedding": "final"}
+SEEN = ("loss", "embedding")  # settings of our protocols: what the loss or the learner sees
 LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
 
 
 def stream_title(run: RunRecord) -> str:
     """Protocol and file names; and what the loss or the learner sees, if that is not the usual."""
-    given = {k: run.protocol_params.get(k, usual) for k, usual in LATER.items()}
-    other = [f"{k}={value}" for k, value in given.items() if value != LATER[k]]
+    usual = {name: value for name, value in earlier_settings(run).items() if name in SEEN}
+    given = {name: run.protocol_params.get(name, value) for name, value in usual.items()}
+    other = [f"{name}={value}" for name, value in given.items() if value != usual[name]]
     return " · ".join([run.protocol, ", ".join(f.name for f in run.files), *other])
+
+
+def earlier_settings(run: RunRecord) -> dict[str, Any]:
+    """What settings of its protocol were before there was a choice, which early records lack."""
+    return EARLIER["protocol"].get(run.protocol, {})
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,9 @@ class Group:
         source = "TEST data" if self.first.validation == "test" else "training data"
         sessions = f"{self.sessions} session" + "s" * (self.sessions > 1)
         phrases = [f"{classes} classes", sessions, train]
-        loss = self.first.protocol_params.get("loss")
+        loss = None
+        if "loss" in earlier_settings(self.first):  # elsewhere the name means another thing
+            loss = self.first.protocol_params.get("loss")
         phrases += [f"validation from {source}"]
         phrases += [f"{LOSSES[loss]} (protocol.loss={loss})"] if loss in LOSSES else []
         phrases += [f"scale {self.first.scale}"] if self.first.scale else []

@@ -7,7 +7,7 @@ learner that no seed changes are one measurement, which has no interval.
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,6 +54,8 @@ class Result:
         Name → number of the run, or `Stat` of a mean; anything else that `where` may ask for.
     record : RunRecord or None
         Of a run with a record: `run_value` reads what `values` has not.
+    answers : str or None
+        SHA-256 of its answers; None where it is not known.
     place : Path or None
         The directory of its answers, if they are there.
     without : LeftOut or None
@@ -70,6 +72,7 @@ class Result:
     seeds: Seeds | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
     record: RunRecord | None = None
+    answers: str | None = None
     place: Path | None = None
     without: LeftOut | None = None
     lower: frozenset[str] = frozenset()
@@ -78,17 +81,13 @@ class Result:
     def of_run(cls, record: RunRecord, place: Path | None = None, **names: Any) -> "Result":
         """A run by its record; `names` are fields, such as the label of its row as `learner`."""
         given = {"learner": record.learner, "order": order_name(record), **names}
-        return cls(seed=record.seed, seeds=record.seeds, record=record, place=place, **given)
+        given |= {"seed": record.seed, "seeds": record.seeds}
+        return cls(record=record, answers=record.predictions_sha256, place=place, **given)
 
     @property
     def names(self) -> dict[str, Any]:
         """What conditions may ask for: its values, and what tells it apart."""
         return {**self.values, **{key: getattr(self, key) for key in KEYS}}
-
-    @property
-    def answers(self) -> str | None:
-        """SHA-256 of its answers; None where it is not known."""
-        return self.record.predictions_sha256 if self.record else None
 
     def value(self, metric: str, moment: int | None = None, eval_set: int | None = None) -> float:
         """A value of a run, or the mean of a mean; NaN where there is none."""
@@ -162,8 +161,16 @@ class Results:
 
         Over several class orders the number of runs.
         """
-        counted = len(self.rows) if len(self.orders) > 1 else len(self.measurements(metric))
-        return f"={len(self.rows)}" if counted == 1 < len(self.rows) else str(counted)
+        runs = len(self.rows)
+        return count_text(runs if len(self.orders) > 1 else len(self.measurements(metric)), runs)
+
+    @property
+    def varied(self) -> str:
+        """What its runs vary: "seeds", or in words those of the four that differ; "" of one run."""
+        names = varied_seeds(row.seeds for row in self.rows)
+        if len(names) == len(fields(Seeds)):
+            return "seeds"
+        return f"{' and '.join(names)} seeds" if names else "seeds" * (len(self.rows) > 1)
 
     def stat(self, metric: str, moment: int | None = None, eval_set: int | None = None) -> Stat:
         """The mean of all rows over their measurements; of a printed row alone what it says."""
@@ -260,8 +267,7 @@ class Results:
             return "seeds" if len(blocks) == len(self.orders) else "orders"
         if len({row.seed for row in self.rows}) > 1:
             return "seeds"
-        varied = varied_seeds(row.seeds for row in self.rows)
-        return " and ".join(varied) + " seeds" if varied else "seeds"
+        return self.varied or "seeds"
 
     def _unit(self, row: Result) -> Hashable:
         if len(self.orders) > 1:
@@ -354,7 +360,8 @@ class Pairs(NamedTuple):
         gaps = []
         for a, b in self.rows:
             gap = b.value(metric) - a.value(metric)
-            gaps.append(replace(a, record=None, values={metric: gap}))
+            both = f"{a.answers} {b.answers}" if a.answers and b.answers else None
+            gaps.append(replace(a, record=None, answers=both, values={metric: gap}))
         return first.stat(metric), second.stat(metric), Results(tuple(gaps)).stat(metric)
 
 
@@ -368,6 +375,42 @@ class TableVerdicts(NamedTuple):
 
 
 _UNKNOWN = (None, 0, "samples")
+
+
+def count_text(measurements: int, runs: int) -> str:
+    """A number of measurements; "=3" where three runs with equal answers are one."""
+    return f"={runs}" if measurements == 1 < runs else str(measurements)
+
+
+def describe_measurements(rows: Mapping[str, Results], metric: str = FINAL) -> list[str]:
+    """Say what n counts and ± is over, of rows by label whose runs are not seeds each."""
+    shared: dict[str, list[str]] = {}
+    equal, fewer = list[str](), list[str]()
+    for label, runs in rows.items():
+        counted = len(runs.measurements(metric))
+        if counted == 1 < len(runs):
+            equal.append(f"{label} (={len(runs)})")
+        elif counted < len(runs):
+            fewer.append(f"{label} {counted} of {len(runs)}")
+        elif runs.varied not in ("", "seeds"):
+            shared.setdefault(runs.varied, []).append(label)
+    lines = [
+        f"± of {', '.join(labels)}: over {varied} alone, the others are the same in all runs"
+        for varied, labels in shared.items()
+    ]
+    if fewer:
+        what = "runs that share a seed, or gave equal answers, are one measurement"
+        lines.append(f"n of {', '.join(fewer)} runs: {what}")
+    if equal:
+        lines.append(f"=: runs with equal answers, one measurement: {', '.join(equal)}")
+    return lines
+
+
+def column_stats(rows: Iterable[Iterable[float]]) -> list[Stat]:
+    """The mean of each column of numbers that have a row for each run; [] without any run."""
+    each = [{str(k): value for k, value in enumerate(row)} for row in rows]
+    results = Results(tuple(Result(learner="", values=values) for values in each))
+    return [results.stat(name) for name in (each[0] if each else ())]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -27,7 +27,7 @@ from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_cost, stat_text
 from .load_results import Run
 from .result_rows import LEFT_OUT
-from .results import Result, Results
+from .results import Result, Results, describe_measurements
 from .run_rows import matching, read_csv, settings_apart, streams, value_names
 from .tables_from_runs import collect
 
@@ -147,6 +147,9 @@ def _means(selection: Selection, runs: Results) -> TableView:
     columns = list(dict.fromkeys(column for _, column in cells))
     heads = list(itertools.product(columns, selection.metrics))
     allowed, rest = _allowed(selection, learn)
+    if len(runs.group("stream")) == 1:
+        labels = {" ".join(key).strip(): each for (key, _), each in cells.items()}
+        rest += describe_measurements(labels, selection.metrics[0].removeprefix(MAX))
     titles = [_head(column, name, selection, columns) for column, name in heads]
     made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
     for key in _best_first(selection, cells, {*learn.learners}):

@@ -37,7 +37,7 @@ class Stat(JsonRecord):
     def printed(
         cls, mean: float, n: int, *, sd: float = math.nan, half: float = math.nan
     ) -> "Stat":
-        """A mean that somebody printed, of n runs, with their standard deviation or the interval."""
+        """A mean that somebody printed, of n runs, with their sd or the half-width."""
         if n > 1 and math.isnan(half):
             half = t_quantile(n) * sd / math.sqrt(n)
         elif n > 1:

@@ -20,7 +20,13 @@ from embedbench.errors import UserError
 from embedbench.reports import comparison_tables, headings_and_units, result_rows
 from embedbench.reports.compare_learners import ComparisonStudy, describe_verdicts
 from embedbench.reports.html_page import page
-from embedbench.reports.results import Result, Results, TableVerdicts
+from embedbench.reports.results import (
+    Result,
+    Results,
+    TableVerdicts,
+    count_text,
+    describe_measurements,
+)
 from embedbench.reports.run_rows import labels
 from embedbench.reports.terminal_tables import behind_text
 from embedbench.scores import learner_verdicts
@@ -131,6 +137,7 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
         entries=tuple(sorted(entries, key=_place)),
         units=study.units,
         groups=study.groups,
+        measurements=tuple(describe_measurements({k: v for k, v in used.items() if v.rows})),
     )
 
 
@@ -174,6 +181,7 @@ def _entry(
         by=pack.by,
         date=pack.date,
         n=len(used),
+        measurements=len(used.measurements(FINAL)),
         left_out=len(records) - len(used),
         versions=tuple(sorted({str(made.environment.get("embedbench")) for made in records})),
         devices=tuple(sorted(set(devices))),
@@ -211,6 +219,7 @@ class Entry(JsonRecord):
     by: str | None
     date: str | None
     n: int
+    measurements: int
     left_out: int
     versions: tuple[str, ...]
     devices: tuple[str, ...]
@@ -241,6 +250,7 @@ class BoardStream(JsonRecord):
     entries: tuple[Entry, ...]
     units: str
     groups: str
+    measurements: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -319,7 +329,8 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
         ],
         ranks=comparison_tables.allowed_ranks,
         behind_text=behind_text,
-        bounds=describe_verdicts(judged),
+        count_text=count_text,
+        bounds=[*describe_verdicts(judged), *stream.measurements],
         params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
     )
 
