@@ -46,8 +46,8 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
     The result has `schema`, `streams` and `alone`, the rows without a partner. A stream
     has `title` and `learners`: `learner`; `trunk`, the network on images; `n` pairs of runs with
     the same four seeds, and how many `measurements` they are; and `values` by the names of
-    `run_value`, without those that no pair of the stream has: `frozen`, `full` and `gap`, full minus frozen, each with a mean, `half_95`,
-    `sd` and `values`, one a pair.
+    `run_value`, without those that no pair of the stream has: `frozen`, `full` and `gap`, full
+    minus frozen, each with a mean, `half_95`, `sd` and `values`, one a measurement.
     """
     sides: dict[bool, list[Row]] = {on: [] for on in SIDES}
     for row in rows:  # early records do not say what they are on: embeddings
