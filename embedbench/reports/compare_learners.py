@@ -117,7 +117,8 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
         learner_verdicts.SAMPLE: f"the test sample ({count:,} {judged.groups})",
     }
     over = " and ".join(text for part, text in words.items() if part in entered)
-    over += ", ± over seeds alone" if len(entered) == 2 else " alone"
+    single = "seeds" if judged.units == "orders" else judged.units
+    over += f", ± over {single} alone" if len(entered) == 2 else " alone"
     lines = [
         "behind by: mean paired difference to the best (≥: at least so much; without it a row may "
         f"be level), over {over}; a bound per row, with normal residuals"

@@ -23,7 +23,7 @@ from embedbench.text.terminal_text import line, new_table
 
 from .compare_learners import ComparisonStudy, describe_verdicts
 from .headings_and_units import heading, is_percent, value_text
-from .results import describe_measurements
+from .results import count_text, describe_measurements
 from .terminal_tables import behind_text
 
 SCHEMA = "embedbench-comparison/2.0"
@@ -82,14 +82,17 @@ def rank_learners(study: ComparisonStudy) -> TableView:
     check_several(study)
     metric, learners = study.metric, []
     table = new_table(["learner", "n", heading(metric), "rank", "of", "behind by"])
+    crossed = study.units == "orders"  # several seeds on each
     named = {label: runs for (label,), runs in study.results.group("learner").items()}
     for (label, runs), v in zip(named.items(), study.verdicts, strict=True):
         learners.append({**v.to_json(), "learner": label, "runs": len(runs)})
-        cells = [label, runs.count_text(metric), value_text(v.mean, metric), str(v.rank or "–")]
+        counted = len(runs if crossed else runs.measurements(metric))
+        cells = [label, count_text(counted, len(runs)), value_text(v.mean, metric)]
+        cells.append(str(v.rank or "–"))
         table.add_row(*map(line, [*cells, allowed_ranks(v), behind_text(v, metric)]))
     remarks = [
         *describe_verdicts(study.judged),
-        *(describe_measurements(named, metric) if len(study.orders) == 1 else []),
+        *([] if crossed else describe_measurements(named, metric)),
         "rank: that of the mean · of: the ranks that the verdicts leave open",
         *_notes(study),
     ]

@@ -22,7 +22,7 @@ from embedbench.scores.run_flags import guessing
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside
 
-from .results import Result, Results
+from .results import Result, Results, count_text
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 
@@ -250,7 +250,7 @@ class Row:
     @property
     def n(self) -> str:
         """Number of measurements; "2 of 3" if runs were left out, "=3" if all answers are equal."""
-        counted = self.results.count_text(FINAL)
+        counted = count_text(len(self.results.measurements(FINAL)), len(self.used))
         return f"{counted} of {len(self.records)}" if self.left_out else counted
 
     @cached_property

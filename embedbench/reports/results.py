@@ -156,14 +156,6 @@ class Results:
             values.setdefault((answers, repr(value)) if once else key, value)
         return list(values.values())
 
-    def count_text(self, metric: str) -> str:
-        """How many measurements they are: "=3" for three runs with equal answers.
-
-        Over several class orders the number of runs.
-        """
-        runs = len(self.rows)
-        return count_text(runs if len(self.orders) > 1 else len(self.measurements(metric)), runs)
-
     @property
     def varied(self) -> str:
         """What its runs vary: "seeds", or in words those of the four that differ; "" of one run."""
@@ -262,8 +254,8 @@ class Results:
         Where each seed draws its own order, these are the seeds. Runs that share their seed are
         paired by those of the four that were set, such as "init seeds".
         """
-        blocks = {(row.order, row.seed, row.seeds) for row in self.rows}
         if len(self.orders) > 1:
+            blocks = {(row.order, row.seed) for row in self.rows}
             return "seeds" if len(blocks) == len(self.orders) else "orders"
         if len({row.seed for row in self.rows}) > 1:
             return "seeds"
