@@ -7,7 +7,7 @@ learner that no seed changes are one measurement, which has no interval.
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -139,21 +139,31 @@ class Results:
 
     # --- means ---
 
-    def measurements(
-        self, metric: str, moment: int | None = None, eval_set: int | None = None
-    ) -> list[float]:
-        """(n,) what a mean counts: runs that share a seed once, and equal answers once."""
+    @cached_property
+    def shares(self) -> list[tuple[list[Result], frozenset[str] | None]]:
+        """Rows that are one measurement, as they share a seed; and their answers, if known."""
         several = len({row.seed for row in self.rows}) > 1
         units: dict[Hashable, list[Result]] = {}
         for i, row in enumerate(self.rows):
             shared = several and row.seed is not None
             units.setdefault((row.stream, row.seed) if shared else i, []).append(row)
+        result: list[tuple[list[Result], frozenset[str] | None]] = []
+        for rows in units.values():
+            answers = frozenset(row.answers for row in rows if row.answers is not None)
+            known = all(row.answers is not None for row in rows)
+            result.append((rows, answers if known else None))
+        return result
+
+    def measurements(
+        self, metric: str, moment: int | None = None, eval_set: int | None = None
+    ) -> list[float]:
+        """(n,) what a mean counts: runs that share a seed once, and equal answers once."""
+        cost = is_cost(metric)  # which is not in the answers
         values: dict[Hashable, float] = {}
-        for key, rows in units.items():
+        for i, (rows, answers) in enumerate(self.shares):
             value = _mean([row.value(metric, moment, eval_set) for row in rows])
-            answers = frozenset(row.answers for row in rows)
-            once = None not in answers and not is_cost(metric)  # what runs cost is not in answers
-            values.setdefault((answers, repr(value)) if once else key, value)
+            key: Hashable = i if cost or answers is None else (answers, repr(value))
+            values.setdefault(key, value)
         return list(values.values())
 
     @property
@@ -407,6 +417,8 @@ def column_stats(rows: Iterable[Iterable[float]]) -> list[Stat]:
 
 def _mean(values: Sequence[float]) -> float:
     """The mean; NaN of nothing."""
+    if len(values) == 1:
+        return values[0]
     return float(np.mean(values)) if values else math.nan
 
 

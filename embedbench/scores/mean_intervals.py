@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -68,6 +69,7 @@ class Stat(JsonRecord):
         return t_quantile(n) * self.sd * math.sqrt(1 / runs + 1 / n)
 
 
+@cache
 def t_quantile(n: int) -> float:
     """The 97.5 % quantile of Student's t with n - 1 degrees of freedom."""
     from scipy.special import stdtrit  # scipy.stats takes ten times as long to import
