@@ -7,7 +7,7 @@ learner that no seed changes are one measurement, which has no interval.
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +36,7 @@ KEYS = ("stream", "learner", "setting", "order", "seed")  # what tells rows apar
 # metrics where less is better
 LOWER = ("average_forgetting", "per_class_forgetting", *LOWER_OF_ANSWERS)
 PRINTED = "only its mean is known, of no single seed"
+NO_PARTNER = "no row of the other has its seeds, or more than one"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,6 +84,11 @@ class Result:
         given = {"learner": record.learner, "order": order_name(record), **names}
         given |= {"seed": record.seed, "seeds": record.seeds}
         return cls(record=record, answers=record.predictions_sha256, place=place, **given)
+
+    @property
+    def label(self) -> str:
+        """The learner, and its setting where namesakes have others."""
+        return f"{self.learner} {self.setting}" if self.setting else self.learner
 
     @property
     def names(self) -> dict[str, Any]:
@@ -222,23 +228,29 @@ class Results:
 
     # --- pairs ---
 
-    def pair(
-        self, other: "Results", by: Callable[[Result], Hashable] = lambda row: row.seeds
-    ) -> "Pairs":
-        """Rows of this table with those of another that agree in `by`: the four seeds."""
-        partners = {by(row): row for row in other if row.seed is not None}
+    def pair(self, other: "Results", by: Callable[[Result], Hashable] | None = None) -> "Pairs":
+        """Rows of this table with those of another on the same stream with the same four seeds.
+
+        `by` is what rows of a pair have in common, if that is something else.
+        """
+        key = by or (lambda row: (row.stream, row.order, row.seed, row.seeds))
+        partners: dict[Hashable, list[Result]] = {}
+        for row in other:
+            if row.seed is not None:
+                partners.setdefault(key(row), []).append(row)
         pairs = Pairs([], [])
         for row in self:
-            if row.seed is None:
-                pairs.alone.append((row, PRINTED))
-            elif by(row) in partners:
-                pairs.rows.append((row, partners[by(row)]))
+            found = partners.get(key(row), []) if row.seed is not None else []
+            if len(found) == 1:
+                pairs.rows.append((row, found[0]))
+            elif found:
+                pairs.alone.append((row, f"{len(found)} rows of the other have its seeds"))
             else:
-                pairs.alone.append((row, "no row of the other has its seeds"))
+                pairs.alone.append((row, PRINTED if row.seed is None else NO_PARTNER))
         theirs = {id(b) for _, b in pairs.rows}
-        rest = [row for row in other if id(row) not in theirs]
-        reasons = ["no row of this has its seeds" if r.seed is not None else PRINTED for r in rest]
-        pairs.alone.extend(zip(rest, reasons, strict=True))
+        for row in other:
+            if id(row) not in theirs:
+                pairs.alone.append((row, PRINTED if row.seed is None else NO_PARTNER))
         return pairs
 
     # --- verdicts: learner × unit ---
@@ -249,8 +261,8 @@ class Results:
 
     @cached_property
     def learners(self) -> list[str]:
-        """The names of its rows, in order of appearance."""
-        return list(dict.fromkeys(row.learner for row in self.rows))
+        """The labels of its rows, in order of appearance."""
+        return list(dict.fromkeys(row.label for row in self.rows))
 
     @cached_property
     def orders(self) -> list[str]:
@@ -284,7 +296,7 @@ class Results:
         cells: list[list[list[Result]]] = [[[] for _ in units] for _ in self.learners]
         number = {learner: i for i, learner in enumerate(self.learners)}
         for row in self.rows:
-            cells[number[row.learner]][place[self._unit(row)]].append(row)
+            cells[number[row.label]][place[self._unit(row)]].append(row)
         return cells
 
     def matrix(self, metric: str) -> Floats:
@@ -297,6 +309,11 @@ class Results:
         self, metric: str, *, over: learner_verdicts.Over = "seeds and samples"
     ) -> "TableVerdicts":
         """Who is behind whom, see `learner_verdicts`; rows of no single seed cannot be compared."""
+        streams = {row.stream for row in self.rows}
+        if len(streams) > 1:
+            raise UserError(
+                f"verdicts are on one stream, and there are {len(streams)}", "say where(stream=…)"
+            )
         runs = Results(tuple(row for row in self.rows if row.seed is not None))
         variances, groups, counted = runs._sample_share(metric) if over != "seeds" else _UNKNOWN
         verdicts: list[learner_verdicts.RowVerdict] = []

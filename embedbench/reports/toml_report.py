@@ -259,7 +259,10 @@ def _allowed(
             keys = {" ".join(key): key for run in runs if (key := _key(selection, run))}
             scored = [run for run in runs if not math.isnan(run.values.get(name, math.nan))]
             mine = Results(
-                tuple(replace(run, learner=" ".join(_key(selection, run))) for run in scored)
+                tuple(
+                    replace(run, learner=" ".join(_key(selection, run)), setting="")
+                    for run in scored
+                )
             )
             judged = mine.verdicts(name, over=over)
             for label, verdict in zip(mine.learners, judged.rows, strict=True):

@@ -111,6 +111,29 @@ def test_pairs_are_those_of_a_loop() -> None:
             assert gap.mean == pytest.approx(by_loop)
 
 
+def test_a_row_with_two_partners_is_in_no_pair() -> None:
+    pairs = table(numbers("a", 0.1)).pair(table(numbers("b", 0.2), numbers("c", 0.3)))
+    assert (pairs.rows, len(pairs.alone)) == ([], 3)
+    assert pairs.alone[0][1] == "2 rows of the other have its seeds"
+
+
+def test_learners_of_other_settings_are_rows_of_their_own() -> None:
+    rows = [
+        Result(learner="ewc", setting=setting, seed=s, values={"x": 0.1 * s + shift})
+        for setting, shift in (("lam=1", 0.5), ("lam=10", 0.0))
+        for s in range(3)
+    ]
+    found = Results(tuple(rows))
+    assert found.learners == ["ewc lam=1", "ewc lam=10"]
+    assert [v.rank for v in found.verdicts("x").rows if v] == [1, 2]
+
+
+def test_verdicts_are_on_one_stream() -> None:
+    rows = table(numbers("a", 0.1, 0.2), numbers("b", 0.3, 0.5, stream="t"))
+    with pytest.raises(UserError, match="verdicts are on one stream, and there are 2"):
+        rows.verdicts("x")
+
+
 # --- rows of which only a mean, a spread and a number of runs is known ---
 
 
