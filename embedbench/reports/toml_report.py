@@ -152,7 +152,7 @@ def _means(selection: Selection, runs: Results) -> TableView:
         rest += describe_measurements(labels, selection.metrics[0].removeprefix(MAX))
     titles = [_head(column, name, selection, columns) for column, name in heads]
     made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
-    for key in _best_first(selection, cells, {*learn.learners}):
+    for key in _best_first(selection, cells, {run.learner for run in learn}):
         texts, numbers = list(key), dict[str, Any](zip(selection.rows, key, strict=True))
         for (column, name), title in zip(heads, titles, strict=True):
             stat = _stat(cells.get((key, column)), name)
