@@ -1,21 +1,27 @@
 # Two commands: `make demo` shows what embedbench does, `make test` says whether it works here.
-# Each makes .venv and installs what it needs, the first time; PYTHON=python3.12 picks another Python,
-# TORCH_INDEX=URL another index for torch, such as PyTorch's own for machines without a GPU, and
-# CONSTRAINTS=constraints.txt the versions that .ci/run installs.
+# Each makes .venv and installs what it needs, the first time, in the versions of constraints.txt,
+# which are those that CI tests; CONSTRAINTS= takes the newest of everything. PYTHON=python3.12 picks
+# another Python, TORCH_INDEX=URL another index for torch, such as PyTorch's own for machines without
+# a GPU.
+#
+# Constraints and no lock file: pip reads them, which everybody has; they say nothing of where a
+# package comes from, so that TORCH_INDEX, a mirror or another platform still works; and they bind
+# only what is installed.
 PYTHON      ?= python3
 TORCH_INDEX ?=
-CONSTRAINTS ?=
+CONSTRAINTS ?= constraints.txt
 VENV        := .venv
 BIN         := $(VENV)/bin
 
-.PHONY: demo test test-long test-engines fuzz mutants lint types wheel-check readme-check docs release clean
+.PHONY: demo test test-rest test-long test-engines fuzz mutants lint types wheel-check readme-check docs \
+  release try-newest try-lowest try-extras clean
 
 # setuptools warns at length of folders that an editable installation is meant to find.
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet$(CONSTRAINTS:%= --constraint %)
 
-# A stamp is newer than pyproject.toml exactly when the environment holds what it asks for:
-# .package for the package alone, .installed for the tools of development, too.
-$(VENV)/.package: pyproject.toml
+# A stamp is newer than pyproject.toml and the constraints exactly when the environment holds what
+# they ask for: .package for the package alone, .installed for the tools of development, too.
+$(VENV)/.package: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "embedbench needs Python 3.11 or newer, this is %d.%d; name another one: make PYTHON=python3.12" % sys.version_info[:2])'
 	@echo "installing into $(VENV) (a few minutes, the first time only)" >&2
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +39,10 @@ demo: $(VENV)/.package
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# What `make test` has left out, or skipped: the whole conformance suite, long tables of cases.
+test-rest: $(VENV)/.installed
+	THOROUGH=1 $(BIN)/python -m pytest -n auto --dist worksteal --rest --known-skips
 
 # What is too slow for every change: all class orders of ImageNet, Ray's clusters, …
 test-long: $(VENV)/.installed
@@ -79,6 +89,15 @@ $(VENV)/.docs: $(VENV)/.installed
 # Builds the site into docs/_build/html, without network.
 docs: $(VENV)/.docs
 	$(BIN)/python .ci/docs.py
+
+# Other versions than those of constraints.txt, each in an environment of its own: run these when
+# dependencies change and before a release; see tools/try_versions.py.
+$(VENV)/.uv: $(VENV)/.installed
+	$(INSTALL) uv
+	@touch $@
+
+try-newest try-lowest try-extras: try-%: $(VENV)/.uv
+	$(BIN)/python tools/try_versions.py $*
 
 clean:
 	rm -rf $(VENV) build dist docs/_build docs/reference/*/ *.egg-info

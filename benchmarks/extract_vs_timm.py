@@ -77,6 +77,7 @@ def ours(folder: Path, name: str, dtype: str) -> dict[str, Any]:
         backbone=name,
         weights=folder / f"{name}.safetensors",
         dtype=dtype,
+        alpha="drop",  # as the loop does
         overwrite=True,
         notify=lambda message: None,
         progress=lambda done, total: seen.append((time.perf_counter(), done)),

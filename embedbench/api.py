@@ -5,6 +5,7 @@ The toolkit of learners is in `embedbench.learning`. Nothing here imports torch 
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,20 +15,25 @@ from embedbench.config.fields_added_later import later
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import above, at_least, require, within
-from embedbench.errors import UserError
+from embedbench.config.typed_calls import check_arguments
+from embedbench.engines.device import find_device
+from embedbench.errors import UserError, keep_inside, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote.fetch import local
+from embedbench.files.remote.fetch import local, open_file
 from embedbench.learning.learner import Learner
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
+from embedbench.scores import make_score_matrices, metrics_by_library
+from embedbench.scores.array_file import WrongError
 from embedbench.scores.label_set_predictions import AnyPredictions
-from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, compute
-from embedbench.scores.metrics_by_library import audit
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.score_matrix import ScoreMatrix
+from embedbench.streams.check_stream import check_stream
 from embedbench.streams.load_table import load_table
 from embedbench.streams.make_sessions import flat_spec, one_file, split_rows, view_session
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Session, Stream, StreamSpec
-from embedbench.system.cpu_threads import limit_threads
+from embedbench.system.cpu_threads import MOST_THREADS, limit_threads
 
 if TYPE_CHECKING:
     from embedbench.extract.backbone import Backbone
@@ -54,6 +60,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+@check_arguments
 def build_stream(
     files: str | Path | EmbeddingFile | Sequence[str | Path | EmbeddingFile],
     protocol: str | Protocol,
@@ -80,17 +87,21 @@ def build_stream(
     else:
         made = make(protocol_class(protocol), params, name="protocol")
     given = [files] if isinstance(files, str | Path | EmbeddingFile) else list(files)
-    opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(local(f)) for f in given]
-    with limit_threads(1):
+    if not given:
+        raise UserError("build_stream needs a file", "give its path or its name")
+    opened = [f if isinstance(f, EmbeddingFile) else open_file(f) for f in given]
+    with limit_threads(1), keep_inside(f"the protocol {type(made).__name__}"):
         return made.build(opened, seed=Seeds.of(seed).order)
 
 
+@check_arguments
 def make_learner(name: str, **params: Any) -> Learner:
     """Make a learner by name: `make_learner("ewc", lam=100)`."""
     made: Learner = make(learner_class(name), {**alias_settings(name), **params}, name=name)
     return made
 
 
+@check_arguments
 def run(
     stream: Stream,
     learner: Learner | str,
@@ -105,12 +116,16 @@ def run(
     """
     from embedbench.runs.stream_runner import run_stream
 
+    require(SimpleNamespace(threads=threads), "", threads=at_least(1, MOST_THREADS))
+    device = find_device(device)
+    check_stream(stream)
     if isinstance(learner, str):
         learner = make_learner(learner)
     with limit_threads(threads):
         return run_stream(stream, learner, Seeds.of(seed), device)[0]
 
 
+@check_arguments
 def score(
     predictions: AnyPredictions,
     *,
@@ -137,10 +152,68 @@ def score(
     """
     ideal: float | Floats = float("nan")
     matrices = score_matrices(predictions, class_sizes)
-    score = score or next(iter(matrices))
+    if score is None:
+        score = next(iter(matrices))
+    elif score not in matrices:
+        raise unknown("score", score, matrices)
     if offline is not None and not score.startswith("within_"):  # Ω is over all classes
         runs = offline if isinstance(offline, Sequence) else [offline]
+        _check_references(predictions, runs)
         each = np.array([score_matrices(p)[score].pooled[-1] for p in runs])
         ideal = each if len(each) > 1 else float(each[0])
     reference = Reference(ideal=ideal, normalise_new=normalise_new)
     return compute(matrices[score], reference)
+
+
+@check_arguments
+def score_matrices(
+    predictions: AnyPredictions, class_sizes: Sequence[int] | None = None
+) -> dict[str, ScoreMatrix]:
+    """Every base score of a run, by name; the main score comes first.
+
+    `class_sizes` are (C,) training samples of each class in the whole stream, if they are known.
+
+    Raises
+    ------
+    UserError
+        The predictions hold what no run can have answered, or `class_sizes` are of other classes.
+    """
+    check_predictions(predictions)
+    n_classes = predictions.seen.shape[1]
+    if class_sizes is not None and len(class_sizes) != n_classes:
+        expected = f"{n_classes} numbers, one for each class"
+        raise UserError("class_sizes", expected=expected, got=len(class_sizes))
+    return make_score_matrices.score_matrices(predictions, class_sizes)
+
+
+@check_arguments
+def audit(predictions: Predictions) -> list[dict[str, Any]]:
+    """Every library's definition with its value on one run, as plain JSON; NaN where undefined.
+
+    They are fractions.
+    """
+    check_predictions(predictions)
+    return metrics_by_library.audit(predictions)
+
+
+def check_predictions(predictions: AnyPredictions) -> None:
+    """Refuse predictions that no run can have made, as where a file of them is read."""
+    try:
+        predictions.check()
+    except WrongError as e:
+        raise UserError(
+            f"these predictions are not those of a run ({e})",
+            "give what run returns, or load_runs(…)[0].predictions()",
+        ) from None
+
+
+def _check_references(predictions: AnyPredictions, runs: Sequence[AnyPredictions]) -> None:
+    """Refuse reference runs that are of another kind, or of another number than can be used."""
+    sets = 1 if not isinstance(predictions, Predictions) else len(predictions.set_classes)
+    if any(type(one) is not type(predictions) for one in runs) or len(runs) not in (1, sets):
+        raise UserError(
+            "offline",
+            "give the answers of the offline learner on each of stream.references",
+            expected=f"1 or {sets} runs with answers of the same kind",
+            got=len(runs),
+        )

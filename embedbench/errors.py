@@ -1,8 +1,9 @@
-"""Errors that end a command with one sentence and exit code 2."""
+"""Errors that end a command with one sentence and exit code 2, and those of other people's code."""
 
 import difflib
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 FEW = 10  # known names that are listed beside a suggestion
@@ -37,6 +38,61 @@ class UserError(Exception):
 
 class DamagedFileError(UserError):
     """An embedding file whose bytes do not match its checksums."""
+
+
+# --- code of other people ---
+
+
+class CodeExitError(Exception):
+    """Code that was called did neither return nor raise an Exception: it called `sys.exit`, say."""
+
+
+@contextmanager
+def keep_inside(who: str) -> Iterator[None]:
+    """Make an Exception of what leaves the code within and is none, such as SystemExit.
+
+    It would pass every `except Exception`, and end the program, with exit code 0 if it says so.
+    KeyboardInterrupt leaves as it is. The code within must not yield: whoever closes a generator
+    raises GeneratorExit in it.
+
+    Parameters
+    ----------
+    who : str
+        Whose code it is, as the beginning of a sentence.
+
+    Raises
+    ------
+    CodeExitError
+        Who left, and with what.
+    """
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise CodeExitError(
+            f"{who} left with {error_text(error)}, which is no Exception"
+        ) from error
+
+
+def error_text(error: BaseException) -> str:
+    """An error for a sentence: its kind and what it says; of our own errors the words alone.
+
+    It is made for errors of any code: one may have no text, or fail to make it.
+
+    >>> error_text(KeyError("a")), error_text(ValueError()), error_text(UserError("no file"))
+    ("KeyError: 'a'", 'ValueError', 'no file')
+    """
+    kind = type(error).__name__
+    try:
+        text = str(error).strip()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return f"{kind} (it has no readable text)"
+    if text and isinstance(error, UserError | CodeExitError):
+        return text
+    return f"{kind}: {text}" if text else kind
 
 
 def unknown(
@@ -80,5 +136,8 @@ def import_extra(module: str, extra: str, what: str) -> Any:
 
 def short(value: Any) -> str:
     """A value as Python writes it, cut where it is long, for error messages."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        text = "a number of thousands of digits"
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"

@@ -6,6 +6,7 @@ docs/plugins.md describes the kinds. Nothing is imported before it is loaded by 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import inspect
 import itertools
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -69,11 +70,11 @@ def load(kind: str, name: str, known: Iterable[str] = ()) -> Any:
         )
     (entry,) = named.values()
     try:
-        return entry.load()
-    except (Exception, SystemExit) as e:  # the module may fail in any way
-        raise UserError(
-            f"cannot import the {kind[:-1]} {name!r} of {origin(entry)} ({entry.value}): {e}"
-        ) from e
+        with keep_inside("its module"):
+            return entry.load()
+    except Exception as e:  # the module may fail in any way
+        what = f"the {kind[:-1]} {name!r} of {origin(entry)} ({entry.value})"
+        raise UserError(f"cannot import {what}: {error_text(e)}") from e
 
 
 def subclass(kind: str, name: str, base: type, known: Iterable[str] = ()) -> Any:
@@ -114,13 +115,36 @@ def outside(name: str) -> Any:
     if module_name not in sys.modules and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as e:  # the module may fail in any way
-        raise UserError(f"cannot import {module_name!r} for {name!r}: {e}") from e
-    value = getattr(module, attribute, None)
+        with keep_inside("the module"):
+            module = importlib.import_module(module_name)
+            value = getattr(module, attribute, None)
+    except Exception as e:  # the module may fail in any way
+        raise UserError(f"cannot import {module_name!r} for {name!r}: {error_text(e)}") from e
     if value is None:
         raise UserError(f"module {module_name!r} has no {attribute!r}")
     return value
+
+
+@functools.cache  # of the code as it was imported: a file that is edited later is not what runs
+def code_digest(cls: type) -> str:
+    """SHA-256 over the files of a class, and of its bases that are neither ours nor Python's.
+
+    What these import is not in it. Empty: none is written in a file.
+    """
+    files: dict[str, bytes] = {}
+    for base in cls.__mro__:
+        top = base.__module__.partition(".")[0]
+        if base is not cls and (top == "embedbench" or top in sys.stdlib_module_names):
+            continue
+        try:
+            file = inspect.getfile(base)
+            files[file] = Path(file).read_bytes()
+        except (OSError, TypeError):  # it is written in no file
+            continue
+    if not files:
+        return ""
+    parts = [hashlib.sha256(text).digest() for text in files.values()]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def find_package(thing: object) -> tuple[str, str] | None:

@@ -1,7 +1,9 @@
 """The contract of a backbone: images, sounds or texts in, embeddings out."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -32,12 +34,15 @@ class Backbone(ABC):
     preprocessing : dict
         What `prepare` does to a sample, for the provenance; part of the recipe.
     takes : str
-        `images`, which `prepare` gets opened, or `sounds` or `texts`, of which it gets the bytes of
-        a file.
+        `images`, which `prepare` gets as the pixel policy makes them (`L` or `RGB`), or `sounds` or
+        `texts`, of which it gets the bytes of a file.
     device : device
         Where `forward` computes.
     dtype : str
         Of the arithmetic: `float32`, `bfloat16` or `float16`; `uint8` for images themselves.
+    also_decides : mapping
+        What else decides a row and is not in the provenance, as plain JSON: interrupted work is
+        resumed only where it is the same.
     """
 
     backbone: dict[str, Any]
@@ -45,6 +50,7 @@ class Backbone(ABC):
     takes: str = "images"
     device = torch.device("cpu")
     dtype = "float32"
+    also_decides: Mapping[str, Any] = MappingProxyType({})
 
     @abstractmethod
     def prepare(self, content: Content) -> Array:

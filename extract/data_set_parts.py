@@ -1,19 +1,19 @@
 """The parts of a data set by their usual names, and one source made of them."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from embedbench.errors import UserError
-from embedbench.files import sample_metadata
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 
+from .class_names import join_spellings, look_alikes
 from .source import Content, Source
-
-SPLIT_NAMES = {**sample_metadata.SPLIT_NAMES, "training": TRAIN, "dev": VAL, "testing": TEST}
 
 
 def official_split(parts: Mapping[str, int | None]) -> tuple[dict[str, int], str]:
@@ -67,6 +67,23 @@ class Part:
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
+def name_labels(values: Sequence[int | None], names: Sequence[str], where: str) -> list[str | None]:
+    """Return the names of classes; None for a missing one, which is below 0 in some data sets.
+
+    A number that has no name is a UserError; `where` is the list that has it.
+
+    >>> name_labels([1, None, -1], ["cat", "dog"], "column 'label'")
+    ['dog', None, None]
+    """
+    for row, value in enumerate(values):
+        if value is not None and value >= len(names):
+            raise UserError(
+                f"{where} has class {value} in row {row}, and names {len(names)} classes from 0",
+                "it is damaged, or another data set's: get it again",
+            )
+    return [None if value is None or value < 0 else names[value] for value in values]
+
+
 def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: Any) -> Source:
     """Return one source of several parts; its remark is a line that says what became of each.
 
@@ -82,9 +99,12 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
         raise UserError(f"{name} has no sample with a label", "choose another data set or column")
     official, remark = official_split({part.name: part.role for part in parts})
     labels = [part.labels[i] or "" for part in parts for i in rows[part.name]]
-    listed = dict.fromkeys(label for part in parts for label in part.classes)
+    listed = [label for part in parts for label in part.classes]
+    paths, spelling = join_spellings([(label,) for label in [*labels, *listed]])
+    names = [name for (name,) in paths]
+    labels, declared = names[: len(labels)], dict.fromkeys(names[len(labels) :])
     by_value = sorted(set(labels), key=lambda name: (len(name) if name.isdigit() else 0, name))
-    index = {label: i for i, label in enumerate(listed or by_value)}
+    index = {label: i for i, label in enumerate(declared or by_value)}
     places = [(part, i) for part in parts for i in rows[part.name]]
     roles = [official.get(part.name, TRAIN) for part, _ in places]
     numbers: dict[int, Iterator[int]] = {role: count() for role in roles}
@@ -98,7 +118,8 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
         other = f" ({part.name})" if part.name != role else ""
         sizes.append(f"{role}{other} {len(rows[part.name]):,}")
     lost = f"left out {missing:,} samples without a label" if missing else ""
-    line = [*facts, f"{len(index)} classes", ", ".join(sizes), lost, remark]
+    alike = look_alikes(index)
+    line = [*facts, f"{len(index)} classes", ", ".join(sizes), lost, remark, spelling, alike]
     return Source(
         name=name,
         ids=tuple(f"{SPLITS[role]}/{next(numbers[role]):05d}" for role in roles),
@@ -116,14 +137,19 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
 # --- addresses: `hfds/NAME?KEY=VALUE&KEY=VALUE@PLACE` ---
 
 
-def parse_address(source: str) -> tuple[str, dict[str, str], str]:
+def parse_address(source: str, *, path_first: bool = False) -> tuple[str, dict[str, str], str]:
     """Return the name behind its prefix, the options, and the text after `@`.
+
+    With `path_first`, a name that begins with a path that is there is this path, though it may hold
+    a `?` or `@`; the longest one counts.
 
     >>> parse_address("hfds/org/set?label=wnid&domain=@main")
     ('org/set', {'label': 'wnid', 'domain': ''}, 'main')
     """
-    address, _, place = source.partition("@")
-    address, _, query = address.partition("?")
+    address = source.partition("/")[2]
+    path = _longest_path(address) if path_first else ""
+    behind, _, place = address[len(path) :].partition("@")
+    behind, _, query = behind.partition("?")
     options: dict[str, str] = {}
     for pair in filter(None, query.split("&")):
         key, equals, value = pair.partition("=")
@@ -133,4 +159,27 @@ def parse_address(source: str) -> tuple[str, dict[str, str], str]:
                 "once, and quotes around the whole in a shell"
             )
         options[key] = value
-    return address.partition("/")[2], options, place
+    return path + behind, options, place
+
+
+def _longest_path(address: str) -> str:
+    """Return the longest beginning of an address, up to a `?`, an `@` or its end, that exists."""
+    ends = [len(address), *(i for i, letter in enumerate(address) if letter in "?@")]
+    for end in sorted(ends, reverse=True):
+        if end and find_path(address[:end]) is not None:
+            return address[:end]
+    return ""
+
+
+def find_path(name: str) -> Path | None:
+    """Return the path of a file or folder that is there, or a link; None: there is none.
+
+    What exists under the name as it stands is meant; else `~` is a home directory.
+    """
+    for written in (name, os.path.expanduser(name)):
+        try:
+            os.lstat(written)
+        except (OSError, ValueError):  # a zero byte is a ValueError
+            continue
+        return Path(written)
+    return None

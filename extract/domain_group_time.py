@@ -13,8 +13,8 @@ from embedbench.errors import UserError, short
 from embedbench.files.sample_metadata import SPLITS, read_list
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
-from .data_set_parts import SPLIT_NAMES
-from .open_source import hierarchy
+from .class_names import join_spellings
+from .folder_classes import find_split, read_classes, without_parts
 from .source import Source
 
 FOLDER = "folder"
@@ -25,6 +25,7 @@ def add_columns(
     listed: str | os.PathLike[str] | None = None,
     domain: str | None = None,
     group: str | None = None,
+    whole: str | None = None,
 ) -> Source:
     """Return a source with optional columns of a file, in the place of its own ones.
 
@@ -35,6 +36,8 @@ def add_columns(
     domain, group : str or None
         The rule that takes the value out of a sample's path: as for `groups`, or `folder` for the
         domain, see `by_domain`.
+    whole : str or None
+        The rule of `--group`, whose groups are the column where no other option makes one.
     """
     columns: dict[str, Any] = {} if listed is None else {**read_list(Path(listed), source.ids)}
     for name, rule in (("domain", domain), ("group", group)):
@@ -47,6 +50,11 @@ def add_columns(
             source = by_domain(source)
         elif rule is not None:
             columns[name] = np.array(groups(source.ids, rule, f"--{name}-from"))
+    if whole is not None and "group" not in columns:
+        if "group" in source.columns:
+            line = f"{source.name}: its column group is replaced, as --group asks."
+            source = replace(source, remark=" ".join(filter(None, (source.remark, line))))
+        columns["group"] = np.array(groups(source.ids, whole))
     return replace(source, **columns)
 
 
@@ -57,19 +65,23 @@ def by_domain(source: Source) -> Source:
     `art/cat/1.png` is of the domain `art`, `photo/cat/7.png` of `photo`; both are of the class
     `cat`.
     """
-    parts = [id_.split("/") for id_ in source.ids]
-    if source.split is not None and all(first in SPLIT_NAMES for first, *_ in parts):
-        parts = [rest for _, *rest in parts]
-    for id_, part in zip(source.ids, parts, strict=True):
-        if len(part) < 3:
+    folders: list[tuple[str, ...]] = [tuple(id_.split("/")[:-1]) for id_ in source.ids]
+    if source.split is not None:
+        found, _ = find_split(folders, source.name)
+        folders = folders if found is None else without_parts(folders, found)
+    folders, spelling = join_spellings(folders)
+    for id_, inside in zip(source.ids, folders, strict=True):
+        if len(inside) < 2:
             raise UserError(
                 f"--domain-from folder takes DOMAIN/CLASS/FILE, and sample {short(id_)} of "
                 f"{source.name} lies in no class folder below a domain",
                 "give a pattern instead",
             )
-    fields = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
-    changed = {name: fields[name] for name in ("labels", "classes", "parents")}
-    return replace(source, domain=np.array([domain for domain, *_ in parts]), **changed)
+    fields = read_classes([inside[1:] for inside in folders], source.name)
+    said = "; ".join(filter(None, (spelling, fields["remark"])))
+    line = f"{source.name}: {said}." if said else ""
+    fields["remark"] = " ".join(filter(None, (source.remark, line)))
+    return replace(source, domain=np.array([domain for domain, *_ in folders]), **fields)
 
 
 # --- the split into train and test ---
@@ -85,12 +97,13 @@ def choose_split(
     choice : str or None
         A test fraction such as `0.3`, or a list file; None: the official split, else 0.3 by hash.
     group : str or None
-        The rule for `groups`, for a hash split; None means `stem`.
+        The rule for `groups`, which a hash split keeps whole; None means `stem`. An official split
+        and a list file stay as they are.
     stratify : bool or None
         Let every class keep its share in a hash split, see `embedbench.files.train_test_split`.
         None: where the data are `small`.
     """
-    if source.split is not None and choice is None and group is None and not stratify:
+    if source.split is not None and choice is None and not stratify:
         return source.split, {"rule": "official"}
     if stratify is None:
         stratify = parse_fraction(choice) is not None and small(source.labels)
@@ -98,10 +111,6 @@ def choose_split(
     classes = source.labels if stratify else None
     if rule["rule"] == "hash":
         return make_split(choice, source.ids, groups(source.ids, rule["group"]), classes), rule
-    if group is not None:
-        raise UserError(
-            "--group belongs to a hash split (--split 0.3); a list file needs no groups"
-        )
     return make_split(choice, source.ids, classes=classes), rule
 
 

@@ -12,9 +12,11 @@ from typing import Any
 import torch
 
 from embedbench import plugins
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.networks.paper_networks import timm
+from embedbench.networks.weights import file_sha256
 from embedbench.storage.regular_files import explain_errors
+from embedbench.text.undecoded_text import check_text
 
 from .backbone import OURS, Backbone
 from .source import Source
@@ -41,22 +43,30 @@ def outside_backbone(
     """Make a backbone from outside; its library in the provenance is the package of its code.
 
     Code in no package is named as it was typed, and its version is the SHA-256 of its file. The
-    device is passed on where `__init__` takes it; else the backbone stays on the CPU. Of `given`,
-    which are `weights`, `layers`, `dtype` and `size`, those that are empty or float32 are left out.
+    device is passed on where `__init__` takes it; else the backbone stays on the CPU. A file of
+    weights is named by its SHA-256 unless the backbone states one. Of `given`, which are `weights`,
+    `layers`, `dtype` and `size`, those that are empty or float32 are left out.
     """
     options = {option: value for option, value in given.items() if value and value != "float32"}
     taken = inspect.signature(cls).parameters
     if "device" in taken:
         options["device"] = device
-    with explain_errors(f"the backbone {name} cannot be opened"):
+    failed = f"the backbone {name} cannot be opened"
+    with explain_errors(failed), keep_inside("it"):
         made = cls(**options)
         declared = json.loads(json.dumps([made.backbone, made.preprocessing]))
     if not all(isinstance(part, dict) and part for part in declared):
         raise UserError(f"{name} must state `backbone` and `preprocessing`, two dictionaries.")
+    check_text(declared, f"what {name} states")
     library, version = plugins.find_package(cls) or (name, f"sha256 {_code(cls)}")
-    nothing = {"name": name, "weights_id": "", "weights_sha256": ""}
-    made.backbone = {**nothing, **declared[0], "library": library, "library_version": version}
+    weights = given.get("weights")
+    known = {"name": name, "weights_id": "", "weights_sha256": ""}
+    if weights and weights.is_file():
+        known |= {"weights_id": weights.name, "weights_sha256": file_sha256(weights)}
+    stated = {key: value for key, value in declared[0].items() if value or key not in known}
+    made.backbone = {**known, **stated, "library": library, "library_version": version}
     made.preprocessing = declared[1]
+    made.also_decides = {"code": plugins.code_digest(cls)}
     return made
 
 
@@ -80,10 +90,11 @@ def outside_source(source: str) -> Source:
     """Open a source from outside: the function is called with the text after `@`."""
     name, _, argument = source.partition("@")
     function = plugins.load("sources", name)
-    with explain_errors(f"the source {name} cannot be opened"):
+    with explain_errors(f"the source {name} cannot be opened"), keep_inside("it"):
         made = function(argument)
     if not isinstance(made, Source):
         raise UserError(f"{name} must return an embedbench Source, it returned {type(made)}.")
+    check_text([made.name, made.licence, made.revision], f"what {name} states")
     n = len(made.ids)
     rows = (made.labels, made.split, made.domain, made.group, made.time)
     if any(row is not None and len(row) != n for row in rows):

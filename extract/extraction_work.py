@@ -1,31 +1,36 @@
 """The work of one extraction: what is asked for, and its rows, block by block."""
 
-import hashlib
 import os
+import secrets
 import threading
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import PIL
+import scipy
 import torch
 from PIL import Image, UnidentifiedImageError
 
 from embedbench.array_types import Array
 from embedbench.engines.device import find_device
-from embedbench.errors import UserError
+from embedbench.errors import CodeExitError, UserError, error_text, keep_inside
 from embedbench.files.resumable_file import Partial
 from embedbench.storage.regular_files import explain_os_error
 from embedbench.system.callback_types import Progress
 from embedbench.system.cpu_threads import cores, limit_threads
+from embedbench.version import __version__
 
 from . import open_backbone as backbones
 from .backbone import DTYPES, Backbone
+from .content_hashes import NOTHING, SIZE, content_hash
 from .open_source import open_source
+from .pixel_policy import DEFAULT, UNIFORM, PixelPolicy
 from .source import PIXELS, Content, Source, open_image, unusable
 
 # --- batches: decoded in threads and in order, while a backbone computes ---
@@ -40,11 +45,17 @@ _one_large = threading.Lock()
 
 @dataclass(frozen=True)
 class DecodedSample:
-    """One image or sound: as the backbone takes it, its content hash, or what is wrong."""
+    """One image or sound: as the backbone takes it, its content hash, or what is wrong.
+
+    `touched` has the rules of the pixel policy that an image met; `decoded` says whether the source
+    had it decoded already, which its hash is of then.
+    """
 
     ready: Array | None
-    digest: bytes = bytes(16)
+    digest: bytes = NOTHING
     problem: str = ""
+    touched: tuple[str, ...] = ()
+    decoded: bool = False
 
 
 @contextmanager
@@ -56,36 +67,72 @@ def quiet_readers() -> Iterator[None]:
         yield
 
 
-def first_image(source: Source) -> Image.Image:
-    """Return the first image that can be decoded."""
+def first_image(source: Source, policy: PixelPolicy = DEFAULT) -> Image.Image:
+    """Return the first image that can be decoded, as the policy makes it.
+
+    It is grey (`L`) if all images of the source are grey by their headers, else `RGB`.
+    """
+    problem = ""
     with quiet_readers():
         for i in range(len(source.ids)):
             try:
-                image = open_image(source.read(i))
-                image.load()
-            except Exception:  # as in `decode`
+                opened = open_image(_read(source, i))
+                image = policy.apply(opened).image
+            except CodeExitError:
+                raise
+            except Exception as error:  # as in `decode`
+                problem = problem or f" ({_reason(error)})"
                 continue
-            return image
-    raise UserError(f"none of the {len(source.ids)} images of {source.name} can be decoded.")
+            return image.convert("L" if _all_grey(source, policy) else "RGB")
+    raise UserError(
+        f"none of the {len(source.ids)} images of {source.name} can be decoded{problem}."
+    )
 
 
-def decode(source: Source, i: int, backbone: Backbone) -> DecodedSample:
+def _all_grey(source: Source, policy: PixelPolicy) -> bool:
+    """Whether all images are grey. The first one in colour ends the search, often the very first;
+    of one that cannot be opened nothing is known."""
+    for i in range(len(source.ids)):
+        with suppress(Exception):
+            if not policy.is_grey(open_image(_read(source, i))):
+                return False
+    return True
+
+
+def decode(
+    source: Source, i: int, backbone: Backbone, policy: PixelPolicy = DEFAULT
+) -> DecodedSample:
     """Read, hash and prepare sample i."""
+    digest = NOTHING
+    touched: tuple[str, ...] = ()
     try:
-        content = source.read(i)
-        ready = _prepared(content, backbone, source.holds)
+        content = _read(source, i)
+        digest = content_hash(content)
+        with keep_inside(f"the backbone {backbone.backbone.get('name')}"):
+            if source.holds == "images":
+                ready, touched = _prepared(content, backbone, policy)
+            else:
+                ready = backbone.prepare(content)
+    except CodeExitError:
+        raise
     except Exception as error:  # readers raise errors of many kinds on damaged bytes
-        return DecodedSample(None, problem=_reason(error))
-    digest = hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).digest()
-    return DecodedSample(ready, digest[:16])
+        return DecodedSample(None, digest, _reason(error))
+    return DecodedSample(ready, digest, touched=touched, decoded=not isinstance(content, bytes))
 
 
-def _prepared(content: Content, backbone: Backbone, holds: str) -> Array:
-    if holds != "images":
-        return backbone.prepare(content)
+def _read(source: Source, i: int) -> Content:
+    with keep_inside(f"the source {source.name}"):
+        return source.read(i)
+
+
+def _prepared(
+    content: Content, backbone: Backbone, policy: PixelPolicy
+) -> tuple[Array, tuple[str, ...]]:
+    """Return an image as the backbone takes it, and the rules that it met."""
     image = open_image(content)
     with _one_large if image.width * image.height > LARGE else nullcontext():
-        return backbone.prepare(image)
+        picture = policy.apply(image)
+        return backbone.prepare(picture.image), picture.touched
 
 
 def _reason(error: Exception) -> str:
@@ -96,7 +143,10 @@ def _reason(error: Exception) -> str:
         return f"too many pixels; at most {PIXELS:,} are possible"
     if isinstance(error, MemoryError):
         return "it does not fit into memory"
-    text = explain_os_error(error) if isinstance(error, OSError) else str(error)
+    if isinstance(error, OSError):
+        text = explain_os_error(error)
+    else:
+        text = error_text(error).removeprefix(f"{type(error).__name__}: ")
     return " ".join(text.split())[:REASON] or type(error).__name__
 
 
@@ -114,7 +164,11 @@ class Batch:
 
 
 def compute_batches(
-    source: Source, batches: Iterable[range], backbone: Backbone, workers: int
+    source: Source,
+    batches: Iterable[range],
+    backbone: Backbone,
+    workers: int,
+    policy: PixelPolicy = DEFAULT,
 ) -> Iterator[Batch]:
     """Yield each batch with its tables, in order.
 
@@ -125,13 +179,14 @@ def compute_batches(
     here = backbone.device.type != "cpu"
 
     def work(rows: range) -> Callable[[], Batch]:
-        decoded = [decode(source, i, backbone) for i in rows]
+        decoded = [decode(source, i, backbone, policy) for i in rows]
         good = [sample.ready for sample in decoded if sample.ready is not None]
         ready = np.stack(good) if good else None
         infos = tuple(replace(sample, ready=None) for sample in decoded)
 
         def forward() -> Batch:
-            return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
+            with keep_inside(f"the backbone {backbone.backbone.get('name')}"):
+                return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
 
         if here:
             return forward
@@ -152,6 +207,10 @@ def compute_batches(
 
 
 # --- the work: rows, block by block ---
+
+
+BLOCKS = 2  # the version of what is noted with a block
+READERS = {"images": f"Pillow {PIL.__version__}", "sounds": f"scipy {scipy.__version__}"}
 
 
 def block_rows(block: int, n: int) -> range:
@@ -191,8 +250,14 @@ class ExtractionWork:
             "batch size": self.batch,
             "threads": self.threads,
             "torch": torch.__version__,
+            "embedbench": __version__,
+            "reader": READERS.get(self.source.holds, ""),
+            "blocks": BLOCKS,
+            **backbone.also_decides,
             "skip-bad": self.job.skip_bad,
         }
+        if self.source.holds == "images":
+            job["pixels"] = self.job.policy.facts()
         made_on = {"dtype": backbone.dtype, "device_kind": kind}
         if kind == "cuda":
             made_on["device_name"] = _device(backbone.device)
@@ -207,7 +272,8 @@ class ExtractionWork:
             for at in rows[:: self.batch]
         )
         part, done = list[Batch](), n - count_rows(blocks, n)
-        for batch in compute_batches(self.source, batches, self.backbone, self.workers):
+        policy = self.job.policy
+        for batch in compute_batches(self.source, batches, self.backbone, self.workers, policy):
             tell(done, n)
             for i, sample in zip(batch.rows, batch.decoded, strict=True):
                 if sample.problem and not self.job.skip_bad:
@@ -232,14 +298,27 @@ class ExtractionWork:
             name: torch.cat([table[name] for table in tables]).cpu().numpy() for name in tables[0]
         }
         note = {
-            "hashes": "".join(sample.digest.hex() for sample in decoded if not sample.problem),
+            "hashes": "".join(sample.digest.hex() for sample in decoded),
+            "decoded": any(sample.decoded for sample in decoded),
             "skipped": [
                 [self.source.ids[first + i], sample.problem]
                 for i, sample in enumerate(decoded)
                 if sample.problem
             ],
+            "pictures": Counter(rule for sample in decoded for rule in sample.touched),
+            UNIFORM: [
+                self.source.ids[first + i]
+                for i, sample in enumerate(decoded)
+                if UNIFORM in sample.touched
+            ],
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
+
+
+def hashes_of(note: Mapping[str, Any]) -> list[bytes]:
+    """Return the content hash of every sample of a block, also of those that were left out."""
+    joined = bytes.fromhex(note["hashes"])
+    return [joined[at : at + SIZE] for at in range(0, len(joined), SIZE)]
 
 
 def _device(device: torch.device) -> str:
@@ -280,6 +359,11 @@ class Job:
         `auto`, `cpu`, `cuda`, `cuda:1`, …
     skip_bad : bool
         Leave out samples that cannot be decoded, and list them in the provenance.
+    alpha : str
+        The ground that transparent pixels of images are laid on: `white`, `black`, another colour
+        (`#rrggbb`); or `drop`, which shows their hidden colours as a plain `convert("RGB")` does.
+    orientation : str
+        `turn` images as their EXIF says, or `keep` them as they are stored.
     threads : int or None
         Threads of one operation, which decide the last bits; by default 1, or more where there are
         more cores than threads that decode and, on a CPU, run the backbone (8; with a card 16).
@@ -289,6 +373,9 @@ class Job:
         Cores of a process at work; None: all that it may use.
     directory : str
         Where relative paths begin in another process; empty in this one.
+    command : str
+        Which command asks other processes; empty in this one. A process that outlives a command
+        opens source and model anew for the next one: the files may be others by then.
     """
 
     source: str
@@ -299,22 +386,37 @@ class Job:
     size: int | None = None
     device: str = "auto"
     skip_bad: bool = False
+    alpha: str = "white"
+    orientation: str = "turn"
     threads: int | None = None
     batch_size: int | None = None
     cpus: int | None = None
     directory: str = ""
+    command: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
         if self.dtype not in DTYPES:
             raise UserError("--dtype", expected=f"one of {', '.join(DTYPES)}", got=self.dtype)
+        PixelPolicy.chosen(self.alpha, self.orientation)  # a wrong one is refused at once
+
+    @property
+    def policy(self) -> PixelPolicy:
+        """What becomes of the images' pixels."""
+        return PixelPolicy.chosen(self.alpha, self.orientation)
 
     def elsewhere(self, cpus: int) -> Self:
         """Return the job as other processes can open it, each with so many cores.
 
         By default an operation has one thread, so that the rows do not depend on the cores.
         """
-        return replace(self, threads=self.threads or 1, cpus=cpus, directory=os.getcwd())
+        return replace(
+            self,
+            threads=self.threads or 1,
+            cpus=cpus,
+            directory=os.getcwd(),
+            command=secrets.token_hex(8),
+        )
 
     def open_source(self) -> Source:
         """Return the opened source."""
@@ -324,10 +426,15 @@ class Job:
         """Return the work on an opened source: the model is loaded on this process's device."""
         name, file = backbones.choose_backbone(self.source, self.backbone, self.weights)
         backbones.check_kind(name, source)
+        if source.holds != "images" and self.policy != DEFAULT:
+            raise UserError(
+                f"--alpha and --orientation are for images, and {source.name} holds {source.holds}",
+                "leave them out",
+            )
         where = torch.device(find_device(self.device))
         model = backbones.open_backbone(
             name,
-            lambda: first_image(source),
+            lambda: first_image(source, self.policy),
             weights=file,
             layers=self.layers,
             dtype=self.dtype,

@@ -111,6 +111,8 @@ class HfBackbone(Network):
             "layers": {f"block-{i}": f"{how} after the block" for i in self.numbers},
         }
         self.preprocessing = self.inputs.recipe
+        # the same weights may be read with other heads or norms
+        self.also_decides = {"configuration": file_sha256(folder / "config.json")}
 
     def _opened(self, folder: Path, name: str, size: int | None) -> "Inputs":
         """Open the processor of what the samples are."""

@@ -1,21 +1,24 @@
 """Data sets of Hugging Face's hub, or of its forms in a folder, by the package `datasets`.
 
-Reading runs no code of a data set: `datasets` has no loading scripts any more. A file that a row
-names by its path is read only below the data set's folder or the hub's cache.
+Reading runs no code of a data set, and reads no file outside of it, see `own_files`.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedbench.errors import UserError, import_extra, short, unknown
+from embedbench.errors import UserError, unknown
 from embedbench.files.hdf5_layout import COLUMNS
+from embedbench.files.known_names import PART_WORDS, split_role, split_roles
 from embedbench.storage.regular_files import explain_errors
 
-from .data_set_parts import SPLIT_NAMES, Part, join_parts, parse_address
-from .source import Content, Source, read_sample
+from . import own_files
+from .data_set_parts import Part, find_path, join_parts, name_labels, parse_address
+from .local_data_sets import LocalData, load_by_datasets, load_local
+from .source import Content, Source
+from .text_tables import NO_NUMBER, TextTable, as_number, encode_text
 
 _HOLDS = {"image": "images", "audio": "sounds", "text": "texts"}  # by the option for its column
 _NAMED = ("label", "text", "whole")  # kinds of columns whose values can be names
@@ -34,6 +37,10 @@ _VALUES = {  # types of plain values
     "real": "float.*",
     "time": "timestamp.*",
 }
+READABLE = (  # what is read of this machine
+    "expected Parquet, CSV, TSV or JSON, class folders of images or sounds, or what save_to_disk "
+    "wrote"
+)
 _COMMIT = re.compile(r"@([0-9a-f]{40})/")
 
 
@@ -49,21 +56,18 @@ def hub_source(source: str) -> Source:
         and `split`, the parts to take: `split=train,held_out:test`. What is not said is guessed
         from the columns' types, and the source's remark has it.
     """
-    name, options, revision = parse_address(source)
-    address = source.partition("@")[0]
+    name, options, revision = parse_address(source, path_first=True)
+    query = "&".join(f"{key}={value}" for key, value in options.items())
+    address = f"hfds/{name}{'?' if query else ''}{query}"
     for key in options:
         if key not in (known := (*_FITS, "config", "split")):
             raise unknown(f"option of {address}:", key, known)
-    splits = _load(name, options.get("config"), revision)
-    local = os.path.exists(os.path.expanduser(name))
+    loaded, local = _load(name, options.get("config"), revision)
+    splits = {part: _as_table(data, name, local, address) for part, data in loaded.parts.items()}
     roles = _choose_splits(splits, options.get("split", ""), address)
     first = splits[next(iter(roles))]
-    taken = _choose_columns(first.features, options, address)
+    taken = _choose_columns(first.kinds, options, address)
     (kind,) = _HOLDS.keys() & taken.keys()
-    phrases = [", ".join(f"{option}={column}" for option, column in taken.items())]
-    left = [f"column {column}" for column in first.features if column not in taken.values()]
-    left += [f"split {part}" for part in splits if part not in roles]
-    phrases += [f"left out: {', '.join(left)}"] if left else []
     parts = []
     for part, role in roles.items():
         data = splits[part]
@@ -72,39 +76,57 @@ def hub_source(source: str) -> Source:
             for option, column in taken.items()
             if option != kind
         }
-        classes = getattr(first.features[taken["label"]], "names", ())
-        read = _reader(data, taken[kind], [name] if local else [])
+        read = data.reader(taken[kind])
+        classes = first.class_names(taken["label"])
         parts.append(Part(part, role, values.pop("label"), classes, read, values))
+    phrases = [", ".join(f"{option}={column}" for option, column in taken.items())]
+    left = [f"column {column}" for column in first.kinds if column not in taken.values()]
+    left += [f"split {part}" for part in splits if part not in roles]
+    phrases += [f"left out: {', '.join(left)}"] if left else []
+    phrases += _words_taken_for_names(parts)
+    facts: dict[str, Any] = {}
+    if isinstance(first, HubTable):
+        facts = {"revision": first.revision(revision), "licence": first.licence}
+        if first.kinds.get(taken.get("time", "")) == "time" and not first.has_zone(taken["time"]):
+            phrases.append(f"{taken['time']} names no zone and is read as UTC")
     return join_parts(
-        f"hfds/{Path(name).name}{address[len(name) + 5 :]}" if local else address,
+        f"hfds/{local.name}{address[len(name) + 5 :]}" if local else address,
         parts,
         phrases,
         holds=_HOLDS[kind],
-        revision=_revision(first.info, revision),
-        licence=getattr(first.info, "license", "") or "not stated",
+        left_out=loaded.left_out,
+        **facts,
     )
+
+
+def _words_taken_for_names(parts: Sequence[Part]) -> list[str]:
+    """Return the phrase on classes that are called as other programs write a missing value."""
+    labels = {label for part in parts for label in part.labels if label is not None}
+    names = sorted(label for label in labels if label.strip().lower() in NO_NUMBER)
+    return [f"{', '.join(map(repr, names))}: names of classes, not missing values"] if names else []
 
 
 # --- the data set and its parts ---
 
 
-def _load(name: str, config: str | None, revision: str) -> dict[str, Any]:
-    """Return the parts by name."""
-    datasets = import_extra("datasets", "datasets", "hfds/")
-    folder = Path(os.path.expanduser(name))
+def _load(name: str, config: str | None, revision: str) -> tuple[LocalData, Path | None]:
+    """Return the parts by name, and the path of a data set of this machine."""
+    if not name:
+        raise UserError("hfds/ names no data set", "write hfds/ORG/NAME, or hfds/./FOLDER")
+    path = find_path(name)
+    if path is not None:
+        if revision:
+            raise UserError(f"hfds/{name} is a path, which has no revision", f"drop @{revision}")
+        with explain_errors(f"hfds/{name} cannot be opened", READABLE):
+            return load_local(path, config), path.resolve() if path.name in ("", "..") else path
+    if name.startswith((".", "/", "~")):
+        raise UserError(f"there is no file or folder {name!r}", "name one that is there")
     expected = (
         "expected a name on the hub, with ?config=NAME where it has several, or a folder, "
         "hfds/./FOLDER; without a network, get the data set's files first and name their folder"
     )
     with explain_errors(f"hfds/{name} cannot be opened", expected):
-        if any((folder / f).is_file() for f in ("dataset_dict.json", "state.json")):
-            data = datasets.load_from_disk(str(folder))
-        else:
-            path, file = str(folder) if folder.is_dir() else name, None
-            if folder.is_file():
-                path, file = str(folder.parent), folder.name
-            data = datasets.load_dataset(path, config, data_files=file, revision=revision or None)
-    return dict(data) if isinstance(data, dict) else {str(data.split or "all"): data}
+        return LocalData(load_by_datasets(name, config, revision=revision or None)), None
 
 
 def _choose_splits(splits: Mapping[str, Any], wanted: str, address: str) -> dict[str, int | None]:
@@ -114,11 +136,11 @@ def _choose_splits(splits: Mapping[str, Any], wanted: str, address: str) -> dict
         part, _, role = item.partition(":")
         if part not in splits:
             raise unknown(f"split of {address}", part, splits)
-        if role and role not in SPLIT_NAMES:
-            raise unknown("part", role, SPLIT_NAMES)
-        roles[part] = SPLIT_NAMES.get(role or part)
+        if role and split_role(role) is None:
+            raise unknown("part", role, PART_WORDS)
+        roles[part] = split_role(role or part)
     if not wanted:
-        roles = {part: SPLIT_NAMES[part] for part in splits if part in SPLIT_NAMES}
+        roles = {part: role for part, role in split_roles(splits).items() if role is not None}
         if not roles and len(splits) == 1:
             roles = dict.fromkeys(splits)
     if not roles or (len(roles) > 1 and None in roles.values()):
@@ -127,6 +149,70 @@ def _choose_splits(splits: Mapping[str, Any], wanted: str, address: str) -> dict
             "say which to take, and what each is: ?split=NAME:train,NAME:test",
         )
     return roles
+
+
+class HubTable:
+    """A part that `datasets` has read, with the methods of `TextTable`.
+
+    Files that a row names by a path lie in `folders`; sentences call the data set `address`.
+    """
+
+    def __init__(self, data: Any, folders: Sequence[Path], address: str) -> None:
+        self._data, self._folders, self._address = data, folders, address
+        self.kinds = {name: _kind(feature) for name, feature in data.features.items()}
+        self.licence = getattr(data.info, "license", "") or "not stated"
+
+    def class_names(self, column: str) -> Sequence[str]:
+        """Return the declared names of classes; none where values are names themselves."""
+        return getattr(self._data.features[column], "names", ())
+
+    def values(self, column: str) -> list[Any]:
+        """Return the values of a column, names for numbers of classes; None for a missing one."""
+        values = self._data.select_columns([column])[:][column]
+        if names := self.class_names(column):
+            return name_labels(values, names, f"column {column!r} of {self._address}")
+        return list(values)
+
+    def reader(self, column: str) -> Callable[[int], Content]:
+        """Return what reads the encoded content of a row."""
+        feature = self._data.features[column]
+        rows = self._data.select_columns([column])
+        if self.kinds[column] != "text":
+            rows = rows.cast_column(column, type(feature)(decode=False))
+
+        def read(i: int) -> Content:
+            value = rows[i][column]
+            if isinstance(value, str):
+                return encode_text(value)
+            if value is None:
+                raise UserError("it is empty")
+            content: bytes | None = value["bytes"]
+            if content is not None:
+                return content
+            return own_files.read_row_file(value["path"], self._folders)
+
+        return read
+
+    def has_zone(self, column: str) -> bool:
+        """Whether the times of a column say their zone."""
+        return "tz=" in self._data.features[column].dtype
+
+    def revision(self, asked: str) -> str:
+        """Return what was read, see `_revision`."""
+        return _revision(self._data.info, asked)
+
+
+def _as_table(data: Any, name: str, path: Path | None, address: str) -> TextTable | HubTable:
+    """Return a part as a table; CSV that `datasets` has read keeps its texts."""
+    if isinstance(data, TextTable):
+        return data
+    if getattr(data.info, "builder_name", "") == "csv" and not _has_class_labels(data):
+        return TextTable({name: list(data[name]) for name in data.features}, typed=False)
+    return HubTable(data, own_files.row_folders(name, path), address)
+
+
+def _has_class_labels(data: Any) -> bool:
+    return any(hasattr(feature, "names") for feature in data.features.values())
 
 
 def _revision(info: Any, revision: str) -> str:
@@ -152,17 +238,16 @@ def _kind(feature: Any) -> str:
 
 
 def _choose_columns(
-    features: Mapping[str, Any], options: Mapping[str, str], address: str
+    kinds: Mapping[str, str], options: Mapping[str, str], address: str
 ) -> dict[str, str]:
     """Return the column of each option, in the order of the options."""
-    kinds = {name: _kind(feature) for name, feature in features.items()}
     taken = {}
     for option in _FITS:
         if column := options.get(option):
             if kinds.get(column) not in _FITS[option]:
                 raise UserError(
                     f"column {column!r} of {address} is not there, or cannot be the {option}",
-                    f"name one of {_described(features)}",
+                    f"name one of {_described(kinds)}",
                 )
             taken[option] = column
     if len(_HOLDS.keys() & taken.keys()) > 1:
@@ -172,23 +257,23 @@ def _choose_columns(
             taken[option] = option
     for group in (("label",), tuple(_HOLDS)):  # texts are what is no label
         if not taken.keys() & group:
-            taken |= _guess(group, features, set(taken.values()), address)
+            taken |= _guess(group, kinds, set(taken.values()), address)
     return {option: taken[option] for option in _FITS if option in taken}
 
 
 def _guess(
-    group: Sequence[str], features: Mapping[str, Any], used: set[str], address: str
+    group: Sequence[str], kinds: Mapping[str, str], used: set[str], address: str
 ) -> dict[str, str]:
     """Return the first option of a group that a column fits, with the column.
 
     It has one of the usual names, or is the only one of its kind; for a label, of those with names
     for numbers.
     """
-    kinds = {name: _kind(feature) for name, feature in features.items() if name not in used}
+    free = {name: kind for name, kind in kinds.items() if name not in used}
     for option in group:
-        fitting = [name for name in kinds if kinds[name] in _FITS[option]]
+        fitting = [name for name in free if free[name] in _FITS[option]]
         usual = [name for name in _USUAL.get(option, ()) if name in fitting]
-        alone = [name for name in fitting if kinds[name] == option]
+        alone = [name for name in fitting if free[name] == option]
         if usual or len(alone) == 1:
             return {option: (usual or alone)[0]}
         if fitting:
@@ -196,58 +281,41 @@ def _guess(
     raise UserError(
         f"which column of {address} is the {' or '.join(group)}? Expected one that its type or "
         "name gives away",
-        f"the columns are {_described(features)}. Say it: "
+        f"the columns are {_described(kinds)}. Say it: "
         f"'{address}{'&' if '?' in address else '?'}{group[0]}=COLUMN'.",
     )
 
 
-def _described(features: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} ({_kind(f) or '?'})" for name, f in features.items())[:300]
+def _described(kinds: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({kind or '?'})" for name, kind in kinds.items())[:300]
 
 
-def _values(data: Any, column: str, option: str, address: str) -> list[Any]:
+def _values(data: TextTable | HubTable, column: str, option: str, address: str) -> list[Any]:
     """Return the values of a column: names, or numbers for `time`; None for a missing label."""
-    values = data.select_columns([column])[:][column]
-    if names := getattr(data.features[column], "names", None):
-        values = [None if value is None or value < 0 else names[value] for value in values]
+    if column not in data.kinds:
+        raise UserError(
+            f"a part of {address} has no column {column!r}, which another part has",
+            "name the parts to take, ?split=train, or the column",
+        )
+    values = data.values(column)
+    if option == "time":
+        values = [_seconds(value) for value in values]
     if option != "label" and any(value is None or value == "" for value in values):
         raise UserError(
             f"column {column!r} of {address} has rows without a value",
             f"leave it out, {option}=, or name another",
         )
     if option == "time":
-        return [float(v.timestamp() if hasattr(v, "timestamp") else v) for v in values]
+        return values
     return [None if value is None else str(value) for value in values]
 
 
-# --- contents ---
+def _seconds(value: Any) -> float | None:
+    """Return a time as seconds or as the number that it is.
 
-
-def _reader(data: Any, column: str, roots: Sequence[str]) -> Callable[[int], Content]:
-    """Return what reads the encoded content of a sample."""
-    feature = data.features[column]
-    rows = data.select_columns([column])
-    if _kind(feature) != "text":
-        rows = rows.cast_column(column, type(feature)(decode=False))
-
-    def read(i: int) -> Content:
-        value = rows[i][column]
-        if isinstance(value, str):
-            return value.encode("utf-8", "replace")
-        if value is None:
-            raise UserError("it is empty")
-        content: bytes | None = value["bytes"]
-        return _read_below(value["path"], roots) if content is None else content
-
-    return read
-
-
-def _read_below(path: str, roots: Sequence[str]) -> bytes:
-    """Return a file's bytes; one that is not the data set's own is a UserError."""
-    import datasets
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    real, own = Path(path).resolve(), (*roots, datasets.config.HF_DATASETS_CACHE, HF_HUB_CACHE)
-    if not any(real.is_relative_to(os.path.realpath(os.path.expanduser(root))) for root in own):
-        raise UserError(f"the data set names a file outside of itself, {short(path)}")
-    return read_sample(real)
+    A time without a zone is read as UTC: the zone of the machine would change the numbers, and in
+    the hour that a clock skips their order.
+    """
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    return as_number(value)

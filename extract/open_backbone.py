@@ -13,9 +13,11 @@ from embedbench.array_types import Bytes
 from embedbench.errors import UserError
 from embedbench.files.raw_pixels import pixels, pixels_recipe
 from embedbench.networks.published_weights import SHIPPED, shipped_weights
+from embedbench.storage.user_cache import refuse_changes
 
 from .backbone import OURS, Backbone
 from .extract_plugins import backbone_class, outside_backbone
+from .open_source import is_demo
 from .source import Content, Source, open_image
 from .timm_backbone import TimmBackbone
 
@@ -57,6 +59,22 @@ def open_backbone(
     """
     if size is not None and not 1 <= size <= LARGEST:
         raise UserError("--size", expected=f"1 to {LARGEST:,} pixels, seconds or tokens", got=size)
+    folder = Path(name.removeprefix(HF)) if name.startswith(HF) else None
+    read = [path for path in (weights, folder) if path is not None and path.exists()]
+    with refuse_changes(*read):  # what is loaded is what the provenance has the SHA-256 of
+        return _open(name, first, weights, layers, dtype, size, device, holds)
+
+
+def _open(
+    name: str,
+    first: Callable[[], Image.Image],
+    weights: Path | None,
+    layers: Sequence[str],
+    dtype: str,
+    size: int | None,
+    device: torch.device,
+    holds: str,
+) -> Backbone:
     options: dict[str, Any] = {
         "dtype": dtype,
         "layers": tuple(layers),
@@ -88,14 +106,14 @@ def open_backbone(
 class Images(Backbone):
     """The images themselves, uint8, for a pixel file: `--backbone none`.
 
-    They are greyscale or RGB; alpha is dropped, as before a backbone. With a size, the shorter side
-    is resized to it (bicubic, antialiased) and the centre is kept.
+    They are greyscale or RGB, as the pixel policy makes them. With a size, the shorter side is
+    resized to it (bicubic, antialiased) and the centre is kept.
 
     Parameters
     ----------
     first : Image
-        An image of the source. If it is greyscale, all images become greyscale, else RGB. Without
-        `size`, every image must have its height and width.
+        An image of the source, in the mode of all: if it is greyscale, all images become greyscale,
+        else RGB. Without `size`, every image must have its height and width.
     size : int or None
         Height and width of the result; None: no resizing.
     """
@@ -182,7 +200,7 @@ def choose_backbone(
     source: str, backbone: str | None, weights: str | os.PathLike[str] | None
 ) -> tuple[str, Path | None]:
     """Return the name of the backbone and the file of its weights; for `demo` the shipped ones."""
-    if source == "demo" and backbone in (None, SHIPPED) and weights is None:
+    if is_demo(source) and backbone in (None, SHIPPED) and weights is None:
         backbone, weights = SHIPPED, IN_PACKAGE
     if backbone is None:
         raise UserError(

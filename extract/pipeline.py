@@ -8,7 +8,8 @@ work.
 import os
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -22,22 +23,40 @@ from embedbench.engines.engine import Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.known_names import describe_taken
 from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
+from embedbench.files.sample_contents import KEY, describe_contents
 from embedbench.files.sample_metadata import Samples
-from embedbench.files.train_test_split import describe_lopsided
+from embedbench.files.train_test_split import describe_lopsided, describe_straddling
 from embedbench.files.write_file import check_target
 from embedbench.networks.paper_networks import known_weights
 from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify, Progress
 
+from .content_hashes import changed_samples
 from .domain_group_time import across, add_columns, choose_split, pairs_text
-from .extraction_work import ExtractionWork, Job, arithmetic_settings, count_rows
+from .extraction_work import (
+    ExtractionWork,
+    Job,
+    arithmetic_settings,
+    block_rows,
+    count_rows,
+    hashes_of,
+    quiet_readers,
+)
+from .pixel_policy import UNIFORM
 from .source import Source
+
+NAMES = 300  # characters of names that a sentence lists
 
 
 def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=3)
+
+
+def _ignore(message: str) -> None:
+    pass
 
 
 def extract(
@@ -54,12 +73,14 @@ def extract(
     overwrite: bool = False,
     progress: Progress | None = None,
     notify: Notify = _warn,
+    inform: Notify = _ignore,
     engine: Engine | None = None,
     **job: Any,
 ) -> EmbeddingFile:
     """Write an embedding file, or a pixel file, from the images or sounds of a source.
 
-    Interrupted work resumes with its complete blocks.
+    Interrupted work resumes with its complete blocks, as far as the source still has the contents
+    that they were computed from.
 
     Parameters
     ----------
@@ -79,11 +100,15 @@ def extract(
         Called with (samples done, total) after every batch.
     notify : callable
         Called with each message for the user; by default it warns.
+    inform : callable
+        Called at the end with the line on what was taken; by default it does nothing. Where
+        something was left out, the line goes to `notify`, before the work begins.
     engine : Engine or None
         Who computes the blocks; None: this process.
     job
         Parameters of `Job`, what goes through which network and how: `backbone`, `weights`,
-        `layers`, `dtype`, `size`, `device`, `skip_bad`, `threads`, `batch_size`.
+        `layers`, `dtype`, `size`, `device`, `skip_bad`, `alpha`, `orientation`, `threads`,
+        `batch_size`.
 
     Raises
     ------
@@ -92,13 +117,18 @@ def extract(
     """
     check_target(Path(out), overwrite=overwrite)
     asked = Job(source, **job)
-    opened = add_columns(asked.open_source(), columns, domain_from, group_from)
+    opened = add_columns(asked.open_source(), columns, domain_from, group_from, group)
     if opened.remark:
         notify(opened.remark)
     rows, rule = choose_split(opened, split, group, stratify=stratify)
     if opened.split is not None and rule["rule"] != "official":
-        notify(f"{opened.name}: its official split is replaced, as --split or --group asks.")
+        notify(f"{opened.name}: its official split is replaced, as --split or --stratify asks.")
+    if remark := describe_straddling(opened.columns.get("group"), rows):
+        notify(f"{opened.name}: {remark}")
     opened = replace(opened, split=rows)
+    taken = _taken(opened, rule)
+    if opened.left_out:  # before the long work, which may not be what was meant
+        notify(taken)
     with ExitStack() as stack:
         executor = None
         if engine is not None:
@@ -107,8 +137,28 @@ def extract(
             executor = stack.enter_context(engine.executor(tasks, notify))
         workers = Workers(asked, opened, executor)
         with Partial.begun(Path(out), workers.facts, overwrite=overwrite) as partial:
+            workers.drop_changed(partial, notify)
             workers.fill(partial, progress)
-            return finish(workers, partial, rule, stated, notify)
+            file = finish(workers, partial, rule, stated, notify)
+    if not opened.left_out:
+        inform(taken)
+    return file
+
+
+def _taken(source: Source, rule: Mapping[str, Any]) -> str:
+    """Return the line that says what was taken of a source."""
+    assert source.split is not None
+    ids = np.array(source.ids)
+    samples = Samples(ids, source.labels, source.split, source.classes, source.parents)
+    group = source.columns.get("group")
+    return describe_taken(
+        samples,
+        rule,
+        holds=source.holds,
+        groups=None if group is None else len(np.unique(group)),
+        columns=tuple(source.columns),
+        left_out=source.left_out,
+    )
 
 
 # --- from blocks to the file ---
@@ -134,13 +184,18 @@ def finish(
     samples = Samples(
         np.array(ids), source.labels[kept], source.split[kept], source.classes, source.parents
     )
-    digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
-    pairs = across(digests.reshape(-1, 16), ids, samples.split)
+    hashes = bytes.fromhex("".join(note["hashes"] for note in notes))
+    digests = np.frombuffer(hashes, np.uint8).reshape(len(source.ids), -1)[kept]
+    pairs = across(digests, ids, samples.split)
+    policy, counts, uniform = workers.policy, *_pictures(notes)
+    for remark in policy.remarks(source.name, len(source.ids), counts, uniform):
+        notify(remark)
     for remark in _remarks(source, samples, rule, pairs, skipped):
         notify(remark)
     provenance = {
         "backbone": workers.facts["backbone"],
-        "preprocessing": workers.facts["preprocessing"],
+        "preprocessing": policy.recipe(workers.facts["preprocessing"], counts),
+        **({"pictures": policy.entry(counts, uniform)} if source.holds == "images" else {}),
         "arithmetic": workers.arithmetic,
         "source": {
             **{key: getattr(source, key) for key in ("name", "revision", "licence")},
@@ -148,6 +203,7 @@ def finish(
         },
         "split": rule,
         "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
+        KEY: describe_contents(ids, digests, decoded=any(note["decoded"] for note in notes)),
         **known_weights(workers.facts["backbone"]),
     }
     return partial.finish(
@@ -156,6 +212,17 @@ def finish(
         skipped=skipped,
         columns={name: values[kept] for name, values in source.columns.items()},
     )
+
+
+def _pictures(notes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], list[str]]:
+    """Sum up what blocks note of the pixel policy: pictures by rule; names of those of one colour.
+
+    Only now is it known which rules touched a picture at all; the recipe has these alone.
+    """
+    counts = Counter[str]()
+    for note in notes:
+        counts.update(note["pictures"])
+    return counts, [name for note in notes for name in note[UNIFORM]]
 
 
 def _remarks(
@@ -169,8 +236,11 @@ def _remarks(
     if pairs:
         yield pairs_text(pairs, samples.ids.tolist(), samples.split, source.holds) + "."
     if skipped:
+        gone = sorted({*source.labels.tolist()} - {*samples.labels.tolist()})
+        names = ", ".join(samples.classes[label] for label in gone)[:NAMES]
         yield (
-            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
+            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}"
+            + (f"; no sample is left of {names}." if gone else ".")
         )
     if remark := describe_lopsided(samples.split, samples.labels, samples.classes, rule):
         yield remark
@@ -248,6 +318,7 @@ class Workers:
 
     def __init__(self, job: Job, source: Source, executor: Executor | None) -> None:
         self.source, self._job, self._executor = source, job, executor
+        self.policy = job.policy
         self._here = job.work(source) if executor is None else None
         self.facts, self.arithmetic = self.ask(ExtractionWork.facts)
         self.facts["samples"] = source.digest  # what a worker reads is compared with it
@@ -259,6 +330,30 @@ class Workers:
                 return function(self._here, *args)
         with explain_errors(*FAILED):
             return self._submit(function, *args).result()
+
+    def drop_changed(self, partial: Partial, notify: Notify) -> None:
+        """Drop the blocks of an interrupted command whose samples have other contents by now."""
+        n = len(self.source.ids)
+        kept = [b for b in range(-(-n // Partial.BLOCK)) if partial.is_whole(b)]
+        changed = self._changed(partial, kept)
+        if not changed:
+            return
+        samples = [i for rows in changed.values() for i in rows]
+        notify(
+            f"{len(samples)} samples of {self.source.name} have other contents than when this work "
+            f"was interrupted (first {self.source.ids[samples[0]]}): {len(changed)} of {len(kept)} "
+            "finished blocks are computed again."
+        )
+        for block in changed:
+            partial.drop(block)
+
+    def _changed(self, partial: Partial, blocks: Sequence[int]) -> dict[int, list[int]]:
+        """Return the samples, by block, that this process reads with other contents."""
+        n = len(self.source.ids)
+        noted = [(block_rows(block, n), hashes_of(partial.note(block))) for block in blocks]
+        with quiet_readers():
+            changed = zip(blocks, changed_samples(self.source, noted), strict=True)
+            return {block: rows for block, rows in changed if rows}
 
     def fill(self, partial: Partial, progress: Progress | None) -> None:
         """Have the missing blocks computed; a task that fails ends the work with its sentence."""
@@ -274,6 +369,7 @@ class Workers:
     def _fill_by_tasks(self, partial: Partial, missing: Sequence[int], tell: Progress) -> None:
         n, path = len(self.source.ids), partial.path.absolute()
         waiting = set[Future[Any]]()
+        unchecked = set(missing)
         try:
             with explain_errors(*FAILED):
                 for part in ranges(missing):
@@ -282,10 +378,28 @@ class Workers:
                     done, waiting = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
                     for future in done:
                         future.result()
+                    unchecked -= self._check_workers(partial, unchecked)
                     tell(n - count_rows(partial.missing(n), n), n)
         finally:
             for future in waiting:
                 future.cancel()
+
+    def _check_workers(self, partial: Partial, blocks: Iterable[int]) -> set[int]:
+        """Refuse blocks of other contents than this process reads; return those that are there.
+
+        Ids, labels and splits are of the source as the command opened it. A worker that has another
+        state of it under the same names would put rows beside labels that are not theirs.
+        """
+        there = {block for block in blocks if partial.is_whole(block)}
+        for block, rows in self._changed(partial, sorted(there)).items():
+            partial.drop(block)
+            raise UserError(
+                f"a worker read other contents than this command for {len(rows)} samples of block "
+                f"{block} (first {self.source.ids[rows[0]]} of {self.source.name})",
+                "let no other program change the data meanwhile, take machines that see the same "
+                "data, and run the command again",
+            )
+        return there
 
     def _submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         assert self._executor is not None

@@ -1,4 +1,4 @@
-"""Read files of sound: WAV; and FLAC, Ogg and MP3 with soundfile (libsndfile)."""
+"""Read files of sound: WAV; and FLAC, Ogg, MP3, AIFF and AU with soundfile (libsndfile)."""
 
 import io
 
@@ -13,7 +13,8 @@ from .source import EncodedSample
 SLOWEST, FASTEST = 1_000, 384_000  # other sample rates are refused
 READS = 20_000  # most calls of `read` that a file takes; there are two a chunk
 PIECE = 2**20  # values that are scaled at a time
-CHANNELS = 32  # most of a FLAC, Ogg or MP3 file
+CHANNELS = 32  # most of a file that libsndfile reads
+_BY_LIBSNDFILE = (b"fLaC", b"OggS", b"FORM", b".snd")
 
 
 def read_sound(content: object, seconds: int) -> tuple[int, Float32s]:
@@ -24,8 +25,10 @@ def read_sound(content: object, seconds: int) -> tuple[int, Float32s]:
     if not isinstance(content, bytes):
         raise ValueError("an image, not a sound")
     mp3 = content[:3] == b"ID3" or (content[:1] == b"\xff" and content[1:2] >= b"\xe0")
-    if content[:4] not in (b"fLaC", b"OggS") and not mp3:
+    if content[:4] not in _BY_LIBSNDFILE and not mp3:
         return read_wav(content, seconds)
+    if len(content) < _declared_size(content):  # libsndfile would read what is there
+        raise ValueError(f"cut short: {len(content)} bytes of {_declared_size(content)}")
     soundfile = import_extra("soundfile", "audio", "it")
     try:
         with soundfile.SoundFile(io.BytesIO(content)) as file:
@@ -37,8 +40,20 @@ def read_sound(content: object, seconds: int) -> tuple[int, Float32s]:
             if len(sound) < wanted:
                 raise ValueError("cut short")
     except soundfile.LibsndfileError as error:
-        raise ValueError(f"not a file of sound that libsndfile reads: {error}") from error
+        raise ValueError(
+            f"not a file of sound that libsndfile reads: {error.error_string}"
+        ) from error
     return rate, _checked(sound.mean(axis=1, dtype=np.float32))
+
+
+def _declared_size(content: bytes) -> int:
+    """Return the bytes that the header of an AIFF or AU file declares; 0: it says nothing."""
+    if content[:4] == b"FORM":
+        return int.from_bytes(content[4:8], "big") + 8
+    size = int.from_bytes(content[8:12], "big")
+    if content[:4] != b".snd" or size == 0xFFFFFFFF:  # written to a pipe
+        return 0
+    return int.from_bytes(content[4:8], "big") + size
 
 
 def _checked_rate(rate: int) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from embedbench.array_types import Bytes, Floats, Ints, Strings
+from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError
 from embedbench.storage.regular_files import open_regular
 
@@ -60,6 +61,8 @@ class Source:
         Names of files that are not among the samples because they cannot be read, and why.
     remark : str
         Line on what was taken, what was left out and what was guessed; empty: nothing to say.
+    left_out : tuple of str
+        Phrases on what is not among the samples and not in `refused`: how many files, and why.
     package : (str, str) or None
         Name and version of the package whose code opened it; None: ours, or a file of yours.
     """
@@ -79,6 +82,7 @@ class Source:
     holds: str = "images"
     refused: tuple[tuple[str, str], ...] = ()
     remark: str = ""
+    left_out: tuple[str, ...] = ()
     package: tuple[str, str] | None = None
 
     @property
@@ -129,6 +133,7 @@ def size_problem(size: int) -> str:
     return f"{size:,} bytes; at most {BYTES:,} are possible" if size > BYTES else ""
 
 
+@check_arguments
 def read_sample(path: str | Path) -> bytes:
     """Return the bytes of a sample's file; an OSError if it is no regular one."""
     with open_regular(path) as file:

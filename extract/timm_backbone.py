@@ -25,6 +25,7 @@ from embedbench.networks.paper_networks import timm
 from embedbench.networks.published_weights import hub_weights
 from embedbench.networks.weights import load_weights, read_metadata
 from embedbench.storage.regular_files import explain_errors
+from embedbench.text.undecoded_text import as_text
 
 from .backbone import OURS, Network
 from .source import Content, open_image
@@ -54,7 +55,7 @@ class TimmBackbone(Network):
         channels = preprocessing.get("input_size", [3])[0]  # 1: pretrained on grey images
         model = create_model(name, size, channels)
         cfg = dict(model.pretrained_cfg)
-        path, weights_id = (weights, weights.name) if weights else hub_weights(name, cfg)
+        path, weights_id = (weights, as_text(weights.name)) if weights else hub_weights(name, cfg)
         digest = load_weights(model, path, cfg, channels=channels)
         args = {"input_size": (channels, size, size)} if size else {}
         resolve: Callable[..., dict[str, Any]] = resolve_data_config

@@ -1,6 +1,7 @@
 """The data sets of torchvision with one label an image, with their official splits."""
 
 import contextlib
+import inspect
 import os
 import sys
 from collections import Counter
@@ -10,10 +11,11 @@ from typing import Any
 from PIL import EpsImagePlugin, Image
 from torchvision import datasets
 
+from embedbench.config.run_seeds import is_number
 from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
-from .data_set_parts import Part, join_parts, parse_address
+from .data_set_parts import Part, join_parts, name_labels, parse_address
 from .source import Content, Source, open_image, read_sample
 
 _OFFICIAL = (  # the parameter that chooses a part; its values for train, val and test; the classes
@@ -77,9 +79,15 @@ def _part_name(switch: str, value: Any) -> str:
 def _part(name: str, role: int | None, data: Any) -> Part:
     """Return a part; its classes are called by their numbers if the data set has no names."""
     names = _class_names(data)
-    called = [None if i is None or i < 0 else names[i] if names else str(i) for i in _labels(data)]
+    labels = _labels(data)
+    if names:
+        called = name_labels(labels, names, f"the part {name} of {type(data).__name__}")
+    else:
+        called = [None if i is None or i < 0 else str(i) for i in labels]
 
     def read(i: int) -> Content:
+        if isinstance(data, datasets.OxfordIIITPet):  # torchvision drops transparency there
+            return _load(data._images[i])
         image: Image.Image = data[i][0]
         return image
 
@@ -94,7 +102,7 @@ def _settings(switch: str, options: dict[str, str], source: str) -> dict[str, An
         if name == "download" and text not in _WORDS:
             raise unknown("value", text, _WORDS)
     return {
-        name: int(text) if text.isdigit() else _WORDS.get(text, text)
+        name: int(text) if is_number(text) else _WORDS.get(text, text)
         for name, text in options.items()
     }
 
@@ -104,20 +112,33 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # downloads print to stdout
             data = cls(root, **settings)
+    except TypeError as error:
+        known = [name for name in inspect.signature(cls).parameters if name not in _OURS]
+        strange = [name for name in settings if name not in known]
+        what = (
+            f"takes no argument {strange[0]!r}" if strange else "takes no such value of an option"
+        )
+        raise UserError(
+            f"{source}: torchvision's {cls.__name__} {what}", f"its options are {', '.join(known)}"
+        ) from error
     except Exception as error:  # each class raises errors of its own
         raise UserError(
             f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "
             f"downloaded unasked: unpack the data there as torchvision's {cls.__name__} has them, "
             "or let torchvision do it by the option download=yes."
         ) from error
-    if getattr(data, "loader", None) is datasets.folder.default_loader:
-        data.loader = _load  # the other one would read any file
+    for name in ("loader", "_loader"):
+        if getattr(data, name, None) is datasets.folder.default_loader:
+            setattr(data, name, _load)  # the other one reads any file, and drops transparency
     return data
 
 
 def _load(path: str) -> Image.Image:
-    """Return an image as torchvision does, but from regular files and of our formats alone."""
-    return open_image(read_sample(path)).convert("RGB")
+    """Return an opened image, from regular files and of our formats alone.
+
+    Its pixels are as the file has them: what becomes of transparency is the pixel policy's.
+    """
+    return open_image(read_sample(path))
 
 
 def _labels(data: Any) -> list[int | None]:

@@ -74,29 +74,40 @@ class Blocks:
     """Collects batches x (b, D), y (b,) into blocks of `BLOCK` samples.
 
     A product with ten rows takes as long as one with fifty, because it reads the whole matrix that
-    it adds to. What is left waits for the next batch, or for `rest`, which `prepare` calls: between
-    evaluations at most `BLOCK` - 1 samples wait, after one none.
+    it adds to. What is left waits for the next batch, at most `BLOCK` - 1 samples. `prepare` adds
+    it to copies of the sums (`waiting_block`), so that where blocks end does not depend on how
+    often a learner is evaluated. `trim` adds the `rest` after a session: none waits from one
+    session to the next.
     """
 
     def __init__(self) -> None:
         self.waiting: list[tuple[torch.Tensor, torch.Tensor]] = []
 
+    def __len__(self) -> int:
+        """The number of samples that wait."""
+        return sum(len(y) for _, y in self.waiting)
+
     def add(self, x: torch.Tensor, y: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Add a batch; the blocks that are now complete."""
         self.waiting.append((x, y))
-        if sum(len(part) for _, part in self.waiting) < BLOCK:
+        if len(self) < BLOCK:
             return
         ((x, y),) = self.rest()
         whole = len(y) - len(y) % BLOCK
         self.waiting = [(x[whole:].clone(), y[whole:].clone())] if whole < len(y) else []
         yield from zip(torch.split(x[:whole], BLOCK), torch.split(y[:whole], BLOCK), strict=True)
 
-    def rest(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """The samples that wait, as one block."""
+    def waiting_block(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The samples that wait, as one block; they go on waiting."""
         if self.waiting:
             x, y = (torch.cat(parts) for parts in zip(*self.waiting, strict=True))
-            self.waiting = []
             yield x, y
+
+    def rest(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The samples that wait, as one block; then none waits."""
+        block = [*self.waiting_block()]
+        self.waiting = []
+        yield from block
 
     def state_dict(self) -> dict[str, Any]:
         return {"waiting": [tuple(part.clone() for part in batch) for batch in self.waiting]}

@@ -76,8 +76,15 @@ class ACIL(RidgeLearner):
     def _update(self, x: torch.Tensor, y: torch.Tensor) -> None:
         add_moments(self.gram, self.targets.T, self.features(x).double(), y)
 
-    def prepare(self) -> None:
-        """Solve the regression: M³/3 multiplications."""
+    def trim(self) -> None:
         for block in self.blocks.rest():
             self._update(*block)
-        self.weights = ridge(self.gram, self.targets.T, self.lam, self.lam)[0].float()
+        super().trim()
+
+    def prepare(self) -> None:
+        """Solve the regression: M³/3 multiplications. Samples that wait go into copies."""
+        gram, targets = self.gram, self.targets
+        for x, y in self.blocks.waiting_block():
+            gram, targets = gram.clone(), targets.clone()
+            add_moments(gram, targets.T, self.features(x).double(), y)
+        self.weights = ridge(gram, targets.T, self.lam, self.lam)[0].float()

@@ -25,7 +25,9 @@ class GDumb(ReplayLearner):
     **Departs**: 30 epochs, as in the code of Michel et al. (2023); theirs are 128 to 256. Batches
     of 64 instead of 16: with 16 their `lr` is too high for embeddings of norm 30 (a training loss
     of 2 nats after 16 epochs on the emoji embeddings; .01 with 64). No CutMix, which mixes images,
-    not embeddings. Every network starts from the same weights.
+    not embeddings. Every network starts from the same weights. With `passes` an evaluation within a
+    session takes its share of the steps, so that the next network gets fewer; without, an
+    evaluation changes nothing.
 
     Parameters
     ----------

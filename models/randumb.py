@@ -100,30 +100,44 @@ class RanDumb(Learner):
     def _update(self, x: torch.Tensor, y: torch.Tensor) -> None:
         """Add samples x (b, D), y (b,) to means and scatter."""
         for e in range(self.ensemble):
-            phi = self._features(x, e).double()
-            away, before = deviations(phi, y, self.sums[e], self.counts)
-            self.scatter[e].addmm_((away * (before / (before + 1))[:, None]).T, away)
-            self.sums[e].index_add_(0, y, phi)
+            self._add(e, self.scatter[e], self.sums[e], x, y)
         self.counts += torch.bincount(y, minlength=len(self.counts))
+
+    def _add(
+        self, e: int, scatter: torch.Tensor, sums: torch.Tensor, x: torch.Tensor, y: torch.Tensor
+    ) -> None:
+        """Add samples to the scatter (M, M) and the sums (C, M) of member e."""
+        phi = self._features(x, e).double()
+        away, before = deviations(phi, y, sums, self.counts)
+        scatter.addmm_((away * (before / (before + 1))[:, None]).T, away)
+        sums.index_add_(0, y, phi)
+
+    def trim(self) -> None:
+        for block in self.blocks.rest():
+            self._update(*block)
+        super().trim()
 
     def prepare(self) -> None:
         """Invert the covariances: M³/3 multiplications for each member."""
-        for block in self.blocks.rest():
-            self._update(*block)
         for e in range(self.ensemble):
             self._solve(e)
 
     def _solve(self, e: int) -> None:
-        n = int(self.counts.sum())
-        sigma = self.scatter[e] / max(n, 1)
+        """The discriminants of member e. Samples that wait are added to copies of its sums."""
+        sigma, sums, counts = self.scatter[e].clone(), self.sums[e].clone(), self.counts
+        for x, y in self.blocks.waiting_block():
+            self._add(e, sigma, sums, x, y)
+            counts = counts + torch.bincount(y, minlength=len(counts))
+        n = int(counts.sum())
+        sigma /= max(n, 1)
         rho, level = oas(sigma, n)
         rho = rho if self.shrinkage is None else self.shrinkage
         # where nothing varies, the nearest mean answers
         sigma.mul_(1 - rho).diagonal().add_(rho * level if level > 0 else 1.0)
-        means = self.sums[e] / self.counts.clamp(min=1)[:, None]  # (C, M)
+        means = sums / counts.clamp(min=1)[:, None]  # (C, M)
         # The same number for every class is left out of the scores, so that float32 suffices.
-        centre = self.sums[e].sum(0) / max(n, 1)
-        weights, bias = discriminants(sigma, means - centre, self.counts)
+        centre = sums.sum(0) / max(n, 1)
+        weights, bias = discriminants(sigma, means - centre, counts)
         self.weights[e], self.bias[e] = weights, bias - weights @ centre
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
@@ -131,7 +145,7 @@ class RanDumb(Learner):
             return self._discriminants(x, 0)
         # Σ_e softmax(-d²) of the scatter matrix nΣ: -d² is 2/n of the discriminant, and what every
         # class has in common
-        share = 2 / max(int(self.counts.sum()), 1)
+        share = 2 / max(int(self.counts.sum()) + len(self.blocks), 1)
         members = (self._discriminants(x, e).mul_(share) for e in range(self.ensemble))
         return sum((torch.softmax(m, 1) for m in members), torch.zeros((), device=x.device))
 

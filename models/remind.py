@@ -32,16 +32,18 @@ class REMIND(OnlineLearner):
     learns a sample at a time: `--set protocol.observe_batch=1`. Its network is pretrained on the
     base classes, which the quantiser is trained on; an online learner does not see where a session
     ends, so here it is the first `base_samples` samples: until then they are kept as they are, and
-    replayed. The footprint counts them, and may exceed a byte budget for that time. In a full
-    memory the new sample is not kept if its class is the largest. 20,000 samples are our choice;
-    the paper stores 959,665.
+    replayed. If `memory` has no room for so many, the quantiser is trained when that is full, on
+    fewer samples; `--budget-mb` also sets `base_samples`, because a whole sample has more bytes
+    than its codes. In a full memory the new sample is not kept if its class is the largest. 20,000
+    samples are our choice; the paper stores 959,665.
 
     Parameters
     ----------
     codes : int
         Bytes of a sample: the largest number of parts of a vector.
     base_samples : int
-        Number of samples to train the quantiser on; the batch that completes them is included.
+        Number of samples to train the quantiser on; the batch that completes them is included. The
+        most that `memory` allows, if that is less.
 
     Examples
     --------
@@ -66,6 +68,11 @@ class REMIND(OnlineLearner):
         "base": "samples",
     }
 
+    def later_behaviour(self) -> tuple[str, ...]:
+        room = self.memory.per_class if self.memory.total is None else self.memory.total
+        is_limited = self.memory.select != "all" and room < self.base_samples
+        return ("the base is within the memory",) if is_limited else ()
+
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         self.quantiser = ProductQuantiser(spec.input_shape[0], self.codes, device)
@@ -85,8 +92,18 @@ class REMIND(OnlineLearner):
 
     def store(self, x: Tensor, y: Tensor) -> None:
         self._held().add(x, y)
-        if not self.quantiser.trained and len(self.base) >= self.base_samples:
+        if not self.quantiser.trained and self._base_is_complete():
             self._quantise()
+
+    def _base_is_complete(self) -> bool:
+        """Whether the base has all its samples, or as many as the memory may hold."""
+        if len(self.base) >= self.base_samples:
+            return True
+        if self.memory.select == "all":
+            return False
+        if self.memory.total is not None:
+            return len(self.base) >= self.memory.total
+        return int(torch.bincount(self.base.lists).max()) >= self.memory.per_class
 
     def _held(self) -> Exemplars:
         return self.exemplars if self.quantiser.trained else self.base

@@ -150,7 +150,7 @@ def _labels(
     if missing:
         raise UserError(
             f"{file.path.name} lacks {len(missing)} of the {len(leaves)} classes of hierarchy "
-            f"{name}, the first {missing[0]!r}",
+            f"{name}, or has no training samples of them, the first {missing[0]!r}",
             "take a file that has them, or hierarchy=file",
         )
     return labels

@@ -11,9 +11,11 @@ from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams import make_sessions as tools
+from embedbench.streams.class_order import numbers_of
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
+from embedbench.streams.taught_classes import NO_SPLIT, keep_classes
 
 
 @dataclass(kw_only=True)
@@ -21,7 +23,8 @@ class DomainIncremental(Protocol):
     """Domain-incremental learning: a session for each domain, all classes in every session.
 
     The domain of a sample is in the file's column `domain`. All classes are known from the first
-    session on. A domain that lacks a class teaches and tests the classes that it has.
+    session on. A domain that lacks a class teaches and tests the classes that it has. A class that
+    no taught domain has is left out.
 
     **Source**: van de Ven et al. (2022), "Three types of incremental learning": the same classes,
     the domain not known at test. With `test="all"`: Lomonaco and Maltoni (2017), CORe50, new
@@ -71,10 +74,13 @@ class DomainIncremental(Protocol):
     )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name)
+        file = tools.one_file(files, self.name, self.validation)
         domain = file.column("domain")
         split = tools.split_rows(file, self.validation, self.val_fraction)
         names, left_out = self._names(file, domain, split, seed)
+        taught = split.train[np.isin(domain[split.train], names)]
+        file = keep_classes(file, file.labels[taught], "that no taught domain has")
+        split = split.where(file.split != NO_SPLIT)
         if self.sessions == 1 or self.sessions > len(names):
             raise UserError(
                 "protocol.sessions",
@@ -109,7 +115,33 @@ class DomainIncremental(Protocol):
             samples=(file.digests["samples"], file.digests["columns"]),
             can_reveal=self.test == "domain",
             fitted=fitted,
-            notes=(f"domains that are not taught: {left_out}",) if left_out else (),
+            notes=self._notes(names, left_out),
+        )
+
+    def later_readings(self, files: Sequence[EmbeddingFile]) -> tuple[str, ...]:
+        readings = super().later_readings(files)
+        if self.domains in ("natural", "random"):  # all are taught
+            return readings
+        file = tools.one_file(files, self.name, self.validation)
+        split = tools.split_rows(file, self.validation, self.val_fraction)
+        domain = file.column("domain")
+        names, _ = self._names(file, domain, split, 0)
+        rows = split.train[np.isin(domain[split.train], names)]
+        if keep_classes(file, file.labels[rows], "") is file:
+            return readings
+        return (*readings, "classes that no taught domain has are left out")
+
+    def _notes(self, names: Array, left_out: int) -> tuple[str, ...]:
+        """How many domains are not taught; and numbers that are sorted as text."""
+        notes = (f"domains that are not taught: {left_out}",) if left_out else ()
+        numbers = numbers_of(names.tolist())
+        if self.domains != "natural" or numbers is None or numbers == sorted(numbers):
+            return notes
+        by_number = ",".join(name for _, name in sorted(zip(numbers, names.tolist(), strict=True)))
+        return (
+            *notes,
+            f"the domains are numbers in the order of text; protocol.domains={by_number} has them "
+            "by number",
         )
 
     def _names(

@@ -16,7 +16,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.class_order import class_order
+from embedbench.streams.class_order import class_order, order_notes
 from embedbench.streams.load_table import layer_names, load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
@@ -172,7 +172,7 @@ class FSCIL(Protocol):
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name)
+        file = tools.one_file(files, self.name, self.validation)
         split = tools.split_rows(file, self.validation, self.val_fraction)
         pool = split.train if self.validation == "test" else np.flatnonzero(file.split == TRAIN)
         if self.lists:
@@ -251,7 +251,7 @@ class FSCIL(Protocol):
             )
             if len(some)
         ]
-        return drawn, tuple(notes)
+        return drawn, (*order_notes(self.order, file), *notes)
 
     def _cuts(self, n: int, early: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin, and where the last one ends.

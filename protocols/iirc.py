@@ -16,6 +16,7 @@ from embedbench.streams.load_table import load_table
 from embedbench.streams.make_sessions import mean_rows, one_file
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.streams.taught_classes import notes_on_classes
 from embedbench.streams.view import View
 
 from . import _hierarchy
@@ -105,7 +106,7 @@ class IIRC(Protocol):
             raise UserError("iirc.validation", expected="train", got=self.validation)
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = one_file(files, self.name)
+        file = one_file(files, self.name, self.validation)
         if self.hierarchy == "file":
             hierarchy = _hierarchy.file_hierarchy(file)
         else:
@@ -148,7 +149,11 @@ class IIRC(Protocol):
             fitted=fitted,
             observe_batch=self.observe_batch,
             evaluate_every=self.evaluate_every,
-            notes=(note, *_notes(file, hierarchy, sum(len(r) for _, r in train), whole)),
+            notes=(
+                *notes_on_classes(file),
+                note,
+                *_notes(file, hierarchy, sum(len(r) for _, r in train), whole),
+            ),
             whole=whole,
             classes=tuple(hierarchy.classes[k] for k in introduced),
             parents=np.where(parents == -1, -1, np.searchsorted(introduced, parents)),
@@ -357,11 +362,6 @@ def leaf_roles(
             first = min(share, n - 1)
             second = min(share, n - 1 - first)
             held, mine = mine[: first + second], mine[first + second :]
-        if not len(mine):
-            raise UserError(
-                f"{file.path.name} has no training samples of class {file.classes[label]!r}",
-                "give it some, or take a hierarchy without it",
-            )
         roles[0].append((leaf, mine))
         roles[1].append((leaf, held[:first]))
         roles[2].append(held[first:])

@@ -12,7 +12,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.class_order import class_order
+from embedbench.streams.class_order import class_order, order_notes
 from embedbench.streams.load_table import layer_names, load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
@@ -71,14 +71,16 @@ class IncrementalClass(Protocol):
     name: ClassVar[str] = "incremental-class"
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name)
+        file = tools.one_file(files, self.name, self.validation)
         split = tools.split_rows(file, self.validation, self.val_fraction)
         order = class_order(self.order, file, seed)
         tested = np.isin(order, file.labels[file.split == TEST])
         order, untested = np.concatenate([order[~tested], order[tested]]), order[~tested]
         cuts = self._cuts(len(order), len(untested))
         names = ", ".join(file.classes[c] for c in untested)
-        notes = (f"classes without test samples, in the base session: {names}",) if names else ()
+        notes = order_notes(self.order, file)
+        if names:
+            notes = (*notes, f"classes without test samples, in the base session: {names}")
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
         sizes = np.bincount(file.labels[split.train], minlength=len(order))
         few = tools.mean_rows(sizes, cuts[0]) < self.scale_least
@@ -88,10 +90,6 @@ class IncrementalClass(Protocol):
         )
         parts = np.split(order, cuts)
         pairs = [tools.view_session(table, file, split, classes=classes) for classes in parts]
-        for session, _ in pairs:
-            if len(session.y) == 0:
-                which = ", ".join(file.classes[c] for c in session.classes[:3])
-                raise UserError(f"no training samples for the session of {which}")
         pairs = tools.limit_losses(pairs, self.loss)
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")

@@ -17,7 +17,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.class_order import class_order
+from embedbench.streams.class_order import class_order, order_notes
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
@@ -114,7 +114,7 @@ class Mixture(Protocol):
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name)
+        file = tools.one_file(files, self.name, self.validation)
         split = tools.split_rows(file, self.validation, self.val_fraction)
         parts = self._parts(file, split.train, seed)
         for k, part in enumerate(parts):
@@ -133,16 +133,15 @@ class Mixture(Protocol):
             [file],
             features,
             fitted=fitted,
-            notes=self._notes(file, split.train),
+            notes=order_notes(self.order, file),
             task_free=self.task_free,
         )
 
     def _parts(self, file: EmbeddingFile, train: Ints, seed: int) -> list[Ints]:
         """The training rows of each session."""
         order = class_order(self.order, file, seed)
-        taught = tools.class_mask(file, file.labels[train])[order]
         tested = tools.class_mask(file, file.labels[file.split == TEST])[order]
-        classes = np.concatenate([order[taught & tested], order[taught & ~tested]])
+        classes = np.concatenate([order[tested], order[~tested]])
         labels, rng = file.labels, np.random.default_rng([seed, 1])
         if self.setting == "repetition":
             least = -(-len(classes) // self.sessions)  # fewer leave a class without a slot
@@ -183,12 +182,6 @@ class Mixture(Protocol):
         rows = {c: split.val[label[split.val] == c] for c in np.flatnonzero(there)}
         kept = [mine[: len(mine) * taught[c] // there[c]] for c, mine in rows.items()]
         return np.sort(np.concatenate(kept))
-
-    def _notes(self, file: EmbeddingFile, train: Ints) -> tuple[str, ...]:
-        """The classes that are never taught, and so not tested."""
-        lacking = np.flatnonzero(~tools.class_mask(file, file.labels[train]))
-        names = ", ".join(file.classes[c] for c in lacking)
-        return (f"classes without training samples, left out: {names}",) if names else ()
 
 
 # --- the rules of four papers: which session teaches which training row ---

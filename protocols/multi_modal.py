@@ -17,6 +17,7 @@ from embedbench.streams.load_table import load_table
 from embedbench.streams.make_sessions import flat_spec, split_rows, view_session
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.streams.taught_classes import with_taught_classes
 
 
 @dataclass(kw_only=True)
@@ -70,6 +71,7 @@ class MultiModal(Protocol):
     several_files: ClassVar[bool] = True
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
+        files = [with_taught_classes(file, self.validation) for file in files]
         width = self._check(files)
         alone = tuple(self._alone(file, width) for file in files)
         classes = np.cumsum([0, *(file.samples.n_leaves for file in files)])
@@ -144,6 +146,7 @@ class MultiModal(Protocol):
             samples=(file.digests["samples"],),
             validation=self.validation,
             fitted=fitted,
+            classes=file.classes[: file.samples.n_leaves],
         )
 
     def _matrix(self, file: EmbeddingFile, width: int) -> Float32s:

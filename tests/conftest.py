@@ -1,8 +1,9 @@
 """One thread: the tests' matrices are small, and threads that wait for each other take longer.
 
 Of all tests, `make test` runs the short ones and a third of long tables of cases; THOROUGH=1 runs
-all but what is marked long or fuzz, as does a call that names files. With `--known-skips`, what is
-skipped fails the run unless `known_skips.txt` expects it.
+all but what is marked long or fuzz, as does a call that names files. With `--rest`, what passed in
+the run before is left out: `make test` and `make test-rest` together run everything, most of it
+once. With `--known-skips`, what is skipped fails the run unless `known_skips.txt` expects it.
 """
 
 import fnmatch
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from commands import Call
 
 KNOWN_SKIPS = Path(__file__).with_name("known_skips.txt")
+PASSED = "embedbench/passed"  # tests of the last whole run, in pytest's cache
 TABLE = 6  # the fewest cases of which `make test` runs every third
 # Files with loops that numba compiles, and a short test that runs them.
 COMPILED = {
@@ -75,6 +77,9 @@ def pytest_xdist_setupnodes() -> None:
 @pytest.hookimpl(trylast=True)  # after -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only THOROUGH=1 runs, of the conformance suite what it chooses itself."""
+    if config.getoption("--rest"):
+        _leave_out(config, items, _passed_before(config, items))
+        return
     named = {Path(a).resolve() for a in config.args} != {KNOWN_SKIPS.parent}
     if named or os.environ.get("THOROUGH") == "1":
         return
@@ -85,8 +90,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for name, cases in tables.items():
         if len(cases) >= TABLE and not name.startswith("tests/checks/test_conformance.py"):
             out |= {case for i, case in enumerate(cases) if i % 3}
+    _leave_out(config, items, out)
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], out: set[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=[item for item in items if item in out])
     items[:] = [item for item in items if item not in out]
+
+
+def _passed_before(config: pytest.Config, items: list[pytest.Item]) -> set[pytest.Item]:
+    """Tests that passed in the run before and would do the same again."""
+    passed = set(config.cache.get(PASSED, []))
+    # One test there runs a third of the checks in itself, and all of them with THOROUGH=1.
+    same = (item for item in items if not item.nodeid.startswith("tests/checks/"))
+    return {item for item in same if item.nodeid in passed}
 
 
 def pytest_collection_finish() -> None:
@@ -97,10 +114,16 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--known-skips", action="store_true", help=f"fail unless in {KNOWN_SKIPS}")
+    parser.addoption("--rest", action="store_true", help="leave out what passed in the run before")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     gc.unfreeze()
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    cache = getattr(session.config, "cache", None)  # none with -p no:cacheprovider
+    if reporter and cache and not hasattr(session.config, "workerinput"):  # no worker of xdist
+        passed = [report.nodeid for report in reporter.stats.get("passed", [])]
+        cache.set(PASSED, sorted(set(passed)))
     if session.config.getoption("--known-skips") and unknown_skips(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -3,16 +3,21 @@
 import pickle
 import runpy
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from confident_runs import confident_predictions
 from file_helpers import says
+from leaving import SAID, LeavingStream
 from protocol_files import make_file
+from toy import class_stream
 
 from embedbench import api
-from embedbench.errors import UserError, short, unknown
+from embedbench.config.run_seeds import Seeds
+from embedbench.errors import CodeExitError, UserError, error_text, short, unknown
 
 SEEDS: tuple[dict[str, Any], ...] = ({}, {"seed": 0}, {"seed": 1})
 
@@ -67,3 +72,90 @@ def test_an_error_is_one_sentence_of_its_fields() -> None:
     ):
         error = pickle.loads(pickle.dumps(UserError(**fields)))
         assert (str(error), says(**fields)(error)) == (sentence, True)
+
+
+@pytest.mark.parametrize("how", ["exit", "close", "whim"])
+def test_code_that_exits_ends_no_program_of_the_caller(tmp_path: Path, how: str) -> None:
+    stream = api.build_stream(make_file(tmp_path), "incremental-class", base=2)
+    leaves = api.make_learner("leaving:Leaves", how=how)
+    with pytest.raises(CodeExitError, match=f"the learner Leaves left with {SAID[how]}"):
+        api.run(stream, leaves)
+
+
+def test_a_protocol_that_exits_ends_no_program_of_the_caller(tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    with pytest.raises(CodeExitError, match="the protocol LeavingStream left with SystemExit: 0"):
+        api.build_stream(file, LeavingStream(), seed=next(s for s in range(9) if odd(s)))
+
+
+def odd(seed: int) -> bool:
+    return bool(Seeds.of(seed).order % 2)
+
+
+class Mute(ValueError):  # noqa: N818
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+def test_the_text_of_an_error_can_always_be_made() -> None:
+    for error, text in (
+        (ValueError("bad"), "ValueError: bad"),
+        (ValueError(), "ValueError"),
+        (Mute(), "Mute (it has no readable text)"),
+        (SystemExit(0), "SystemExit: 0"),
+        (UserError("bad", "mend it"), "bad; mend it"),
+    ):
+        assert error_text(error) == text
+
+
+IMPOSSIBLE = confident_predictions(4)
+
+
+@pytest.mark.parametrize("name", ["score", "score_matrices", "audit"])
+def test_predictions_in_memory_are_checked_as_those_of_files(name: str) -> None:
+    assert IMPOSSIBLE.squares is not None
+    squares = np.where(np.isnan(IMPOSSIBLE.squares), np.nan, 1e-30).astype(np.float32)
+    with pytest.raises(UserError, match="squares is less than any probabilities"):
+        getattr(api, name)(replace(IMPOSSIBLE, squares=squares))
+
+
+@pytest.mark.parametrize(
+    ("given", "what", "expected"),
+    [
+        ({"score": "acuracy"}, "unknown score", "accuracy"),
+        ({"score": ""}, "unknown score", ""),
+        ({"class_sizes": [1]}, "class_sizes", "11 numbers, one for each class"),
+        ({"class_sizes": "12"}, "class_sizes of score", "a list or None"),
+        ({"class_sizes": [None]}, "class_sizes of score", "a list or None"),
+        ({"offline": 0.9}, "offline of score", "a Predictions, a LabelSets, a list or None"),
+        ({"normalise_new": np.zeros(3)}, "normalise_new of score", "True or False"),
+    ],
+)  # fmt: skip
+def test_arguments_of_score(given: dict[str, Any], what: str, expected: str) -> None:
+    with pytest.raises(UserError, check=says(what=what, expected=expected)):
+        api.score(IMPOSSIBLE, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"seed": "1"}, "seed of run"),
+        ({"seed": 0.5}, "seed of run"),
+        ({"seed": True}, "seed of run"),
+        ({"threads": 0}, "threads"),
+        ({"device": "nothing"}, "device 'nothing' cannot be used here"),
+    ],
+)
+def test_arguments_of_run(given: dict[str, Any], what: str) -> None:
+    with pytest.raises(UserError, match=what):
+        api.run(class_stream([[0, 1], [2]]), "ncm", **given)
+
+
+def test_a_numpy_number_is_a_number() -> None:
+    stream = class_stream([[0, 1], [2]])
+    same = [api.run(stream, "chance", seed=seed) for seed in (3, np.int64(3))]  # type: ignore[arg-type]
+    assert np.array_equal(same[0].answer, same[1].answer)
+
+
+def test_a_number_that_python_does_not_write_is_quoted_in_words() -> None:
+    assert short(10**5000) == "a number of thousands of digits"

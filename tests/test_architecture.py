@@ -47,7 +47,7 @@ GROUND = set().union(*FLOORS[:3])
 OUTSIDE = {
     "extract": {
         "PIL", "datasets", "huggingface_hub", "numpy", "safetensors", "scipy", "soundfile", "timm",
-        "torch", "torchvision", "transformers",
+        "torch", "torchvision", "transformers", "yaml",
     },
     "engines": {"ray", "submitit", "torch"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},

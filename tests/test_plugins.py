@@ -1,5 +1,6 @@
 """Code from outside: by path, by entry point, and the package that it came from."""
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     before = set(sys.modules)
     yield tmp_path / "site"
     for name in set(sys.modules) - before:
-        if name.partition(".")[0] in ("kiln", "oven", "loose"):
+        if name.partition(".")[0] in ("kiln", "oven", "loose", "loose_base", "loose_top"):
             del sys.modules[name]
 
 
@@ -135,8 +136,23 @@ def test_wrong_entry_points_do_not_end_a_command(site: Path) -> None:
         with pytest.raises(UserError, match=f"import .*metric '{name}' of kiln 1.0"):
             plugins.load("metrics", name)
     sys.path.append(str(site / "kiln"))
-    with pytest.raises(UserError, match="'ends' for 'ends:f': ended"):
+    with pytest.raises(UserError, match=r"'ends' for 'ends:f': .* SystemExit: ended"):
         plugins.outside("ends:f")
     import kiln.mod  # type: ignore[import-not-found]
 
     assert plugins.find_package(kiln.mod.Thing) == ("kiln", "1.0")
+
+
+def test_the_code_of_a_class_is_that_of_its_file_and_of_its_bases(site: Path) -> None:
+    (Path.cwd() / "loose_base.py").write_text("class Base:\n    pass\n")
+    (Path.cwd() / "loose_top.py").write_text(
+        "from loose_base import Base\nclass Top(Base):\n    pass\n"
+    )
+    files = [(Path.cwd() / f"loose_{name}.py").read_bytes() for name in ("top", "base")]
+    digests = b"".join(hashlib.sha256(text).digest() for text in files)
+    made = plugins.code_digest(plugins.outside("loose_top:Top"))
+    assert made == hashlib.sha256(digests).hexdigest()
+
+
+def test_the_code_of_a_class_without_a_file_is_unknown() -> None:
+    assert plugins.code_digest(type("Bare", (), {"__module__": "nowhere"})) == ""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from embedbench import plugins
 from embedbench.config.json_records import JsonRecord
-from embedbench.errors import UserError, unknown
+from embedbench.errors import CodeExitError, UserError, error_text, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores.metrics import all_metrics
@@ -118,8 +118,12 @@ def _run(check: Callable[[T], None], subject: T) -> CheckResult:
         applies = False
     except CheckFailed as failure:
         message = str(failure)
-    except Exception as error:
-        message = f"{_method(error, subject)}raised {type(error).__name__}: {error}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, too, is a failure of this check
+        cause = error.__cause__ if isinstance(error, CodeExitError) else None
+        left = cause or error
+        message = f"{_method(left, subject)}raised {error_text(left)}"
     demand = (inspect.getdoc(check) or "").partition("\n")[0]
     name = check.__name__.replace("_", " ")
     seconds = time.perf_counter() - began

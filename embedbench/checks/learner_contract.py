@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from embedbench.config.make_from_settings import make
+from embedbench.learning.exemplars import BY_LEARNER, Capacity, Memory
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.streams.stream import Stream
@@ -112,6 +113,29 @@ def scores_are_pure(cls: type[Learner]) -> None:
     tools.demand_same(what, first, tools.ask(little, stream))
 
 
+@tools.learner_check
+def evaluating_changes_nothing(cls: type[Learner]) -> None:
+    """Scores and state are the same to the last bit, however often the learner was evaluated.
+
+    Once it is evaluated at the ends of sessions, once twice after every batch that it observed.
+    """
+    applies_where(cls.tags.deterministic)
+    rarely, often, stream = tools.small(cls), tools.small(cls), blobs(cls.tags)
+    tools.teach(rarely, stream)
+    prepare = often.prepare
+
+    def prepare_twice() -> None:
+        prepare()
+        prepare()
+
+    with mock.patch.object(often, "prepare", prepare_twice):
+        tools.teach(often, replace(stream, evaluate_every=1))
+    what = "scores however often it was evaluated"
+    tools.demand_same(what, tools.ask(rarely, stream), tools.ask(often, stream))
+    what = "state_dict() however often it was evaluated"
+    tools.demand_same(what, rarely.state_dict(), often.state_dict())
+
+
 @tools.kinds_check
 def scores_ignore_how_batches_are_cut(make: Callable[[], Learner], stream: Stream) -> None:
     """A sample gets the same scores (within 1e-5) in every batch, and the state stays the same."""
@@ -185,6 +209,63 @@ def state_round_trips(make: Callable[[], Learner], stream: Stream) -> None:
 
 
 # --- tags and footprint ---
+
+
+@tools.learner_check
+def memory_stays_within_its_limit(cls: type[Learner]) -> None:
+    """A learner with a `memory` never holds more samples than it allows, whole or packed.
+
+    It is looked at after every batch, before every evaluation and after every session.
+    """
+    memory = getattr(tools.small(cls), "memory", None)
+    applies_where(isinstance(memory, Capacity))
+    n_classes = blobs(cls.tags).spec.n_classes
+    chosen = {"select": _limited(cls, memory)} if isinstance(memory, Memory) else {}
+    _look_at_memory(tools.small(cls, total=n_classes + 2, **chosen), n_classes + 2)
+    if chosen.get("select") not in ("reservoir", *BY_LEARNER):  # these have a fixed size
+        _look_at_memory(tools.small(cls, total=None, per_class=2, **chosen), 2 * n_classes)
+
+
+def _limited(cls: type[Learner], memory: Memory) -> str:
+    """How samples are chosen: as the learner does by default, if it does not keep all."""
+    others = [name for name in getattr(cls, "selects", ()) if name != "all"]
+    applies_where(memory.select != "all" or bool(others))
+    return memory.select if memory.select != "all" else others[-1]
+
+
+def _look_at_memory(learner: Learner, limit: int) -> None:
+    """Teach a learner, and raise `CheckFailed` at the first moment with more than `limit`."""
+    stream = blobs(learner.tags)
+    given = np.concatenate([s.x.numpy() for s in stream.sessions])
+    # of each a whole sample, its label or labels, its logits, and two numbers
+    most = limit * (given[0].nbytes + 5 * stream.spec.n_classes + 3 * 8)
+
+    def look(moment: str) -> None:
+        held = {name: v for name, v in vars(learner).items() if name not in ("observe", "prepare")}
+        whole = tools.samples_held(held, given)
+        demand(whole <= limit, f"room for {limit} samples, and {whole} lie in it {moment}")
+        size = learner.footprint().get("samples", 0)
+        demand(size <= most, f"room for {limit} samples, and they have {size:,} bytes {moment}")
+
+    with (
+        mock.patch.object(learner, "observe", _followed(learner.observe, look, "after a batch")),
+        mock.patch.object(learner, "prepare", _followed(learner.prepare, look, "at evaluation")),
+    ):
+        tools.teach(learner, stream)
+    look("at the end")
+
+
+def _followed(
+    method: Callable[..., Any], look: Callable[[str], None], moment: str
+) -> Callable[..., Any]:
+    """The method, with a look at the learner after each call."""
+
+    def call(*given: Any) -> Any:
+        out = method(*given)
+        look(moment)
+        return out
+
+    return call
 
 
 @tools.learner_check

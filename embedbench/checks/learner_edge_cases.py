@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from embedbench.array_types import Floats
+from embedbench.errors import error_text
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.scores import label_set_scores
 from embedbench.scores.label_set_predictions import LabelSets
@@ -64,7 +65,7 @@ def unusual_sessions_are_learned(cls: type[Learner]) -> None:
         try:
             tools.teach(tools.small(cls), stream)
         except Exception as error:
-            raise CheckFailed(f"{what}: {type(error).__name__}: {error}") from error
+            raise CheckFailed(f"{what}: {error_text(error)}") from error
 
 
 # --- nothing matters but the sessions so far ---

@@ -45,7 +45,7 @@ TRACKER_CHECKS = Checks[str]()
 # --- backbones: small images or sounds, prepared and computed ---
 
 TOLERANCE = 1e-3  # absolute and relative: batches of other sizes have other last bits
-MODES = ("RGB", "L", "RGBA", "P", "RGB", "1")  # Pillow's modes of the small images
+MODES = ("RGB", "L", "RGBA", "P", "RGB", "1")  # Pillow's modes of the small images' files
 SIZES = ((40, 30), (30, 40), (64, 48), (33, 33), (96, 96), (25, 64))  # width, height
 SQUARE = 32  # pixels: the input size of our own, which take images of one size
 
@@ -60,12 +60,15 @@ def _open_backbone(name: str) -> tuple[Backbone, list[Any]]:
 
 
 def _images() -> list[Any]:
-    """Images of noise, in several sizes and Pillow modes."""
+    """Images of noise, in several sizes; of Pillow's modes those that the pixel policy gives."""
     from PIL import Image
+
+    from embedbench.extract.pixel_policy import DEFAULT
 
     draw = np.random.default_rng(0)
     made = [draw.integers(0, 256, (height, width, 3), np.uint8) for width, height in SIZES]
-    return [Image.fromarray(a).convert(mode) for a, mode in zip(made, MODES, strict=True)]
+    images = [Image.fromarray(a).convert(mode) for a, mode in zip(made, MODES, strict=True)]
+    return [DEFAULT.apply(image).image for image in images]
 
 
 def _sounds() -> list[Any]:

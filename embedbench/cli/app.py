@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from embedbench.errors import UserError
+from embedbench.errors import CodeExitError, UserError, keep_inside
 from embedbench.system.keep_freed_memory import keep_freed_memory
 from embedbench.text import printable_text
 from embedbench.version import __version__
@@ -23,6 +23,7 @@ from . import (
     runs_commands,
     score_command,
     show_stream,
+    standard_streams,
 )
 from . import shared_options as shared
 from .command_output import note, show_tables
@@ -136,22 +137,40 @@ def demo(
     run_demo(out, quiet=quiet)
 
 
+def _is_broken_pipe(error: BaseException) -> bool:
+    """Whether nobody reads stdout any more; typer makes a SystemExit of that."""
+    left = error.__cause__ or error
+    return isinstance(left.__context__ or left, BrokenPipeError)
+
+
 def main() -> None:
     """Entry point: user errors end with one sentence and exit code 2; SIGTERM is like Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     keep_freed_memory()
+    standard_streams.prepare_streams()
+    failed = 2
     try:
-        code = app(sys.argv[1:], standalone_mode=False)
+        with keep_inside("code that this command called"):
+            code = app(sys.argv[1:], standalone_mode=False)
+        remark = standard_streams.finish_output()
     except UserError as e:
         sentence = str(e)
+    except (BrokenPipeError, CodeExitError) as e:
+        if _is_broken_pipe(e):
+            standard_streams.drop_output()
+            sys.exit(standard_streams.READER_GONE)
+        sentence, failed = str(e), 1
     except OSError as e:
-        sentence = f"{e.filename}: " * bool(e.filename) + f"{e.strerror or e}"
+        of_output = standard_streams.unwritable_output(e)
+        sentence = of_output or f"{e.filename}: " * bool(e.filename) + f"{e.strerror or e}"
     except help_and_usage_errors.UsageError as e:
         sentence = help_and_usage_errors.usage_sentence(e)
     else:
         if code == 130:  # typer's answer to Ctrl-C
             note("embedbench: interrupted; a run or an extraction goes on by the same command")
+        if remark:
+            note(f"embedbench: {remark}")
         sys.exit(code or 0)
     if sentence:
         note(f"embedbench: {printable_text.printable(sentence)}")
-    sys.exit(2)
+    sys.exit(failed)

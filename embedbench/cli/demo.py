@@ -26,7 +26,7 @@ CLASSES = (
 )
 MOST = 40  # images of a class
 LEARNERS = ("mlp", "ewc", "icarl", "slda")
-# At this λ nothing moves after the first session: ewc learns nothing new. Ten exemplars a class.
+# At this λ next to nothing moves after the first session. Ten exemplars a class.
 SETTINGS = ("ewc.lam=1e7", "icarl.memory.total=140")
 STREAMS = (
     ("incremental-class", ("protocol.base=6", "protocol.step=2", "protocol.order=random")),
@@ -56,7 +56,9 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     say: Callable[[str], None] = (lambda _: None) if quiet else note
     began = time.perf_counter()
     file, runs = out / "emoji.h5", out / "runs"
-    if not file.is_file():
+    if file.is_file():
+        say(f"1/3  {file} of an earlier demo is used; delete it, and it is made again")
+    else:
         _extract(out / "images", file, quiet, say)
     say("2/3  embeddings to streams, learners learn")
     for protocol, settings in STREAMS:

@@ -1,5 +1,6 @@
 """The command extract, and the options that it shares with import."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,7 +53,11 @@ def collect_metadata(
 def samples(
     split: Split = None,
     group: Annotated[
-        str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
+        str | None,
+        typer.Option(
+            help="Samples of one group: stem, parent or a regex; kept as the column group, and in "
+            "one part by --split 0.3."
+        ),
     ] = None,
     stratify: Annotated[
         bool | None, typer.Option(help=f"{STRATIFY}; as it is below 50 samples a class.")
@@ -111,6 +116,16 @@ class BackboneOptions:
             max=MOST_THREADS,
         ),
     ] = None
+    alpha: Annotated[
+        str,
+        typer.Option(
+            help="Ground that transparent pixels of images are laid on: white, black, '#rrggbb'; "
+            "or drop, which shows their hidden colours."
+        ),
+    ] = "white"
+    orientation: Annotated[
+        str, typer.Option(help="turn images as their EXIF says, or keep them as stored.")
+    ] = "turn"
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")] = (
         False
     )
@@ -159,6 +174,7 @@ def extract(
             overwrite=overwrite,
             progress=advance,
             notify=note,
+            inform=(lambda _: None) if quiet else note,
             engine=who,
         )
     show({}, describe_file(file), as_json=False)
@@ -170,7 +186,7 @@ def _from_zoo(
     """What the names `zoo:…` of a source and a backbone mean; what was given stays."""
     from embedbench.zoo.zoo_entries import ZOO, describe_backbone, find_source
 
-    if source.startswith(ZOO):
+    if source.startswith(ZOO) and not os.path.lexists(source):  # what exists is a path
         source, options, data = find_source(source)
         samples.update({k: v for k, v in options.items() if samples[k] is None})
         stated = replace(stated, licence=stated.licence or data.licence, url=stated.url or data.url)

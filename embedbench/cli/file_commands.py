@@ -33,7 +33,8 @@ def import_command(
     group: Annotated[
         str | None,
         typer.Option(
-            help="Key or column that groups samples; of their ids: stem, parent, a regex."
+            help="Key or column of the groups; of ids: stem, parent, a regex. They become the "
+            "column group, and --split 0.3 keeps each in one part."
         ),
     ] = None,
     split: Split = None,
@@ -108,7 +109,7 @@ def inspect(
     if picture is not None:
         _map(opened, picture, overwrite)
     data = result.to_json()
-    show_tables(form, data, pairs(data), text=_page(result) if page else card_text(result))
+    show_tables(form, data, pairs(data), text=_page(opened, result) if page else card_text(result))
 
 
 def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
@@ -139,12 +140,11 @@ def _redundancy(file: EmbeddingFile, heatmap: Path | None, quiet: bool) -> Redun
     return result
 
 
-def _page(card: Card) -> str:
+def _page(file: EmbeddingFile, card: Card) -> str:
     """The page that push writes."""
     from embedbench.sharing.dataset_card import card_page
-    from embedbench.storage import user_cache
 
-    return card_page(card, sha256=user_cache.sha256(Path(card.path))).rstrip("\n")
+    return card_page(card, sha256=file.sha256()).rstrip("\n")
 
 
 def order(
@@ -163,13 +163,17 @@ def order(
 ) -> None:
     """Write a class order for run --order. Confusion is measured on training data."""
     from embedbench.files.embedding_file import EmbeddingFile
+    from embedbench.streams.class_order import order_notes
     from embedbench.streams.make_class_order import make_order, write_order
+    from embedbench.streams.taught_classes import notes_on_classes, with_taught_classes
 
-    opened = EmbeddingFile.open(file)
+    opened = with_taught_classes(EmbeddingFile.open(file))
     shared.check_free(out, overwrite)
     result = make_order(opened, kind, seed=seed, sessions=sessions, base=base)
     write_order(result, out)
     show(result, "\n".join(result["order"]), as_json)
+    for sentence in (*notes_on_classes(opened), *order_notes(kind, opened)):
+        note(f"note: {sentence}")
     note(f"wrote {out}")
 
 

@@ -100,7 +100,7 @@ def _present(
     from embedbench.papers.paper_table import rows_and_parts
     from embedbench.papers.result_files import Results
 
-    files = [data.file for data in runs.data.values()]
+    files = [runs.streams.file(str(data.file)) for data in runs.data.values()]
     results = Results.now(paper.name, words, runs.seeds, files, tables, runs.failed)
     path = runs.out / f"{paper.stem}.json"
     results.write(path)

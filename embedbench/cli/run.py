@@ -6,7 +6,6 @@ The options make a study: a study file, and what goes over it. Those of the stre
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +20,7 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.studies import study_file
 from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
 from embedbench.system.cpu_threads import MOST_THREADS
+from embedbench.text.undecoded_text import check_text, join_words
 
 from . import shared_options as shared
 from .command_output import bar, note, run_tables, show_tables
@@ -193,7 +193,9 @@ def run(
     """Run learners through a stream and store their answers. Run it again to resume."""
     if save_config is not None:
         shared.check_free(save_config, overwrite)
-        write_safely(save_config, study_file.study_text(options.study()).encode(errors="replace"))
+        text = study_file.study_text(options.study())
+        check_text(text, f"{save_config}")
+        write_safely(save_config, text)
         return
     study = shared.fixed_study(options.study(), quiet)
     from embedbench.runs import grid_scheduler, stream_cache
@@ -203,14 +205,15 @@ def run(
     workers = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
     streams = stream_cache.StreamCache()
     take_shard([], shard)  # what is wrong is refused before anything is tuned
-    every = _choose_runs(study, out, workers, checkpoint, quiet, streams)
+    failed: dict[run_spec.RunSpec, Exception] = {}  # before they began, while they were tuned
+    every = _choose_runs(study, out, workers, checkpoint, quiet, streams, failed)
     specs = take_shard(every, shard)
     if not specs:
         note(f"shard {shard} has none of the {len(every)} runs")
         return
     with bar("runs", quiet) as advance:
         outcome = grid_scheduler.run_grid(
-            specs,
+            [spec for spec in specs if spec not in failed],
             out,
             engine=workers.at_most(len(specs)),
             threads=threads,
@@ -219,6 +222,11 @@ def run(
             notify=note,
             streams=streams,
         )
+    for spec in specs:
+        if spec in failed:
+            outcome.fail(spec, failed[spec])
+    if study.budget_mb is not None:
+        _note_what_is_over(study.budget_mb, outcome.run_dirs)
     _report(outcome, out, form)
 
 
@@ -229,8 +237,12 @@ def _choose_runs(
     checkpoint: float,
     quiet: bool,
     streams: stream_cache.StreamCache,
+    failed: dict[run_spec.RunSpec, Exception],
 ) -> list[run_spec.RunSpec]:
-    """The runs, with the settings that tuning and the budget choose."""
+    """The runs, with the settings that tuning and the budget choose.
+
+    Those whose learner fails at that get into `failed`.
+    """
     from embedbench.studies import exemplars_in_equal_bytes, presets, resolve, tuning
 
     device = shared.chosen_device(study.device or "auto", engine)
@@ -252,9 +264,24 @@ def _choose_runs(
                 progress=advance,
                 notify=note,
                 streams=streams,
+                failed=failed,
             )
-        chosen += exemplars_in_equal_bytes.fit_budget(runs, study.budget_mb, streams)
-    return chosen
+        chosen += exemplars_in_equal_bytes.fit_budget(runs, study.budget_mb, streams, failed=failed)
+    return [replace(spec, budget_mb=study.budget_mb) for spec in chosen]
+
+
+def _note_what_is_over(budget_mb: float, run_dirs: list[Path]) -> None:
+    """Name the runs that hold more than the budget; those finished without it have no flag."""
+    from embedbench.scores import record_files
+    from embedbench.scores.run_flags import most_held
+
+    for run_dir in run_dirs:
+        record = record_files.load(run_dir)
+        if (held := most_held(record)) > budget_mb:
+            note(
+                f"{record.learner} seed {record.seed} held {held:.3g} MB, more than --budget-mb "
+                f"{budget_mb:g}"
+            )
 
 
 def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:
@@ -274,6 +301,7 @@ def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:
     show_tables(form, {**data, "failed": failed}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):
-        note(f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}")
+        side_by_side = join_words(["embedbench", "report", str(out)])
+        note(f"{out} has other runs; all side by side: {side_by_side}")
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

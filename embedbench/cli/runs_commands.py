@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from embedbench.engines.engine_tasks import pairs
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
+from embedbench.text.undecoded_text import join_words
 
 from . import help_and_usage_errors
 from . import shared_options as shared
@@ -40,6 +40,7 @@ def import_command(
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Score what another tool answered on an exported stream, and keep it as a run."""
+    from embedbench.interop import exported_stream
     from embedbench.interop.import_answers import import_answers, parse_tool
 
     given = pairs("--set", settings or ())
@@ -50,10 +51,12 @@ def import_command(
         name=name,
         tool=parse_tool(tool),
         settings={key: _number(value) for key, value in given.items()},
-        command=shlex.join(["embedbench", *sys.argv[1:]]),
+        command=join_words(["embedbench", *sys.argv[1:]]),
         overwrite=overwrite,
     )
     note(f"imported {name}: {run_dir}")
+    for sentence in exported_stream.label_notes(exported_stream.load(stream)[0]):
+        note(f"note: {sentence}")
 
 
 def _number(text: str) -> int | float | str:

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -150,7 +151,12 @@ def chosen_device(name: str, engine: Engine = HERE) -> str:
 
 
 def here(text: str) -> Path:
-    """The path of a FILE argument; a name is fetched, with a bar."""
+    """The path of a FILE argument; a name is fetched, with a bar.
+
+    What exists is a path, though it reads as a name; as an absolute one it is no name later.
+    """
+    if os.path.lexists(text):
+        return Path(os.path.abspath(text)) if uri.is_name(text) else Path(text)
     if not uri.is_name(text):
         return Path(text)
     with fetching(quiet=False) as how:
@@ -175,7 +181,7 @@ def data_here(items: Sequence[str]) -> list[str]:
     result = []
     for item in items:
         head, equals, rest = item.partition("=")
-        if uri.is_name(item):
+        if uri.is_name(item) or os.path.lexists(item):
             result.append(str(here(item)))
         elif equals and uri.is_name(rest):
             result.append(f"{head}={here(rest)}")

@@ -38,7 +38,7 @@ def show(
     quiet: shared.Quiet = False,
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
-    from embedbench.interop.exported_stream import export as export_stream
+    from embedbench.interop import exported_stream
     from embedbench.reports import figure_kinds
     from embedbench.runs.run_task import make_task
     from embedbench.runs.stream_cache import StreamCache
@@ -62,8 +62,10 @@ def show(
         title = f"{task.spec.protocol} · {files} · seed {task.spec.seed}"
         summaries.append(StreamSummary.of(task.stream, title, _class_names(task)))
         if export is not None:
-            digest = export_stream(task, export, features=features).digest
-            command_output.note(f"wrote {export}: stream {digest[:12]}")
+            written = exported_stream.export(task, export, features=features)
+            command_output.note(f"wrote {export}: stream {written.digest[:12]}")
+            for sentence in exported_stream.label_notes(written):
+                command_output.note(f"note: {sentence}")
         if out is not None:
             _draw(task, out)
     command_output.show_tables(

@@ -97,11 +97,11 @@ def parse_json(text: str | bytes, name: str) -> Any:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Return the table of a TOML text from a file; floats are texts, as they are written."""
+    """Return the table of a TOML text; floats are texts, as they are written, without `_`."""
     if _LONG_KEY.search(text):
         raise UserError(f"{name} has a key of over {PARTS} parts with dots between", "shorten it")
     try:
-        return tomllib.loads(text, parse_float=str)
+        return tomllib.loads(text, parse_float=lambda text: text.replace("_", ""))
     except (ValueError, RecursionError, MemoryError) as e:
         raise UserError(f"{name} is not TOML ({e or 'nested too deep'})") from None
 

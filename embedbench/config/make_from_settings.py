@@ -5,7 +5,7 @@ import difflib
 import math
 from typing import Any, cast
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError, keep_inside, unknown
 
 from .describe_settings import REQUIRED, get_default
 from .setting_ranges import _options, field_hints
@@ -45,7 +45,8 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
         own = None if own is REQUIRED else own
         values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}", start=own)
     try:
-        return cls(**values) if start is None else dataclasses.replace(start, **values)
+        with keep_inside(f"{name}: its class"):
+            return cls(**values) if start is None else dataclasses.replace(start, **values)
     except TypeError as e:  # a field without a default that was not given
         raise UserError(f"{name} cannot be made: {e}", f"give it with --set {name}.…") from e
 
@@ -80,6 +81,8 @@ def _read(value: Any, hint: Any, name: str) -> Any:
             try:
                 if option is bool and value.lower() in ("true", "false", "1", "0", "yes", "no"):
                     return value.lower() in ("true", "1", "yes")
+                if option in (int, float) and not (value.isascii() and "_" not in value):
+                    continue  # Python reads 1_0 and digits of other scripts
                 if option in (int, float, str):
                     return cast(type, option)(value)
             except ValueError:

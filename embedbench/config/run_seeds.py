@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 from embedbench.errors import UserError
 
+from .typed_calls import check_type
+
 if TYPE_CHECKING:
     import torch
 
@@ -57,6 +59,7 @@ class Seeds:
 
 def check_seed(seed: int, name: str) -> None:
     """Refuse a seed outside 0 to 2⁶³ - 1; `name` is what the message calls it."""
+    check_type(seed, int, name)
     if not 0 <= seed <= LARGEST:
         raise UserError(name, expected="at least 0 and below 2**63", got=seed)
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 import operator
+import re
 import sys
 import types
 import typing
@@ -11,8 +12,12 @@ from typing import Any, Self, cast
 
 from embedbench.errors import UserError, unknown
 
+from .plain_numbers import plain_number
+from .typed_calls import check_arguments, check_type
+
 _UNIONS = (typing.Union, types.UnionType)
 MOST = 1e15  # bound of numbers that have no other: larger ones overflow somewhere
+_INTERVAL = re.compile(r"[\[(]\s*([^,\s]+)\s*,\s*([^,\s]+)\s*[\])]")
 LARGEST = 10**9  # numbers that the arrays of a learner over embeddings may hold
 
 
@@ -57,24 +62,45 @@ class Range:
         return self.text if usual else f"{self.text}, {self.text_high}"
 
 
+@check_arguments
 def at_least(low: float, most: float = MOST) -> Range:
     """The range [low, most]; `most` is more than any study needs."""
+    _check_bounds(low, most)
     return Range(low, most, True, True, f"at least {low:g}", f"at most {most:.9g}")
 
 
+@check_arguments
 def above(low: float, most: float = MOST) -> Range:
     """The range (low, most]; `most` is more than any study needs."""
+    _check_bounds(low, most)
     return Range(low, most, False, True, f"above {low:g}", f"at most {most:.9g}")
 
 
+@check_arguments
 def within(interval: str) -> Range:
     """The range of an interval in mathematical notation.
 
     >>> [within("(0, 1]").holds(v) for v in (0, 0.5, 1)]
     [False, True, True]
     """
-    low, high = (float(bound) for bound in interval[1:-1].split(","))
+    match = _INTERVAL.fullmatch(interval)
+    low, high = map(_bound, match.groups()) if match else (math.nan, math.nan)
+    if not low <= high:
+        raise UserError("an interval", expected="two ascending numbers as in (0, 1]", got=interval)
     return Range(low, high, interval[0] == "[", interval[-1] == "]", f"in {interval}")
+
+
+def _check_bounds(low: float, most: float) -> None:
+    if not low <= most:  # NaN is neither
+        raise UserError("the bounds of a range", expected="ascending numbers", got=(low, most))
+
+
+def _bound(text: str) -> float:
+    """A bound of an interval; NaN for what is none."""
+    if text in ("inf", "-inf"):
+        return float(text)
+    number = plain_number(text)
+    return math.nan if number is None else number
 
 
 def require(settings: Any, name: str, /, **ranges: Range) -> None:
@@ -102,13 +128,18 @@ def require(settings: Any, name: str, /, **ranges: Range) -> None:
     Traceback (most recent call last):
     embedbench.errors.UserError: ewc.lam must be at least 0, got -1.0
     """
+    check_type(name, str, "the name of what is required")
     for field, allowed in ranges.items():
+        check_type(allowed, Range, f"the range of {field}")
+        if not hasattr(settings, field):
+            raise UserError(f"{type(settings).__name__} has no setting {field!r} to check")
         value = getattr(settings, field)
         if value is not None:
             _check_range(allowed, value, f"{name}.{field}" if name else field)
 
 
 def _check_range(allowed: Range, value: Any, name: str) -> None:
+    check_type(value, float, name)
     if not allowed.holds(value):
         raise UserError(name, expected=allowed.wanted(value), got=value)
 

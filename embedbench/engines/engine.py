@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from embedbench import plugins
 from embedbench.config.run_seeds import read_whole
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores
 
@@ -174,9 +174,10 @@ def _outside_executor(
     from concurrent.futures import Executor
 
     try:
-        executor = plugins.load("engines", name)(tasks, resources, settings)
+        with keep_inside("it"):
+            executor = plugins.load("engines", name)(tasks, resources, settings)
     except Exception as e:
-        raise UserError(f"--engine {name} made no executor: {type(e).__name__}: {e}") from e
+        raise UserError(f"--engine {name} made no executor: {error_text(e)}") from e
     if not isinstance(executor, Executor):
         raise UserError(f"{name} must return a concurrent.futures.Executor, not {short(executor)}")
     try:

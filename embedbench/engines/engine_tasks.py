@@ -10,11 +10,12 @@ from functools import partial
 from threading import Event
 from typing import Any, Self
 
+from embedbench.config.plain_numbers import plain_number
 from embedbench.config.run_seeds import read_whole
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError, error_text, keep_inside, unknown
 
 MOST_CPUS = 10**6
-_BYTES = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) ?([MGT])B")
+_BYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) ?([MGT])B")
 _NEXT = re.compile(r",(?=[^,=]*=|\s*$)")  # between name=value and name=value
 
 
@@ -64,15 +65,12 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
 
 
 def _gpus(value: str) -> float:
-    try:
-        share = float(value)
-    except ValueError:
-        share = -1.0
-    if share != 0 and not 1e-3 <= share <= 1:
+    share = plain_number(value)
+    if share is None or (share != 0 and not 1e-3 <= share <= 1):
         raise UserError(
             "--resources gpus", expected="a share of one card, 0 to 1, such as 0.25", got=value
         )
-    return share
+    return float(share)
 
 
 def _memory(value: str) -> int:
@@ -127,15 +125,44 @@ def runner() -> Callable[[Packed], bytes]:
         try:
             fn, args, kwargs = pickle.loads(call)
             return pickle.dumps((True, fn(*args, **kwargs)))
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit would end this process, and try the task again
+            text = type(error).__name__
             try:
+                text = f"{text}: {error}"
                 made = pickle.dumps((False, error))
                 pickle.loads(made)  # some errors cannot be made again
+                is_error = isinstance(error, Exception)
             except Exception:
-                made = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
-            return made
+                is_error = False
+            return made if is_error else pickle.dumps((False, RuntimeError(text)))
 
     return run
+
+
+def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """A call as `call_packed` takes it."""
+    return pickle.dumps((fn, args, kwargs))
+
+
+def call_packed(packed: bytes) -> Any:
+    """In a process of this machine: run a pickled call; what it raises can travel back."""
+    try:
+        with keep_inside("its process"):
+            fn, args, kwargs = pickle.loads(packed)
+            return fn(*args, **kwargs)
+    except Exception as error:
+        raise _as_sent(error) from error
+
+
+def _as_sent(error: Exception) -> Exception:
+    """An error if pickle can make it again in another process, else its words."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(error_text(error))
+    return error
 
 
 def unpack(made: bytes) -> Any:

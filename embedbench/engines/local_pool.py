@@ -14,7 +14,7 @@ from typing import Any
 
 from embedbench.system.keep_freed_memory import keep_freed_memory
 
-from .engine_tasks import LostTaskError
+from .engine_tasks import LostTaskError, call_packed, pack_call
 
 PARENT_DEATH_SIGNAL = 1  # prctl(2)
 TRIES = 2  # of a task whose process ended
@@ -46,13 +46,14 @@ class LocalExecutor(ThreadPoolExecutor):
     def _run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call in the process of this thread; if that ends, once more in a new one."""
         number: int = self._thread.number
+        call = pack_call(fn, args, kwargs)
         for _ in range(TRIES):
             if number not in self._pools:
                 context = get_context("spawn")
                 pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(number,))
                 self._pools[number] = pool
             try:
-                return self._pools[number].submit(fn, *args, **kwargs).result()
+                return self._pools[number].submit(call_packed, call).result()
             except BrokenProcessPool:
                 self._pools.pop(number).shutdown()
                 if self._stops:

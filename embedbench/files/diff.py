@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Array, Float32s, Ints, Strings
-from embedbench.config.json_records import JsonRecord
+from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.text.terminal_text import align_pairs
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
+from .provenance import list_some
+from .sample_contents import RecordedContents, compare_contents, recorded_contents
 from .sample_metadata import TEST, TRAIN, Samples
 
 PROBE = "nearest class mean, test accuracy"
@@ -52,6 +54,9 @@ class Diff(JsonRecord):
         no test samples, and how far it `moved`.
     reasons : tuple of str
         Why digests differ, in words.
+    contents : dict or None
+        Numbers of shared samples whose contents were `compared`, and that have `changed`; `first`,
+        the ids of the first of these. None if not both files record the contents.
     """
 
     a: str
@@ -62,6 +67,7 @@ class Diff(JsonRecord):
     neighbours: dict[str, int] | None
     scores: dict[str, Any]
     reasons: tuple[str, ...]
+    contents: dict[str, Any] | None = field(default=None, metadata=ABSENT)
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
@@ -74,15 +80,23 @@ def diff(a: str | Path, b: str | Path) -> Diff:
     moved = None if None in scores else scores[1] - scores[0]
     rows_a, rows_b = shared_rows(one.samples, two.samples)
     samples = sample_differences(one.samples, two.samples, rows_a, rows_b)
+    recorded = [recorded_contents(f.provenance, f.sample_ids) for f in (one, two)]
+    ids = one.sample_ids[rows_a]
+    contents = compare_contents(recorded[0], recorded[1], (rows_a, rows_b), ids)
+    reasons = [
+        *_reasons(one, two, agree, samples, (rows_a, rows_b)),
+        *_content_reasons(contents, recorded, agree),
+    ]
     return Diff(
         a=str(one.path),
         b=str(two.path),
         digests=agree,
         samples=samples,
-        cosine=row_cosines(x[rows_a], y[rows_b], one.sample_ids[rows_a]),
+        cosine=row_cosines(x[rows_a], y[rows_b], ids),
         neighbours=neighbour_changes(x[rows_a], y[rows_b]),
         scores={"what": PROBE, "a": scores[0], "b": scores[1], "moved": moved},
-        reasons=tuple(_reasons(one, two, agree, samples, (rows_a, rows_b))),
+        reasons=tuple(reasons),
+        contents=contents,
     )
 
 
@@ -112,11 +126,6 @@ def _reasons(
         yield f"recipe: {key} is {x!r} in a and {y!r} in b."
     if a.layers != b.layers:
         yield f"content: a has layers {a.layers or 'none'}, b has {b.layers or 'none'}."
-    if not agree["content"] and agree["samples"] and agree["recipe"]:
-        yield (
-            "content: the bits differ although samples and recipe agree; `inspect` shows the "
-            "machine and the versions that made each."
-        )
     for name in hdf5_layout.COLUMNS:
         if (name in a.columns) != (name in b.columns):
             yield f"columns: only {'a' if name in a.columns else 'b'} has {name}."
@@ -124,6 +133,32 @@ def _reasons(
             other = int((a.columns[name][rows[0]] != b.columns[name][rows[1]]).sum())
             if other:
                 yield f"columns: {other} shared samples have another {name}."
+
+
+def _content_reasons(
+    contents: dict[str, Any] | None,
+    recorded: list[RecordedContents | None],
+    agree: dict[str, bool],
+) -> Iterator[str]:
+    """Yield in words what the contents of the samples have to do with other features."""
+    if contents is not None and contents["changed"]:
+        yield (
+            f"contents: {contents['changed']:,} of {contents['compared']:,} shared samples have "
+            f"other contents under the same names (first: {list_some(contents['first'])})."
+        )
+        return
+    if agree["content"] or not agree["samples"] or not agree["recipe"]:
+        return
+    machines = "`inspect` shows the machine and the versions that made each."
+    if contents is not None:
+        yield f"content: the bits differ although samples, contents and recipe agree; {machines}"
+        return
+    where = [name for name, there in zip("ab", recorded, strict=True) if there is None]
+    known = f"are not recorded in {' and '.join(where)}" if where else "cannot be compared"
+    yield (
+        "content: the bits differ although samples and recipe agree. The contents of the samples "
+        f"{known}, so they may be others under the same names; {machines}"
+    )
 
 
 def _changes(a: Any, b: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -141,6 +176,9 @@ def diff_text(diff: Diff) -> str:
     lines = [("a", diff.a), ("b", diff.b)]
     lines += [(key, "agree" if same else "differ") for key, same in diff.digests.items()]
     lines.append(("shared samples", f"{diff.samples['shared']:,}"))
+    if diff.contents is not None:
+        changed, compared = diff.contents["changed"], diff.contents["compared"]
+        lines.append(("their contents", f"{changed:,} of {compared:,} changed"))
     if cosine is not None:
         names = ("min", "p1", "p5", "median", "mean")
         values = ", ".join(f"{name} {cosine[name]:.7f}" for name in names)

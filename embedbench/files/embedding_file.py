@@ -14,7 +14,9 @@ from typing import Any, Self
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
+from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import DamagedFileError, UserError, unknown
+from embedbench.storage import user_cache
 from embedbench.storage.safe_hdf5 import attribute
 
 from . import file_digests, hdf5_layout, integrity_checks
@@ -56,8 +58,10 @@ class EmbeddingFile:
     layers: dict[str, int]
     columns: dict[str, Array]
     version: str
+    identity: str = ""  # of the file as it was opened, see `user_cache`
 
     @classmethod
+    @check_arguments
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read and check the metadata of a file; the features stay on disk.
 
@@ -95,6 +99,7 @@ class EmbeddingFile:
                 layers={name: int(table.shape[1]) for name, table in file["layers"].items()},
                 columns=read_columns(path, file, len(samples.ids)),
                 version=attribute(file, "format_version"),
+                identity=user_cache.identity(file.id.get_vfd_handle()),
             )
         samples.check()
         if samples.digest() != digests["samples"]:
@@ -136,6 +141,28 @@ class EmbeddingFile:
         """(C,) index of each class's parent, -1 where there is none."""
         return self.samples.parents
 
+    def is_changed(self) -> bool:
+        """Whether the path leads to another file, or to other bytes, than when it was opened."""
+        try:
+            return user_cache.identity(self.path) != self.identity
+        except OSError:
+            return True
+
+    def check_unchanged(self) -> None:
+        """Refuse a file whose bytes may have changed since it was opened.
+
+        `read` and `blocks` compare the content themselves. This is for what takes the bytes as they
+        are: their SHA-256, their number, a copy of them.
+        """
+        user_cache.check_unchanged(self.path, self.identity)
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the bytes of the file that was opened."""
+        value = user_cache.sha256(self.path)
+        self.check_unchanged()
+        return value
+
+    @check_arguments
     def column(self, name: str) -> Array:
         """Return an optional column, (N,): `domain`, `group` or `time`.
 
@@ -154,10 +181,13 @@ class EmbeddingFile:
             )
         return self.columns[name]
 
+    @check_arguments
     def width(self, embedding: str = FINAL) -> int:
         """Return the number of values per sample: D, D_l of a layer, H·W·C of an image."""
+        self.tables(embedding=embedding)  # refuses unknown layers
         return math.prod(self.shape[1:]) if embedding == FINAL else self.layers[embedding]
 
+    @check_arguments
     def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
         """Return the names of the feature tables: `features`, then the named layers.
 
@@ -170,20 +200,24 @@ class EmbeddingFile:
         named = [f"layers/{name}" for name in (*replacing, *layers)]
         return named if replacing else ["features", *named]
 
+    @check_arguments
     def form(self, table: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
         """Return the stored type and the shape, (N, …), of a feature table."""
         if table == "features":
             return self.dtype, self.shape
-        with integrity_checks.open_embedding_file(self.path) as file:
+        content = self.digests["content"]
+        with integrity_checks.reopen_embedding_file(self.path, content) as (file, _):
             return file[table].dtype, file[table].shape
 
     def blocks(self, table: str) -> Iterator[tuple[int, Array]]:
         """Yield (first row, rows as stored) of a feature table, each block verified first.
 
-        Values that are not finite are refused.
+        Values that are not finite are refused, and so is a file that has taken the place of the one
+        that was opened.
         """
-        with integrity_checks.open_embedding_file(self.path) as file:
-            for first, end, checksum in integrity_checks.block_sums(file, table):
+        content = self.digests["content"]
+        with integrity_checks.reopen_embedding_file(self.path, content) as (file, sums):
+            for first, end, checksum in integrity_checks.block_sums(sums[table], self.shape[0]):
                 rows = integrity_checks.read_sound(file, table, first, end, checksum)
                 if rows is None:
                     raise integrity_checks.damaged_error(self.path, table, first, end)
@@ -195,6 +229,7 @@ class EmbeddingFile:
                     )
                 yield first, rows
 
+    @check_arguments
     def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> Float32s:
         """Read and verify the features, or the layer `embedding`, followed by the named layers.
 
@@ -208,7 +243,8 @@ class EmbeddingFile:
         DamagedFileError
             Blocks do not match their checksums; the message names the rows.
         UserError
-            The file holds images, a layer is unknown, or a value is NaN or infinite.
+            The file holds images, a layer is unknown, a value is NaN or infinite, or another file
+            has its path by now.
         """
         if self.kind != hdf5_layout.EMBEDDING:
             raise UserError(

@@ -46,7 +46,10 @@ def write_safetensors(file: EmbeddingFile, out: Path) -> Path:
         )
     numbers = {name: values for name, values in arrays.items() if name not in texts}
     with writing(out) as temporary:
+        temporary.touch()  # with the rights of every new file; save_file leaves the owner's alone
+        rights = temporary.stat().st_mode
         save_file(numbers, temporary, texts)
+        temporary.chmod(rights)
     return out
 
 

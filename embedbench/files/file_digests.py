@@ -81,13 +81,23 @@ def recipe(provenance: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def read_sums(file: h5py.File, tables: Iterable[str]) -> dict[str, bytes]:
+    """Return the block checksums of tables, one after another, by table."""
+    return {name: file[f"checksums/{name}"][()].tobytes() for name in tables}
+
+
 def content_digest(file: h5py.File, tables: Iterable[str]) -> str:
     """Return the digest of the features and layers: signature and block checksums of each."""
-    parts = (
-        (table_signature(name, file[name].dtype, file[name].shape), file[f"checksums/{name}"])
-        for name in tables
+    return digest_of_sums(file, read_sums(file, tables))
+
+
+def digest_of_sums(file: h5py.File, sums: Mapping[str, bytes]) -> str:
+    """Return the content digest of tables whose block checksums were read before."""
+    signatures = (
+        (table_signature(name, file[name].dtype, file[name].shape), value)
+        for name, value in sums.items()
     )
-    return sha256_parts(sorted((signature, sums[()].tobytes()) for signature, sums in parts))
+    return sha256_parts(sorted(signatures))
 
 
 def metadata_digest(file: h5py.File) -> str:

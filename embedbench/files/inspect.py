@@ -14,6 +14,7 @@ from . import hdf5_layout
 from .embedding_file import EmbeddingFile
 from .feature_redundancy import Redundancy
 from .provenance import list_some, read_weights_entry
+from .sample_contents import KEY, without_each
 from .sample_metadata import SPLITS
 
 
@@ -79,11 +80,13 @@ def card(file: EmbeddingFile) -> Card:
         [np.bincount(samples.labels[samples.split == s], minlength=leaves) for s in range(3)]
     )  # (3, leaves)
     names = zip(samples.classes, counts.T.tolist(), strict=False)
+    size = file.path.stat().st_size
+    file.check_unchanged()
     return Card(
         path=str(file.path),
         format_version=file.version,
         kind=file.kind,
-        bytes=file.path.stat().st_size,
+        bytes=size,
         shape=tuple(file.shape),
         dtype=file.dtype.name,
         layers=dict(file.layers),
@@ -91,7 +94,7 @@ def card(file: EmbeddingFile) -> Card:
         classes={"leaves": leaves, "inner": len(samples.classes) - leaves},
         class_counts={name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
         digests=dict(file.digests),
-        provenance=dict(file.provenance),
+        provenance=without_each(file.provenance),
         columns={name: column_words(values) for name, values in file.columns.items()} or None,
     )
 
@@ -128,6 +131,8 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[tuple[s
         values = made.get(part) or {}
         values = {k: values[k] for k in sorted(values, key=lambda k: k != "name")}  # it comes first
         yield part, ", ".join(f"{k} {_words(v)}" for k, v in values.items() if v not in ("", None))
+    if pictures := made.get("pictures"):
+        yield "pictures", _picture_words(pictures)
     weights = read_weights_entry(made)
     if made.get("weights"):
         values = {
@@ -140,8 +145,18 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[tuple[s
         seen = f"{len(names)} of {n_leaves} are in {data_set} by name: {list_some(names)}"
         yield "classes seen", seen
     yield "skipped", f"{len(made.get('skipped', []))} samples"
+    if isinstance(contents := made.get(KEY), Mapping):
+        yield "contents", f"of the samples: SHA-256 {contents.get('sha256', 'not stated')}"
     made_by = " ".join(f"{k} {v}" for k, v in (made.get("made_by") or {}).items())
     yield "made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}"
+
+
+def _picture_words(pictures: Mapping[str, Any]) -> str:
+    """The pixel policy of a file, and how many of its pictures each rule touched."""
+    policy = ", ".join(f"{key} {value}" for key, value in (pictures.get("policy") or {}).items())
+    counts = {key: value for key, value in pictures.items() if isinstance(value, int) and value}
+    touched = ", ".join(f"{key} {count:,}" for key, count in counts.items())
+    return f"{touched or 'no rule touched one'} ({policy})"
 
 
 def _words(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Integrity checks of an embedding file: its tables, its metadata, its blocks of rows."""
 
 import math
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import h5py
 
 from embedbench.array_types import Array
+from embedbench.config.format_versions import check_version
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage import safe_hdf5
 
@@ -30,20 +32,44 @@ def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
 @contextmanager
 def open_embedding_file(path: Path) -> Iterator[h5py.File]:
     """Open a file for reading, after the gate (`embedbench.storage.safe_hdf5`)."""
-    if not path.exists():
+    if not os.path.exists(path):  # `Path.exists` raises for a name of 5,000 characters
         partial = path.with_name(f".{path.name}.partial")
         hint = (
             f"unfinished work lies in {partial}: run the same extract again to finish it."
-            if partial.is_dir()
+            if os.path.isdir(partial)
             else "make it with `embedbench extract` or `embedbench import`."
         )
         raise UserError(f"there is no file {path}", hint)
     if path.suffix in (".npy", ".npz"):
         raise UserError(f"{path} is no embedding file", "make one of it with `embedbench import`")
     with safe_hdf5.open_hdf5(
-        path, what="an embedding file", remedy="copy or extract it again"
+        path,
+        what="an embedding file",
+        remedy="copy or extract it again",
+        versions=hdf5_layout.VERSIONS,
     ) as file:
         yield file
+
+
+@contextmanager
+def reopen_embedding_file(path: Path, content: str) -> Iterator[tuple[h5py.File, dict[str, bytes]]]:
+    """Open a file that was opened before, and read the block checksums of its features, by table.
+
+    The path may lead to another file by now. So these very checksums must give the `content` digest
+    that was read at first: rows that match them are the rows of that file, whatever a header says.
+    """
+    with open_embedding_file(path) as file:
+        check_format(path, file)
+        check_tables(path, file)
+        sums = file_digests.read_sums(file, _feature_tables(file))
+        there = file_digests.digest_of_sums(file, sums)
+        if there != content:
+            raise UserError(
+                f"{path} was replaced while it was read: expected the content digest "
+                f"{content[:12]}…, it holds {there[:12]}…",
+                "run the command again",
+            )
+        yield file, sums
 
 
 def check_format(path: Path, file: h5py.File) -> None:
@@ -53,12 +79,15 @@ def check_format(path: Path, file: h5py.File) -> None:
             f"{hdf5_layout.FORMAT!r})",
             "bring other data in with `embedbench import`",
         )
-    for key, known in (("format_version", hdf5_layout.VERSIONS), ("kind", hdf5_layout.TABLES)):
-        if (value := safe_hdf5.attribute(file, key)) not in known:
-            raise UserError(
-                f"{path} has {key} {value!r}, and this embedbench reads {' and '.join(known)}",
-                "install the embedbench that wrote it, or a newer one",
-            )
+    stated = safe_hdf5.attribute(file, "format_version") if "format_version" in file.attrs else None
+    check_version(str(path), stated, hdf5_layout.VERSIONS, "copy or make it again")
+    kind = safe_hdf5.attribute(file, "kind")
+    if kind not in hdf5_layout.TABLES:
+        known = " and ".join(hdf5_layout.TABLES)
+        raise UserError(
+            f"{path} has kind {kind!r}, and this embedbench reads {known}",
+            "install the embedbench that wrote it, or a newer one",
+        )
 
 
 def check_tables(path: Path, file: h5py.File) -> None:
@@ -160,11 +189,10 @@ def check_metadata(path: Path, file: h5py.File) -> None:
         raise damaged_error(path, *block)
 
 
-def block_sums(file: h5py.File, table: str) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the first row, the row after the last, and the checksum of each block of a table."""
-    sums = file[f"checksums/{table}"][()]
-    for block, (first, end) in enumerate(hdf5_layout.block_ranges(file[table].shape[0])):
-        yield first, end, sums[block].tobytes()
+def block_sums(sums: bytes, n: int) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the first row, the row after the last, and the checksum of each block of n rows."""
+    for block, (first, end) in enumerate(hdf5_layout.block_ranges(n)):
+        yield first, end, sums[32 * block : 32 * (block + 1)]
 
 
 def read_sound(file: h5py.File, table: str, first: int, end: int, checksum: bytes) -> Array | None:
@@ -178,12 +206,12 @@ def read_sound(file: h5py.File, table: str, first: int, end: int, checksum: byte
 
 def find_damage(file: h5py.File, tables: Iterable[str]) -> list[tuple[str, int, int]]:
     """Table, first row and row after the last of each block that is not sound."""
-    return [
-        (table, block[0], block[1])
-        for table in tables
-        for block in block_sums(file, table)
-        if read_sound(file, table, *block) is None
-    ]
+    damage = []
+    for table, sums in file_digests.read_sums(file, tables).items():
+        for first, end, checksum in block_sums(sums, file[table].shape[0]):
+            if read_sound(file, table, first, end, checksum) is None:
+                damage.append((table, first, end))
+    return damage
 
 
 def damaged_error(path: Path, table: str, first: int, end: int) -> DamagedFileError:

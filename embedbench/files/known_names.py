@@ -4,8 +4,16 @@ Nothing is guessed elsewhere; what was taken is printed, see `describe_taken`.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from embedbench.array_types import Array, Bytes, Strings
+from embedbench.errors import UserError, short
 
 from .sample_metadata import SPLITS, TEST, TRAIN, VAL, Samples
 
@@ -19,16 +27,199 @@ PART_WORDS = {
     "test": TEST,
     "testing": TEST,
 }
-_SHARD = re.compile(r"[-_.]\d+([-_.]of[-_.]\d+)?$")  # test-00000-of-00001
+# Words (and `trainval`) whose meaning depends on the other parts, see `split_roles`.
+HELD_WORDS = ("eval", "evaluation", "holdout", "heldout", "held_out", "hold_out")
+KEYS = {  # of arrays and columns, the first ones first
+    "features": ("features", "X", "x", "embeddings", "embedding"),
+    "labels": ("labels", "y", "targets", "label", "target"),
+    "classes": ("classes", "class_names", "names"),
+    "ids": ("sample_ids", "ids", "sample_id", "id"),
+    "groups": ("groups", "group"),
+    "split": ("split",),
+}
+FILE_NAMES = (  # keys that are ids where there are no others
+    *("filenames", "file_names", "filename", "file_name", "files", "file"),
+    *("paths", "path", "image_paths", "image_path", "names"),
+)
+MAYBE_SPLIT = (  # keys that are the split if their values say so
+    *("splits", "subset", "partition", "part", "set", "usage", "phase", "data_split"),
+    *("split_idx", "split_index", "split_id", "split_ids", "train_test_split"),
+)
+NO_VALUE = ("nan", "none", "null", "na", "n/a", "<na>", "nat")  # texts that may mean no value
+LISTED = 10  # most names that a sentence lists
+_SHARD = re.compile(r"([-_.]\d+([-_.]of[-_.]\d+)?|[-_.]?(19|20)\d\d)$")  # test-00000-of-00001
+_SET = re.compile(r"[-_. ]?(set|split|data|dataset|images|imgs)$")  # "Training Set", test_data
+_GAPS = re.compile(r"[-_.\s]+")
+
+
+def _plain_word(name: str) -> str:
+    """A name in small letters, without a shard's number, a year, and words such as `set`."""
+    word = _SHARD.sub("", unicodedata.normalize("NFKC", name).strip().casefold())
+    return _GAPS.sub("_", _SET.sub("", word))
 
 
 def split_role(name: str) -> int | None:
     """Return TRAIN, VAL or TEST for the name of a part of a data set; None for any other name.
 
+    Letters may be capitals; the number of a shard, a year and `set`, `split`, `data` or `images`
+    may follow. `eval`, `holdout` and `trainval` mean one thing or another: see `split_roles`.
+
     >>> split_role("Training"), split_role("Test-00000-of-00001"), split_role("cats")
     (0, 2, None)
+    >>> split_role("val2017"), split_role("Test Set"), split_role("eval"), split_role("contest")
+    (1, 2, None, None)
     """
-    return PART_WORDS.get(_SHARD.sub("", name.strip().casefold()))
+    return PART_WORDS.get(_plain_word(name))
+
+
+def split_roles(names: Iterable[str]) -> dict[str, int | None]:
+    """Return TRAIN, VAL, TEST or None for each name, read beside the others.
+
+    `eval` and `evaluation` are TEST, or VAL where another part is TEST; `holdout` is TEST where no
+    other part is; `trainval` is TRAIN where no part is TRAIN or VAL.
+
+    >>> split_roles(["Train", "eval"]), split_roles(["train", "eval", "test"])
+    ({'Train': 0, 'eval': 2}, {'train': 0, 'eval': 1, 'test': 2})
+    >>> split_roles(["trainval", "test"]), split_roles(["train", "trainval", "val", "test"])
+    ({'trainval': 0, 'test': 2}, {'train': 0, 'trainval': None, 'val': 1, 'test': 2})
+    """
+    roles = {name: split_role(name) for name in names}
+    words = {name: _plain_word(name) for name in roles}
+    sure = {role for role in roles.values() if role is not None}
+    if not sure & {TRAIN, VAL}:
+        whole = [name for name, word in words.items() if word == "trainval"]
+        roles |= dict.fromkeys(whole, TRAIN)
+        sure |= {TRAIN} if whole else set()
+    held = [name for name, word in words.items() if word in HELD_WORDS]
+    if not sure or len(held) != 1:
+        return roles
+    if TEST not in sure:
+        roles[held[0]] = TEST
+    elif VAL not in sure and words[held[0]].startswith("eval"):
+        roles[held[0]] = VAL
+    return roles
+
+
+def resembles_part(name: str) -> bool:
+    """Whether a name that `split_role` does not read has a part's word in it: say so, never guess.
+
+    >>> resembles_part("seg_train"), resembles_part("PublicTest"), resembles_part("contest")
+    (True, True, False)
+    """
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)", "_", name.strip())
+    words = set(_GAPS.sub("_", apart).casefold().split("_"))
+    known = {*PART_WORDS, *HELD_WORDS, "trainval"}
+    return split_role(name) is None and bool(words & known or _plain_word(name) in known)
+
+
+def read_split(values: Array, where: str) -> Bytes:
+    """Return TRAIN, VAL or TEST for each value (n,) of a column that says it.
+
+    Values are texts, see `split_roles`, or the numbers 0, 1 and 2. `where` names the column.
+
+    Raises
+    ------
+    UserError
+        A value is none of these; all such values are named.
+    """
+    numbers, kind = "0 (train), 1 (val) or 2 (test)", values.dtype.kind
+    if kind not in "iuU" or values.ndim != 1:
+        raise UserError(where, expected=f"{numbers}, or their names", got=f"{values.dtype}")
+    unique, places = np.unique(values, return_inverse=True)
+    different: list[Any] = unique.tolist()
+    if kind == "U":
+        roles = split_roles(different)
+    else:
+        roles = {value: value if value in (TRAIN, VAL, TEST) else None for value in different}
+    strange = [value for value, role in roles.items() if role is None]
+    if strange:
+        listed = ", ".join(short(value) for value in strange[:LISTED])
+        more = f" and {len(strange) - LISTED:,} more" if len(strange) > LISTED else ""
+        raise UserError(
+            f"{where} holds {listed}{more}; expected {numbers}, or their names",
+            "name every part train, val or test",
+        )
+    parts = np.array([roles[value] for value in different], np.uint8)
+    return parts[places]
+
+
+# --- keys of arrays, columns of tables ---
+
+
+def find_keys(usual: Iterable[str], arrays: Iterable[str]) -> list[str]:
+    """Return the keys that have one of the usual names, in their order.
+
+    Keys that are written otherwise (`Labels`, `Sample ID`) follow those that are written so.
+
+    >>> find_keys(("features", "X"), ["Features", "Y", "X"])
+    ['X', 'Features']
+    """
+    keys = list(arrays)
+    exact = [name for name in usual if name in keys]
+    plain = {name.casefold() for name in usual}
+    others = [key for key in keys if _GAPS.sub("_", key.strip().casefold()) in plain]
+    return [*exact, *(key for key in others if key not in exact)]
+
+
+def files_not_read(folder: Path, read: Iterable[Path]) -> list[str]:
+    """Return a phrase on the files of a folder that were not read; none if there are none."""
+    rest = sorted({file.name for file in folder.iterdir()} - {file.name for file in read})
+    rest = [name for name in rest if not name.startswith(".")]
+    if not rest:
+        return []
+    more = f" and {len(rest) - LISTED:,} more" if len(rest) > LISTED else ""
+    return [f"{', '.join(rest[:LISTED])}{more} (not read)"]
+
+
+# --- one name in several spellings ---
+
+
+def one_spelling(names: Iterable[str]) -> dict[str, str]:
+    r"""Return for each name the one that stands for all names that look like it.
+
+    Names look alike if only their Unicode form or white space around them differs. A name that
+    looks like no other stays as it is; several become one, in the form NFC without the space.
+
+    >>> one_spelling(["tea ", "caf\xe9", "cafe\u0301"]) == {
+    ...     "tea ": "tea ", "caf\xe9": "caf\xe9", "cafe\u0301": "caf\xe9"}
+    True
+    """
+    different = list(dict.fromkeys(names))
+    looks = {name: unicodedata.normalize("NFC", name).strip() for name in different}
+    times = Counter(looks.values())
+    return {name: look if times[look] > 1 else name for name, look in looks.items()}
+
+
+def merge_texts(values: Strings, what: str) -> tuple[Strings, str]:
+    """Return texts (n,) in which those that look alike are one, and what to say of it."""
+    spelling = one_spelling(values.tolist())
+    if all(name == one for name, one in spelling.items()):
+        return values, ""
+    merged = np.array([spelling[name] for name in values.tolist()], np.str_)
+    return merged, describe_spelling(spelling, what)
+
+
+def describe_spelling(names: Iterable[str], what: str) -> str:
+    """Return in words which names `one_spelling` makes one, and which differ in case alone.
+
+    And which may be missing values that became texts. `what` says what is named: `class`. The
+    text is empty if there are none.
+    """
+    spelling = one_spelling(names)
+    by_name: dict[str, list[str]] = {}
+    for name, one in spelling.items():
+        by_name.setdefault(one, []).append(name)
+    by_case: dict[str, list[str]] = {}
+    for one in by_name:
+        by_case.setdefault(one.casefold(), []).append(one)
+    phrases = [f"{what} {short(n)} is a name here" for n in by_name if n.casefold() in NO_VALUE]
+    for several, became in ((by_name, "look alike and are one"), (by_case, "are kept apart")):
+        for alike in [alike for alike in several.values() if len(alike) > 1][:LISTED]:
+            phrases.append(f"{what} {' and '.join(map(ascii, sorted(alike)))} {became}")
+    return "; ".join(phrases)
+
+
+# --- what was taken ---
 
 
 def describe_taken(
@@ -39,6 +230,7 @@ def describe_taken(
     groups: int | None = None,
     columns: Sequence[str] = (),
     left_out: Sequence[str] = (),
+    origin: Mapping[str, str] | None = None,
 ) -> str:
     """Return the line that says what was taken of a source: what `import` and `extract` print.
 
@@ -54,18 +246,30 @@ def describe_taken(
         The optional columns that were taken.
     left_out : sequence of str
         Phrases on what was left out, each with its reason.
+    origin : mapping or None
+        The key or column that each thing was read from; None: a matter of course.
     """
     sizes = [(name, int((samples.split == part).sum())) for part, name in enumerate(SPLITS)]
-    by = rule.get("rule", "official")
-    if by == "hash":
-        by = f"{rule['test_fraction']:g} in test by hash of {rule['group']}"
     parts = ", ".join(f"{n:,} {name}" for name, n in sizes if n)
+    unused = samples.n_leaves - len(np.unique(samples.labels))
+    without = f" ({unused:,} of them without a sample)" if unused else ""
     pieces = [
-        f"took {len(samples.ids):,} {holds} of {samples.n_leaves:,} classes",
-        f"split ({by}): {parts}",
+        f"took {len(samples.ids):,} {holds} of {samples.n_leaves:,} classes{without}",
+        f"split ({_rule_text(rule)}): {parts}",
         f"{groups:,} groups" if groups is not None else "no groups",
     ]
-    if columns:
-        pieces.append(f"columns {', '.join(columns)}")
+    if others := [name for name in columns if name != "group"]:
+        pieces.append(f"columns {', '.join(others)}")
+    if origin:
+        pieces.append(", ".join(f"{what} from {key}" for what, key in origin.items()))
     pieces.extend(f"left out {phrase}" for phrase in left_out)
     return "; ".join(pieces) + "."
+
+
+def _rule_text(rule: Mapping[str, Any]) -> str:
+    """How a split was made, in words; a rule of somebody else's provenance may lack anything."""
+    by = str(rule.get("rule", "official"))
+    if by != "hash":
+        return by
+    stratified = ", stratified" if rule.get("stratified") else ""
+    return f"{rule.get('test_fraction')} in test by hash of {rule.get('group')}{stratified}"

@@ -25,7 +25,7 @@ from embedbench.storage.atomic_write import writing
 from .embedding_file import EmbeddingFile
 
 KIND = "tables"  # the copies' directory in the cache
-VERSION = "1"  # of the facts about copies
+VERSION = "2"  # of the facts about copies; those of 1 may be of a file that was replaced
 PAGE = mmap.PAGESIZE
 PIECE = 32 * PAGE  # bytes; the system reads no more at one request than a disk takes
 

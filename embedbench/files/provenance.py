@@ -10,6 +10,7 @@ from typing import Any
 
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
+from embedbench.text.undecoded_text import check_text
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,10 @@ class Weights(JsonRecord):
     classes_seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-_OBJECTS = ("backbone", "preprocessing", "arithmetic", "source", "split", "made_by", "weights")
+_OBJECTS = (
+    *("backbone", "preprocessing", "arithmetic", "source", "split", "made_by", "weights"),
+    "pictures",
+)
 _TYPES: dict[str, type] = {**dict.fromkeys(_OBJECTS, dict), "skipped": list, "date_utc": str}
 
 
@@ -69,6 +73,9 @@ class UserMetadata:
     backbone: str = ""
     weights_licence: str = ""
     pretrained_on: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_text(vars(self), "what you say of the file")
 
     def added_to(self, provenance: Mapping[str, Any], leaves: Sequence[str]) -> dict[str, Any]:
         """Return a provenance with this in it, and which leaf classes the backbone has seen."""

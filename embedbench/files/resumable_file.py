@@ -20,6 +20,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from embedbench.array_types import Array
+from embedbench.config.format_versions import check_version
 from embedbench.config.json_records import parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.storage import leases, safe_hdf5
@@ -30,6 +31,8 @@ from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
 from .sample_metadata import Samples
 from .write_file import assemble, check_rows, check_target
+
+VERSION = "1"  # of unfinished work; a later one says so in `job.json`, as `partial_version`
 
 
 class Partial:
@@ -81,9 +84,11 @@ class Partial:
         with lease:
             stored = work._stored()
             if stored != work._text:
+                work._check_version(stored)
                 if stored and not overwrite:
                     raise UserError(
-                        f"{work.directory} holds unfinished work of another job",
+                        f"{work.directory} holds unfinished work of another job"
+                        f"{_differences(stored, work._text)}",
                         "repeat that job to finish it, or drop it with --overwrite",
                     )
                 for block in work.directory.glob("block-*"):
@@ -108,6 +113,15 @@ class Partial:
             return read_text(self.directory / "job.json")
         return ""
 
+    def _check_version(self, stored: str) -> None:
+        """Refuse the work of a later version, which says so; with `overwrite` it is dropped."""
+        job = None
+        with suppress(UserError):
+            job = parse_json(stored, "the job")
+        if isinstance(job, dict) and "partial_version" in job and not self.overwrite:
+            version = job["partial_version"]
+            check_version(str(self.directory), version, [VERSION], "drop it with --overwrite")
+
     def missing(self, n: int) -> list[int]:
         """Return the blocks of n rows that are not there yet."""
         return [block for block in range(-(-n // self.BLOCK)) if not self.is_whole(block)]
@@ -122,6 +136,12 @@ class Partial:
     def note(self, block: int) -> Any:
         """Return the note that was written with a complete block."""
         return self._notes.get(block)
+
+    def drop(self, block: int) -> None:
+        """Forget a complete block, which is missing then."""
+        self._notes.pop(block, None)
+        with explain_errors(f"cannot write in {self.directory}"):
+            self._file(block).unlink(missing_ok=True)
 
     def write(self, block: int, arrays: Mapping[str, Array], *, note: Any = None) -> None:
         """Keep one block of consecutive rows.
@@ -175,8 +195,26 @@ class Partial:
         return self.directory / f"block-{block:06d}.bin"
 
     def _blocks(self) -> Iterator[Mapping[str, Array]]:
+        """The tables of all blocks: of those whose notes were read, and no later ones."""
         for number in range(len([*self.directory.glob("block-*.bin")])):
-            yield read_block(self._file(number), self._job)[0]
+            tables, note = read_block(self._file(number), self._job)
+            known = self._notes.get(number, note)
+            if file_digests.canonical_json(note) != file_digests.canonical_json(known):
+                raise UserError(
+                    f"{self._file(number)} was written anew by another process meanwhile",
+                    "end that process, and run the command again",
+                )
+            yield tables
+
+
+def _differences(stored: str, wanted: str) -> str:
+    """Return in brackets what differs between two jobs; empty if the stored one cannot be read."""
+    try:
+        there, here = parse_json(stored, "the job"), parse_json(wanted, "the job")
+        names = sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
+    except (UserError, AttributeError, TypeError):
+        return ""
+    return f" (another {', '.join(names)})"
 
 
 def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:

@@ -14,12 +14,12 @@ import numpy as np
 from embedbench.array_types import Array, Bytes, Ints, Strings
 from embedbench.errors import UserError, short, unknown
 from embedbench.storage.regular_files import explain_errors, read_text
+from embedbench.text.undecoded_text import check_text
 
 from . import file_digests, hdf5_layout
 
 TRAIN, VAL, TEST = 0, 1, 2
 SPLITS = ("train", "val", "test")
-SPLIT_NAMES = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ class Samples:
                 f"{self.split.shape}",
                 "give one of each per sample",
             )
+        check_text(self.classes, "the name of a class")
+        check_text("\0".join(self.ids.tolist()), "the ids of the samples")
         self._check_hierarchy()
         low, high = int(self.labels.min()), int(self.labels.max())
         if low < 0 or high >= self.n_leaves:
@@ -152,10 +154,25 @@ class Samples:
 def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Number and fields of every line that is not empty."""
     text = read_text(path)
-    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
+    delimiter = find_delimiter(text.partition("\n")[0])
     with explain_errors(f"{path} is not a CSV or TSV file"):
         rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
     return ((number, fields) for number, fields in enumerate(rows, 1) if fields)
+
+
+def find_delimiter(line: str) -> str:
+    """Return what separates the fields of a list, by its first line: tab, comma or semicolon.
+
+    With both of the last two, a head decides (`sample_id;domain`), else it is the comma.
+
+    >>> find_delimiter("sample_id;split"), find_delimiter("a;1.png,train")
+    (';', ',')
+    """
+    if "\t" in line:
+        return "\t"
+    head = line.strip().strip('"').casefold()
+    semicolon = "," not in line or head.startswith(("sample_id;", 'sample_id";'))
+    return ";" if semicolon and ";" in line else ","
 
 
 def read_by_sample(
@@ -222,7 +239,7 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
     The first line is `sample_id` and any of `domain`, `group` and `time`.
     """
     lines = read_lines(path)
-    head = [name.strip() for name in next((fields for _, fields in lines), [""])]
+    head = [name.strip().casefold() for name in next((fields for _, fields in lines), [""])]
     names = head[1:]
     repeated = len(set(names)) < len(names)
     if head[0] != "sample_id" or not names or repeated or {*names} - {*hdf5_layout.COLUMNS}:

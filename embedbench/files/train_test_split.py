@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Bytes, Ints
+from embedbench.array_types import Array, Bytes, Ints
 from embedbench.errors import UserError, short
 
-from .sample_metadata import SPLITS, TEST, TRAIN, read_by_sample, read_lines
+from .known_names import read_split
+from .sample_metadata import TEST, TRAIN, read_by_sample, read_lines
 
 TEST_FRACTION = 0.3
 HEAD = ["sample_id", "split"]  # of a list file, which may have one
@@ -135,24 +136,46 @@ def groups(ids: Sequence[str], rule: str, option: str = "--group") -> list[str]:
         if (match := pattern.search(name)) is None:
             raise UserError(f"{option} {rule!r} matches nothing in sample {name!r}", "widen it")
         out.append((match.group(1) if pattern.groups else match.group(0)) or "")
+        if not out[-1]:
+            raise UserError(f"{option} {rule!r} takes no text out of sample {name!r}", "correct it")
     return out
 
 
 def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
     """Read a split from a CSV or TSV file with one line `sample_id,train|val|test` per sample.
 
-    A first line `sample_id,split` is skipped. Every sample must be listed exactly once.
+    A first line `sample_id,split` is skipped. Every sample must be listed exactly once. Parts may
+    be spelled as `known_names.split_roles` reads them.
     """
     if not path.is_file():
         raise UserError(
             f"--split {path} is neither a fraction such as 0.3 nor a list file that exists",
             "give one of the two",
         )
-    lines = [(n, line) for n, line in read_lines(path) if (n, line) != (1, HEAD)]
+    lines = list(read_lines(path))
+    if lines and [field.strip().casefold() for field in lines[0][1]] == HEAD:
+        lines = lines[1:]
     names = [split.strip() for (split,) in read_by_sample(path, ids, lines, HEAD)]
-    if wrong := set(names) - set(SPLITS):
-        raise UserError(f"{path}: expected train, val or test, not {short(min(wrong))}.")
-    return np.array([SPLITS.index(name) for name in names], dtype=np.uint8)
+    return read_split(np.array(names, np.str_), str(path))
+
+
+def describe_straddling(groups: Array | None, split: Bytes) -> str:
+    """Return in words how many groups (N,) are on both sides of a split; empty if none is.
+
+    >>> said = describe_straddling(np.array(["a", "a", "b"]), np.array([0, 2, 0], np.uint8))
+    >>> said.partition(";")[0]
+    "1 of 2 groups ('a') are in test and in another part too"
+    """
+    if groups is None:
+        return ""
+    in_test = np.unique(groups[split == TEST])
+    both = np.intersect1d(in_test, groups[split != TEST])
+    if not len(both):
+        return ""
+    return (
+        f"{len(both):,} of {len(np.unique(groups)):,} groups ({short(str(both[0]))}) are in test "
+        "and in another part too; --split 0.3 --group keeps groups whole."
+    )
 
 
 # --- splits in which every class keeps its share ---

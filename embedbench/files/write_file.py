@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def assemble(
             f"an embedding file holds at most {hdf5_layout.PROVENANCE:,}, so make it shorter",
         )
     recipe = file_digests.canonical_json(file_digests.recipe(provenance)).encode()
-    with h5py.File(path, "w", libver=("v108", "v108")) as file:
+    with safe_hdf5.create_hdf5(path) as file:
         hdf5_layout.set_attribute(file, "format", hdf5_layout.FORMAT)
         hdf5_layout.set_attribute(
             file, "format_version", hdf5_layout.lowest_version(provenance, columns)
@@ -186,6 +186,7 @@ def write_file(
     layers: Mapping[str, Array] | None = None,
     columns: Mapping[str, Array] | None = None,
     overwrite: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> EmbeddingFile:
     """Write an embedding file under a temporary name, and rename it when it is complete.
 
@@ -204,6 +205,8 @@ def write_file(
     columns : mapping or None
         Optional values (N,) by name: `domain` and `group`, texts; `time`, seconds or a frame
         number.
+    check : callable
+        Called when all rows are written, before the file has its name; what it raises leaves none.
 
     Raises
     ------
@@ -216,6 +219,7 @@ def write_file(
     chunks = _chunks(tables, len(samples.ids))
     with writing(path) as temporary:
         assemble(temporary, samples, provenance, chunks, columns=columns)
+        check()
     safe_hdf5.trust(path)
     return EmbeddingFile.open(path)
 

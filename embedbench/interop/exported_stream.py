@@ -16,14 +16,18 @@ from typing import Any, Self
 import numpy as np
 
 from embedbench.array_types import Bools, Ints
+from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
+from embedbench.config.run_seeds import is_number
 from embedbench.errors import UserError, short
 from embedbench.runs.run_task import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.scores.run_record import DescribedStream
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.streams import view
+from embedbench.streams.class_order import number_of
 from embedbench.streams.stream import Stream, eval_parts, view_columns
+from embedbench.text.undecoded_text import check_text
 
 SCHEMA = "embedbench-stream/1.0"
 MOST = 2**30  # sessions times classes
@@ -77,11 +81,9 @@ class ExportedStream(DescribedStream):
     @classmethod
     def from_json(cls, data: Any, name: str = "the stream") -> Self:
         """Read and check a stream; `name` is the path to show in errors."""
-        if isinstance(data, dict) and data.get("schema") != SCHEMA:
-            raise UserError(
-                f"{name} has schema {short(data.get('schema'))}, expected {SCHEMA!r}",
-                "embedbench show FILE --protocol NAME --export DIR writes it",
-            )
+        if isinstance(data, dict):
+            remedy = "embedbench show FILE --protocol NAME --export DIR writes it"
+            check_schema(name, data.get("schema"), SCHEMA, remedy)
         stream = super().from_json(data, name)
         if not stream._is_whole():
             raise UserError(
@@ -192,6 +194,19 @@ def describe_stream(task: Task) -> ExportedStream:
     return replace(exported, digest=exported.identity)
 
 
+def label_notes(stream: ExportedStream) -> tuple[str, ...]:
+    """A sentence where classes are named by numbers that are not their labels."""
+    names = [name for part in stream.classes for name in part]
+    for label, name in enumerate(names):
+        number = number_of(name)
+        if number is not None and number != label:
+            return (
+                "labels are positions in `classes` of stream.json, and not the numbers that are "
+                f"names: label {label} is the class {name!r}",
+            )
+    return ()
+
+
 def export(task: Task, directory: Path, *, features: bool = False) -> ExportedStream:
     """Write a run's stream to a directory; what lies there is replaced.
 
@@ -201,6 +216,7 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
         Whether to write the features too, scaled as learners get them.
     """
     exported = describe_stream(task)
+    check_text(exported.to_json(), "what stream.json holds")
     stream, names = task.stream.without_layers(), task.files[0].sample_ids
     sessions = stream.sessions
     parts = (
@@ -297,6 +313,8 @@ def _read_list(path: Path) -> EvalList:
         if next(lines, None) != COLUMNS:
             raise ValueError(f"expected the columns {', '.join(COLUMNS)}")
         for session, row, _, label in lines:
+            if not (is_number(session) and is_number(row) and is_number(label)):
+                raise ValueError(f"expected whole numbers, got {short([session, row, label])}")
             values.append((int(row), int(label), int(session)))
         table = np.array(values, dtype=np.int64).reshape(-1, 3)
     except (csv.Error, OverflowError, ValueError) as e:

@@ -78,11 +78,13 @@ def import_answers(
             got=name,
         )
     stream, tests = load(stream_directory)
-    predictions, gave = read_answers(answers, stream, tests)
+    with user_cache.refuse_changes(answers):
+        predictions, gave = read_answers(answers, stream, tests)
+        sha256 = user_cache.sha256(answers)
     settings = dict(settings or {})
     folder = f"{name}-{value_digest.digest(json.dumps(settings, sort_keys=True))[:8]}"
     run_dir = root / stream.directory / folder / stream.run
-    imported = ImportedAnswers(tool=tool, gave=gave, sha256=user_cache.sha256(answers))
+    imported = ImportedAnswers(tool=tool, gave=gave, sha256=sha256)
     what = {"learner": name, "learner_params": settings, "imported": imported, "command": command}
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(leases.lease_path(run_dir))

@@ -159,6 +159,13 @@ class Learner(Stateful, ABC):
     def __post_init__(self) -> None:
         check_settings(self, self.name)
 
+    def later_behaviour(self) -> tuple[str, ...]:
+        """What a learner with these settings does otherwise than in earlier versions.
+
+        It is part of the place of a run. Empty for nearly all, so that finished runs stay finished.
+        """
+        return ()
+
     @abstractmethod
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         """Forget everything and prepare for a stream."""
@@ -195,6 +202,17 @@ class Learner(Stateful, ABC):
             held.pop("optimiser", None)
         return held
 
+    def trim(self) -> None:
+        """Give back what a learner holds between batches only; the runner calls it after a session.
+
+        That is the room which its parts keep for growth, so that what is held is what the footprint
+        counts; `state` names the parts. It changes no score beyond rounding.
+        """
+        for name in self.state:
+            part = getattr(self, name)
+            if hasattr(part, "trim"):
+                part.trim()
+
     def state_dict(self) -> dict[str, Any]:
         return {"learned": self.learned, **super().state_dict()}
 
@@ -212,17 +230,6 @@ def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str,
     log = learner.learn(session, ctx)
     learner.learned = number + 1
     return log
-
-
-def trim(learner: Learner) -> None:
-    """Give back the memory that a learner's parts hold for growth only; `state` names the parts.
-
-    The runner calls it after each session, so that what is held is what the footprint counts.
-    """
-    for name in learner.state:
-        part = getattr(learner, name)
-        if hasattr(part, "trim"):
-            part.trim()
 
 
 def learns_sessions(learner: Learner) -> bool:

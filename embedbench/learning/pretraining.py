@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.config import fields_added_later, setting_ranges
+from embedbench.config.format_versions import check_version
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import Samples
@@ -33,6 +34,7 @@ from .training_loop import Training
 from .trunk import Trunk, check_trunk, image_trunk
 
 AnyNet = Net | CosineNet
+FORMAT = 1  # of a checkpoint; one without a number is of the first
 SCALE = 12.0  # of the cosines, as in the code of Tang et al. (2024)
 ONE = Stop(rule="epochs", epochs=1)
 EVERY = 60.0  # seconds between two checkpoints, at least
@@ -149,7 +151,10 @@ def pretrain(
             history.append({"train_loss": log["train_loss"], "accuracy": accuracy})
             if time.monotonic() - saved >= EVERY:
                 states = {name: take_state(part) for name, part in parts.items()}
-                write_safely(checkpoint, pack_state({"work": work, "history": history, **states}))
+                write_safely(
+                    checkpoint,
+                    pack_state({"format": FORMAT, "work": work, "history": history, **states}),
+                )
                 saved = time.monotonic()
     progress(settings.epochs, settings.epochs)
     head, about = kept_head(net, samples, stream.sessions[0]) if samples else ({}, {})
@@ -211,10 +216,12 @@ def _take_up(
         return []
     try:
         held = unpack_state(path.read_bytes(), "cpu")
+        if held.get("format", FORMAT) != FORMAT and not overwrite:
+            check_version(str(path), held["format"], [str(FORMAT)], "delete it")
         others = ", ".join(name for name in work if held["work"][name] != work[name])
         what = f"the checkpoint of other work (another {others}); repeat that" if others else ""
     except (OSError, DamagedStateError, KeyError, TypeError):
-        what = "damaged, or of another version; delete it"
+        what = "damaged, or of an earlier version; delete it"
     if what and overwrite:
         return []
     if what:
@@ -323,14 +330,16 @@ def kept_head(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The cosine classifier of a net as a tensor and metadata; both empty for a linear one.
 
-    Its rows are in the order of the base session's classes, which are as in `samples`.
+    Its rows are in the order of the base session's classes; `samples` names them.
     """
     if not isinstance(net, CosineNet):
         return {}, {}
+    first = np.unique(session.y, return_index=True)[1]  # a sample of each class
+    labels = samples.labels[np.asarray(session.ids)[first]]
     about = {
         "kind": "cosine",
         "scale": float(net.eta),
-        "classes": [samples.classes[c] for c in np.unique(session.y)],
+        "classes": [samples.classes[c] for c in labels],
         "samples": taught_digest(samples, session),
     }
     return {HEAD: net.theta.detach()}, {"head": about}

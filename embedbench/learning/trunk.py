@@ -60,7 +60,9 @@ def image_trunk(
         body, width = _timm(name, shape)
     if images.weights:
         file = weights_file(name, images.weights)
-        load_weights(body, file, _config(name), channels=shape[0])
+        digest = load_weights(body, file, _config(name), channels=shape[0])
+        if images.sha256 not in ("", digest):
+            raise UserError(f"{file} has changed since the command began", "start it again")
     if images.frozen:
         freeze(name, body, images.frozen)
     if images.compile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import sys
@@ -37,15 +38,31 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
     """
     if not path.is_file():
         raise _missing(path)
-    state = _read(path)
+    before = user_cache.identity(path)
+    state = fit_state(_read(path), model, path, cfg, channels=channels)
+    model.load_state_dict(state, strict=False)
+    digest = file_sha256(path)
+    user_cache.check_unchanged(path, before)
+    return digest
+
+
+def fit_state(
+    state: dict[str, torch.Tensor],
+    model: nn.Module,
+    path: Path,
+    cfg: dict[str, Any],
+    *,
+    channels: int,
+) -> dict[str, torch.Tensor]:
+    """What a file holds, as a model takes it; see `load_weights`."""
     module = sys.modules[type(model).__module__]
     if convert := next((getattr(module, f) for f in _FILTERS if hasattr(module, f)), None):
+        takes_model = len(inspect.signature(convert).parameters) > 1  # some take the state alone
         with _refusing(path, cfg):
-            state = convert(state, model)
+            state = convert(state, model) if takes_model else convert(state)
     _adapt(state, model, path, cfg, channels)
     _check(model, state, path, cfg)
-    model.load_state_dict(state, strict=False)
-    return file_sha256(path)
+    return state
 
 
 @contextmanager
@@ -109,6 +126,9 @@ def _check(
     wanted = model.state_dict()
     missing = [k for k in wanted if k not in state and not k.endswith("num_batches_tracked")]
     extra = [k for k in state if k not in wanted and not k.startswith(heads)]
+    if extra:
+        parts = _classifier_parts(cfg["architecture"])
+        extra = [k for k in extra if k not in parts]
     shapes = [k for k in wanted if k in state and state[k].shape != wanted[k].shape]
     if faults := [*missing, *extra, *shapes]:
         raise UserError(
@@ -117,6 +137,25 @@ def _check(
             f"{faults[0]})",
             "give the weights of this model, or choose the model of these",
         )
+
+
+def _classifier_parts(architecture: str) -> set[str]:
+    """Every name of timm's model with its classifier, which may have a norm and several layers.
+
+    timm's configuration names the last layer alone: `head.linear` of LeViT, beside `head.bn`.
+    """
+    import torch
+
+    from .paper_networks import timm
+
+    if not timm.is_model(architecture):
+        return set()
+    build: Any = timm.create_model
+    try:
+        with torch.device("meta"):  # names alone: no memory, and no random numbers
+            return {*build(architecture, pretrained=False).state_dict()}
+    except Exception:  # models raise errors of any type
+        return set()
 
 
 def load_head(path: Path) -> tuple[torch.Tensor, HeadMetadata]:

@@ -272,8 +272,8 @@ hold, unless the test says that one is enough; the one with the least margin is 
 brackets how many hold. Intervals are not corrected for the number of claims: where nothing \
 differs, one answer in twenty is wrong by chance. They cover seeds, not other test samples. \
 A command may name more seeds than were run: the answers say how many runs there were (of \
-IIRC, configurations). [The files, and how each is made](fidelity.md#the-files); [what the metrics \
-mean](metrics.md).
+IIRC, configurations). [The files, and how each is made](fidelity.md#the-files), those of emoji \
+with alpha dropped (`--alpha drop`); [what the metrics mean](metrics.md).
 
 *Commands on this page need: the files that they name, and minutes to hours; nothing of it runs in \
 CI.*"""

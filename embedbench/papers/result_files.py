@@ -5,7 +5,6 @@ The files are read back from other people: `Results.read` checks them.
 
 import json
 import platform
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from embedbench.config.format_versions import check_version
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.scores.mean_intervals import Stat
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
+from embedbench.text.undecoded_text import as_text, join_words
 from embedbench.version import __version__
 
 from .paper_table import PaperTable, TableRow
@@ -68,14 +69,21 @@ class Results(JsonRecord):
         paper: str,
         words: Sequence[str],
         seeds: Sequence[int],
-        files: Sequence[Path],
+        files: Sequence[Path | EmbeddingFile],
         tables: Sequence[PaperTable],
         failed: Sequence[str],
     ) -> "Results":
-        """The results of a command that ends now; `words` follow `embedbench reproduce`."""
+        """The results of a command that ends now; `words` follow `embedbench reproduce`.
+
+        A file that was opened is named by what it held then, a path by what is there now.
+        """
+        opened = {}
+        for item in files:
+            file = item if isinstance(item, EmbeddingFile) else EmbeddingFile.open(item)
+            opened[file.path] = dict(file.digests)
         return cls(
             paper,
-            shlex.join(["embedbench", "reproduce", *without_paths(words)]),
+            join_words(["embedbench", "reproduce", *without_paths(words)]),
             datetime.now(UTC).date().isoformat(),
             {
                 "embedbench": __version__,
@@ -83,10 +91,7 @@ class Results(JsonRecord):
                 **{name: metadata.version(name) for name in ("numpy", "torch")},
             },
             tuple(seeds) if files else (),
-            tuple(
-                DataFile(path.name, dict(EmbeddingFile.open(path).digests))
-                for path in dict.fromkeys(files)
-            ),
+            tuple(DataFile(as_text(path.name), digests) for path, digests in opened.items()),
             tuple(failed),
             tuple(tables),
         )
@@ -96,11 +101,12 @@ class Results(JsonRecord):
         """Read and check a file."""
         data = parse_json(read_text(path, LONGEST), str(path))
         given = data.get("format") if isinstance(data, dict) else None
-        if given != FORMAT or data.get("version") != VERSION:
-            raise UserError(
-                f"{path} must hold {FORMAT!r} of version {VERSION}",
-                "make it again with embedbench reproduce",
-            )
+        remedy = "make it again with embedbench reproduce"
+        if given != FORMAT:
+            raise UserError(f"{path} must hold {FORMAT!r}", remedy)
+        version = data.get("version")
+        if version != VERSION or isinstance(version, bool):
+            check_version(str(path), version, [str(VERSION)], remedy)
         results = cls.from_json(data, str(path))
         for table in results.tables:
             for row in table.rows:

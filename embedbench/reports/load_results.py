@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedbench.array_types import Floats
 from embedbench.config.fields_added_later import EARLIER, align_versions
+from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
@@ -110,6 +111,7 @@ class Run:
         """
         return record_files.read_predictions(self.place, self.record)
 
+    @check_arguments
     def matrix(self, score: str | None = None) -> ScoreMatrix:
         """A score matrix, computed from the predictions; None is the run's main score.
 
@@ -147,6 +149,7 @@ class Runs(list[Run]):
         learners, protocols = (", ".join(names) or "none" for names in parts)
         return f"<{len(self)} runs\n learners: {learners}\n protocols: {protocols}>"
 
+    @check_arguments
     def where(self, conditions: Mapping[str, Any] | None = None, /, **more: Any) -> "Runs":
         """The runs whose rows have these values.
 
@@ -194,11 +197,12 @@ class Runs(list[Run]):
         )
 
 
+@check_arguments
 def load_runs(
     *roots: str | Path,
     verify: bool = False,
     references: bool = False,
-    notify: Callable[[str], None] = lambda sentence: warnings.warn(sentence, stacklevel=3),
+    notify: Callable[[str], None] = lambda sentence: warnings.warn(sentence, stacklevel=4),
 ) -> Runs:
     """Load finished runs: `load_runs("runs")`.
 

@@ -35,6 +35,7 @@ FLAGS = {
     "not-learned": ("L", "new sessions under 2 × chance, also at the end: a high Ω_all misleads"),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "few-steps": ("F", "fewer than 10 optimiser steps in a session; in parentheses the fewest"),
+    "over-budget": ("M", "held more than --budget-mb after a session"),
     "tuned": ("V", "--tune chose among so many settings, on validation data"),
     "grid-edge": ("G", "a chosen value lies at its grid's edge: one beyond may be better"),
     "test-validation": ("T", "test data could stop training"),
@@ -158,8 +159,7 @@ class Group:
         if has_labels(run):
             drawn = [r.metrics[FINAL] for r in self.records if not r.learns]
             return float(np.mean(drawn)) if drawn else math.nan
-        by_class = run.n_train_by_class
-        seen = sum(n > 0 for n in by_class) if by_class else sum(map(len, run.classes))
+        seen = introduced_classes(run)
         if not seen:
             return math.nan
         limits = run.n_candidates or [None]
@@ -177,7 +177,7 @@ class Group:
 
     def describe(self) -> list[str]:
         """The stream in a few short phrases."""
-        classes = sum(len(c) for c in self.first.classes)
+        classes = introduced_classes(self.first)
         first = _range([n for r in self.records for n in r.n_train[:1]])
         later = _range([n for r in self.records for n in r.n_train[1:]])
         train = f"{first} training samples"
@@ -199,6 +199,18 @@ class Group:
             named = " or ".join(self.omega_references)
             phrases.append(f"offline (α_ideal): {f'{named} on ' * bool(named)}{data}, {values}")
         return phrases
+
+
+def introduced_classes(run: RunRecord) -> int:
+    """The number of classes that the sessions of a stream introduce: answers are among them.
+
+    Records of earlier versions may not have it. Then it is that of the classes with training
+    samples, or of all names.
+    """
+    if run.n_classes and any(run.n_classes):
+        return sum(run.n_classes)
+    by_class = run.n_train_by_class
+    return sum(n > 0 for n in by_class) if by_class else sum(map(len, run.classes))
 
 
 SCORE_NAMES = {

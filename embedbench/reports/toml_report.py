@@ -6,7 +6,6 @@ directories, checked as in every report, or CSV files of rows, relative to the f
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
+from embedbench.config.plain_numbers import plain_number
 from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
@@ -34,7 +34,6 @@ from .tables_from_runs import collect
 SCHEMA = "embedbench-tables/1.0"
 MOST = 2**20  # bytes of a file
 MAX = "max "  # before a metric: the largest over runs, in place of the mean
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams where it is of several"
 
 
@@ -62,7 +61,7 @@ def read_selections(path: Path) -> list[Selection]:
     if not several:
         raise UserError(f"{path} must have a table [report] that says what to show", "or name RUNS")
     allowed = {"over": get_args(Over), "columns": ("metric", "stream"), "rows": NAMES}
-    result = []
+    result, places = list[Selection](), list[str]()
     for i, table in enumerate(several):
         at = f"{path}: report" + f" {i + 1}" * (len(several) > 1)
         for key in table if isinstance(table, dict) else ():
@@ -75,7 +74,19 @@ def read_selections(path: Path) -> list[Selection]:
                 if value not in (None, *allowed[key]):
                     raise unknown(key, value, allowed[key], at=at)
         result.append(made)
+        places.append(at)
+    for made, at in zip(result, places, strict=True):
+        _check_not_empty(made, at)
     return result
+
+
+def _check_not_empty(made: Selection, at: str) -> None:
+    """Refuse lists of nothing; who wants the default leaves the key out."""
+    lists: dict[str, Any] = {"runs": made.runs, "rows": made.rows, "metrics": made.metrics}
+    lists |= {f"where.{name}": values for name, values in made.where.items()}
+    for key, values in lists.items():
+        if isinstance(values, list | tuple) and not values:
+            raise UserError(f"{at}: {key}", expected="one value or more", got=list(values))
 
 
 def select(
@@ -129,8 +140,8 @@ def _table(selection: Selection, runs_of: Callable[[str], list[Result]]) -> Tabl
 def _values(given: Any) -> list[Any]:
     """The values of a condition; those that a file has as decimal numbers are texts there."""
     values = given if isinstance(given, list) else [given]
-    numbers = [one for one in values if isinstance(one, str) and _NUMBER.fullmatch(one)]
-    return [*values, *map(float, numbers)]
+    numbers = [plain_number(one) for one in values if isinstance(one, str)]
+    return [*values, *(number for number in numbers if number is not None)]
 
 
 # --- means: rows × columns ---

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from embedbench import plugins
 from embedbench.config.json_records import JsonRecord, parse_json
-from embedbench.errors import UserError, short
+from embedbench.errors import UserError, error_text, keep_inside, short
 from embedbench.scores import record_files
 from embedbench.scores.offline_references import MISSING
 from embedbench.scores.run_record import RunRecord
@@ -24,6 +24,7 @@ from embedbench.scores.verified_records import Checker
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
 from embedbench.text.printable_text import printable
+from embedbench.text.undecoded_text import as_text
 
 from .load_results import Run
 
@@ -82,11 +83,13 @@ def track(root: Path, names: Sequence[str], *, notify: Callable[[str], None]) ->
     """Replay finished runs to trackers, as they finished; those that each has got are skipped.
 
     Runs whose references are not finished wait for them, since Ω would be missing. `notify` takes
-    a sentence on each run that is left out. The result is the number of replays.
+    a sentence on each run that is left out. The result is the number of replays. A tracker that
+    fails at a run gets the others all the same; an error at the end counts what failed.
     """
     places = record_files.find(root)
     trackers, notify = {name: make_tracker(name) for name in names}, cache(notify)
     seen, checker, replays, waiting = _seen(root), Checker(root, notify), 0, 0
+    failed: list[UserError] = []
     for place in sorted(places, key=lambda p: (p / record_files.RECORD).stat().st_mtime_ns):
         try:
             made = checker.record(place)
@@ -102,11 +105,21 @@ def track(root: Path, names: Sequence[str], *, notify: Callable[[str], None]) ->
             mine = seen.trackers.setdefault(_key(name), {})
             if mine.get(run.name) == sha256:
                 continue
-            _call(name, partial(tracker.add_run, run, _sessions(made)))
+            try:
+                _call(name, partial(tracker.add_run, run, _sessions(made)))
+            except UserError as e:
+                failed.append(e)
+                notify(printable(f"failed: {run.name}: {e}"))
+                continue
             replays, mine[run.name] = replays + 1, sha256
             write_safely(root / SEEN, json.dumps(seen.to_json(), indent=1) + "\n", sync=False)
     if waiting:
         notify(f"{waiting} runs wait for their references; embedbench run makes them")
+    if failed:
+        raise UserError(
+            f"{len(failed)} replays failed, {replays} did not; the first: {failed[0]}",
+            "the same command tries them again",
+        )
     return replays
 
 
@@ -128,18 +141,19 @@ def _sessions(made: RunRecord) -> list[Session]:
 
 def _call(name: str, action: Callable[[], T]) -> T:
     try:
-        return action()
+        with keep_inside("it"):
+            return action()
     except UserError:
         raise
     except Exception as e:  # code of other people
-        why = printable(f"{type(e).__name__}: {e}")
+        why = printable(error_text(e))
         raise UserError(f"the tracker {short(name)} failed: {why}") from e
 
 
 def _key(name: str) -> str:
     """A tracker in `.tracked.json`; a directory by its whole path."""
     kind, _, target = name.partition(":")
-    return f"{kind}:{Path(target).resolve()}" if kind == "tensorboard" else name
+    return as_text(f"{kind}:{Path(target).resolve()}" if kind == "tensorboard" else name)
 
 
 def _seen(root: Path) -> _Seen:

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from embedbench.config.format_versions import NewerFormatError, check_version
 from embedbench.config.json_records import JsonRecord, plain
 from embedbench.engines.engine_tasks import TimeUpError, ends_soon
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import Checkpoint
 from embedbench.scores.run_record import SessionCosts
@@ -137,7 +138,8 @@ class CheckpointDirectory(Checkpoint):
         stored, self._stored = self._stored, None
         try:
             if stored["logs"]:
-                learner.load_state_dict(stored["learner"])
+                with keep_inside("the learner"):
+                    learner.load_state_dict(stored["learner"])
                 evaluator.load_state_dict(stored["evaluator"])
             checkpoint_state.set_random_states(stored["random"], self.device)
             logs = [SessionCosts.from_json(log) for log in stored["logs"]]
@@ -258,11 +260,16 @@ def _begun(directory: Path) -> _Begun | None:
     if (data := _bytes(directory / BEGUN)) is None:
         return None
     try:
-        begun = _Begun.from_json(json.loads(data))
+        stored = json.loads(data)
+        if isinstance(stored, dict) and stored.get("format", 1) not in range(FORMAT + 1):
+            check_version(f"the checkpoint {directory}", stored["format"], [str(FORMAT)], "")
+        begun = _Begun.from_json(stored)
+    except NewerFormatError:  # the newer one may go on with it: the run is not begun anew
+        raise
     except (ValueError, RecursionError, UserError) as error:
         raise UnusableError(f"{BEGUN} is damaged") from error
     if begun.format != FORMAT:
-        raise UnusableError(f"{BEGUN} is damaged, or of another version")
+        raise UnusableError(f"{BEGUN} is of an earlier version")
     return begun
 
 

@@ -6,6 +6,7 @@ them makes is waited for at the end, and made here if it stops.
 All machines of an engine must see the runs directory and the embedding files under the same paths.
 """
 
+import json
 import os
 import platform
 import time
@@ -16,16 +17,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from embedbench.config.format_versions import NewerFormatError
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.engine_tasks import LostTaskError
-from embedbench.errors import UserError
+from embedbench.errors import UserError, error_text, keep_inside
 from embedbench.scores import record_files, verified_records
 from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import atomic_write, leases
 from embedbench.system.callback_types import Notify, StageProgress
+from embedbench.text.undecoded_text import check_text
 
 from . import checkpoint, run_spec
+from .kept_runs import KeptRuns
 from .run_dirs import run_at, tidy_if_free
 from .run_one import run_one
 from .run_task import Task, make_task
@@ -46,8 +50,7 @@ class Outcome:
 
     def fail(self, spec: run_spec.RunSpec, error: Exception) -> None:
         """Note a failure; the other runs continue."""
-        named = isinstance(error, UserError | LostTaskError)
-        reason = str(error) if named else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, LostTaskError) else error_text(error)
         self.failed.append((spec, reason))
         self.bad_input &= isinstance(error, UserError)
 
@@ -95,7 +98,10 @@ def run_grid(
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file", "--out takes a directory for the run records")
     streams = streams or StreamCache()
-    specs = [part for spec in specs for part in streams.parts(spec)]
+    for spec in specs:
+        _check_texts(spec)
+    outcome = Outcome()
+    specs = [part for spec in _buildable(specs, streams, outcome) for part in streams.parts(spec)]
     tasks: dict[Path, Task] = {}
     for spec in with_references(specs, root, streams, overwrite=overwrite):
         task = make_task(spec, root, streams)
@@ -107,8 +113,9 @@ def run_grid(
     for run_dir, task in tasks.items():
         tidy_if_free(run_dir, root)
         if overwrite and run_dir in requested:
+            _note_newer(task, notify)
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
-    grid = _Grid(tasks, requested, threads, progress, notify)
+    grid = _Grid(tasks, requested, threads, progress, notify, outcome)
     try:
         grid.make_all(root, engine)
     except KeyboardInterrupt:  # workers have been stopped at once
@@ -117,6 +124,46 @@ def run_grid(
         raise
     grid.settle()
     return grid.outcome
+
+
+def _check_texts(spec: run_spec.RunSpec) -> None:
+    """Refuse a run whose record could not be read back."""
+    check_text(json.loads(spec.protocol.text), "protocol")
+    check_text(json.loads(spec.learner.text), spec.learner.name)
+    check_text(json.loads(spec.offline.text), "offline")
+    check_text(spec.command, "the command")
+
+
+def _buildable(
+    specs: list[run_spec.RunSpec], streams: StreamCache, outcome: Outcome
+) -> list[run_spec.RunSpec]:
+    """The runs whose protocols make a stream; the others have failed, and no other run with them.
+
+    What is wrong with the settings is refused at once.
+    """
+    good = []
+    for spec in specs:
+        try:
+            streams.facts(spec)
+        except UserError:
+            raise
+        except Exception as error:  # of a protocol of other people
+            outcome.fail(spec, error)
+            continue
+        good.append(spec)
+    return good
+
+
+def _note_newer(task: Task, notify: Notify) -> None:
+    """Say that a run is replaced which this embedbench cannot read, and a newer one can."""
+    if not task.is_done():
+        return
+    try:
+        record_files.check_versions(task.run_dir)
+    except NewerFormatError as error:
+        notify(f"--overwrite replaces {task.run_dir}: {error}")
+    except UserError:  # it is damaged
+        return
 
 
 # --- tasks on the machines of an engine ---
@@ -173,16 +220,14 @@ def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
 
 def _check_files(task: Task) -> None:
     """Refuse a worker that does not see the files and the directory of the runs."""
+    task.streams.begin()
     here = f"on {platform.node() or 'a worker'}"
     if not task.root.is_dir():
         raise UserError(
             f"there is no directory {task.root} {here}, where the run was to be made",
             "take an --out that all machines see",
         )
-    files = [file for file in (*task.spec.files, task.spec.unknown) if file]
-    if task.streams.run_dir(task.spec, task.root) != task.run_dir:
-        names = ", ".join(files)
-        raise UserError(f"{names}: the file {here} is not the one that the run was planned for")
+    task.check_place()
 
 
 # --- the grid ---
@@ -199,10 +244,12 @@ class _Grid:
     notify: Notify
     outcome: Outcome = field(default_factory=Outcome)
     total: int = 0
+    kept: Collection[Path] = ()  # directories of runs that were finished before
 
     def make_all(self, root: Path, engine: Engine) -> None:
         """Make every task; those that other processes make are waited for at the end."""
         todo = [task for task in self.tasks.values() if not task.is_done()]
+        self.kept = self.tasks.keys() - {task.run_dir for task in todo}
         self.total, self.outcome.skipped = len(todo), len(self.tasks) - len(todo)
         with engine.executor(len(todo), self.notify) as executor:
             is_remote = executor is not None and not engine.is_local
@@ -224,7 +271,8 @@ class _Grid:
             done = self.total - len(tasks) + number - len(held)
             self.progress(task.label, done, self.total)
             try:
-                made = attempt()
+                with keep_inside("its process"):
+                    made = attempt()
                 if isinstance(made, Reply):
                     made = take_reply(task, made, self.notify)
             except Exception as error:
@@ -253,13 +301,15 @@ class _Grid:
 
         A run that has its references keeps them: one sentence says that others were asked for.
         """
-        others = 0
+        others, kept = 0, KeptRuns()
         for run_dir, task in self.tasks.items():
             try:
                 run = _record_at(run_dir)
                 if run is not None and run.reference.source == "missing":
                     with leases.alone(run_dir):  # another process may be filling it in
                         verified_records.fill_reference(run_dir, task.root)
+                if run is not None and run_dir in self.kept:
+                    kept.check(task, run)
             except UserError as e:
                 self.outcome.fail(task.spec, e)
                 continue
@@ -268,6 +318,8 @@ class _Grid:
             if run_dir in self.requested:
                 self.outcome.run_dirs.append(run_dir)
                 others += not _same(task.reference, run.reference)
+        for sentence in kept.sentences():
+            self.notify(sentence)
         if others:
             self.notify(
                 "finished runs keep their references and their formula of Ω, though others are "

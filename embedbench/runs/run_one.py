@@ -5,19 +5,19 @@ makes it.
 """
 
 import dataclasses
-import inspect
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from embedbench.engines.local_pool import use_card
+from embedbench.errors import keep_inside
+from embedbench.plugins import code_digest
 from embedbench.scores import label_set_predictions, run_record
 from embedbench.scores.predictions import Predictions
-from embedbench.storage import atomic_write, leases, value_digest
+from embedbench.storage import atomic_write, leases
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import limit_threads
 from embedbench.version import __version__
@@ -25,7 +25,7 @@ from embedbench.version import __version__
 from . import run_dirs, stream_runner
 from .checkpoint import CheckpointDirectory, UnusableError
 from .run_task import Task
-from .stream_metadata import described_stream, list_packages
+from .stream_metadata import described_stream, list_code, list_packages
 
 
 def run_one(task: Task, threads: int, notify: Notify) -> bool:
@@ -45,7 +45,8 @@ def run_one(task: Task, threads: int, notify: Notify) -> bool:
         try:
             if task.anew:
                 atomic_write.remove(task.checkpoint)
-            execute(task, threads, notify, lease)
+            with keep_inside(f"the learner {task.spec.learner}"):
+                execute(task, threads, notify, lease)
         except Exception:
             if lease.is_mine():
                 raise
@@ -60,7 +61,16 @@ def execute(
 
     A run that was interrupted continues from its checkpoint; `notify` is called when one is used,
     and when one cannot be used. Once the lease on the task is lost, no checkpoint is written.
+
+    Raises
+    ------
+    UserError
+        A file is not the one any more that the run was planned for.
     """
+    task.streams.begin()
+    task.check_place()
+    task.stream  # noqa: B018  (it is built, or read, of what was planned, and of nothing later)
+    task.check_place()
     checkpoint = CheckpointDirectory(
         task.checkpoint,
         checkpoint_key(task, threads),
@@ -83,10 +93,6 @@ def execute(
 def checkpoint_key(task: Task, threads: int) -> dict[str, Any]:
     """Everything that must be unchanged for a run to continue from its checkpoint, by name."""
     spec = task.spec
-    try:
-        code = Path(inspect.getfile(type(spec.learner.settings))).read_bytes()
-    except (OSError, TypeError):  # the class is defined in no file
-        code = b""
     return {
         "version of embedbench": __version__,
         "version of torch": str(torch.__version__),
@@ -96,7 +102,7 @@ def checkpoint_key(task: Task, threads: int) -> dict[str, Any]:
         "setting": spec.learner.identity,
         "seed": dataclasses.asdict(spec.seeds),
         "stream": task.stream.digests,
-        "code of the learner": value_digest.digest(code),
+        "code of the learner": code_digest(type(spec.learner.settings)),
     }
 
 
@@ -155,7 +161,9 @@ def _unscored(
         },
         command=spec.command,
         packages=list_packages(learner=spec.learner.settings, protocol=spec.protocol.settings),
+        code=list_code(learner=spec.learner.settings, protocol=spec.protocol.settings),
         tuning=spec.tuning or None,
+        budget_mb=spec.budget_mb,
         sessions=tuple(sessions),
         resumed=resumed,
         **run_record.totals(sessions),

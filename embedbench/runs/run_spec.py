@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from embedbench.config import fields_added_later, make_from_settings, run_seeds
 from embedbench.learning.learner import Learner
 from embedbench.streams.protocol import Protocol
+from embedbench.text.undecoded_text import join_words
 
 T = TypeVar("T", Learner, Protocol)
 
@@ -46,7 +46,9 @@ class Spec(Generic[T]):
     @cached_property
     def identity(self) -> str:
         """The settings that decide where a run is kept, as JSON; see `later`."""
-        return json.dumps(fields_added_later.identity(self.settings), sort_keys=True)
+        kept = fields_added_later.identity(self.settings)
+        behaves = self.settings.later_behaviour() if isinstance(self.settings, Learner) else ()
+        return json.dumps({**kept, "": behaves} if behaves else kept, sort_keys=True)
 
     def fresh(self) -> T:
         """A copy of the learner or protocol, which may be started."""
@@ -97,6 +99,9 @@ class RunSpec:
         Least number of seconds between two checkpoints. It does not affect the result.
     unknown : str
         Path of the file of samples that no session teaches; empty: there is none.
+    budget_mb : float or None
+        What the learner may hold, MB; its record says whether it did. It does not affect the
+        result.
     """
 
     files: tuple[str, ...]
@@ -114,6 +119,7 @@ class RunSpec:
     tuning: dict[str, Any] | None = field(default=None, compare=False)
     checkpoint: float = 60.0
     unknown: str = ""
+    budget_mb: float | None = field(default=None, compare=False)
 
     @cached_property
     def seeds(self) -> run_seeds.Seeds:
@@ -134,7 +140,7 @@ class RunSpec:
 
     def with_settings(self, **settings: Any) -> RunSpec:
         """The run with other settings of its learner, see `Spec`; its command has them, too."""
-        words = shlex.join(set_words({f"{self.learner}.{k}": v for k, v in settings.items()}))
+        words = join_words(set_words({f"{self.learner}.{k}": v for k, v in settings.items()}))
         command = " ".join(filter(None, [self.command, words]))
         return dataclasses.replace(
             self, learner=self.learner.with_settings(**settings), command=command
@@ -143,7 +149,7 @@ class RunSpec:
     def with_offline(self, **settings: Any) -> RunSpec:
         """The run with other settings of the learner behind α_ideal, see `with_settings`."""
         start, learner, end = self.command.partition(" --learner ")
-        words = shlex.join(set_words({f"{self.offline}.{k}": v for k, v in settings.items()}))
+        words = join_words(set_words({f"{self.offline}.{k}": v for k, v in settings.items()}))
         return dataclasses.replace(
             self,
             offline=self.offline.with_settings(**settings),
@@ -169,7 +175,9 @@ class RunSpec:
         head, _, _ = self.command.partition(" --learner ")
         seed = changes.get("seed", self.seed)
         command = f"{head} --learner {learner} --seed {seed}"
-        return dataclasses.replace(self, learner=learner, tuning=None, command=command, **changes)
+        return dataclasses.replace(
+            self, learner=learner, tuning=None, budget_mb=None, command=command, **changes
+        )
 
 
 def set_words(settings: Mapping[Any, Any]) -> list[str]:

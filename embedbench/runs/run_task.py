@@ -1,12 +1,15 @@
 """A run as a task: its settings, its directory, its files and stream, and whether it is done."""
 
+import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from embedbench.array_types import Ints
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.scores.offline_references import References
 from embedbench.storage import leases
+from embedbench.streams.class_order import ORDERS
 from embedbench.streams.stream import Stream
 
 from . import run_dirs
@@ -56,6 +59,22 @@ class Task:
     def is_done(self) -> bool:
         """Whether it is finished, and not by the run that it replaces."""
         return run_dirs.run_at(self.run_dir) not in (None, self.replaces)
+
+    def check_place(self) -> None:
+        """Refuse files that are not those that the run was planned for.
+
+        Its directory is named for their contents; another process, or this one later, may find
+        others under their paths.
+        """
+        if self.streams.run_dir(self.spec, self.root) != self.run_dir:
+            spec, host = self.spec, platform.node() or "a worker"
+            order = str(getattr(spec.protocol.settings, "order", ""))
+            names = [*spec.files, spec.unknown, "" if order in ORDERS else order]
+            raise UserError(
+                f"{', '.join(filter(None, names))}: the file on {host} is not the one that the run "
+                "was planned for",
+                "let files be as they are while a command runs, and run it again",
+            )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from embedbench.array_types import Ints
+from embedbench.errors import UserError, keep_inside
 from embedbench.files import embedding_file
 from embedbench.files.remote import fetch
 from embedbench.scores import offline_references
@@ -24,7 +25,9 @@ from . import run_dirs, run_spec
 class Facts(NamedTuple):
     """Facts of a stream for planning; they are kept when the stream itself is not."""
 
+    digests: dict[str, str]
     references: tuple[str, ...]  # the key of each, see `reference_key`
+    reference_digests: tuple[dict[str, str], ...]
     normalise_new: bool
     so_far: bool
 
@@ -40,9 +43,11 @@ class StreamCache:
     that process, which all its tasks share.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, renews: bool = False) -> None:
+        self._renews = renews  # see `begin`
         self._files: dict[str, embedding_file.EmbeddingFile] = {}
         self._last: tuple[_Key, Stream] | None = None
+        self._order: dict[str, Any] | None = None  # of the last stream
         self._facts: dict[_Key, Facts] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -51,8 +56,16 @@ class StreamCache:
     def file(self, path: str) -> embedding_file.EmbeddingFile:
         """The file at a path, or of a name (`embedbench.files.remote`)."""
         if path not in self._files:
-            self._files[path] = embedding_file.EmbeddingFile.open(fetch.local(path))
+            self._files[path] = fetch.open_file(path)
         return self._files[path]
+
+    def begin(self) -> None:
+        """A task begins: in a worker, which may outlive a command, files may be others by now.
+
+        Within a task they stay what they were when it began.
+        """
+        if self._renews and any(file.is_changed() for file in self._files.values()):
+            self._files, self._last, self._facts = {}, None, {}
 
     def stream(self, spec: run_spec.RunSpec) -> Stream:
         """The stream of a run."""
@@ -62,14 +75,34 @@ class StreamCache:
         del last
         self._last = None  # frees the old stream before the new one is built
         files = [self.file(f) for f in spec.files]
+        protocol = spec.protocol.settings
+        order, recipe = protocol.order_record(), protocol.recipe()
         with limit_threads(1):  # a stream is the same for all runs
-            stream = spec.protocol.settings.build(files, seed=spec.seeds.order)
+            with keep_inside(f"the protocol {spec.protocol}"):
+                stream = spec.protocol.settings.build(files, seed=spec.seeds.order)
             if spec.unknown:
                 stream = with_far_samples(stream, files[0], self.file(spec.unknown))
-        self._last = (key, stream)
-        references = tuple(map(reference_key, stream.references))
-        self._facts[key] = Facts(references, stream.normalise_new, stream.so_far)
+        if (order, recipe) != (protocol.order_record(), protocol.recipe()):
+            raise UserError("the order file changed while it was read", "run the command again")
+        self._last, self._order = (key, stream), order
+        self._facts[key] = Facts(
+            stream.digests,
+            tuple(map(reference_key, stream.references)),
+            tuple(each.digests for each in stream.references),
+            stream.normalise_new,
+            stream.so_far,
+        )
         return stream
+
+    def order_record(self, spec: run_spec.RunSpec) -> dict[str, Any] | None:
+        """The class order of a run as records keep it; an order file as it was when it was used."""
+        self.stream(spec)
+        return self._order
+
+    def digests(self, spec: run_spec.RunSpec) -> dict[str, str]:
+        """The digests of the stream that the learner gets."""
+        facts = self.facts(spec)
+        return facts.reference_digests[spec.part] if spec.is_offline else facts.digests
 
     def stream_to_learn(self, spec: run_spec.RunSpec) -> Stream:
         """The stream that the learner gets: a reference of the stream if the learner is offline."""
@@ -90,9 +123,14 @@ class StreamCache:
         if spec.is_offline:
             key = self.facts(spec).references[spec.part]
             return root / run_dirs.reference_dir_name(spec, key)
+        return root / run_dirs.run_dir_name(spec, self.contents(spec))
+
+    def contents(self, spec: run_spec.RunSpec) -> list[str]:
+        """The contents of the files of a run, which its place is named for."""
         contents = [self._contents(f) for f in spec.files]
         contents += ["unknown", self._contents(spec.unknown)] if spec.unknown else []
-        return root / run_dirs.run_dir_name(spec, contents)
+        contents += spec.protocol.settings.later_readings([self.file(f) for f in spec.files])
+        return contents
 
     def _contents(self, path: str) -> str:
         digests = self.file(path).digests
@@ -143,8 +181,8 @@ def number_groups(files: Sequence[embedding_file.EmbeddingFile]) -> Ints | None:
 
 @functools.cache
 def _worker_cache() -> StreamCache:
-    """The cache of this process, for the tasks that are sent to it."""
-    return StreamCache()
+    """The cache of this process, for the tasks that are sent to it; it may outlive a command."""
+    return StreamCache(renews=True)
 
 
 def reference_key(stream: Stream) -> str:

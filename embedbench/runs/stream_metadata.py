@@ -7,8 +7,10 @@ from typing import Any
 from embedbench.files import provenance
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote import fetch, uri
-from embedbench.plugins import find_package
+from embedbench.plugins import code_digest, find_package
 from embedbench.scores import run_record
+from embedbench.streams.taught_classes import class_names
+from embedbench.text.undecoded_text import as_text
 
 from .run_task import Task
 
@@ -17,10 +19,8 @@ def described_stream(task: Task) -> dict[str, Any]:
     """The fields of a record that depend on the stream alone, as `RunRecord` has them."""
     spec, stream, files = task.spec, task.stream, task.files
     protocol = spec.protocol.settings
-    order = protocol.order_record()
-    classes = (
-        [stream.classes] if stream.classes else [f.classes[: f.samples.n_leaves] for f in files]
-    )
+    order = task.streams.order_record(spec)
+    classes = class_names(stream, files)
     return {
         "schema": run_record.SCHEMA,
         "protocol": spec.protocol.name,
@@ -40,7 +40,7 @@ def described_stream(task: Task) -> dict[str, Any]:
             None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
         ),
         "n_train_by_class": stream.class_sizes,
-        "classes": tuple(map(tuple, classes)),
+        "classes": tuple(classes),
         "reference": task.reference,
         "unknown": None
         if stream.far is None
@@ -54,8 +54,19 @@ def list_packages(**code: object) -> dict[str, run_record.Package] | None:
     return {kind: run_record.Package(*package) for kind, package in made.items() if package} or None
 
 
+def list_code(**code: object) -> dict[str, str] | None:
+    """The digests of code that is not ours, see `plugins.code_digest`; None where all is."""
+    made = {}
+    for kind, thing in code.items():
+        cls: Any = type(thing)
+        ours = cls.__module__.partition(".")[0] == "embedbench"
+        if not ours and (digest := code_digest(cls)):
+            made[kind] = digest
+    return made or None
+
+
 def _file_info(file: EmbeddingFile, name: str) -> run_record.FileInfo:
-    made = run_record.FileInfo(name=file.path.name, kind=file.kind, digests=file.digests)
+    made = run_record.FileInfo(name=as_text(file.path.name), kind=file.kind, digests=file.digests)
     if not uri.is_name(name):
         return made
     source = fetch.origin(name)
@@ -68,10 +79,8 @@ def _seen(task: Task, classes: Sequence[Sequence[str]]) -> list[str]:
     """Sentences on classes of the stream that the files' backbones were pretrained on."""
     names = [name for part in classes for name in part]
     introduced = {names[c] for s in task.stream.sessions for c in s.classes.tolist()}
-    return [
-        note
-        for file in task.files
-        for note in provenance.seen_note(
-            file.path.name, provenance.read_weights_entry(file.provenance).classes_seen, introduced
-        )
-    ]
+    notes = list[str]()
+    for file in task.files:
+        classes_seen = provenance.read_weights_entry(file.provenance).classes_seen
+        notes += provenance.seen_note(as_text(file.path.name), classes_seen, introduced)
+    return notes

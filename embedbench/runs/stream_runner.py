@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from embedbench.array_types import Bools, Float32s, Ints, Labels
+from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.files.embedding_file import FINAL
 from embedbench.learning import learner as contract
 from embedbench.learning.base_session_prototypes import Classifier, KnownFile
@@ -26,9 +27,11 @@ from embedbench.learning.sample_containers import blocks
 from embedbench.networks.weights import HeadMetadata, load_head
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
 from embedbench.scores.run_record import SessionCosts
+from embedbench.storage import user_cache
 from embedbench.streams import view
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.system.gpu_determinism import repeatable
+from embedbench.text.undecoded_text import check_text
 
 from .answers_from_scores import Moment, lesson_ends, make_evaluator
 
@@ -52,7 +55,24 @@ def run_stream(
     `checkpoint` saves the run after sessions, and `fit` saves within them. An interrupted run
     continues from the last save. Within a session of online batches nothing is saved. On a GPU the
     arithmetic is `repeatable`.
+
+    Raises
+    ------
+    CodeExitError
+        The learner left with what is no Exception, such as SystemExit.
     """
+    with keep_inside(f"the learner {type(learner).__name__}"):
+        return _run_stream(stream, learner, seeds, device, progress, checkpoint)
+
+
+def _run_stream(
+    stream: Stream,
+    learner: contract.Learner,
+    seeds: Seeds,
+    device: str,
+    progress: Callable[[str], None],
+    checkpoint: contract.Checkpoint,
+) -> tuple[AnyPredictions, list[SessionCosts]]:
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
     _check(stream, learner)
@@ -88,8 +108,9 @@ def run_stream(
                     evaluator.ask(learner, Moment(i, before + n, seen))
                     learning += learned - began
                     evaluating += time.perf_counter() - learned
-                contract.trim(learner)
+                learner.trim()
                 held: dict[str, float] = {**learner.footprint()}
+                check_text(plain(log), f"the log of session {i}")
                 logs.append(SessionCosts(learning + checkpoint.carried, evaluating, held, log))
                 checkpoint.end(learner, evaluator, logs)
                 progress(f"session {i + 1}/{len(stream.sessions)}")
@@ -284,7 +305,8 @@ def pretrained_head(learner: contract.Learner, stream: Stream) -> Float32s | Non
     if not isinstance(classifier, Classifier) or not isinstance(classifier.base, KnownFile):
         return None
     path = classifier.base.checked()
-    weight, about = load_head(path)
+    with user_cache.refuse_changes(path):
+        weight, about = load_head(classifier.base.checked())
     if problem := _head_misfit(classifier.base, tuple(weight.shape), about, stream):
         raise UserError(f"{path.name} {problem}, or leave classifier.base out")
     row_of = {name: row for row, name in enumerate(about.classes)}

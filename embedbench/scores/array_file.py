@@ -10,11 +10,13 @@ import h5py
 import numpy as np
 
 from embedbench.array_types import Array, Bools, Ints
+from embedbench.config.format_versions import check_version
+from embedbench.errors import UserError, short
 from embedbench.storage import safe_hdf5
 from embedbench.storage.atomic_write import writing
 
 VERSIONS = "1.0", "1.1"  # without and with optional tables
-LIBVER = ("v108", "v108")
+REMEDY = "make that run again with --overwrite"
 INT, BYTE, MASK = "<i8", "|u1", "bool"
 
 
@@ -69,8 +71,7 @@ class ArrayFile:
 
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
-        # version 1.8 of HDF5's format has checksums of its structure
-        with writing(path) as temporary, h5py.File(temporary, "w", libver=LIBVER) as f:
+        with writing(path) as temporary, safe_hdf5.create_small_hdf5(temporary) as f:
             f.attrs["format"] = self.FORMAT
             f.attrs["format_version"] = self.version
             for name, value in self._arrays():
@@ -85,28 +86,50 @@ class ArrayFile:
         safe_hdf5.trust(path)
 
     @classmethod
+    def checked_version(cls, f: h5py.File) -> str | None:
+        """The version of an open file, which is one that can be read."""
+        name, version = read_text(f, "format"), read_text(f, "format_version")
+        if name is not None and name != cls.FORMAT and name.startswith("embedbench-"):
+            raise UserError(
+                f"{f.filename} is of the format {short(name)}, and this embedbench reads "
+                f"{cls.FORMAT}",
+                "install the embedbench that wrote it, or a newer one",
+            )
+        if name != cls.FORMAT:
+            raise WrongError(f"expected the format {cls.FORMAT}, it says {name}")
+        known = VERSIONS if cls.optional() else VERSIONS[:1]
+        check_version(f.filename, version, known, REMEDY)
+        return version
+
+    @classmethod
     def read(cls, f: h5py.File) -> Self:
         """Read and check an open `predictions.h5`; only inside `readable`."""
-        stated = f.attrs.get("format"), f.attrs.get("format_version")
-        optional = cls.optional()
-        versions = VERSIONS if optional else VERSIONS[:1]
-        if stated not in [(cls.FORMAT, version) for version in versions]:
-            expected = f"{cls.FORMAT} version {' or '.join(versions)}"
-            raise WrongError(f"expected {expected}, it says {stated}")
+        version, optional = cls.checked_version(f), cls.optional()
         found = {
             name: _table(f, name)
             for name in cls.tables()
-            if name not in optional or (stated[1] == VERSIONS[1] and name in f)
+            if name not in optional or (version == VERSIONS[1] and name in f)
         }
         sizes: dict[str, int] = {}
         values = {name: _values(found[name], name, *cls.tables()[name], sizes) for name in found}
         result = cls(**values)
-        demand(result.version == stated[1], "version 1.1 must have the table rank")
+        demand(result.version == version, "version 1.1 must have the table rank")
         result.check()
         return result
 
     def check(self) -> None:
-        """Refuse values that no run can have written."""
+        """Refuse values that no run can have written, and what is no array of its type and shape.
+
+        Raises
+        ------
+        WrongError
+            It says which table is wrong.
+        """
+        sizes: dict[str, int] = {}
+        for name, (kind, axes) in self.tables().items():
+            values = getattr(self, name)
+            if values is not None or name not in self.optional():
+                _check_array(values, name, kind, axes, sizes)
         session, samples, seen = self.session, self.samples_seen, self.seen
         demand(len(session) > 0, "it has no evaluation moment")
         steps = np.diff(session, prepend=-1)
@@ -141,9 +164,12 @@ def inside(values: Array, low: int, high: int, name: str) -> None:
 
 def readable(path: Path) -> AbstractContextManager[h5py.File]:
     """Open a `predictions.h5`; whatever is wrong with it is a `UserError`."""
-    return safe_hdf5.open_hdf5(
-        path, what="predictions", remedy="make that run again with --overwrite"
-    )
+    return safe_hdf5.open_hdf5(path, what="predictions", remedy=REMEDY, versions=VERSIONS)
+
+
+def read_text(f: h5py.File, key: str) -> str | None:
+    """A text attribute; None where there is none."""
+    return safe_hdf5.attribute(f, key) if key in f.attrs else None
 
 
 def _table(f: h5py.File, name: str) -> h5py.Dataset:
@@ -158,13 +184,28 @@ def _values(table: h5py.Dataset, name: str, kind: str, axes: str, sizes: dict[st
     stored = np.dtype(BYTE if kind == MASK else kind)
     if not table.id.get_type().equal(h5py.h5t.py_create(stored)):
         raise WrongError(f"{name} must be {stored}, it is {table.dtype}")
-    shape = table.shape
-    if shape is None or len(shape) != len(axes):
-        raise WrongError(f"{name} must have the axes ({', '.join(axes)}), its shape is {shape}")
-    expected = tuple(sizes.setdefault(a, n) for a, n in zip(axes, shape, strict=True))
-    demand(shape == expected, f"{name} must have shape {expected}, it has {shape}")
+    _check_shape(table.shape, name, axes, sizes)
     values = np.asarray(table[()])
     if kind != MASK:
         return values
     demand((values <= 1).all(), f"{name} must hold 0 and 1 only")
     return values.astype(np.bool_)
+
+
+def _check_array(values: object, name: str, kind: str, axes: str, sizes: dict[str, int]) -> None:
+    """Refuse what is no array of a kind that is stored as `kind`; `sizes` as in `_values`."""
+    stored = np.dtype(bool if kind == MASK else kind)
+    if not isinstance(values, np.ndarray):
+        raise WrongError(f"{name} must be an array of {stored}, it is a {type(values).__name__}")
+    fits = values.dtype == stored if kind == BYTE else values.dtype.kind == stored.kind
+    demand(fits, f"{name} must be {stored}, it is {values.dtype}")
+    _check_shape(values.shape, name, axes, sizes)
+
+
+def _check_shape(
+    shape: tuple[int, ...] | None, name: str, axes: str, sizes: dict[str, int]
+) -> None:
+    if shape is None or len(shape) != len(axes):
+        raise WrongError(f"{name} must have the axes ({', '.join(axes)}), its shape is {shape}")
+    expected = tuple(sizes.setdefault(a, n) for a, n in zip(axes, shape, strict=True))
+    demand(shape == expected, f"{name} must have shape {expected}, it has {shape}")

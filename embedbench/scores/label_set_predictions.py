@@ -7,14 +7,17 @@ MB. docs/predictions.md describes the layout of the file.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import h5py
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from embedbench.array_types import Bools, Floats, Ints
+from embedbench.config.typed_calls import check_arguments
+from embedbench.errors import UserError
 
-from .array_file import BYTE, INT, MASK, ArrayFile, demand, inside, readable
+from .array_file import BYTE, INT, MASK, ArrayFile, demand, inside, read_text, readable
 from .predictions import Predictions
 
 Bytes = NDArray[np.uint8]
@@ -39,6 +42,17 @@ def pw_js(true: Bools, answered: Bools) -> Floats:
     either, given = (true | answered).sum(axis=-1), answered.sum(axis=-1)
     value: Floats = both * both / np.maximum(either * given, 1)
     return value
+
+
+def _label_sets(labels: Any, name: str) -> Bools:
+    """Labels as an array (n, C) of truth values."""
+    try:
+        array = np.array(labels)
+    except ValueError:  # rows of unlike length
+        array = np.array(None)
+    if array.ndim != 2 or array.dtype.kind not in "biu" or (array.size and array.max() > 1):
+        raise UserError(name, expected="truth values of shape (n, C)", got=labels)
+    return array.astype(np.bool_)
 
 
 def levels(parents: Ints) -> Ints:
@@ -98,7 +112,8 @@ class LabelSets(ArrayFile):
     FORMAT: ClassVar[str] = "embedbench-label-sets"
 
     @classmethod
-    def from_sets(cls, true: ArrayLike, answered: ArrayLike, parents: Sequence[int]) -> "LabelSets":
+    @check_arguments
+    def from_sets(cls, true: Any, answered: Any, parents: Sequence[int]) -> "LabelSets":
         """Answers after one session that brought all classes.
 
         Parameters
@@ -108,7 +123,13 @@ class LabelSets(ArrayFile):
         parents : sequence of int
             (C,) the class above each one, -1 at the top.
         """
-        y, given = (np.array(labels, dtype=np.bool_) for labels in (true, answered))
+        y, given = _label_sets(true, "true"), _label_sets(answered, "answered")
+        if y.shape != given.shape or len(parents) != y.shape[1]:
+            raise UserError(
+                "true, answered and parents",
+                expected="(n, C), (n, C) and (C,)",
+                got=(y.shape, given.shape, len(parents)),
+            )
         n, once = len(y), np.ones((1, y.shape[1]), dtype=np.bool_)
         return cls(
             ids=np.arange(n),
@@ -152,8 +173,18 @@ class LabelSets(ArrayFile):
 AnyPredictions = Predictions | LabelSets
 
 
+def check_version(path: Path) -> None:
+    """Refuse a `predictions.h5` of a version that cannot be read; its tables are not looked at."""
+    with readable(path) as f:
+        _kind(f).checked_version(f)
+
+
 def load_any(path: Path) -> AnyPredictions:
     """Read a `predictions.h5` with one label per sample or with label sets."""
     with readable(path) as f:
-        kind = LabelSets if f.attrs.get("format") == LabelSets.FORMAT else Predictions
-        return kind.read(f)
+        return _kind(f).read(f)
+
+
+def _kind(f: h5py.File) -> type[Predictions] | type[LabelSets]:
+    is_sets = read_text(f, "format") == LabelSets.FORMAT
+    return LabelSets if is_sets else Predictions

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from embedbench.array_types import Bools, Float32s, Ints
 
 from .array_file import INT, MASK, ArrayFile, demand, inside
+from .possible_confidence import check_least, check_logarithms, check_probabilities
 
 Answers = NDArray[np.int32]
 Ranks = NDArray[np.uint16]
@@ -127,6 +128,11 @@ class Predictions(ArrayFile):
         demand(is_right, "rank must be 0 exactly where the answer is right")
         unseen = unranked[~self.seen[:, self.y] | none].all()
         demand(unseen, f"rank must be {UNRANKED} where the class was not seen or no answer is")
+        ranked = self.rank != UNRANKED
+        most = np.minimum(self.seen.sum(axis=1)[:, None] - 1, LAST_RANK)  # (M, 1)
+        demand(
+            (~ranked | (self.rank <= most)).all(), "rank must be below the number of classes seen"
+        )
         far = None if self.far_score is None else np.isnan(self.far_score)
         due: dict[str, Any] = {"score": none, "logp": none, "true_logp": unranked, "squares": none}
         for name, where in {**due, "far_logp": far}.items():
@@ -134,7 +140,11 @@ class Predictions(ArrayFile):
             if values is not None:
                 demand(np.array_equal(np.isnan(values), where), f"{name} is NaN elsewhere than due")
                 if name.endswith("logp"):
-                    demand(not (values > 0).any(), f"{name} must be at most 0")
-        if self.squares is not None:
-            fits = none | ((self.squares > 0) & (self.squares <= 1))
-            demand(fits.all(), "squares must lie between 0 and 1")
+                    check_logarithms(values, name)
+        if self.far_logp is not None:
+            check_least(self.seen, self.far_logp, "far_logp")
+        if self.logp is not None and self.true_logp is not None and self.squares is not None:
+            exact = self.rank < LAST_RANK
+            check_probabilities(
+                self.seen, self.rank, exact, self.logp, self.true_logp, self.squares
+            )

@@ -21,7 +21,7 @@ from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import open_regular
 
-from . import few_shot_scores, label_set_scores, metrics
+from . import few_shot_scores, label_set_predictions, label_set_scores, metrics
 from .against_chance import curves
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
@@ -75,12 +75,12 @@ def find(root: Path, *, references: bool = False) -> list[Path]:
 
     Reference runs are left out unless `references`.
     """
-    if root.is_file():
+    if os.path.isfile(root):
         raise UserError(
             f"{root} is a file, not a directory of runs",
             "`runs merge` makes one of packs, and `report --site` makes a board of them",
         )
-    if not root.is_dir():
+    if not os.path.isdir(root):
         raise UserError(f"there is no directory {root}", "give the --out of an earlier run")
     result = []
     for place, folders, files in os.walk(root):
@@ -95,6 +95,12 @@ def find(root: Path, *, references: bool = False) -> list[Path]:
 def is_finished(place: Path) -> bool:
     """Whether a directory holds a finished cell: its record and its predictions."""
     return os.path.isfile(place / RECORD) and os.path.isfile(place / PREDICTIONS)
+
+
+def check_versions(directory: Path) -> None:
+    """Refuse a run of which a file is of a version that cannot be read."""
+    load(directory)
+    label_set_predictions.check_version(directory / PREDICTIONS)
 
 
 def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
@@ -122,8 +128,9 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
 def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPredictions:
     """The predictions of a run; their SHA-256 is compared with that of its record `made` first."""
     made = made or load(directory)
-    predictions_sha256(directory, made)
-    predictions = load_any(directory / PREDICTIONS)
+    with user_cache.refuse_changes(directory / PREDICTIONS):
+        predictions_sha256(directory, made)
+        predictions = load_any(directory / PREDICTIONS)
     for key, values, expected in _lists(made, predictions):
         if isinstance(values, tuple) and len(values) != expected:
             raise UserError(
@@ -247,4 +254,7 @@ def _measure_references(
 @functools.lru_cache(maxsize=16)
 def _reference_scores(path: Path, sha256: str) -> Matrices:
     """Scores of a reference run, which many runs have."""
-    return score_matrices(load_any(path))
+    with user_cache.refuse_changes(path):
+        if user_cache.sha256(path) != sha256:
+            raise UserError(f"{path} changed while it was read", "run the command again")
+        return score_matrices(load_any(path))

@@ -1,5 +1,6 @@
 """The flags of a run, which mark it in tables: no problem is averaged away unseen."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ FLAGS = (
     "not-learned",
     "chance-level",
     "few-steps",
+    "over-budget",
 )
 LEAST_STEPS = 10
 
@@ -33,7 +35,8 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
     there was nothing to forget; a learner that learns sessions later, by replay, does not have it.
     `diverged`: a training loss was not finite. `test-validation`: test data could stop training.
     `session-id`: the learner got the session of every test sample. `imported`: another tool gave
-    the answers. `few-steps`: see `fewest_steps`.
+    the answers. `few-steps`: see `fewest_steps`. `over-budget`: after some session the learner held
+    more than the `--budget-mb` of the run.
     """
     holds = {
         "nan": (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any(),
@@ -42,6 +45,7 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
         "session-id": record.session_id_at_test,
         "imported": record.imported is not None,
         "few-steps": fewest_steps(record) is not None,
+        "over-budget": record.budget_mb is not None and most_held(record) > record.budget_mb,
     }
     if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
         limits = record.n_candidates or [None] * len(scores.n_classes)
@@ -50,6 +54,12 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
         level = np.average(chance[-1], weights=scores.n_classes)
         holds["chance-level"] = scores.pooled[-1] < 1.5 * level
     return [flag for flag, is_raised in holds.items() if is_raised]
+
+
+def most_held(record: UnscoredRun) -> float:
+    """The most that the learner held after a session, MB; 0 where that is not known."""
+    held = [sum(session.footprint.values()) / 1e6 for session in record.sessions]
+    return max((size for size in held if not math.isnan(size)), default=0.0)
 
 
 def fewest_steps(record: UnscoredRun) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
 from typing import Any, Self
 
+from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord, plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
@@ -136,6 +137,8 @@ class UnscoredRun(DescribedStream):
         SHA-256 of `predictions.h5`, in hexadecimal.
     answers : str or None
         `full` where `predictions.h5` says how sure the learner was.
+    code : dict or None
+        `learner`, `protocol` → SHA-256 of the code, where it is not ours.
     environment : dict
         `embedbench`, `python`, `torch` (versions), `device`, `machine` (processor family) and
         `threads` (of the run's arithmetic; its last bits depend on them).
@@ -148,6 +151,8 @@ class UnscoredRun(DescribedStream):
         `standard_error` (of the best over it, paired by seed; null where the default is best),
         `edge` (settings whose chosen value lies at the edge of those tried) and in each of `tried`
         the scores `by_seed`.
+    budget_mb : float or None
+        The `--budget-mb` of the run.
     imported : ImportedAnswers or None
         Where another tool gave the answers. What it cost is then null.
     sessions : tuple of SessionCosts
@@ -167,9 +172,11 @@ class UnscoredRun(DescribedStream):
     unknown: FileInfo | None = field(default=None, metadata=ABSENT)
     predictions_sha256: str | None = field(default=None, metadata=ABSENT)
     answers: str | None = field(default=None, metadata=ABSENT)
+    code: dict[str, str] | None = field(default=None, metadata=ABSENT)
     environment: dict[str, Any]
     command: str
     tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)
+    budget_mb: float | None = field(default=None, metadata=ABSENT)
     imported: ImportedAnswers | None = field(default=None, metadata=ABSENT)
     sessions: tuple[SessionCosts, ...]
     seconds: Costs
@@ -187,8 +194,8 @@ class UnscoredRun(DescribedStream):
         UserError
             The schema differs, a key is missing, or a value has another type or shape.
         """
-        if isinstance(data, dict) and data.get("schema") != SCHEMA:
-            raise UserError(f"{name} has schema {data.get('schema')!r}, expected {SCHEMA!r}")
+        if isinstance(data, dict):
+            check_schema(name, data.get("schema"), SCHEMA, "restore it, or make that run again")
         record = super().from_json(data, name)
         for what, length in record._lengths().items():
             if length != len(record.n_train):
@@ -233,6 +240,8 @@ class UnscoredRun(DescribedStream):
         sizes = [v for h in held for v in h.values() if not (missing and math.isnan(v))]
         finite = all(0 <= v < math.inf for v in sizes)
         yield "each of footprint", "a number of bytes: finite, 0 or more", finite
+        budget = self.budget_mb is None or 0 <= self.budget_mb < math.inf
+        yield "budget_mb", "megabytes: finite, 0 or more", budget
         costs = [*vars(self.seconds).values()]
         for s in self.sessions:
             costs += [s.learn_seconds, s.evaluate_seconds]

@@ -17,7 +17,7 @@ import numpy as np
 
 from embedbench import plugins
 from embedbench.array_types import Floats
-from embedbench.errors import UserError
+from embedbench.errors import UserError, error_text, keep_inside
 
 from .make_score_matrices import score_matrices
 from .metrics import Metric, Reference, all_metrics
@@ -176,13 +176,12 @@ class OutsideMetric:
 
     def __call__(self, scores: ScoreMatrix, reference: Reference) -> float:
         """The value of one score matrix."""
+        who = f"the metric {self.name} of {self.origin}"
         try:
-            with np.errstate(invalid="ignore", divide="ignore"):
+            with np.errstate(invalid="ignore", divide="ignore"), keep_inside("it"):
                 return float(self.function(scores, reference))
         except Exception as e:  # code of other people may fail in any way
-            raise UserError(
-                f"the metric {self.name} of {self.origin} failed: {type(e).__name__}: {e}"
-            ) from e
+            raise UserError(f"{who} failed: {error_text(e)}") from e
 
 
 Outside = Mapping[str, OutsideMetric | AnswerMetric]

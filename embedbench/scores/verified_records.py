@@ -52,10 +52,12 @@ class Checker:
         kept = record_files.parse_record(data, place)
         root = home(kept, place, self.root)
         pins = [self._reference(root, run) for run in kept.reference.runs]
-        key = outcome_key(data, record_files.predictions_sha256(place, kept), *pins)
+        sha256 = record_files.predictions_sha256(place, kept)
+        key = outcome_key(data, sha256, *pins)
         if user_cache.load(KIND, key) == AGREES:
             return kept
-        again, seen = recompute_record(kept, place, root)
+        again, seen = recompute_record(replace(kept, predictions_sha256=sha256), place, root)
+        again = replace(again, predictions_sha256=kept.predictions_sha256)
         if seen.differs:
             raise UserError(f"{place}: {seen.describe()}", "embedbench score names them all")
         if seen.new or seen.unchecked:
@@ -183,7 +185,7 @@ def rescore(place: Path, root: Path, *, update: bool = False) -> RescoredRun:
         kept = record_files.load(place)
         root = home(kept, place, root)
         pin = record_files.predictions_sha256(place, kept)
-        again, seen = recompute_record(kept, place, root)
+        again, seen = recompute_record(replace(kept, predictions_sha256=pin), place, root)
         pinned = kept.predictions_sha256 is not None
         write = update and (bool(seen.differs or seen.new) if pinned else not seen.differs)
         if write:

@@ -132,7 +132,7 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
         features=first.digests.features,
         evals=tuple(dict.fromkeys(run.record.digests.eval for _, run in runs)),
         sessions=len(first.n_train),
-        classes=sum(map(len, first.classes)),
+        classes=result_rows.introduced_classes(first),
         notes=tuple(result_rows.Group("", tuple(run.record for _, run in runs)).notes),
         entries=tuple(sorted(entries, key=_place)),
         units=study.units,

@@ -8,7 +8,6 @@ import datetime
 import hashlib
 import json
 import re
-import shlex
 import stat
 import tempfile
 import zipfile
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json, plain
 from embedbench.errors import UserError, short
 from embedbench.runs.merge_runs import MergeResult, merge, verify_predictions
@@ -26,6 +26,7 @@ from embedbench.scores.record_files import LARGEST, PREDICTIONS, RECORD
 from embedbench.storage import atomic_write, leases, safe_zips, user_cache
 from embedbench.storage.regular_files import explain_errors
 from embedbench.text.printable_text import printable
+from embedbench.text.undecoded_text import check_text, join_words, split_words
 
 SCHEMA = "embedbench-pack/1.0"
 INFO, RUNS = "pack.json", "runs"
@@ -46,11 +47,8 @@ class PackInfo(JsonRecord):
 
     def check(self, name: str) -> None:
         """Refuse another schema, an empty or long name, and what is no date."""
-        if self.schema != SCHEMA:
-            raise UserError(
-                f"{name} has schema {short(self.schema)}, and this embedbench reads {SCHEMA!r}",
-                "update embedbench, or ask for a pack of that version",
-            )
+        check_schema(name, self.schema, SCHEMA, "embedbench runs pack makes one")
+        check_text(self.by, f"{name}: by")
         if self.by is not None and not 0 < len(printable(self.by).strip()) <= LONGEST:
             raise UserError(f"{name}: by must be a name of 1 to {LONGEST} characters")
         try:
@@ -122,10 +120,12 @@ def is_place(parts: Sequence[str]) -> bool:
 def _run_members(run: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the predictions of a run, and its record without paths."""
     sha256, predictions = verify_predictions(run), (run / PREDICTIONS).read_bytes()
-    if hashlib.sha256(predictions).hexdigest() != sha256:
+    made = record_files.load(run)
+    pinned = made.predictions_sha256 in (sha256, None)  # it may have been written anew meanwhile
+    if hashlib.sha256(predictions).hexdigest() != sha256 or not pinned:
         raise UserError(f"{run} changed while it was packed", "run the command again")
     yield PREDICTIONS, predictions
-    yield RECORD, _text(without_paths(record_files.load(run).to_json()))
+    yield RECORD, _text(without_paths(made.to_json()))
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -169,10 +169,10 @@ def command_without_paths(command: str) -> str:
     'embedbench run x.h5 --out runs --set a.order=b.json'
     """
     try:
-        words = shlex.split(command)
+        words = split_words(command)
     except ValueError:
         return ""
-    return shlex.join(map(text_without_paths, words))
+    return join_words(map(text_without_paths, words))
 
 
 def text_without_paths(text: str) -> str:

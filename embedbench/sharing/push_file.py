@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -125,8 +126,10 @@ def push(
             commit, sent = send_to_hub(
                 files, place, message, private=private, overwrite=overwrite, quiet=quiet
             )
+            _check_sent(file, place)
         else:
-            commit, sent = "", send_to_store(files, place, overwrite=overwrite)
+            check = partial(_check_sent, file, place)
+            commit, sent = "", send_to_store(files, place, overwrite=overwrite, check=check)
     at = f"@{commit}" if commit else ""
     return PushResult(
         url=f"{place.url}{at}/{file.path.name}",
@@ -134,6 +137,17 @@ def push(
         sent=tuple(sent),
         unchanged=tuple(name for name in files if name not in sent),
     )
+
+
+def _check_sent(file: EmbeddingFile, place: Place) -> None:
+    """Refuse to have sent other bytes than those that were verified, and that the page is of."""
+    try:
+        file.check_unchanged()
+    except UserError as error:
+        raise UserError(
+            f"{file.path} changed while it was sent, and {place.url} may have bytes of two files",
+            "run the command again with --overwrite",
+        ) from error
 
 
 def _parcel(file: EmbeddingFile, place: Place, licence: str, folder: Path) -> dict[str, Path]:
@@ -152,7 +166,7 @@ def _parcel(file: EmbeddingFile, place: Place, licence: str, folder: Path) -> di
         place=place.url,
         picture=name,
         parquet=tables,
-        sha256=user_cache.sha256(file.path),
+        sha256=file.sha256(),
     )
     pictures = {name: picture(file)} if has_rows else {}
     for made, content in (pictures | {PAGE: page.encode()}).items():
@@ -251,8 +265,14 @@ def check_replaced(
 # --- a folder of a store by its URL ---
 
 
-def send_to_store(files: Mapping[str, Path], place: Place, *, overwrite: bool) -> list[str]:
-    """Bring files to a folder, one after the other; return the names of those that were sent."""
+def send_to_store(
+    files: Mapping[str, Path], place: Place, *, overwrite: bool, check: Callable[[], None]
+) -> list[str]:
+    """Bring files to a folder, one after the other; return the names of those that were sent.
+
+    `check` is called when the bytes of a file have been read; what it raises ends the work. In a
+    folder of this machine the file has not got its name yet.
+    """
     from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
@@ -272,6 +292,8 @@ def send_to_store(files: Mapping[str, Path], place: Place, *, overwrite: bool) -
             if isinstance(store, LocalFileSystem):
                 with writing(Path(root, name)) as temporary:
                     shutil.copyfile(files[name], temporary)
+                    check()
             else:
                 store.put_file(str(files[name]), f"{root}/{name}")
+                check()
     return new

@@ -34,6 +34,7 @@ from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import regular_files, user_cache, value_digest
 from embedbench.streams.stream import Stream
 from embedbench.text.table_export import flatten
+from embedbench.text.undecoded_text import as_text
 
 from .pack import UnpackedPack, unpack
 
@@ -91,12 +92,14 @@ def verify(path: Path, rebuilder: "Rebuilder") -> tuple[Submission, list[Checked
     """Check every run of a pack. A pack that cannot be read is a submission without runs."""
     try:
         regular_files.open_regular(path).close()
-        seen = Submission(path.name, user_cache.sha256(path))
+        before = user_cache.identity(path)
+        seen = Submission(as_text(path.name), user_cache.sha256(path))
     except OSError as e:
         raise UserError(f"cannot read {path} ({e.strerror})", "give a pack") from e
     try:
         with unpack(path) as pack:
             who = replace(seen, by=pack.info.by, date=pack.info.date)
+            user_cache.check_unchanged(path, before)  # its SHA-256 is of what was unpacked
             return _Checks(pack, rebuilder).submission(who)
     except Exception as e:  # what is wrong with a pack costs that pack, never the board
         return replace(seen, refused=_words(e).replace(str(path), path.name)), []

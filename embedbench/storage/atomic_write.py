@@ -6,6 +6,7 @@ temporary name to a library that opens its files itself.
 
 import os
 import platform
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ from embedbench.errors import UserError
 
 def _unwritable(name: object, error: OSError, hint: str = "") -> UserError:
     hint = hint or "free some space or choose another directory, and run the command again"
-    return UserError(f"cannot write {name} ({error.strerror or error})", hint)
+    # of the system's errors in its words: libraries add addresses and offsets
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return UserError(f"cannot write {name} ({reason})", hint)
 
 
 def write_safely(path: Path, data: bytes | str, *, sync: bool = True) -> None:
@@ -50,9 +53,25 @@ def writing(path: Path, *, within: Path | None = None, sync: bool = True) -> Ite
     except OSError as error:
         lost = isinstance(error, FileNotFoundError | NotADirectoryError)
         raise _unwritable(path, error, f"make {path.parent} first" if lost else "") from error
+    except Exception as error:
+        if number := _system_error(error):
+            raise _unwritable(path, OSError(number, os.strerror(number))) from error
+        raise
     finally:
         with suppress(OSError):  # it has its name, or the directory is a file
             temporary.unlink()
+
+
+def _system_error(error: Exception) -> int:
+    """The number of the system's error that a library's own error quotes; 0 if it quotes none.
+
+    The libraries of safetensors and HDF5 open files themselves, and do not raise an OSError.
+
+    >>> _system_error(RuntimeError("I/O error: No space left on device (os error 28)"))
+    28
+    """
+    quoted = re.search(r"\b(?:os error|errno =) (\d{1,4})\b", str(error), re.ASCII)
+    return int(quoted[1]) if quoted else 0
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 import errno
 import io
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, error_text
+
+_STYLES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours and bold letters of a terminal
 
 
 def read_text(path: Path, most: int = 2**26) -> str:
@@ -62,8 +65,10 @@ def explain_errors(failed: str, remedy: str = "") -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        text = str(error).strip().partition("\n")[0][:200]
-        reason = type(error).__name__ + (f": {text}" if text else "")
+        kind = type(error).__name__
+        reason = _STYLES.sub("", error_text(error)).partition("\n")[0][: len(kind) + 202]
+        if isinstance(error, NameError):  # a fault of the library, on its own variables
+            reason = kind
         if isinstance(error, OSError) and error.errno is not None:  # of the system, not a library
             reason = explain_os_error(error)
         raise UserError(f"{failed} ({reason})" + (f"; {remedy}." if remedy else ".")) from error

@@ -1,16 +1,20 @@
-"""Open HDF5 files safely for reading: there is no other way to open one.
+"""Open HDF5 files safely: there is no other way to read one, and to write one.
 
 A file that was not seen before is first examined in a process of its own, with bounded memory and
 time (`embedbench.storage.untrusted_files`). A file that has not changed since it passed is opened
 at once.
 """
 
-from collections.abc import Iterator
+import io
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
 
+from embedbench.config.format_versions import refuse_newer
 from embedbench.errors import DamagedFileError, UserError
 
 from . import untrusted_files, user_cache
@@ -23,9 +27,16 @@ _passed: set[str] = set()  # identities of files that need not be examined again
 
 @contextmanager
 def open_hdf5(
-    path: Path, *, what: str = "an HDF5 file", remedy: str = "copy or make it again"
+    path: Path,
+    *,
+    what: str = "an HDF5 file",
+    remedy: str = "copy or make it again",
+    versions: Sequence[str] = (),
 ) -> Iterator[h5py.File]:
     """Open a file for reading, after the gate; for messages, `what` it should be and the `remedy`.
+
+    A file of a later version than `versions`, those that can be read, may be of another structure:
+    it is said to be newer, not damaged.
 
     It is refused if it breaks a rule of `embedbench.storage.untrusted_files`. Every error that HDF5
     raises while the file is open is reported as a DamagedFileError.
@@ -33,7 +44,7 @@ def open_hdf5(
     before = _identified(path, what)
     if before not in _passed:
         if user_cache.recall("hdf5", path, VERSION) is not True:
-            _examine(path, what, remedy)
+            _examine(path, what, remedy, versions)
             user_cache.remember("hdf5", path, True, before, VERSION)
         _passed.add(before)
     try:
@@ -76,12 +87,102 @@ def _damaged(path: Path, reason: str, remedy: str) -> DamagedFileError:
     return DamagedFileError(f"{path} is damaged or incomplete ({reason})", remedy)
 
 
-def _examine(path: Path, what: str, remedy: str) -> None:
+def _examine(path: Path, what: str, remedy: str, versions: Sequence[str]) -> None:
     """Raise an error unless a file passes the gate."""
     answer = untrusted_files.ask("hdf5", path)
+    if versions and "version" in answer:
+        refuse_newer(str(path), answer["version"], versions)
     if "ended" in answer:
         raise _damaged(path, f"HDF5 {answer['ended']}", remedy)
     if "refused" in answer:
         raise UserError(f"{path} cannot be opened as {what}: {answer['refused']}", remedy)
     if "damaged" in answer:
         raise _damaged(path, answer["damaged"], remedy)
+
+
+# --- writing ---
+
+
+LIBVER = ("v108", "v108")  # of HDF5: this version's structure has checksums
+
+
+def create_small_hdf5(temporary: Path) -> h5py.File:
+    """Write a new file, like `create_hdf5`, that is made in memory and written when it is closed.
+
+    Its bytes are those that HDF5 itself writes.
+    """
+    return h5py.File(temporary, "w", libver=LIBVER, driver="core", backing_store=True)
+
+
+@contextmanager
+def create_hdf5(temporary: Path) -> Iterator[h5py.File]:
+    """Write a new file, not under its final name; whatever its size, it is not in memory.
+
+    A disk that is full is an OSError. HDF5 alone would crash the process: it cannot close a file
+    of which it cannot write the rest.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    with open(temporary, "w+b", buffering=0) as file:
+        target = _Target(file)
+        with h5py.File(target, "w", libver=LIBVER) as made:
+            yield made
+        if target.error is not None:
+            raise target.error
+
+
+class _Target(io.RawIOBase):
+    """A file for HDF5 whose every write succeeds: after one that failed, it is to nowhere.
+
+    Parameters
+    ----------
+    file : RawIOBase
+        The file.
+    """
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        self._file = file
+        self.error: OSError | None = None  # the first one
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; what was never written is zeros."""
+        view, filled = memoryview(buffer).cast("B"), 0
+        while filled < len(view) and (n := self._file.readinto(view[filled:])):
+            filled += n
+        view[filled:] = bytes(len(view) - filled)
+        return len(view)
+
+    def write(self, data: Any) -> int:
+        view, done = memoryview(data).cast("B"), 0
+        try:
+            while done < len(view) and self.error is None:
+                done += self._file.write(view[done:]) or 0
+        except OSError as error:
+            self.error = error
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            if self.error is None:
+                self._file.truncate(size)
+        except OSError as error:
+            self.error = error
+        return size or 0

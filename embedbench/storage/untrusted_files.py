@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -27,7 +28,7 @@ ATTRIBUTE = 2**16  # bytes of an attribute
 MEMORY = 2**30  # bytes that the process may take beyond those of its start
 SECONDS = 8.0  # without progress
 RATE = 2**25  # bytes of a torch file for which a second of each is added
-TENSORS = 1  # of what is asked of a torch file; change the number with its rules
+TENSORS = 2  # of what is asked of a torch file; change the number with its rules
 PIECE = 2**16  # bytes read at a time
 BEYOND = 2**26  # bytes that a damaged chunk may inflate to beyond those of a whole one
 _SHUFFLE, _GZIP = h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE
@@ -238,7 +239,22 @@ def load_tensors(path: str) -> Any:
             raise RefusedError("it declares more than its bytes can hold")
     # a namespace lies in timm's training checkpoints
     with torch.serialization.safe_globals([argparse.Namespace]):
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+        except (EOFError, KeyError, IndexError, AttributeError, TypeError) as error:
+            raise RefusedError("it is damaged, or no file of torch.save") from error
+        except Exception as error:
+            if type(error).__name__ != "UnpicklingError":  # of a module that is not imported here
+                raise
+            raise RefusedError(_objects_in(str(error))) from error
+
+
+def _objects_in(message: str) -> str:
+    """Return what torch would not unpickle; its own message is on how to run the file's code."""
+    named = re.search(r"GLOBAL ([\w.]+)", message)
+    if named:
+        return f"it holds an object, {named[1]}, which would run code"
+    return "it holds more than tensors, numbers and texts, or is no file of torch.save"
 
 
 def check_tensors(loaded: Any) -> None:
@@ -256,6 +272,7 @@ def check_tensors(loaded: Any) -> None:
         if isinstance(item, torch.Tensor):
             plain = item.layout is torch.strided and item.device.type == "cpu"
             plain = plain and type(item) in (torch.Tensor, torch.nn.Parameter)
+            plain = plain and not item.is_nested  # its layout is strided, and it has no shape
             if not plain or item.is_quantized or item.is_neg() or item.is_conj():
                 raise RefusedError(f"{_quoted(name)} is no plain tensor of numbers")
 
@@ -338,14 +355,27 @@ def _answer(kind: str, path: str, writer: int) -> NoReturn:
 
 
 def examine(path: str) -> dict[str, str]:
-    """Examine a file: `refused`, the rule that it breaks; `damaged`, what HDF5 says; or nothing."""
+    """Examine a file: `refused`, the rule that it breaks; `damaged`, what HDF5 says; or nothing.
+
+    With the first two comes the `version` that it says it is of.
+    """
     try:
         with h5py.File(path, "r", locking=False) as file, open(path, "rb") as source:
             check(file, source)
     except RefusedError as error:
-        return {"refused": str(error)}
+        return {"refused": str(error), **stated_version(path)}
     except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file
-        return {"damaged": reason(error)}
+        return {"damaged": reason(error), **stated_version(path)}
+    return {}
+
+
+def stated_version(path: str) -> dict[str, str]:
+    """The `version` that a file says it is of, if that can be read."""
+    with contextlib.suppress(Exception), h5py.File(path, "r", locking=False) as file:
+        value = file.attrs["format_version"]
+        text = value.decode() if isinstance(value, bytes) else value
+        if isinstance(text, str) and len(text) <= 20:
+            return {"version": text}
     return {}
 
 

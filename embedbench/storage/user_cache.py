@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,53 @@ def identity(path: Path | int) -> str:
 def state(path: Path | int) -> str:
     """`identity` without the device, which has another number on each machine."""
     return identity(path).partition("-")[2]
+
+
+def check_unchanged(path: Path, before: str) -> None:
+    """Refuse a file that is not the one any more that had the identity `before`."""
+    try:
+        now = identity(path)
+    except OSError:
+        now = ""
+    if now != before:
+        raise UserError(f"{path} changed while it was read", "run the command again")
+
+
+@contextlib.contextmanager
+def refuse_changes(*paths: Path) -> Iterator[None]:
+    """Refuse what is read inside where a file changes meanwhile; of a folder, any file in it.
+
+    What reads a file twice, or several files that belong together, reads them in here: otherwise
+    half of what it returns may come from one file, and half from another that took its place.
+    """
+    before = [(path, identities(path)) for path in paths]
+    yield
+    for path, earlier in before:
+        check_identities(path, earlier)
+
+
+def check_identities(path: Path, before: dict[str, str]) -> None:
+    """Refuse a file, or a folder, of which a file is not as it was; new files do not matter."""
+    for file, earlier in before.items():
+        if identities(Path(file))[file] != earlier:
+            raise UserError(f"{path} changed while it was read", "run the command again")
+
+
+def identities(path: Path) -> dict[str, str]:
+    """The identity of a file; of a folder, that of each file below it, by path in that order.
+
+    What is not there has "".
+    """
+    files = [path]
+    if path.is_dir():
+        files = [Path(here, name) for here, _, names in os.walk(path) for name in names]
+    result = {}
+    for file in sorted(files):
+        try:
+            result[str(file)] = identity(file)
+        except OSError:
+            result[str(file)] = ""
+    return result
 
 
 def load(kind: str, key: str) -> Any | None:

@@ -1,8 +1,12 @@
 """The order of the classes in a stream: natural, drawn, or from an order file."""
 
+import itertools
 import json
+import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -10,18 +14,23 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Ints
+from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import JsonRecord, parse_json
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_metadata import TEST
+from embedbench.files.sample_metadata import TRAIN, VAL
 from embedbench.storage.regular_files import read_text
 
-ORDERS = ("natural", "random", "size", "icarl1993")
+from .taught_classes import declared_classes
+
+SCHEMA = "embedbench-order/1.0"  # of the files that `make_class_order` makes
+ORDERS = ("natural", "number", "random", "size", "icarl1993")
 _PAPER = "Masana et al. (2020)"
 # Every order that has a name: what it is, with its source, and how many classes it orders. `run`
-# takes the first four by name, `order` writes the others to a file.
+# takes the first five by name, `order` writes the others to a file.
 NAMED = {
     "natural": ("as in the file", "any"),
+    "number": ("by number, of classes that are all named by numbers", "any"),
     "random": ("drawn by the seed", "any"),
     "size": ("largest classes first, for run --order alone", "any"),
     "icarl1993": ("drawn by NumPy's seed 1993, as in iCaRL's code (Rebuffi et al., 2017)", "any"),
@@ -37,6 +46,7 @@ NAMED = {
         for kind in ("max", "min", "increasing-task", "equal-task", "decreasing-task")
     },
 }
+NUMBERED = ("icarl1993", "icarl_87")  # orders of class numbers, whatever the classes are
 
 
 def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
@@ -45,40 +55,168 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
     Parameters
     ----------
     order : str
-        "natural"; "random" (seeded); "size" (by decreasing number of training and validation
-        samples, ties as in the file); "icarl1993" (see `icarl1993`); or the path of an order
-        file. An order file is a JSON list of class names or indices, a JSON object with such a list
-        at "order", or a text file with one class per line. It must hold every leaf class once.
+        "natural"; "number" (by the numbers that are the classes' names); "random" (seeded); "size"
+        (by decreasing number of training and validation samples, ties as in the file); "icarl1993"
+        (see `icarl1993`); or the path of an order file. An order file is a JSON list of classes, a
+        JSON object with such a list at "order", or a text file with one class per line. It must
+        hold every leaf class once; those that the stream leaves out may be missing. A class is
+        given by its name. Where all names are numbers, a number is the class of that number. Where
+        none is, a number is a position in the file. Where some are, a number is refused.
     file, seed : EmbeddingFile, int
         The file that holds the classes, and the seed of "random".
     """
     n = file.samples.n_leaves
     if order == "natural":
         return np.arange(n)
+    if order == "number":
+        return by_number(file, order)
     if order == "random":
         return np.random.default_rng(seed).permutation(n)
     if order == "size":
-        return np.argsort(-np.bincount(file.labels[file.split != TEST], minlength=n), kind="stable")
+        learned = np.isin(file.split, (TRAIN, VAL))
+        return np.argsort(-np.bincount(file.labels[learned], minlength=n), kind="stable")
     if order == "icarl1993":
         return icarl1993(file)
-    path, items = Path(order), _order_file(order).order
-    index = {c: i for i, c in enumerate(file.classes[:n])}
-    indices = [i if isinstance(i, int) else index.get(str(i), _as_int(str(i))) for i in items]
-    if sorted(indices) != list(range(n)):
-        # without its text: a study of another person may name any file of this machine
-        known = len({*indices} & {*range(n)})
-        raise UserError(
-            f"{path} must hold each of the {n} classes once; it holds {known} of them in "
-            f"{len(indices)} entries"
-        )
-    return np.array(indices, dtype=np.int64)
+    return _read_classes(Path(order), _order_file(order).order, file)
 
 
 def icarl1993(file: EmbeddingFile) -> Ints:
-    """iCaRL's `np.random.seed(1993); np.random.shuffle(order)`, over CIFAR-100's own numbers."""
+    """iCaRL's `np.random.seed(1993); np.random.shuffle(order)`, over the data set's own numbers.
+
+    These are CIFAR-100's where the classes have its names, the names themselves where all are
+    numbers, and positions in the file elsewhere.
+    """
     numbers = np.random.RandomState(1993).permutation(file.samples.n_leaves)
+    return official_classes(file, "icarl1993")[numbers]
+
+
+def official_classes(file: EmbeddingFile, order: str) -> Ints:
+    """(C,) the file's class of each number of the data set, see `icarl1993`; `order` needs them."""
     labels = cifar100_labels(file)
-    return numbers if labels is None else labels[numbers]
+    if labels is not None:
+        return labels
+    if numbers_of(_leaves(file)) is not None:
+        return by_number(file, order)
+    return np.arange(file.samples.n_leaves)
+
+
+def by_number(file: EmbeddingFile, order: str) -> Ints:
+    """(C,) the classes sorted by the numbers that are their names; `order` needs them."""
+    names = _leaves(file)
+    numbers = numbers_of(names)
+    if numbers is None:
+        other = next(name for name in names if number_of(name) is None)
+        raise UserError(
+            f"order {order!r} takes classes that are all named by numbers, and {file.path.name} "
+            f"has {other!r}",
+            "take another order",
+        )
+    classes = sorted(range(len(names)), key=lambda c: numbers[c])
+    for a, b in itertools.pairwise(classes):
+        if numbers[a] == numbers[b]:
+            raise UserError(
+                f"order {order!r} is by number, and the classes {names[a]!r} and {names[b]!r} of "
+                f"{file.path.name} have the same one",
+                "take another order, or a file of names (--order FILE)",
+            )
+    return np.array(classes)
+
+
+def order_notes(order: str, file: EmbeddingFile) -> tuple[str, ...]:
+    """Sentences on what the numbers of an order are taken for, where a reader may doubt it."""
+    names = _leaves(file)
+    numbers, name = numbers_of(names), file.path.name
+    if order == "natural":
+        if numbers is None or list(numbers) == sorted(numbers):
+            return ()
+        return (
+            f"the classes of {name} are numbers in the order of text: {_some(names)}; order "
+            '"number" sorts them',
+        )
+    if order in NUMBERED:
+        return _notes_on_numbers(order, file)
+    if order in NAMED:
+        return ()
+    declared, _ = declared_classes(file)
+    by_position = any(number_of(name) is not None for name in _order_file(order).order)
+    if not by_position or any(number_of(name) is not None for name in declared):
+        return ()
+    return (f"numbers in {Path(order).name} are positions in {name}: {_positions(declared)}",)
+
+
+def was_by_position(order: str, file: EmbeddingFile) -> bool:
+    """Whether numbers that are read as names would be other classes as positions in the file.
+
+    Earlier versions took them for positions.
+    """
+    names = _leaves(file)
+    numbers = numbers_of(names)
+    if numbers is None or (order in ORDERS and order != "icarl1993"):
+        return False
+    if order == "icarl1993":
+        return list(by_number(file, order)) != list(range(len(names)))
+    for item in _order_file(order).order:
+        number = number_of(item)
+        if number is not None and (isinstance(item, int) or item not in names):
+            is_position = number.denominator == 1 and 0 <= number < len(names)
+            if not is_position or numbers[int(number)] != number:
+                return True
+    return False
+
+
+def _notes_on_numbers(order: str, file: EmbeddingFile) -> tuple[str, ...]:
+    """Which numbers a published order of class numbers is over."""
+    names = _leaves(file)
+    if cifar100_labels(file) is not None:
+        return ()
+    numbers = numbers_of(names)
+    if numbers is None:
+        return (
+            f"order {order} is of class numbers, which {file.path.name} does not state: they are "
+            f"positions in the file, {_positions(names)}",
+        )
+    if sorted(numbers) == list(range(len(names))):
+        return ()
+    ranked = [names[c] for c in by_number(file, order)]
+    return (
+        f"order {order} is of class numbers from 0 on: they are the ranks of the numbers in "
+        f"{file.path.name}, {_positions(ranked)}",
+    )
+
+
+def _positions(names: Sequence[str]) -> str:
+    few = [f"{k} is {name!r}" for k, name in enumerate(names[:2])]
+    return ", ".join([*few, "…"])
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join([*names[:4], "…"])
+
+
+def _leaves(file: EmbeddingFile) -> Sequence[str]:
+    return file.classes[: file.samples.n_leaves]
+
+
+# --- names that are numbers ---
+
+
+def number_of(name: str | int) -> Fraction | None:
+    """The number that a name is, in decimal digits; None of other names.
+
+    >>> number_of("07"), number_of("-1.50"), number_of("x7"), number_of("1e3")
+    (Fraction(7, 1), Fraction(-3, 2), None, None)
+    """
+    text = str(name).strip()
+    return Fraction(text) if re.fullmatch(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?", text) else None
+
+
+def numbers_of(names: Sequence[str]) -> list[Fraction] | None:
+    """The numbers that names are, (n,); None unless all are."""
+    numbers = [number for name in names if (number := number_of(name)) is not None]
+    return numbers if len(numbers) == len(names) else None
+
+
+# --- CIFAR-100 ---
 
 
 def published_orders() -> dict[str, list[Any]]:
@@ -90,11 +228,14 @@ def published_orders() -> dict[str, list[Any]]:
 
 def cifar100_labels(file: EmbeddingFile) -> Ints | None:
     """(100,) the file's class for each label of CIFAR-100; None for other data."""
-    leaves = [name.lower().replace(" ", "_") for name in file.classes[: file.samples.n_leaves]]
+    leaves = [re.sub("[ -]", "_", name.strip().lower()) for name in _leaves(file)]
     names = published_orders()["classes"]
     if sorted(leaves) != sorted(names):
         return None
     return np.array([leaves.index(name) for name in names])
+
+
+# --- order files ---
 
 
 @dataclass(frozen=True)
@@ -108,9 +249,9 @@ class _OrderFile(JsonRecord):
 def _order_file(order: str) -> _OrderFile:
     """The content of an order file."""
     path = Path(order)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(
-            f"order is {', '.join(map(repr, ORDERS))} or a file; there is no file {order!r}"
+            f"order is {', '.join(map(repr, ORDERS))} or a file; there is no file {short(order)}"
         )
     text = read_text(path)
     try:
@@ -119,8 +260,60 @@ def _order_file(order: str) -> _OrderFile:
         return _OrderFile(tuple(line.strip() for line in text.splitlines() if line.strip()))
     if not isinstance(loaded, list | dict):
         raise UserError(f"{path} must hold a JSON list of classes, or one class a line")
+    schema = loaded.get("schema") if isinstance(loaded, dict) else None
+    if isinstance(schema, str) and schema.startswith("embedbench-order/"):  # not of another tool
+        check_schema(order, schema, SCHEMA, "embedbench order writes one")
     return _OrderFile.from_json({"order": loaded} if isinstance(loaded, list) else loaded, order)
 
 
-def _as_int(text: str) -> int:
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
+def _read_classes(path: Path, items: Sequence[str | int], file: EmbeddingFile) -> Ints:
+    """(C,) the classes of the stream in the order of a file's entries.
+
+    An entry may be of a class that the file declares and the stream leaves out.
+    """
+    names, place = declared_classes(file)
+    listed = _listed_classes(path, items, names, file.path.name)
+    known = np.array([c for c in listed if c >= 0], dtype=np.int64)
+    order = place[known]
+    order = order[order >= 0]
+    n = file.samples.n_leaves
+    is_whole = len(known) == len(listed) == len(np.unique(known)) and len(order) == n
+    if not is_whole:
+        # without its text: a study of another person may name any file of this machine
+        by_name = "; their names are numbers, so no entry is a position"
+        raise UserError(
+            f"{path} must hold each of the {n} classes once; it holds {len(np.unique(order))} of "
+            f"them in {len(items)} entries{by_name if numbers_of(names) else ''}"
+        )
+    return order
+
+
+def _listed_classes(
+    path: Path, items: Sequence[str | int], names: Sequence[str], source: str
+) -> list[int]:
+    """The class that each entry of an order file names, -1 for none; see `class_order`."""
+    index = {name: c for c, name in enumerate(names)}
+    numbers = [number_of(name) for name in names]
+    of_number: dict[Fraction, list[int]] = {}
+    for c, number in enumerate(numbers):
+        if number is not None:
+            of_number.setdefault(number, []).append(c)
+    listed = []
+    for item in items:
+        number = number_of(item)
+        if isinstance(item, str) and item in index:
+            listed.append(index[item])
+        elif number is None:
+            listed.append(-1)
+        elif not of_number:
+            is_position = number.denominator == 1 and 0 <= number < len(names)
+            listed.append(int(number) if is_position else -1)
+        elif None in numbers or len(of_number.get(number, ())) > 1:
+            raise UserError(
+                f"{path} has numbers that may be names of classes of {source} or not: some of "
+                "its classes are named by numbers, and not all, or two by the same one",
+                "write the classes' names, as text",
+            )
+        else:
+            listed.append(of_number.get(number, [-1])[0])
+    return listed

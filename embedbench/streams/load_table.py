@@ -6,7 +6,8 @@ from functools import partial
 import numpy as np
 
 from embedbench.array_types import Array, Ints
-from embedbench.errors import UserError
+from embedbench.config.typed_calls import check_arguments
+from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.files.mmap_cache import mapped_table
@@ -22,6 +23,7 @@ from .feature_tables import (
 )
 from .scaling import fit_scaling
 
+SCALES = ("auto", "none", "l2", "rms", "standard")
 RESIDENT = 2**28  # bytes; below it, scaling every batch costs more than sharing saves
 
 
@@ -34,6 +36,7 @@ def layer_names(file: EmbeddingFile, layers: str) -> tuple[str, ...]:
     return names
 
 
+@check_arguments
 def load_table(
     file: EmbeddingFile,
     scale: str,
@@ -64,6 +67,9 @@ def load_table(
         `scale_least`. It must follow from the file and the parameters, never from the drawn order.
     """
     names = file.tables(layers, embedding)  # refuses unknown layers
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    _check_rows(base_rows, len(file.labels))
     if scale == "auto":
         flat = file.provenance.get("backbone", {}).get("name") == "pixels"
         plain = "none" if flat or file.kind == PIXELS else "rms"
@@ -80,6 +86,11 @@ def load_table(
         table = _join(names, list(map(MappedPart, values, scales)))
     table.scale = scale
     return table, features, fitted
+
+
+def _check_rows(rows: Ints, n: int) -> None:
+    if rows.ndim != 1 or (rows.size and not 0 <= rows.min() <= rows.max() < n):
+        raise UserError("base_rows", expected=f"row numbers (k,) below {n}", got=rows)
 
 
 def _read_tables(file: EmbeddingFile, layers: Sequence[str], embedding: str) -> list[Array]:

@@ -23,10 +23,20 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TRAIN
 from embedbench.storage.atomic_write import write_safely
+from embedbench.text.undecoded_text import as_text
 
-from .class_order import NAMED, ORDERS, cifar100_labels, class_order, published_orders
+from .class_order import (
+    NAMED,
+    ORDERS,
+    SCHEMA,
+    cifar100_labels,
+    class_order,
+    numbers_of,
+    official_classes,
+    published_orders,
+)
+from .taught_classes import with_taught_classes
 
-SCHEMA = "embedbench-order/1.0"
 CONFUSION = {  # orders by confusion, each with its weights W
     "max-confusion": "W_ij = |i - j|",
     "min-confusion": "W_ij = -|i - j|",
@@ -49,7 +59,7 @@ def make_order(
     base: int = 0,
     steps: int = STEPS,
 ) -> dict[str, Any]:
-    """An order of the file's leaf classes, with everything needed to make it again.
+    """An order of the classes that a file teaches, with everything needed to make it again.
 
     Parameters
     ----------
@@ -72,6 +82,7 @@ def make_order(
     if kind not in KINDS:
         raise unknown("order", kind, KINDS)
     check_seed(seed, "--seed")
+    file = with_taught_classes(file)
     n = file.samples.n_leaves
     sizes = session_sizes(n, sessions, base)
     made: dict[str, Any] = {
@@ -79,7 +90,7 @@ def make_order(
         "kind": kind,
         "seed": seed,
         "sizes": sizes,
-        "file": {"name": file.path.name, "digests": file.digests},
+        "file": {"name": as_text(file.path.name), "digests": file.digests},
     }
     if kind in CONFUSION:
         matrix = confusion_matrix(file, seed)
@@ -122,13 +133,12 @@ def _fixed(file: EmbeddingFile, kind: str, seed: int) -> Ints:
         return class_order(kind, file, seed)
     if kind == "coarse":
         return _coarse(file)
-    n, labels = file.samples.n_leaves, cifar100_labels(file)
-    if labels is None and (kind in PUBLISHED or n != 100):
+    classes = official_classes(file, kind)
+    if len(classes) != 100 or (kind in PUBLISHED and cifar100_labels(file) is None):
         raise UserError(
-            f"order {kind!r} is of CIFAR-100's classes; {file.path.name} has {n} others"
+            f"order {kind!r} is of CIFAR-100's classes; {file.path.name} has {len(classes)} others"
         )
-    numbers = np.array(published_orders()[kind], dtype=np.int64)
-    return numbers if labels is None else labels[numbers]
+    return classes[np.array(published_orders()[kind], dtype=np.int64)]
 
 
 def _coarse(file: EmbeddingFile) -> Ints:
@@ -144,12 +154,15 @@ def _coarse(file: EmbeddingFile) -> Ints:
             "make the file from nested folders, or take another --kind",
         )
 
-    def groups(c: int) -> list[str]:
-        """The names of the groups above a class, from the root down."""
-        names: list[str] = []
+    numbers = numbers_of(file.classes[n:])
+    keys = file.classes[n:] if numbers is None else numbers
+
+    def groups(c: int) -> list[Any]:
+        """The names of the groups above a class, from the root down; numbers where all are."""
+        above: list[Any] = []
         while (c := int(file.parents[c])) >= 0:
-            names.insert(0, file.classes[c])
-        return names
+            above.insert(0, keys[c - n])
+        return above
 
     return np.array(sorted(range(n), key=groups))
 

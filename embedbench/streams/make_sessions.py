@@ -3,16 +3,21 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Literal
 
 import numpy as np
 
 from embedbench.array_types import Bools, Ints
+from embedbench.config.setting_ranges import require, within
+from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
 from .feature_tables import Table
 from .stream import EvalSet, Session, StreamSpec
+from .taught_classes import with_taught_classes
 from .view import View, rows_of
 
 Taught = tuple[Session, EvalSet]
@@ -31,20 +36,28 @@ class Split:
         return Split(*(rows[mask[rows]] for rows in (self.train, self.val, self.test)))
 
 
-def one_file(files: Sequence[EmbeddingFile], name: str) -> EmbeddingFile:
-    """Return the only file; refuse several."""
+@check_arguments
+def one_file(files: Sequence[EmbeddingFile], name: str, validation: str = "train") -> EmbeddingFile:
+    """Return the only file, with the classes that it teaches; refuse several.
+
+    `validation` is that of the protocol. See `embedbench.streams.taught_classes`.
+    """
     if len(files) != 1:
         raise UserError(f"the number of files of protocol {name!r}", expected="1", got=len(files))
-    return files[0]
+    return with_taught_classes(files[0], validation)
 
 
-def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Split:
+@check_arguments
+def split_rows(
+    file: EmbeddingFile, validation: Literal["train", "test"], val_fraction: float
+) -> Split:
     """Return the training, validation and test rows of a file.
 
     A file without validation samples gives `val_fraction` of each class's training samples, the
     same ones for every seed and class order. Each class keeps at least one training sample; a
     class of two to five samples gives one validation sample.
     """
+    require(SimpleNamespace(val_fraction=val_fraction), "", val_fraction=within("[0, 1)"))
     train, val, test = (np.flatnonzero(file.split == s) for s in (TRAIN, VAL, TEST))
     for rows, role in ((train, "training"), (test, "test")):
         if len(rows) == 0:
@@ -70,6 +83,7 @@ def mean_rows(sizes: Ints, n: int) -> float:
     return n * float(sizes.mean())
 
 
+@check_arguments
 def view_session(
     table: Table,
     file: EmbeddingFile,
@@ -80,9 +94,21 @@ def view_session(
     columns: Ints | None = None,
 ) -> Taught:
     """The session and eval set of `classes`, seen through a permutation of columns or pixels."""
+    for name, values, n in (
+        ("classes", classes, file.samples.n_leaves),
+        ("introduces", introduces, file.samples.n_leaves),
+        ("columns", columns, table.width),
+    ):
+        if values is not None:
+            _check_numbers(values, n, name)
     mask = class_mask(file, classes)
     mine, new = split.where(mask[file.labels]), classes if introduces is None else introduces
     return make_session(table, file, mine, classes=classes, introduces=new, columns=columns)
+
+
+def _check_numbers(values: Ints, n: int, name: str) -> None:
+    if values.ndim != 1 or (values.size and not 0 <= values.min() <= values.max() < n):
+        raise UserError(name, expected=f"numbers (k,) from 0 to {n - 1}", got=values)
 
 
 def make_session(
@@ -173,15 +199,17 @@ def limit_losses(pairs: list[Taught], loss: str) -> list[Taught]:
     return [(replace(s, loss_classes=mask), e) for (s, e), mask in zip(pairs, seen, strict=True)]
 
 
+@check_arguments
 def flat_spec(
     table: Table,
     file: EmbeddingFile,
     layers: Sequence[str] = (),
     embedding: str = FINAL,
     *,
-    loss: str = "all",
+    loss: Literal["all", "seen"] = "all",
 ) -> StreamSpec:
     """The spec of a single-label stream over one file's leaf classes."""
+    file.tables(layers, embedding)  # refuses unknown layers
     return StreamSpec(
         input_shape=table.shape_of(table.width),
         n_classes=file.samples.n_leaves,

@@ -13,8 +13,9 @@ from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.storage.regular_files import read_text
 
-from .class_order import ORDERS, _order_file
+from .class_order import ORDERS, _order_file, was_by_position
 from .stream import EvalSet, Session, Stream, StreamSpec
+from .taught_classes import has_untaught_classes, notes_on_classes
 
 
 @dataclass(kw_only=True)
@@ -84,7 +85,14 @@ class Protocol(ABC):
         features: str,
         **more: Any,
     ) -> Stream:
-        """The stream of sessions and their eval sets; `more` has further fields of `Stream`."""
+        """The stream of sessions and their eval sets; `more` has further fields of `Stream`.
+
+        Its notes begin with the classes of the files that are left out.
+        """
+        notes = [note for file in files for note in notes_on_classes(file)]
+        more["notes"] = (*notes, *more.get("notes", ()))
+        if len(files) == 1:
+            more.setdefault("classes", files[0].classes[: files[0].samples.n_leaves])
         fields = {
             "recipe": self.recipe(),
             "samples": tuple(file.digests["samples"] for file in files),
@@ -105,6 +113,19 @@ class Protocol(ABC):
         if params.get("order", "natural") not in ORDERS:
             params["order"] = read_text(Path(params["order"]))
         return json.dumps(params, sort_keys=True)
+
+    def later_readings(self, files: Sequence[EmbeddingFile]) -> tuple[str, ...]:
+        """What earlier versions took these files for otherwise; part of the place of a run.
+
+        Empty for most files, so that finished runs stay finished.
+        """
+        readings = []
+        if any(has_untaught_classes(file, self.validation) for file in files):
+            readings.append("untaught classes are left out")
+        order = getattr(self, "order", None)
+        if order is not None and any(was_by_position(order, file) for file in files):
+            readings.append("numbers are names of classes")
+        return tuple(readings)
 
     def order_record(self) -> dict[str, Any] | None:
         """The class order as a record keeps it: kind, and name and SHA-256 of an order file.

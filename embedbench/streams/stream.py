@@ -148,8 +148,10 @@ class Stream:
     whole : sequence of Session
         One session that holds every taught sample once, with complete labels; empty in a
         single-label stream.
-    classes, parents : tuple of str, array of int or None
-        Names of the C classes and the class above each one, -1 at the top.
+    classes : tuple of str
+        Names of the C classes; empty in a stream of several files.
+    parents : array of int or None
+        The class above each one, -1 at the top; None in a single-label stream.
     origin : tuple or None
         The one file behind the stream and the name of its embedding, for the runner; None: several
         files, or the protocol names none.
@@ -307,6 +309,7 @@ class Stream:
             observe_batch=self.observe_batch,
             evaluate_every=self.evaluate_every,
             fitted=self.fitted,
+            classes=self.classes,
         )
 
 

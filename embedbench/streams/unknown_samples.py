@@ -1,6 +1,7 @@
 """Far samples: those of a second file, which no session teaches, beside the test samples."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.file_digests import recipe_backbone
 from embedbench.files.sample_metadata import TEST
 
+from .class_order import number_of
 from .load_table import load_like
 from .stream import Stream
 from .view import View, table_of
@@ -46,24 +48,33 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
         )
     is_stated = _check_kind(file, other, [*table.scales])
     names = stream.classes or file.classes
-    taught = {names[c] for session in stream.sessions for c in session.classes}
+    taught = {_key(names[c]) for session in stream.sessions for c in session.classes}
     rows = np.flatnonzero(other.split == TEST)
     rows = rows if len(rows) else np.arange(len(other.split))
     present = np.unique(other.labels[rows])
-    shared = [c for c in present if other.classes[c] in taught]
+    shared = [c for c in present if _key(other.classes[c]) in taught]
+    by_number = any(number_of(other.classes[c]) is not None for c in shared)
     if len(shared) == len(present):
         raise UserError(
             f"every class of {name} has the name of one that the stream teaches: none is unknown",
-            "give --unknown a file of other classes",
+            "give --unknown a file of other classes"
+            + ", or one with names in the place of numbers" * by_number,
         )
     rows = rows[~np.isin(other.labels[rows], shared)]
     note = f"{len(rows):,} samples of {len(present) - len(shared)} classes of {name} are unknown"
     if shared:
         note += f"; the other {len(shared)} are left out, because the stream teaches them"
+        note += ": equal numbers are taken for one class" * by_number
     if not is_stated:
         note += "; which backbone made their features, or the stream's, is not stated"
     far = View(load_like(table, other), rows, first.x.width)
     return replace(stream, far=far, notes=(*stream.notes, note))
+
+
+def _key(name: str) -> str | Fraction:
+    """What is equal for two names of one class: numbers by their value."""
+    number = number_of(name)
+    return name if number is None else number
 
 
 def _check_kind(file: EmbeddingFile, other: EmbeddingFile, parts: list[str]) -> bool:

@@ -1,6 +1,7 @@
 """Equal memory: how many exemplars a learner may keep so that all it holds fits a byte budget."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from embedbench.streams.view import View, rows_of
 
 MEMORY = "memory"  # the field of learners that keep exemplars
 TOTAL = f"{MEMORY}.total"
+BASE = "base_samples"  # of learners that keep whole samples before others are smaller
 PROBE = 4  # training samples per class in the probe; a smaller class repeats its samples
 
 
@@ -24,11 +26,23 @@ def exemplars_within(
 ) -> int | None:
     """The largest `memory.total` with which a learner's footprint stays within the budget.
 
+    None where the learner keeps no exemplars, so that nothing can be chosen. See `fit_settings`.
+    """
+    settings = fit_settings(spec, megabytes, streams)
+    return None if settings is None else settings[TOTAL]
+
+
+def fit_settings(
+    spec: RunSpec, megabytes: float, streams: StreamCache | None = None
+) -> dict[str, int] | None:
+    """The settings with which a learner's footprint stays within the budget, by name.
+
     The stream is learned twice with a few samples per class and one epoch per session: once with
     one exemplar per class, once with two. The two footprints give the bytes of one exemplar and of
     everything else (parameters, importance vectors, kept optimiser states, heads that grow). What
-    exists only during a session, such as a teacher copy, or only before a quantiser is trained, is
-    not counted. None where the learner keeps no exemplars, so that nothing can be chosen.
+    exists only during a session, such as a teacher copy, is not counted. A learner that keeps whole
+    samples until its quantiser is trained gets as many of them as fit, too. None where the learner
+    keeps no exemplars, so that nothing can be chosen.
     """
     memory = getattr(spec.learner.settings, MEMORY, None)
     if not isinstance(memory, exemplars.Capacity):
@@ -43,14 +57,21 @@ def exemplars_within(
     one, two = (_held(spec, stream, k * n) for k in (1, 2))
     each = (two["samples"] - one["samples"]) / n
     fixed = sum(one.values()) - one["samples"]
-    total = int((megabytes * 1e6 - fixed) // each)
+    room = megabytes * 1e6 - fixed
+    total = int(room // each)
     if total < n:
         raise UserError(
             f"{spec.learner} holds {fixed / 1e6:.2f} MB without exemplars and {each / 1e3:.1f} kB "
             f"for each, so {megabytes:g} MB have no room for one of each of the {n} classes",
             f"raise --budget-mb to {(fixed + n * each) / 1e6:.2f} or more, or shrink its network",
         )
-    return total
+    settings = {TOTAL: total}
+    base = getattr(spec.learner.settings, BASE, None)
+    if base is not None:
+        whole = 4 * math.prod(stream.spec.input_shape) + 8  # float32 values, and a label
+        most = max(1, int(room // whole) + 1)  # the last one is not kept whole
+        settings |= {BASE: most} if most < base else {}
+    return settings
 
 
 def few(stream: Stream) -> Stream:
@@ -85,24 +106,40 @@ def _held(spec: RunSpec, stream: Stream, total: int) -> dict[str, float]:
     names = {f.name for f in dataclasses.fields(spec.learner.settings)}
     if "stop" in names:
         changes |= {"stop.rule": "epochs", "stop.epochs": 1}
-    if "base_samples" in names:  # exemplars are smaller after the base than in it
-        changes["base_samples"] = 1
+    if BASE in names:
+        changes[BASE] = 1
     learner = spec.with_settings(**changes).learner.settings
     _, logs = run_stream(stream, learner, spec.seeds, spec.device)
     return logs[-1].footprint
 
 
 def fit_budget(
-    runs: Sequence[RunSpec], megabytes: float | None, streams: StreamCache | None = None
+    runs: Sequence[RunSpec],
+    megabytes: float | None,
+    streams: StreamCache | None = None,
+    *,
+    failed: dict[RunSpec, Exception] | None = None,
 ) -> list[RunSpec]:
-    """The runs on a stream with as many exemplars as fit the budget; as they are without one."""
+    """The runs on a stream with as many exemplars as fit the budget; as they are without one.
+
+    Runs of a learner that fails while it is measured get into `failed` and stay as they are; None:
+    the error is raised.
+    """
     if megabytes is None:
         return list(runs)
-    first = {run.learner.name: run for run in reversed(runs)}
-    totals = {
-        name: exemplars_within(run, megabytes, streams) for name, run in sorted(first.items())
-    }
-    return [
-        run if (total := totals[run.learner.name]) is None else run.with_settings(**{TOTAL: total})
-        for run in runs
-    ]
+    first = {run.learner.name: run for run in reversed(runs) if run not in (failed or {})}
+    settings: dict[str, dict[str, Any] | None] = {}
+    for name, run in sorted(first.items()):
+        try:
+            settings[name] = fit_settings(run, megabytes, streams)
+        except UserError:
+            raise
+        except Exception as error:  # of the learner
+            if failed is None:
+                raise
+            failed |= dict.fromkeys((run for run in runs if run.learner.name == name), error)
+    fitted = []
+    for run in runs:
+        chosen = settings.get(run.learner.name)
+        fitted.append(run if chosen is None else run.with_settings(**chosen))
+    return fitted

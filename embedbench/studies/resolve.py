@@ -8,7 +8,6 @@ import functools
 import itertools
 import math
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from embedbench.learning.learner import Learner
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
+from embedbench.text.undecoded_text import join_words
 
 from .presets import preset
 from .study import Key, Lists, Settings, Study, with_dashes
@@ -282,7 +282,7 @@ class _StreamStudy:
                     references=mine.references,
                     preset=mine.omega,
                     device=device,
-                    command=shlex.join(words),
+                    command=join_words(words),
                     checkpoint=checkpoint,
                     unknown=study.unknown or "",
                 )

@@ -8,14 +8,14 @@ written.
 
 import importlib
 import json
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from embedbench.config import json_records, run_seeds
-from embedbench.errors import UserError, short, unknown
+from embedbench.config.plain_numbers import plain_number
+from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.storage.regular_files import read_text
 from embedbench.system.cpu_threads import MOST_THREADS
 
@@ -99,13 +99,10 @@ def _whole(most: int) -> Callable[[Any, str], int]:
 
 def _number(value: Any, where: str) -> float:
     text = toml_to_text(value, where)
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= 1e9:
+    number = plain_number(text)
+    if number is None or not 0 <= number <= 1e9:
         raise UserError(where, expected="a number from 0 to 1e9", got=text)
-    return number
+    return float(number)
 
 
 # --- TOML to the texts of a command line ---
@@ -200,9 +197,10 @@ def _import_installed(name: str, path: Path) -> None:
     """
     module = name.partition(":")[0]
     try:
-        importlib.import_module(module)
-    except (Exception, SystemExit) as e:  # the module may fail in any way
+        with keep_inside("the module"):
+            importlib.import_module(module)
+    except Exception as e:  # the module may fail in any way
         raise UserError(
-            f"cannot import {module!r} for {short(name)} of {path} ({e})",
+            f"cannot import {module!r} for {short(name)} of {path} ({error_text(e)})",
             "install it, or name it on the command line",
         ) from e

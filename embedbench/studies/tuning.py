@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.metadata import version
 from math import inf, isnan
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,15 @@ from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.run_seeds import format_seeds
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.local_pool import use_card
-from embedbench.errors import UserError
+from embedbench.errors import UserError, keep_inside
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
+from embedbench.runs.stream_metadata import list_code
 from embedbench.storage import atomic_write, leases, regular_files, value_digest
 from embedbench.streams.stream import EvalSet, Stream
 from embedbench.system import callback_types, cpu_threads
+from embedbench.text.undecoded_text import check_text
+from embedbench.version import __version__
 
 from . import resolve, tuning_rule
 
@@ -80,7 +84,7 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
 
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)
-    with cpu_threads.limit_threads(threads):
+    with cpu_threads.limit_threads(threads), keep_inside(f"the learner {spec.learner}"):
         predictions, _ = run_stream(stream, spec.learner.fresh(), spec.seeds, spec.device)
     return float(np.mean(next(iter(score_matrices(predictions).values())).pooled))
 
@@ -100,6 +104,7 @@ class _Log(JsonRecord):
     gain: float | None = field(default=None, metadata=ABSENT)
     standard_error: float | None = field(default=None, metadata=ABSENT)
     edge: tuple[str, ...] | None = field(default=None, metadata=ABSENT)
+    made_from: dict[str, str] | None = field(default=None, metadata=ABSENT)  # in the file alone
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,43 @@ class _Trials(JsonRecord):
     """The scores of the finished trials of a search that goes on, by `_key`."""
 
     scores: dict[str, float]
+    made_from: dict[str, str] = field(default_factory=dict)
+
+
+def _made_from(spec: RunSpec, streams: StreamCache) -> dict[str, str]:
+    """What decides the scores of a search and is not in the name of its log."""
+    files = [streams.file(path).digests for path in spec.files]
+    columns = [digests["columns"] for digests in files if "columns" in digests]
+    code = list_code(learner=spec.learner.settings, protocol=spec.protocol.settings) or {}
+    facts = {f"code of the {kind}": digest for kind, digest in code.items()}
+    return facts | ({"columns": value_digest.digest(*columns)} if columns else {})
+
+
+def _where(spec: RunSpec, threads: int) -> dict[str, str]:
+    """What trials have in common only as long as nobody updates anything: see `checkpoint_key`."""
+    return {
+        "version of embedbench": __version__,
+        "version of torch": version("torch"),
+        "kind of device": spec.device.partition(":")[0],
+        "number of threads": str(threads),
+    }
+
+
+def _same_files(
+    trial: Callable[[RunSpec], float], streams: StreamCache, planned: list[str], spec: RunSpec
+) -> float:
+    """Run a trial, here or in a worker, on the files that the search was planned for."""
+    streams.begin()
+    if _contents(spec, streams) != planned:
+        raise UserError(
+            f"{', '.join(spec.files)}: the file is not the one that the search was planned for",
+            "let files be as they are while a command runs, and run it again",
+        )
+    return trial(spec)
+
+
+def _contents(spec: RunSpec, streams: StreamCache) -> list[str]:
+    return [*streams.contents(spec), spec.protocol.settings.recipe()]
 
 
 def tune(
@@ -154,26 +196,39 @@ def tune(
         if not same:
             candidates.append(tuning_rule.default_of(spec.learner.settings, grid))
         default = same[0] if same else len(candidates) - 1
+    check_text(candidates, f"a setting of {spec.learner}")
     run_dir = streams.run_dir(replace(spec, seed=seeds[0]), root).relative_to(root)
     more = [] if len(seeds) == 1 else [json.dumps([seeds, None])]
     key = value_digest.digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)
     path = root / "tuning" / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
+    made_from = _made_from(spec, streams)
+    _drop_stale(path, made_from, spec, notify)
     lease = leases.wait(
         leases.lease_path(path), path.is_file, f"the search for {spec.learner}", notify
     )
     if lease is None:
         data = parse_json(regular_files.read_text(path), str(path))
-        log = _Log.from_json(data, str(path)).to_json()
+        log = replace(_Log.from_json(data, str(path)), made_from=None).to_json()
         if log["chosen"] not in [each.get("settings") for each in log["tried"]]:
             raise UserError(f"{path} chose settings that it did not try", "delete it")
         return log
     with lease:
         kept = path.with_name(f".{path.name}.scores")
-        trial = partial(trial_score, sessions=sessions, threads=threads, streams=streams)
-        scores = _run_trials(spec, kept, seeds, trial, engine, progress, candidates)
+        trial = partial(
+            _same_files,
+            partial(trial_score, sessions=sessions, threads=threads, streams=streams),
+            streams,
+            _contents(spec, streams),
+        )
+        facts = made_from | _where(spec, threads)
+        finished = _finished_trials(kept, facts, spec, notify)
+        save = partial(_save_trials, kept, facts)
+        scores = _run_trials(spec, finished, save, seeds, trial, engine, progress, candidates)
         log = _log(spec, grid, sessions, seeds, candidates, scores, default)
-        atomic_write.write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
+        stored = {**log, "made_from": made_from} if made_from else log
+        text = json.dumps(stored, indent=1, ensure_ascii=False)
+        atomic_write.write_safely(path, text + "\n")
         atomic_write.remove(kept)
     return log
 
@@ -212,20 +267,57 @@ def _log(
     ).to_json()
 
 
+def _drop_stale(
+    path: Path, made_from: dict[str, str], spec: RunSpec, notify: Callable[[str], None]
+) -> None:
+    """Drop the log of a finished search that was made from something else, as far as it says."""
+    if not path.is_file():
+        return
+    kept = _Log.from_json(parse_json(regular_files.read_text(path), str(path)), str(path)).made_from
+    if kept is None or kept == made_from:
+        return
+    notify(
+        f"the search for {spec.learner} is made again: {_others(kept, made_from)} is another than "
+        "when it was made"
+    )
+    atomic_write.remove(path)
+
+
+def _others(a: dict[str, str], b: dict[str, str]) -> str:
+    return ", ".join(sorted(key for key in {*a, *b} if a.get(key) != b.get(key)))
+
+
+def _finished_trials(
+    kept: Path, facts: dict[str, str], spec: RunSpec, notify: Callable[[str], None]
+) -> dict[str, float]:
+    """The scores of an interrupted search, if its trials can be compared with those of now."""
+    if not kept.is_file():
+        return {}
+    trials = _Trials.from_json(parse_json(regular_files.read_text(kept), str(kept)), str(kept))
+    if trials.made_from == facts:
+        return dict(trials.scores)
+    notify(
+        f"the trials of an interrupted search for {spec.learner} are made again: "
+        f"{_others(trials.made_from, facts)} is another now"
+    )
+    return {}
+
+
+def _save_trials(kept: Path, facts: dict[str, str], scores: dict[str, float]) -> None:
+    atomic_write.write_safely(kept, json.dumps(_Trials(scores, facts).to_json()))
+
+
 def _run_trials(
     spec: RunSpec,
-    kept: Path,
+    finished: dict[str, float],
+    save: Callable[[dict[str, float]], None],
     seeds: tuple[int, ...],
     trial: Callable[[RunSpec], float],
     engine: Engine,
     progress: callback_types.StageProgress,
     candidates: Sequence[tuning_rule.Candidate],
 ) -> Floats:
-    """(candidates, seeds) the scores; the trials that the file `kept` does not have are run."""
-    finished: dict[str, float] = {}
-    if kept.is_file():  # of a search that was interrupted
-        data = parse_json(regular_files.read_text(kept), str(kept))
-        finished = dict(_Trials.from_json(data, str(kept)).scores)
+    """(candidates, seeds) the scores; the trials that are not among the finished ones are run."""
     every = [(seed, c) for seed in seeds for c in candidates]  # a stream is built once a seed
     calls = [
         (_key(seed, c), partial(trial, replace(spec, seed=seed).with_settings(**c)))
@@ -235,7 +327,7 @@ def _run_trials(
     with engine.executor(len(calls)) as pool:
         for number, (key, score) in enumerate(run_calls(pool, calls), 1):
             finished[key] = score()
-            atomic_write.write_safely(kept, json.dumps(_Trials(finished).to_json()))
+            save(finished)
             progress(f"tuning {spec.learner}", len(every) - len(calls) + number, len(every))
     return np.array([[finished[_key(s, c)] for s in seeds] for c in candidates])
 
@@ -249,20 +341,50 @@ def search(
     grids: Mapping[str, resolve.Grid],
     root: Path,
     *,
+    failed: dict[RunSpec, Exception] | None = None,
     notify: Callable[[str], None] = lambda _: None,
     **how: Any,
 ) -> list[RunSpec]:
     """Tune each learner once, and return the runs with the settings chosen and the search's log.
 
     A learner is tuned on its first run. `runs` differ in learner and seed only, the first seed
-    first. `how` are further arguments of `tune`.
+    first. `how` are further arguments of `tune`. Runs of a learner that fails in a trial get into
+    `failed` and stay as they are; None: the error is raised.
     """
     first = {run.learner.name: run for run in reversed(runs)}
     logs: dict[str, dict[str, Any]] = {}
+    if grids and (shared := overlap(runs, how.get("seeds", ()))):
+        notify(shared)
     for name, grid in grids.items():
-        logs[name] = tune(first[name], grid, root, notify=notify, **how)
+        try:
+            logs[name] = tune(first[name], grid, root, notify=notify, **how)
+        except UserError:
+            raise
+        except Exception as error:  # of the learner
+            if failed is None:
+                raise
+            mine = [run for run in runs if name in (run.learner.name, "offline")]
+            failed |= dict.fromkeys(mine, error)
+            continue
         notify(outcome(logs[name]))
     return [_with_chosen(run, logs) for run in runs]
+
+
+def overlap(runs: Sequence[RunSpec], seeds: Sequence[int]) -> str:
+    """A sentence on the seeds that both tune and are in the table; "" if there are none.
+
+    A search on no seeds of its own is one on the first run's.
+    """
+    table = [run.seed for run in runs]
+    both = sorted({*table} & {*(seeds or table[:1])})
+    if not both:
+        return ""
+    many = "s" if len(both) > 1 else ""
+    return (
+        f"seed{many} {format_seeds(both)} of the table also tune{'' if many else 's'}: its scores "
+        "there rest on settings that were chosen with the same seed; --tune-seeds takes others, by "
+        "default those from 100 on"
+    )
 
 
 def _with_chosen(run: RunSpec, logs: Mapping[str, Mapping[str, Any]]) -> RunSpec:

@@ -82,7 +82,22 @@ def _field(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     text = printable(str(value))
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return f"'{text}" if _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet may take a text for a formula.
+
+    Some do so after spaces and invisible characters, and in East Asian locales with signs of full
+    width, ＝ ＋ － ＠.
+
+    >>> [_is_formula(text) for text in ("=1", " =1", "\ufeff=1", "\uff1d1", "a=1", "−1", "")]
+    [True, True, True, True, False, False, False]
+    """
+    for character in text:
+        if unicodedata.category(character) not in ("Zs", "Cf", "Cc", "Mn"):
+            return unicodedata.normalize("NFKC", character)[:1] in ("=", "+", "-", "@")
+    return False
 
 
 def records(data: Any, *path: str) -> list[dict[str, Any]]:
@@ -149,6 +164,8 @@ _FORMULAS = {
     "<": "<", ">": ">", "|": "|",
 }
 # fmt: on
+# Between characters that LaTeX joins to another one: --, ``, '', ,,, ?` and !`.
+_LIGATURES = re.compile(r"(?<=-)(?=-)|(?<=`)(?=`)|(?<=')(?=')|(?<=,)(?=,)|(?<=[?!])(?=`)")
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -174,13 +191,23 @@ def tabular(
         *([f"% {printable(title)}"] if title else []),
         rf"\begin{{tabular}}{{@{{}}{''.join('lr'[right[i]] for i in kept)}@{{}}}}",
         r"\toprule",
-        " & ".join(latex_text(heads[i]) for i in kept) + r" \\",
+        _latex_row([heads[i] for i in kept]),
         r"\midrule",
-        *(" & ".join(latex_text(row[i]) for i in kept) + r" \\" for row in rows),
+        *(_latex_row([row[i] for i in kept]) for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
     ]
     return "\n".join(lines)
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    r"""One row of a table.
+
+    What begins with `[` or `*` would be an argument of the `\\` or `\midrule` before it, which look
+    for one over spaces and ends of lines.
+    """
+    text = " & ".join(map(latex_text, cells)) + r" \\"
+    return f"{{}}{text}" if text.lstrip().startswith(("[", "*")) else text
 
 
 def latex_text(text: str) -> str:
@@ -198,7 +225,7 @@ def latex_text(text: str) -> str:
     made = ["".join(map(_character, part)) for part in parts]
     for i in range(1, len(parts), 3):
         made[i : i + 2] = [f"${_greek(parts[i])}_{{\\mathrm{{{parts[i + 1]}}}}}$", ""]
-    return "".join(made).replace("--", "-{}-")  # no ligature: an option
+    return _LIGATURES.sub("{}", "".join(made))
 
 
 def _character(character: str) -> str:

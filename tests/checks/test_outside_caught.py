@@ -246,3 +246,22 @@ def test_what_cannot_be_told_apart_is_asked_for() -> None:
     for name in ("worst_class_accuracy", "incremental_class"):
         with pytest.raises(UserError, match=f"^{name} .*no device; .*--device cuda"):
             check(name, "cuda")
+
+
+class Quits(Plain):
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        raise SystemExit(0)
+
+
+class Closes(Counts):
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
+        raise GeneratorExit
+
+
+def test_a_check_of_what_exits_fails_and_the_others_go_on() -> None:
+    said = failures(plugin_contracts.BACKBONE_CHECKS, f"{HERE}:Quits")
+    assert said == dict.fromkeys((FINITE, ALONE), "raised SystemExit: 0")
+    said = failures(plugin_contracts.TRACKER_CHECKS, f"{HERE}:Closes")
+    assert said == {UNTOUCHED: "raised GeneratorExit"}
+    (learns, *_) = [r for r in check("leaving:Leaves") if not r.passed]
+    assert learns.message == "scores raised SystemExit: 0"

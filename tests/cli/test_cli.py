@@ -163,7 +163,12 @@ OPTIONS = {
 }
 # Options that count as given where they are not: all others are off, empty or 0.
 DEFAULTS = {
-    "extract": {"dtype": "float32", "device": "auto"},
+    "extract": {
+        "dtype": "float32",
+        "alpha": "white",
+        "orientation": "turn",
+        "device": "auto",
+    },
     "order": {"sessions": 10},
     "pretrain": {"epochs": 300, "lr": 5e-4, "weight_decay": 0.05, "batch_size": 256, "warmup": 5}
     | {"augment": "timm", "head": "linear", "device": "auto"},
@@ -235,7 +240,8 @@ def test_list_names_everything_with_a_summary(call: Call) -> None:
 
 def test_what_was_written_is_said(call: Call) -> None:
     done = call("import", "toy.npz", "--out", "again.h5")
-    assert done == (0, "again.h5: 60 samples of 4 features\n", "")
+    assert done[:2] == (0, "again.h5: 60 samples of 4 features\n")
+    assert done[2].startswith("took 60 samples of 3 classes; split (0.3 in test by hash of sample)")
     done = call(*_extract("photos"), "--size", "6", "--engine", "local:1", "--out", "own.h5")
     assert done.out == "own.h5: 8 samples of 108 features\n"
 
@@ -252,6 +258,27 @@ def test_names_of_the_zoo_fill_in_what_is_not_given(capsys: pytest.CaptureFixtur
         "the zoo's source: e --split 0.3 --group stem; licence Apache-2.0 and CC-BY-4.0",
         "the zoo's backbone: tf_efficientnet_lite0",
     ]
+
+
+def test_a_source_that_exists_is_no_name_of_the_zoo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "zoo:emoji").mkdir()
+    how = BackboneOptions(backbone="pixels")
+    assert _from_zoo("zoo:emoji", how, {}, UserMetadata())[0] == "zoo:emoji"
+
+
+@pytest.mark.parametrize("name", ["known:x", "hf:/datasets/x.h5", "a?@[1].h5"])
+def test_a_file_that_exists_is_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also where it is named again: an absolute path reads as no name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(b"")
+    assert shared_options.here(name).resolve() == tmp_path / name
+    assert shared_options.data_here([name, f"n={name}"])[0] != "known:x"
 
 
 def test_names_of_data_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import logging
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -18,6 +19,7 @@ from unittest.mock import Mock, call
 import pytest
 from commands import quick_workers
 from file_helpers import says
+from leaving import SAID, leave
 
 from embedbench.cli.shared_options import chosen_device, chosen_engine
 from embedbench.engines import engine, engine_tasks, local_pool, ray_engine, slurm_engine
@@ -472,3 +474,13 @@ def test_what_was_not_begun_is_cancelled_when_the_work_is_given_up() -> None:
         raise ZeroDivisionError
     assert [f.cancelled() for f in futures] == [False, True, True, True, True]
     assert active_children() == before
+
+
+@pytest.mark.parametrize("how", ["exit", "close", "whim", "parts", "local"])
+def test_what_is_no_exception_travels_as_one(pool: Executor, how: str) -> None:
+    """It would end a worker, or stop the thread that waits for it."""
+    said = re.escape(SAID[how].partition(" (")[0])
+    with pytest.raises(Exception, match=said):
+        engine_tasks.unpack(engine_tasks.runner()(pack(leave, (how,), {})))
+    with pytest.raises(Exception, match=said):
+        pool.submit(leave, how).result()

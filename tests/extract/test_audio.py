@@ -176,7 +176,10 @@ def test_a_folder_of_sounds(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         file = extract(str(source), tmp_path / "a.h5", **options)
-    assert told == ["left out 1 sounds that cannot be used, first s0/c0/0021.wav."]
+    assert (
+        "left out 1 files that are not read as sounds: 1 .txt (first s0/c0/notes.txt)." in told[0]
+    )
+    assert told[1:] == ["left out 1 sounds that cannot be used, first s0/c0/0021.wav."]
     assert (file.shape, file.dtype) == ((12, 1280), np.float32)
     assert file.classes == ("c0", "c1", "c2", "s0", "s1")
     model = LogMel(10)

@@ -16,6 +16,7 @@ from tiny_images import images
 
 from embedbench.errors import UserError
 from embedbench.extract import hf_backbone as hf
+from embedbench.extract.open_backbone import open_backbone
 from embedbench.extract.pipeline import extract
 from embedbench.networks.published_weights import model_folder
 
@@ -56,6 +57,7 @@ def bert(transformers: Any, kind: str = "BertModel", **settings: Any) -> Any:
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tables of texts: two classes, four training and four test samples."""
+    pytest.importorskip("datasets")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "copies")
     (folder := tmp_path / "texts").mkdir()
     rows = "".join(f"{text},l{i % 2}\n" for i, text in enumerate(TEXTS))
@@ -112,6 +114,20 @@ def test_texts_are_the_mean_over_tokens(texts: str, tmp_path: Path, transformers
     name = save(tmp_path / "few", bert(transformers, vocab_size=len(WORDS) - 1), words)
     with pytest.raises(UserError, match="belong together"):
         extract(texts, tmp_path / "f.h5", backbone=name)
+
+
+def test_another_configuration_of_the_same_weights_is_other_work(
+    tmp_path: Path, transformers: Any
+) -> None:
+    """Such as one with a head in the place of two, whose weights have the same shapes."""
+    decided = []
+    for heads in (2, 1):
+        model = bert(transformers, num_attention_heads=heads)
+        name = save(tmp_path / str(heads), model, tokenizer(transformers))
+        decided.append(open_backbone(name, Image.Image, holds="texts").also_decides)
+    config = (tmp_path / "2/config.json").read_bytes()
+    assert decided[0] == {"configuration": hashlib.sha256(config).hexdigest()}
+    assert decided[0] != decided[1]
 
 
 def test_of_two_halves_the_encoder_is_taken(texts: str, tmp_path: Path, transformers: Any) -> None:
@@ -173,7 +189,8 @@ def test_images(texts: str, tmp_path: Path, transformers: Any, kind: str) -> Non
         processor = t.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=size)
     name = save(tmp_path / kind, model, processor, *([tokenizer(t)] if kind == "clip" else []))
     source = images(tmp_path / "images", 4)
-    file = extract(str(source), tmp_path / "a.h5", backbone=name, layers=["last1"], split="0.5")
+    options: dict[str, Any] = {"layers": ["last1"], "split": "0.5", "alpha": "drop"}
+    file = extract(str(source), tmp_path / "a.h5", backbone=name, **options)
     layers = file.read(embedding=next(iter(file.layers)))
     kept = zip(file.read(), layers, file.sample_ids.tolist(), strict=True)
     for row, deeper, sample in kept:

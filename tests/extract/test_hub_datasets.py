@@ -4,7 +4,9 @@ Columns, types and splits are those of the cards, as they were stored when the t
 the values are ours.
 """
 
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +220,37 @@ def test_numbers_are_labels_and_times(tmp_path: Path) -> None:
     assert np.diff(source.columns["time"]).tolist() == [2.0]
 
 
+NAIVE = [datetime(2026, 3, 29, 1, 0) + timedelta(minutes=20 * i) for i in range(6)]
+BEGIN = 1774746000.0  # 2026-03-29 01:00 UTC, in seconds; in Berlin the next hour does not exist
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/Lima"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_time_without_a_zone_is_utc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str, unit: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    features = {"text": Value("string"), "label": Value("string")}
+    features["time"] = Value(f"timestamp[{unit}]")
+    columns = {"text": list("abcdef"), "label": list("xyxyxy"), "time": NAIVE}
+    source = open_source(written(tmp_path, features, columns))
+    monkeypatch.undo()
+    time.tzset()
+    assert source.columns["time"].tolist() == [BEGIN + 1200 * i for i in range(6)]
+    assert "time names no zone and is read as UTC" in source.remark
+
+
+def test_a_time_with_a_zone_is_its_moment(tmp_path: Path) -> None:
+    features = {"text": Value("string"), "label": Value("string")}
+    features["time"] = Value("timestamp[s, tz=Europe/Berlin]")
+    times = [datetime(2026, 7, 1, 2, 0, tzinfo=UTC), datetime(2026, 7, 1, 3, 0, tzinfo=UTC)]
+    columns = {"text": ["a", "b"], "label": ["x", "y"], "time": times}
+    source = open_source(written(tmp_path, features, columns))
+    assert source.columns["time"].tolist() == [1782871200.0, 1782874800.0]
+    assert "zone" not in source.remark
+
+
 def test_a_table_is_read_as_a_data_set(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('text,label,domain,time,stars\n"a, b",10,x,1,5\n"c\nd",9,y,2.5,4\n')
@@ -310,7 +343,7 @@ def test_no_name_on_the_hub_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(*_: Any, revision: str | None, **__: Any) -> None:
         raise ConnectionError(f"no network at {revision}")
 
-    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    monkeypatch.setattr(datasets, "load_dataset_builder", refuse)
     for at, said in (("", "None"), ("@v1", "v1")):
         with pytest.raises(UserError, match=rf"hfds/org/none .* at {said}\).*hfds/\./FOLDER"):
             open_source(f"hfds/org/none{at}")

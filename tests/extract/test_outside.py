@@ -1,6 +1,9 @@
 """Backbones and sources from outside: options, what they must say, where they are from."""
 
+import hashlib
+import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,14 @@ from file_helpers import says
 from PIL import Image
 from torchvision import transforms
 
-from embedbench.errors import UserError
+from embedbench import plugins
+from embedbench.errors import CodeExitError, UserError
 from embedbench.extract import open_backbone as backbones
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.extract_plugins import is_outside, outside_backbone
 from embedbench.extract.open_backbone import Images, Pixels, centre, choose_backbone, open_backbone
 from embedbench.extract.open_source import open_source
+from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.extract.timm_backbone import Layers, parse_layers
 from embedbench.networks.published_weights import SHIPPED
@@ -92,6 +97,25 @@ def test_options_reach_a_backbone_where_it_takes_them() -> None:
     ):
         with pytest.raises(UserError, match=sentence):
             opened(name)
+
+
+class Weighing(Taking):
+    """Loads weights, and does not say which."""
+
+    def __init__(self, weights: Path) -> None:
+        super().__init__()
+
+
+def test_a_file_of_weights_is_in_the_recipe_of_a_backbone_that_does_not_say_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "w.bin").write_bytes(b"abc")
+    made = opened("Weighing", weights=tmp_path / "w.bin")
+    assert made.backbone["weights_sha256"] == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_the_code_of_a_backbone_is_compared_when_work_is_resumed() -> None:
+    assert opened("Taking").also_decides == {"code": plugins.code_digest(Taking)}
 
 
 def test_which_backbone_and_weights(tmp_path: Path) -> None:
@@ -178,3 +202,59 @@ def test_a_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not any(map(is_outside, ("my.mod:source", "no such folder")))
     with pytest.raises(UserError, match=r"'no such folder'.* \(package\.module:function\)"):
         open_source("no such folder")
+
+
+class Quits(Taking):
+    """It leaves where it is asked."""
+
+    takes = "images"
+
+    def __init__(self, where: str = "") -> None:
+        super().__init__()
+        self.where = where
+
+    def prepare(self, content: Any) -> Any:
+        if self.where == "prepare":
+            raise SystemExit(0)
+        return np.zeros(2, np.float32)
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        raise GeneratorExit
+
+
+class QuitsAtOnce(Quits):
+    def __init__(self) -> None:
+        raise SystemExit(0)
+
+
+class QuitsPreparing(Quits):
+    def __init__(self) -> None:
+        super().__init__("prepare")
+
+
+def gone(text: str) -> Source:
+    """A source of which nothing can be read, or none."""
+    if text == "at once":
+        raise SystemExit(0)
+    return replace(source("gone"), read=lambda i: sys.exit(0), holds="images")
+
+
+@pytest.mark.parametrize(
+    ("backbone", "text", "who"),
+    [
+        ("Quits", "", "the backbone taking left with GeneratorExit"),
+        ("QuitsPreparing", "", "the backbone taking left with SystemExit: 0"),
+        ("QuitsAtOnce", "", f"the backbone {HERE}:QuitsAtOnce cannot be opened .it left with S"),
+        ("Quits", "gone", "the source gone left with SystemExit: 0"),
+        ("Quits", "at once", f"the source {HERE}:gone cannot be opened .it left with SystemExit"),
+    ],
+)
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_who_exits_ends_the_extraction_with_a_sentence(
+    pictures: str, tmp_path: Path, backbone: str, text: str, who: str, skip_bad: bool
+) -> None:
+    """Also with `skip_bad`: it is no fault of the sample."""
+    name = f"{HERE}:gone@{text}" if text else pictures
+    with pytest.raises((UserError, CodeExitError), match=who):
+        extract(name, tmp_path / "f.h5", backbone=f"{HERE}:{backbone}", skip_bad=skip_bad)
+    assert not (tmp_path / "f.h5").exists()

@@ -177,9 +177,23 @@ def _elsewhere(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -
     fill(path.parent / "elsewhere" / path.name)
 
 
+def _other_contents(fill: Callable[..., None], path: Path, blocks: tuple[int, ...]) -> None:
+    """Under the names of the samples the worker's machine has other pictures."""
+    opened = pipeline._work
+
+    def work(job: Job) -> extraction_work.ExtractionWork:
+        made = opened(job)
+        read = made.source.read
+        return replace(made, source=replace(made.source, read=lambda i: read(0)))
+
+    with mock.patch.object(pipeline, "_work", work):
+        fill()
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        (_other_contents, r"other contents than this command for \d+ samples of block [012] "),
         (_dies, r"failed \(LostTaskError: .* are kept"),
         (_older, r"differs in device .*'cpu OLD'"),
         (_elsewhere, r"elsewhere/\.a\.h5\.partial.* they share"),
@@ -271,6 +285,12 @@ def test_a_process_opens_source_and_model_once(source: str) -> None:
     other = pipeline._work(replace(job, size=9))
     assert other is not first
     assert list(pipeline._opened.values()) == [other]  # one model fits a card, not two
+
+
+def test_a_process_that_outlives_a_command_opens_all_anew(source: str) -> None:
+    job = replace(ALONE, source=source)
+    first = pipeline._work(job.elsewhere(1))
+    assert pipeline._work(job.elsewhere(1)) is not first
 
 
 def test_relative_paths(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,14 +78,14 @@ def test_which_rule_counts(tmp_path: Path) -> None:
     official = emoji(20, official=True)
     assert choose_split(official, None, None)[1] == {"rule": "official"}
     assert choose_split(official, "0.5", None)[1]["test_fraction"] == 0.5
-    assert choose_split(official, None, "stem")[1]["rule"] == "hash"
+    assert choose_split(official, None, "stem")[1] == {"rule": "official"}
+    assert choose_split(official, "0.3", "stem")[1]["rule"] == "hash"
     assert choose_split(official, None, None, stratify=True)[1]["rule"] == "hash"
     listed = tmp_path / "split.csv"
     listed.write_text("".join(f"{name},test\n" for name in official.ids))
     split, rule = choose_split(official, str(listed), None)
     assert (rule, split.tolist()) == ({"rule": "list file"}, [TEST] * 60)
-    with pytest.raises(UserError, match=r"--group .* a list file"):
-        choose_split(official, str(listed), "stem")
+    assert choose_split(official, str(listed), "stem")[1] == rule
 
 
 def test_rules_by_hand() -> None:
@@ -114,3 +114,48 @@ def test_across_against_a_naive_search() -> None:
     assert text.startswith("4 images are in two splits with the same content: i")
     assert (text.count(" = "), "; …. Remove" in text) == (3, True)
     assert "; …" not in pairs_text(found[:3], ids, split, "images")
+
+
+def of_two_parts(folder: Path) -> Path:
+    """An official split in which the stems 0 to 3 are in train and 2 to 5 in test."""
+    for part, stems in (("train", range(4)), ("test", range(2, 6))):
+        (folder / part / "c").mkdir(parents=True)
+        for stem in stems:
+            image = Image.new("RGB", (4, 4), (40 * stem, len(part), 9))
+            image.save(folder / part / "c" / f"s{stem}.{part}.png")
+    return folder
+
+
+def test_groups_of_an_official_split_are_stored_and_change_nothing(tmp_path: Path) -> None:
+    said: list[str] = []
+    source = str(of_two_parts(tmp_path / "in"))
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "notify": said.append}
+    plain = extract(source, tmp_path / "a.h5", **options)
+    file = extract(source, tmp_path / "b.h5", group="(s[0-9])", **options)
+    assert file.digests | {"columns": ""} == plain.digests | {"columns": ""}
+    assert file.provenance["split"] == {"rule": "official"}
+    assert file.column("group").tolist() == [id_.split("/")[-1][:2] for id_ in file.sample_ids]
+    assert any("2 of 6 groups ('s2') are in test and in another part too" in s for s in said)
+
+
+def test_groups_that_are_whole_by_default_are_no_column(tmp_path: Path) -> None:
+    """So that an extraction has the digests that it had."""
+    source = str(of_two_parts(tmp_path / "in"))
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "notify": lambda _: None}
+    file = extract(source, tmp_path / "a.h5", split="0.3", **options)
+    assert file.provenance["split"]["group"] == "stem"
+    assert not file.columns
+
+
+def test_groups_of_a_split_by_hash_are_stored(tmp_path: Path) -> None:
+    source = str(of_two_parts(tmp_path / "in"))
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "notify": lambda _: None}
+    file = extract(source, tmp_path / "a.h5", split="0.3", group="(s[0-9])", **options)
+    groups = file.column("group")
+    assert len(set(groups.tolist())) == 6
+    assert not {*groups[file.split == TEST]} & {*groups[file.split == TRAIN]}
+
+
+def test_a_group_without_a_name_is_refused_before_the_work() -> None:
+    with pytest.raises(UserError, match=r"'\(v\?\)' takes no text out of sample 'a'"):
+        groups(["a"], "(v?)")

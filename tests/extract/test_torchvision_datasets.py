@@ -129,6 +129,24 @@ def test_a_layout_is_read_and_a_line_says_how(
     assert all(isinstance(source.read(i), Image.Image) for i in range(len(source.ids)))
 
 
+@pytest.mark.parametrize(
+    ("make", "picture"),
+    [
+        (clevr_classification, "clevr/CLEVR_v1.0/images/train/CLEVR_train_0.png"),
+        (oxford_iiit_pet, "oxford-iiit-pet/images/Abyssinian_1.jpg"),
+    ],
+)
+def test_transparency_is_left_to_the_pixel_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[..., None], picture: str
+) -> None:
+    """torchvision's own loaders would drop it."""
+    make(tmp_path, monkeypatch)
+    Image.new("RGBA", (8, 8), (9, 9, 9, 0)).save(tmp_path / picture, "PNG")
+    source = open_source(f"torch/{make.__name__}@{tmp_path}")
+    modes = [source.read(i).mode for i in range(len(source.ids))]
+    assert modes.count("RGBA") == 1
+
+
 def test_parts_and_labels_are_torchvisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An option of the class chooses another partition; numbers may be the names of classes."""
     dtd(tmp_path, monkeypatch)

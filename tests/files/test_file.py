@@ -3,6 +3,8 @@
 The golden file was made once, by `write_file`, and is never made again.
 """
 
+import os
+import shutil
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -257,3 +259,87 @@ def test_the_golden_file_loads_for_ever() -> None:
         "content": "5011a203319d84cc4b3e5131ec7f109be606f75ab940ebdff336fe135ae1dad9",
     }
     assert integrity_checks.damaged_rows(file.path) == []
+
+
+# --- a path that leads to another file after it was opened ---
+
+
+def by_rename(new: Path, path: Path) -> None:
+    os.replace(new, path)
+
+
+def in_place(new: Path, path: Path) -> None:
+    shutil.copyfile(new, path)
+
+
+def forged(new: Path, path: Path) -> None:
+    """The header of the new file says the content digest of the old one."""
+    content = EmbeddingFile.open(path).digests["content"]
+    with h5py.File(new, "r+") as file:
+        file["digests"].attrs["content"] = np.bytes_(content)
+    os.replace(new, path)
+
+
+READS: dict[str, Callable[[EmbeddingFile], Any]] = {
+    "read": lambda file: file.read(),
+    "a layer": lambda file: file.read(embedding="block-8"),
+    "blocks": lambda file: list(file.blocks("features")),
+    "form": lambda file: file.form("layers/block-8"),
+}
+
+
+@pytest.mark.parametrize("replaced", [by_rename, in_place, forged])
+@pytest.mark.parametrize("read", READS)
+def test_a_file_that_was_replaced_is_not_read(
+    path: Path, tmp_path: Path, replaced: Callable[[Path, Path], None], read: str
+) -> None:
+    layer = make_features(width=3, seed=1).astype(np.float16)
+    other = written(tmp_path / "b.h5", features=make_features(seed=9), layers={"block-8": layer})
+    file = EmbeddingFile.open(path)
+    old, new = file.digests["content"][:12], other.digests["content"][:12]
+    replaced(other.path, path)
+    fault = (
+        f"{path} was replaced while it was read: expected the content digest {old}…, it holds "
+        f"{new}…"
+    )
+    with pytest.raises(UserError, check=says(what=fault, remedy="run the command again")):
+        READS[read](file)
+
+
+def test_images_of_a_file_that_was_replaced_are_not_read(tmp_path: Path) -> None:
+    images = np.arange(60 * 12, dtype=np.uint8).reshape(60, 2, 2, 3)
+    file, other = (
+        write_file(tmp_path / f"{i}.h5", make_samples(60), images + np.uint8(i), PROVENANCE)
+        for i in range(2)
+    )
+    by_rename(other.path, file.path)
+    with pytest.raises(UserError, match=r"0\.h5 was replaced while it was read"):
+        file.images()
+
+
+def test_a_file_with_the_same_features_may_take_its_place(path: Path, tmp_path: Path) -> None:
+    layer = make_features(width=3, seed=1).astype(np.float16)
+    file = EmbeddingFile.open(path)
+    same = write_file(
+        tmp_path / "b.h5",
+        make_samples(seed=5),
+        make_features(),
+        PROVENANCE,
+        layers={"block-8": layer},
+    )
+    by_rename(same.path, path)
+    np.testing.assert_array_equal(file.read(), make_features())
+
+
+def test_damage_after_opening_is_damage(path: Path) -> None:
+    file = EmbeddingFile.open(path)
+    damage(path, "features", 1030)
+    with pytest.raises(DamagedFileError, match="rows 1024-2047 of features"):
+        file.read()
+
+
+def test_the_sha256_is_of_the_file_that_was_opened(path: Path, tmp_path: Path) -> None:
+    file = EmbeddingFile.open(path)
+    by_rename(written(tmp_path / "b.h5", features=make_features(seed=9)).path, path)
+    with pytest.raises(UserError, check=says(what=f"{path} changed while it was read")):
+        file.sha256()

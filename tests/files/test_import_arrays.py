@@ -87,9 +87,9 @@ def test_npz_with_splits_names_and_ids(tmp_path: Path) -> None:
     ids = file.sample_ids[[0, 20, 24, 29]].tolist()
     assert ids == ["train/00000", "val/00000", "test/00000", "test/00005"]
     said: list[str] = []
-    other = import_file(src, tmp_path / "b.h5", group="labels", notify=said.append)
-    assert "lopsided" in said[0]
-    assert "--stratify" in said[0]
+    other = import_file(src, tmp_path / "b.h5", group="labels", split="0.3", notify=said.append)
+    assert "lopsided" in said[-1]
+    assert "--stratify" in said[-1]
     assert set(other.labels[other.split == TEST].tolist()) in ({0}, {1})
     n = np.arange(30)
     third = import_file(save(src, split=n % 3, ids=n + 100, labels=n % 3 * 10), tmp_path / "c.h5")
@@ -161,9 +161,9 @@ def test_broken_idx_files_are_named(tmp_path: Path, change: Any, message: str) -
         ({"labels": np.arange(30) - 1}, "label -1 is negative"),
         ({"labels": np.arange(30), "names": np.array(["a", "b"])}, "label 29 of sample"),
         ({"labels": np.array(["a", "x"] * 15), "names": np.array(["a", "b"])}, "unknown label 'x'"),
-        ({"split": np.array(["train", "dev"] * 15)}, "unknown split 'dev'"),
-        ({"split": np.zeros(30)}, "split must hold 0"),
-        ({"split": np.arange(30) % 3 - 1}, "split must hold 0"),
+        ({"split": np.array(["train", "tets"] * 15)}, "split holds 'tets'"),
+        ({"split": np.zeros(30)}, "split must be 0 (train)"),
+        ({"split": np.arange(30) % 3 - 1}, "split holds -1; expected 0"),
         ({"ids": np.arange(30) // 2}, "in train (row 1)"),
         ({"features": np.arange(30)[:, None]}, "not int64"),
         ({"features": np.full((30, 2), np.nan)}, "row 0 of features"),
@@ -187,8 +187,9 @@ def test_other_sources_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,2")
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "fifo.npz")
-    cases = dict.fromkeys(("a.csv", "empty", "none.npz", "fifo.npz"), "nothing that import")
-    for name, message in {**cases, "a.npz": "cannot be read"}.items():
+    cases = dict.fromkeys(("a.csv", "empty", "fifo.npz"), "nothing that import")
+    cases |= {"a.npz": "cannot be read", "none.npz": "there is no file or folder"}
+    for name, message in cases.items():
         assert message in refusal(import_file, tmp_path / name, tmp_path / "a.h5")
 
 

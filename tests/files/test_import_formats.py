@@ -1,6 +1,7 @@
 """Import of Parquet, safetensors, torch files, saved data sets, and parts kept apart."""
 
 import json
+import os
 import pickle
 import sys
 import zipfile
@@ -71,6 +72,7 @@ def test_a_pickle_is_refused(tmp_path: Path) -> None:
 
 
 ZEROS = torch.zeros(3, 2)
+NESTED = torch.nested.nested_tensor([torch.zeros(2, 4), torch.zeros(4, 4)])
 MANY = ZEROS[:1, :1].expand(2**40, 64)
 # Tensors and lists that are no table, and a part of what is said of them.
 ODD: dict[str, tuple[dict[str, Any], str]] = {
@@ -78,6 +80,9 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "larger than it is": ({"features": MANY}, "281,474,976,710,656 bytes"),
     "rows of nothing": ({"features": torch.zeros(1, 0).expand(2**50, 0)}, "declares 1,125,899,"),
     "sparse": ({"features": ZEROS.to_sparse()}, "'features' is no"),
+    "nested": ({"features": NESTED}, "'features' is no"),
+    "nested label": ({"labels": NESTED}, "'labels' is no"),
+    "float8": ({"features": ZEROS.to(torch.float8_e5m2)}, "but torch.float8_e5m2"),
     "meta": ({"features": ZEROS.to("meta")}, "'features' is no"),
     "negative bit": ({"features": torch._neg_view(ZEROS)}, "'features' is no"),
     "bits8": ({"features": ZEROS.byte().view(torch.bits8)}, "but torch.bits8"),
@@ -94,6 +99,31 @@ def test_what_is_no_table_of_a_torch_file(tmp_path: Path, what: str) -> None:
     values, sentence = ODD[what]
     torch.save({"features": ZEROS, "labels": torch.arange(3), **values}, tmp_path / "a.pt")
     assert sentence in refusal(import_file, tmp_path / "a.pt", tmp_path / "a.h5")
+
+
+NO_TENSORS: dict[str, tuple[Any, str]] = {
+    "a module": (torch.nn.Linear(2, 2), r"holds an object, torch\.nn\.modules\.linear\.Linear"),
+    "a set of paths": ({"x": Path("a")}, "holds an object, pathlib"),
+}
+
+
+@pytest.mark.parametrize("what", NO_TENSORS)
+def test_an_object_of_torch_is_named(tmp_path: Path, what: str) -> None:
+    """And torch's own advice on how to run its code, with signs for a terminal, is left out."""
+    value, sentence = NO_TENSORS[what]
+    torch.save(value, tmp_path / "a.pt")
+    with pytest.raises(UserError, match=sentence) as raised:
+        import_file(tmp_path / "a.pt", tmp_path / "a.h5")
+    assert "\x1b" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"junk\n", b"\x80\x04", bytes(100)])
+def test_bytes_that_are_no_file_of_torch(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.pt").write_bytes(content)
+    with pytest.raises(
+        UserError, match=r"a\.pt cannot be read \(it is damaged, or no|it holds more"
+    ):
+        import_file(tmp_path / "a.pt", tmp_path / "a.h5")
 
 
 def test_torch_files_open_once_they_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,3 +310,109 @@ def test_what_datasets_saves(tmp_path: Path) -> None:
     (root / "train").rename(root / "trian")
     with pytest.raises(UserError, check=says(got="trian", expected="train")):
         import_file(root, tmp_path / "c.h5")
+
+
+def in_two_files(folder: Path, names: tuple[str, str], **columns: Any) -> Path:
+    """A folder of two Parquet files, of 30 and of 10 rows."""
+    folder.mkdir()
+    tables = {"features": list(X[:40]), "label": LABELS[:40], **columns}
+    for name, rows in zip(names, (slice(30), slice(30, 40)), strict=True):
+        parquet(folder / name, {key: values[rows] for key, values in tables.items()})
+    return folder
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("Train-00000-of-00001.parquet", "Validation-00000-of-00001.PARQUET"),
+        ("training.parquet", "val.pq"),
+        ("train_set.parquet", "valid.parquet"),
+        ("train2017.parquet", "val2017.parquet"),
+    ],
+)
+def test_files_of_parts_in_any_spelling(tmp_path: Path, names: tuple[str, str]) -> None:
+    file = import_file(in_two_files(tmp_path / "in", names), tmp_path / "a.h5")
+    assert file.split.tolist() == [0] * 30 + [1] * 10
+
+
+def test_a_file_beside_parts_that_is_none(tmp_path: Path) -> None:
+    src = in_two_files(tmp_path / "in", ("train.parquet", "extra.parquet"))
+    with pytest.raises(UserError, check=says(what=f"unknown split of {src}", got="extra")):
+        import_file(src, tmp_path / "a.h5")
+
+
+def test_a_column_against_the_names_of_files(tmp_path: Path) -> None:
+    split = ["train"] * 25 + ["test"] * 15
+    src = in_two_files(tmp_path / "in", ("train.parquet", "test.parquet"), split=split)
+    assert "names of the files in 5 rows" in refusal(import_file, src, tmp_path / "a.h5")
+
+
+def test_columns_of_a_table_are_named_when_left_out(tmp_path: Path) -> None:
+    said: list[str] = []
+    columns = {"features": list(X[:40]), "label": LABELS[:40], "height": X[:40, 0]}
+    columns |= {"Split": ["Train", "TEST"] * 20, "ID": [f"a{row}" for row in range(40)]}
+    src = parquet(tmp_path / "a.parquet", columns)
+    file = import_file(src, tmp_path / "a.h5", notify=said.append)
+    assert file.split.tolist() == [0, 2] * 20
+    assert file.sample_ids.tolist() == columns["ID"]
+    assert said[0] == (
+        "took 40 samples of 4 classes; split (official): 20 train, 20 test; no groups; features "
+        "from features, labels from label, ids from ID, split from Split; left out height."
+    )
+
+
+def test_dictionaries_in_a_torch_file(tmp_path: Path) -> None:
+    said: list[str] = []
+    x, y = torch.from_numpy(X[:40]), torch.from_numpy(LABELS[:40])
+    parts = {"train": {"x": x[:30], "y": y[:30]}, "test": {"x": x[30:], "y": y[30:]}}
+    torch.save({**parts, "note": {"by": None}}, tmp_path / "a.pt")
+    file = import_file(tmp_path / "a.pt", tmp_path / "a.h5", notify=said.append)
+    check(file, X[:40], LABELS[:40])
+    assert file.split.tolist() == [0] * 30 + [2] * 10
+    assert "left out note/by (a NoneType, no tensor and no list of texts)" in said[0]
+
+
+def test_row_numbers_in_a_dictionary(tmp_path: Path) -> None:
+    rows = {"train": torch.arange(0, 40, 2), "test": torch.arange(1, 40, 2)}
+    data = {"features": torch.from_numpy(X[:40]), "labels": torch.from_numpy(LABELS[:40])}
+    torch.save(data | {"split_idx": rows}, tmp_path / "a.pt")
+    assert import_file(tmp_path / "a.pt", tmp_path / "a.h5").split.tolist() == [0, 2] * 20
+
+
+def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in/features.npy", X[:40])
+    np.save(tmp_path / "in/labels.npy", LABELS[:40])
+    (tmp_path / "in/split.txt").write_text("train")
+    import_file(tmp_path / "in", tmp_path / "a.h5", notify=said.append)
+    assert "left out split.txt (not read)" in said[0]
+
+
+@pytest.mark.parametrize("how", ["a file", "a folder"])
+def test_a_source_that_is_replaced_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Columns are read one by one: labels may be of one file, and features of another."""
+    (tmp_path / "in").mkdir()
+    path, other = tmp_path / "in/train-0.parquet", tmp_path / "other.parquet"
+    parquet(path, {"features": list(X), "label": LABELS})
+    parquet(other, {"features": list(X[::-1]), "label": LABELS[::-1]})
+    read = arrow_files.Columns.__getitem__
+
+    def replacing(self: Any, name: str) -> Any:
+        values = read(self, name)
+        if other.exists():
+            os.replace(other, path)
+        return values
+
+    monkeypatch.setattr(arrow_files.Columns, "__getitem__", replacing)
+    source = path if how == "a file" else tmp_path / "in"
+    with pytest.raises(UserError, check=says(what=f"{source} changed while it was read")):
+        import_file(source, tmp_path / "a.h5")
+    assert not (tmp_path / "a.h5").exists()
+
+
+def test_what_is_written_beside_the_source_meanwhile_is_no_change(tmp_path: Path) -> None:
+    parquet(tmp_path / "train-0.parquet", {"features": list(X), "label": LABELS})
+    assert import_file(tmp_path, tmp_path / "a.h5").shape == X.shape

@@ -14,9 +14,11 @@ from file_helpers import (
     make_features,
     make_samples,
     refusal,
+    says,
     written,
 )
 
+from embedbench.errors import UserError
 from embedbench.files.diff import Diff, diff, diff_text, neighbour_changes
 from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.inspect import Card, card, card_text
@@ -210,3 +212,28 @@ def test_neighbours_of_few_and_of_many_rows() -> None:
     for n, among, queries in ((3, 3, 3), (10_050, 10_000, 500)):
         expected = {"queries": queries, "among": among, "changed": 0}
         assert neighbour_changes(x[:n], -x[:n]) == expected
+
+
+def test_a_card_of_a_file_that_was_replaced_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.h5", 60)
+    written(tmp_path / "b.h5", 90).path.replace(file.path)
+    with pytest.raises(UserError, check=says(what=f"{file.path} changed while it was read")):
+        card(file)
+
+
+def test_a_diff_of_a_file_that_is_replaced_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = written(tmp_path / "a.h5", 60).path, written(tmp_path / "b.h5", 60).path
+    other = written(tmp_path / "c.h5", 60, make_features(60, seed=4)).path
+    opened = EmbeddingFile.open
+
+    def replacing(path: Path) -> EmbeddingFile:
+        file = opened(path)
+        if path == b:
+            other.replace(b)
+        return file
+
+    monkeypatch.setattr(EmbeddingFile, "open", replacing)
+    with pytest.raises(UserError, match=r"b\.h5 was replaced while it was read"):
+        diff(a, b)

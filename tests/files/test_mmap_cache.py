@@ -14,6 +14,7 @@ import pytest
 from file_helpers import damage, make_features, refusal, written
 from numpy.typing import NDArray
 
+from embedbench.errors import UserError
 from embedbench.files import mmap_cache
 from embedbench.files.mmap_cache import map_copy, mapped_table, read
 from embedbench.storage import user_cache
@@ -146,3 +147,24 @@ def test_read_takes_any_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
             assert 0 < length <= rows.nbytes - first
             there[first : first + length] = True
         assert there.reshape(700, -1)[chosen].all()  # every byte that is read was asked for
+
+
+def test_nothing_is_kept_of_a_file_that_was_replaced(tmp_path: Path) -> None:
+    file, other = (
+        written(tmp_path / f"{seed}.h5", features=make_features(seed=seed)) for seed in range(2)
+    )
+    other.path.replace(file.path)
+    with pytest.raises(UserError, match=r"0\.h5 was replaced while it was read"):
+        mapped_table(file, "features")
+    assert not list((user_cache.directory() / "tables").glob("*.rows"))
+
+
+def test_a_copy_that_an_earlier_version_made_is_made_anew(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.h5")
+    mapped_table(file, "features")
+    (path,) = [the_copy()]
+    name = path.stem
+    wrong = make_features(seed=9)
+    path.write_bytes(wrong.tobytes())  # such as of a file that took the place of this one
+    user_cache.save("tables", f"1 {user_cache.state(path)}", name)
+    np.testing.assert_array_equal(mapped_table(file, "features"), make_features())

@@ -82,7 +82,7 @@ def test_what_is_no_image_is_refused(tmp_path: Path, features: NDArray[Any]) -> 
 @pytest.mark.parametrize("size", [7, 40])
 def test_images_are_resized_and_cropped_as_before_a_backbone(tmp_path: Path, size: int) -> None:
     source = images(tmp_path / "in", 12)  # several sizes and modes
-    file = extract(str(source), tmp_path / "a.h5", backbone="none", size=size)
+    file = extract(str(source), tmp_path / "a.h5", backbone="none", size=size, alpha="drop")
     resize = Resize(size, InterpolationMode.BICUBIC, antialias=True)
     for name, image in zip(file.sample_ids, file.images(), strict=True):
         expected = CenterCrop(size)(resize(Image.open(source / name).convert("RGB")))
@@ -127,7 +127,8 @@ def test_a_pixel_file_has_the_samples_of_the_embedding_file(tmp_path: Path) -> N
     for key in ("source", "split"):
         assert shown.provenance[key] == embedded.provenance[key]
     result = diff(shown.path, embedded.path)
-    assert result.digests == {"samples": True, "recipe": False, "content": False}
+    same = {"samples": True, "recipe": False, "content": False, "columns": True}
+    assert result.digests == same
     assert (result.cosine, result.neighbours["queries"]) == (None, 24)
     assert result.reasons[0].startswith("recipe: backbone.layer")
     for options in ({"layers": ["1"]}, {"weights": path}, {"dtype": "bfloat16"}):

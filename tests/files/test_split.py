@@ -63,7 +63,7 @@ def test_a_list_file_says_where_each_sample_goes(tmp_path: Path) -> None:
         path.write_bytes(text.encode())
         assert make_split(str(path), ["a", "b", "c/1"]).tolist() == [TRAIN, TEST, VAL]
     for data, message in {
-        b"a,training\nb,test\n": "expected train, val or test, not 'training'",
+        b"a,trian\nb,test\n": "holds 'trian'; expected 0 (train)",
         b"a\nb\n": "line 1: expected",
         b"\xff\xfe": "give a text file in UTF-8",
         b'"' + b"a" * 200_000: "CSV",

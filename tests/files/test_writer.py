@@ -23,6 +23,7 @@ from file_helpers import (
     make_features,
     make_samples,
     refusal,
+    says,
     written,
 )
 
@@ -242,3 +243,27 @@ def test_work_that_was_left(path: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert again.missing(2500) == []
     assert again.finish(make_samples(), PROVENANCE).digests == made.digests
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_dropped_block_is_missing(path: Path) -> None:
+    work = filled(path)
+    work.drop(1)
+    assert begin(path, JOB).missing(2500) == [1]
+
+
+def test_a_block_that_was_written_anew_is_not_put_into_the_file(path: Path) -> None:
+    """Such as by a worker of an earlier command, of other contents."""
+    with Partial.begun(path, JOB) as work:
+        for number, block in enumerate(blocks()):
+            work.write(number, block, note="of this command")
+        Partial.joined(path, JOB).write(1, blocks()[1], note="of another one")
+        with pytest.raises(UserError, match=r"block-000001\.bin was written anew by another"):
+            work.finish(make_samples(), PROVENANCE)
+    assert not path.exists()
+
+
+def test_other_work_says_what_is_other(path: Path) -> None:
+    filled(path)
+    fault = f"{path.parent / '.a.h5.partial'} holds unfinished work of another job (another block)"
+    with pytest.raises(UserError, check=says(what=fault)):
+        begin(path, {**JOB, "block": 512})

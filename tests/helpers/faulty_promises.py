@@ -1,6 +1,6 @@
 """Learners that say of themselves what is not so, and the checks that must catch it."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.checks.check_building_blocks import CheckFailed
 from embedbench.config.run_seeds import Seeds
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.learner import Context, Tags
 from embedbench.learning.training_loop import train
@@ -61,6 +62,17 @@ class ForgetsToCountSamples(Neighbours):
 class CountsSamplesWithoutTag(Good):
     def footprint(self) -> Footprint:
         return Footprint(samples=tensor_bytes(self.sums, self.counts))
+
+
+@caught_by("memory stays within its limit")
+class KeepsMoreThanItsMemory(Neighbours):
+    memory: Memory = field(default_factory=lambda: Memory(select="random"))
+
+
+@caught_by("evaluating changes nothing", "state round trips")
+class AddsUpWhenEvaluated(Good):  # in other pieces where it is evaluated more often
+    def prepare(self) -> None:
+        self.sums += self.sums / 1024
 
 
 @caught_by("footprint counts the state")

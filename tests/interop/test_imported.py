@@ -20,7 +20,14 @@ from embedbench.api import make_learner
 from embedbench.checks.learner_check_tools import same
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
-from embedbench.interop.exported_stream import LISTS, STREAM, ExportedStream, export, load
+from embedbench.interop.exported_stream import (
+    LISTS,
+    STREAM,
+    ExportedStream,
+    export,
+    label_notes,
+    load,
+)
 from embedbench.interop.import_answers import import_answers, parse_tool, read_answers
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path
@@ -300,6 +307,8 @@ def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: 
         ("test.csv", swapped, "the digest differs"),
         ("test.csv", lambda t: t[: t.rindex(",")] + ",4\n", "the digest differs"),
         ("test.csv", lambda t: t.replace(",", ";"), "line 1: .*the columns"),
+        ("test.csv", lambda t: t.replace("\n0,", "\n0_0,", 1), "line 2: expected whole numbers"),
+        ("test.csv", lambda t: t.replace("\n0,", "\n٠,", 1), "line 2: expected whole numbers"),
         ("test.csv", lambda t: t + "1,2\n", "line 22"),
         ("test.csv", lambda t: re.sub(r"(\n\d+,\d+,)", r'\1"a"', t, count=1), "line 2: "),
         (STREAM, reordered, "was changed"),
@@ -376,3 +385,21 @@ def test_names_that_mean_something_else_are_refused(tmp_path: Path) -> None:
     for name in ("er", "a/b", "..", "", "x" * 61, "pkg.mod:Name"):
         with pytest.raises(UserError, check=says(what="--name", got=name)):
             come_in(tmp_path, tmp_path, name=name)
+
+
+@pytest.mark.parametrize(
+    ("names", "note"),
+    [
+        (["0", "1", "10", "11", "2"], "label 2 is the class '10'"),
+        ([*"01234"], ""),
+        ([*"abcde"], ""),
+        (["b", "a", "7", "x", "y"], "label 2 is the class '7'"),
+    ],
+)
+def test_labels_that_are_not_the_numbers_of_names_are_noted(
+    names: list[str], note: str, tmp_path: Path
+) -> None:
+    made = make_file(tmp_path, (9,) * 5, (0,) * 5, (2,) * 5, classes=names)
+    (cell,) = plan([str(made.path)], "incremental-class", ["slda"], [0], SMALL)
+    stream = export(make_task(cell, tmp_path / "runs", StreamCache()), tmp_path / "s")
+    assert [text.partition("names: ")[2] for text in label_notes(stream)] == [note] * bool(note)

@@ -2,10 +2,13 @@
 
 import copy
 import functools
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from file_helpers import says
+from safetensors.torch import save_file
 from small_training import equal
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, conv2d, cross_entropy
@@ -32,6 +35,7 @@ from embedbench.learning.stopping import Stop, validation_value
 from embedbench.learning.trunk import STAGES, ResNet, Trunk, image_trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mlp import MLP
+from embedbench.networks.weights import file_sha256
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
@@ -224,3 +228,13 @@ def test_joint_keeps_images_as_bytes() -> None:
     run_stream(as_images(blobs(Tags(), ((0, 1), (2,)), 8, n_val=2)), learner, Seeds.of(0))
     kept = 2 * (8 + 2)  # training and validation samples of two sessions
     assert learner.footprint()["samples"] == kept * (192 + 4)
+
+
+def test_weights_that_were_replaced_since_the_command_began(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    state = image_trunk("resnet8", (3, 8, 8), ImageTraining())[0].body.state_dict()
+    save_file({name: value.contiguous() for name, value in state.items()}, path)
+    images = ImageTraining(weights=str(path), sha256=file_sha256(path))
+    save_file({name: value + 1 for name, value in state.items()}, path)
+    with pytest.raises(UserError, check=says(what=f"{path} has changed since the command began")):
+        image_trunk("resnet8", (3, 8, 8), images)

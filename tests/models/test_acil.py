@@ -82,3 +82,16 @@ def test_lambda_rises_tenfold_until_it_will_do(least: float, used: float) -> Non
     weights, lam = ridge(gram, torch.eye(2).double(), 0.1, least)
     assert lam == pytest.approx(used)
     torch.testing.assert_close(weights.diag(), 1 / (gram.diag() + used))
+
+
+def test_an_evaluation_on_the_way_changes_no_bit() -> None:
+    x, y = data(0)
+    one, other = (show(ACIL(projections=SIZE), x, y, cuts) for cuts in ([], []))
+    half = ACIL(projections=SIZE)
+    half = show(half, x[:100], y[:100], [])
+    half.observe(torch.tensor(x[100:]), torch.tensor(y[100:]))
+    half.prepare()
+    half.prepare()
+    assert torch.equal(one.weights, half.weights)
+    other.trim()
+    assert torch.equal(one.weights, other.weights)

@@ -78,15 +78,28 @@ def test_the_cuts_of_the_stream_change_no_bit(members: int) -> None:
             assert torch.equal(getattr(one, name), getattr(other, name)), (name, cuts)
 
 
-def test_an_evaluation_on_the_way_changes_roundings_only() -> None:
+@pytest.mark.parametrize("settings", [{}, {"shrinkage": 1e-9, "ensemble": 2}])
+def test_an_evaluation_on_the_way_changes_no_bit(settings: dict[str, Any]) -> None:
+    """As `randumb`, and as `klda`, whose covariance is nearly singular."""
     x, y, test = data(0, 600)
-    one, other = taught(x, y, []), taught(x[:100], y[:100], [])
-    assert other.blocks.waiting == []
+    one, other = taught(x, y, [], **settings), taught(x[:100], y[:100], [], **settings)
     other.observe(torch.tensor(x[100:]), torch.tensor(y[100:]))
-    assert other.footprint()["waiting"] == (500 % 256) * (5 * 4 + 8)
     other.prepare()
-    torch.testing.assert_close(one.scatter, other.scatter, rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(one.scores(torch.tensor(test)), other.scores(torch.tensor(test)))
+    assert torch.equal(one.scatter, other.scatter)
+    assert torch.equal(one.scores(torch.tensor(test)), other.scores(torch.tensor(test)))
+
+
+def test_samples_that_wait_are_in_the_answers_and_none_waits_after_a_session() -> None:
+    x, y, test = data(0, 600)
+    learner = taught(x, y, [], ensemble=2)
+    assert learner.footprint()["waiting"] == (600 % 256) * (5 * 4 + 8)
+    before = learner.scores(torch.tensor(test))
+    learner.trim()
+    assert learner.footprint()["waiting"] == 0
+    assert torch.equal(before, learner.scores(torch.tensor(test)))
+    learner.prepare()
+    assert torch.equal(before, learner.scores(torch.tensor(test)))
+    assert int(learner.counts.sum()) == 600
 
 
 def test_waiting_samples_are_part_of_the_state() -> None:

@@ -1,5 +1,6 @@
 """REMIND: the quantiser against a naive loop, codes in bytes, and replay against the plain loop."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,11 @@ from teaching import STORAGE_CHECKS, assert_same_weights, batches_of, descend, s
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
+from embedbench.config.fields_added_later import identity
 from embedbench.learning import Memory, Seeds
 from embedbench.learning.network import mlp_net
 from embedbench.models.remind import CENTROIDS, REMIND, ProductQuantiser
+from embedbench.runs.run_spec import Spec
 
 SEEDS = Seeds.of(0)
 SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 15, "updates": 1}
@@ -86,6 +89,37 @@ def test_a_code_is_a_byte_a_part_and_base_samples_are_whole() -> None:
     assert len(after.base) == 0
     assert after.exemplars.rows.x.nbytes == 15 * 3
     assert taught().footprint()["samples"] == 60 * (3 + 8)
+
+
+@pytest.mark.parametrize("memory", [{"total": 12}, {"total": 7}, {"per_class": 3}])
+def test_the_memory_keeps_its_limit_at_every_moment(memory: dict[str, int]) -> None:
+    """A base of 1,000 samples that the memory has no room for: the quantiser is trained earlier."""
+    settings = {**SMALL, "base_samples": 1000, "memory": Memory(select="balanced", **memory)}
+    learner, seen = start(REMIND(**settings), STREAM.spec), set()
+    for x, y in batches_of(STREAM, 5):
+        learner.observe(x, y)
+        seen |= {*y.tolist()}
+        limit = memory.get("total", 3 * len(seen))
+        assert len(learner.base) + len(learner.exemplars) <= limit
+    assert learner.quantiser.trained
+    assert len(learner.base) == 0
+
+
+@pytest.mark.parametrize(
+    ("memory", "moved"),
+    [({"total": 1000}, False), ({"total": 999}, True), ({"per_class": 20}, True), (None, False)],
+)
+def test_runs_have_a_new_place_only_where_the_memory_has_no_room(memory: Any, moved: bool) -> None:
+    learner = REMIND() if memory is None else REMIND(memory=Memory(select="balanced", **memory))
+    spec = Spec("remind", learner)
+    assert (spec.identity != json.dumps(identity(learner), sort_keys=True)) == moved
+
+
+def test_a_memory_with_room_for_the_base_changes_nothing() -> None:
+    """15 base samples: a memory of 15 is as one of 20,000 until it is full."""
+    room = [taught(4, memory=Memory(total=n, select="balanced")) for n in (20, 20_000)]
+    x = STREAM.eval_sets[0].x.tensor()
+    assert torch.equal(*(learner.scores(x) for learner in room))
 
 
 def test_steps_are_those_of_the_plain_algorithm() -> None:

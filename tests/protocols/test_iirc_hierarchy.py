@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from file_helpers import says
-from iirc_files import ABOVE, BEARS, bears, label_file, label_list, publish, shown
+from iirc_files import bears, label_list, publish, shown
 
 from embedbench.errors import UserError
-from embedbench.files.sample_metadata import TEST
 from embedbench.protocols._hierarchy import PUBLISHED, file_hierarchy, hierarchy_text
 from embedbench.protocols.iirc import IIRC
 from embedbench.streams.view import rows_of
@@ -101,10 +100,7 @@ def test_published_orders_take_no_sizes() -> None:
             IIRC(hierarchy="iirc-cifar", **settings).build([cifar_like()], seed=0)
 
 
-def test_a_class_without_training_samples() -> None:
-    file = label_file([0, 0, 1, 2, 0], [0, 0, TEST, 0, TEST], BEARS, ABOVE)
-    with pytest.raises(UserError, match=r"training .* 'brown bear'"):
-        IIRC().build([file], seed=0)
+def test_a_file_without_test_samples() -> None:
     with pytest.raises(UserError, match="no test samples"):
         IIRC().build([bears(test=0)], seed=0)
 

@@ -130,12 +130,6 @@ def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
     assert [len(e.x) for e in IncrementalClass(base=3).build([two], seed=0).eval_sets] == [1, 2]
 
 
-def test_a_class_without_training_samples_cannot_be_a_session(tmp_path: Path) -> None:
-    file = make_file(tmp_path, [4] * 4 + [0] * 4, [0] * 8, [2] * 8)
-    with pytest.raises(UserError, match=r"training .* e, f, g$"):
-        IncrementalClass(step=4).build([file], seed=0)
-
-
 def test_session_0_is_unpermuted_and_the_others_differ(tmp_path: Path) -> None:
     file = make_file(tmp_path)
     stream = Permutation(sessions=5, scale="none").build([file], seed=1)

@@ -237,14 +237,15 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
 
 @pytest.mark.parametrize(
     ("least", "scale", "fine"),
-    [(1, "linear", []), (0.99, "log", [0, 0, 2, 5, 20, 50]), (0.1, "log", []), (0, "linear", [])],
+    [(1, "linear", []), (0.99, "log", [2, 5]), (0.1, "log", []), (0, "linear", [])],
 )
 def test_scales_of_costs(least: float, scale: str, fine: list[int], tmp_path: Path) -> None:
     """Over tenfold apart they are logarithmic, with numbers between tens under a hundredfold."""
     for name, seconds in (("ewc", 10), ("mlp", least)):
         keep(tmp_path, make(name, seconds={"learn": seconds, "evaluate": 1.0}))
     _, axes = trade_off(collect(tmp_path)).axes
-    minor = [round(place) for place in axes.xaxis.get_minorticklocs()]
+    low, high = axes.get_xlim()
+    minor = [round(place) for place in axes.xaxis.get_minorticklocs() if low < place < high]
     assert (axes.get_xscale(), minor) == (scale, fine)
 
 

@@ -17,7 +17,7 @@ from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_tables import TableView, allowed_ranks
 from embedbench.reports.load_results import load_runs
-from embedbench.reports.run_rows import streams
+from embedbench.reports.run_rows import read_csv, streams
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import read_selections, select
 from embedbench.scores.run_record import RunRecord
@@ -129,6 +129,10 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
     assert "  11.0 ±2.5 [1]" in render_text(plain.parts)
 
 
+# what Python alone reads as a number
+NOT_NUMBERS = ("1_0", "٠.٥", "０", " 0.5", "inf", "-Infinity", "1e999", "9" * 5000)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -142,6 +146,19 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
         ('[report]\nruns = ["bad.csv"]', "line 2 of .*bad.csv .* seed"),
         ('[report]\nruns = ["long.csv"]', "long.csv .*field larger"),
         *((f'[report]\nruns = ["{n}.csv"]', f"{n}.csv .* whole") for n in ("seed", "negative")),
+        *(
+            (f'[report]\nruns = ["one.csv"]\n{key} = []', f"report: {key} .*one value or more")
+            for key in ("rows", "metrics", "where.seed")
+        ),
+        ("[report]\nruns = []", r"report: runs .*one value or more, got \[\]"),
+        ('[report]\nruns = ["seed_.csv"]', "line 2 of .*seed_.csv .*whole"),
+        ('[report]\nruns = ["twice.csv"]', "twice.csv has two columns 'final_accuracy'"),
+        ('[report]\nruns = ["more.csv"]', "line 2 of .*more.csv has 4 cells for 3 columns"),
+        ('[report]\nruns = ["fewer.csv"]', "line 2 of .*fewer.csv has 2 cells for 3 columns"),
+        *(
+            (f'[report]\nruns = ["number-{k}.csv"]', "final_accuracy in line 2 .* decimal number")
+            for k in range(len(NOT_NUMBERS))
+        ),
         ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "acuracy'.*'final_accuracy'"),
         ('[report]\nruns = ["one.csv"]\nwhere = { lerner = 1 }', "'lerner'.* 'learner'"),
         ('[report]\ntitle = "T"\nruns = ["one.csv"]\nwhere = { seed = 1 }', "table 'T'"),
@@ -152,6 +169,15 @@ def test_what_cannot_be_shown_is_one_sentence(text: str, says: str, tmp_path: Pa
     (tmp_path / "long.csv").write_text("x" * 2**18)
     (tmp_path / "seed.csv").write_text("learner,seed\nncm,x\n")
     (tmp_path / "negative.csv").write_text("learner,seed,sessions\nncm,0,-1\n")
+    (tmp_path / "seed_.csv").write_text("learner,seed\nncm,1_0\n")
+    (tmp_path / "twice.csv").write_text(
+        "learner,seed,final_accuracy,final_accuracy\nncm,0,0.5,0.9\n"
+    )
+    (tmp_path / "more.csv").write_text("learner,seed,final_accuracy\nncm,0,0.5,0.9\n")
+    (tmp_path / "fewer.csv").write_text("learner,seed,final_accuracy\nncm,0\n")
+    for k, number in enumerate(NOT_NUMBERS):
+        text_of_one = f"learner,seed,final_accuracy\nncm,0,{number}\n"
+        (tmp_path / f"number-{k}.csv").write_text(text_of_one, encoding="utf-8")
     (tmp_path / "one.csv").write_text("learner,seed,final_accuracy,x\nncm,0,0.5,nan\n")
     with pytest.raises(UserError, match=says):
         shown(tmp_path, text)
@@ -183,3 +209,17 @@ def test_the_study_of_a_page_is_one(tmp_path: Path) -> None:
     assert (len({(run.files, run.protocol) for run in made}), len(made)) == (1, 5 * 5)
     assert len(read_selections(tmp_path / "study.toml")) == 2
     assert len(resolve(read_study(STUDIES / "which-learner.toml"))) == 11 * 2 * 5
+
+
+def test_a_cell_of_two_lines_in_quotes_is_one_cell(tmp_path: Path) -> None:
+    text = 'learner,seed,settings,final_accuracy\nncm,0,"a\nb",0.5\n'
+    (tmp_path / "rows.csv").write_text(text, encoding="utf-8")
+    (row,) = read_csv(tmp_path / "rows.csv")
+    assert row == {"learner": "ncm", "seed": 0, "settings": "a\nb", "final_accuracy": 0.5}
+
+
+def test_a_name_that_python_reads_as_a_number_stays_a_text(tmp_path: Path) -> None:
+    text = "learner,seed,settings,final_accuracy\ninf,0,1_0,0.5\n"
+    (tmp_path / "rows.csv").write_text(text, encoding="utf-8")
+    (row,) = read_csv(tmp_path / "rows.csv")
+    assert (row["learner"], row["settings"]) == ("inf", "1_0")

@@ -178,3 +178,18 @@ def test_wandb_gets_runs_steps_and_settings(root: Path, monkeypatch: pytest.Monk
     assert [s["scores/class_accuracy"] for s in steps] == pytest.approx(record.pooled)
     known = {f"metrics/{k}": v for k, v in record.metrics.items() if v == v}
     assert (dict(there.summary), len(known) < len(record.metrics)) == (known, True)
+
+
+class Choosy(Notes):
+    """It leaves at one run."""
+
+    def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
+        if run.name == OTHER:
+            raise SystemExit(0)
+        super().add_run(run, sessions)
+
+
+def test_a_tracker_that_exits_at_a_run_gets_the_others(root: Path) -> None:
+    with pytest.raises(UserError, match=r"1 replays failed, 2 did not; .*left with SystemExit: 0"):
+        replay(root, "outside_tracker:Choosy:a")
+    assert sorted(name for name, *_ in Notes.calls["a"]) == [CHANCE, MLP]

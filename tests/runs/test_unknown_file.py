@@ -285,3 +285,17 @@ def test_layers_are_read_as_those_of_the_stream(tmp_path: Path) -> None:
     lacking = layered("lacking.h5", "uvwxyz", "a")
     with pytest.raises(UserError, match=r"layer .*lacking\.h5 'b'"):
         with_far_samples(plain, file, lacking)
+
+
+def test_equal_numbers_are_one_class(tmp_path: Path) -> None:
+    """Classes 0 to 4 are taught; 03 and 4 of the other file are two of them."""
+    file = near(tmp_path, classes="01234")
+    far = make_file(
+        tmp_path, (7,) * 3, (0,) * 3, (5,) * 3, classes=["03", "4", "7"], name="other.h5"
+    )
+    stream = IncrementalClass(base=2, scale="standard").build([file], seed=0)
+    made = with_far_samples(stream, file, far)
+    assert made.far is not None
+    assert len(made.far) == 5
+    assert made.notes[-1].startswith("5 samples of 1 classes of other.h5 are unknown; the other 2")
+    assert "equal numbers are taken for one class" in made.notes[-1]

@@ -107,3 +107,18 @@ def test_few_steps(tmp_path: Path, params: Any, logs: Any, n_train: Any, fewest:
     answers.save(tmp_path / "predictions.h5")
     flagged = record_files.evaluate(made, tmp_path, tmp_path).flags
     assert ("few-steps" in flagged) == (fewest is not None)
+
+
+@pytest.mark.parametrize(("budget", "over"), [(None, False), (0.0023, True), (0.0024, False)])
+def test_over_budget(tmp_path: Path, budget: float | None, over: bool) -> None:
+    """Of two sessions the first held more: 2,400 bytes."""
+    made = unscored(2)
+    held = ({"parameters": 2000, "samples": 400}, {"parameters": 2000})
+    sessions = (replace(s, footprint=h) for s, h in zip(made.sessions, held, strict=True))
+    made = replace(made, sessions=tuple(sessions), budget_mb=budget)
+    within = np.tile(np.concatenate(TRUTH[:2]), (2, 1))
+    right = [*OLD, *TRUTH[1]]
+    answers = predictions(TRUTH[:2], [[*OLD, *IDLE], right], GROUPS[:2], within=within)
+    answers.save(tmp_path / "predictions.h5")
+    flagged = record_files.evaluate(made, tmp_path, tmp_path).flags
+    assert ("over-budget" in flagged) == over

@@ -151,3 +151,16 @@ def test_all_agree_with_loops(seed: int) -> None:
         drops.append(max(0.0, *(w[0] - v for w in windows for v in w)))
     assert min_accuracy(scores, Reference()) == pytest.approx(np.mean(lows))
     assert windowed_forgetting(scores, Reference()) == pytest.approx(np.mean(drops))
+
+
+def leaves(scores: ScoreMatrix, reference: Reference) -> float:
+    """**Source**: none."""
+    raise SystemExit(0)
+
+
+def test_a_metric_that_exits_is_nan_and_said(runs: Path) -> None:
+    said: list[str] = []
+    rows = collect(runs, notify=said.append, metrics=[f"{HERE}:leaves"])
+    assert all(math.isnan(row.metrics[f"{HERE}:leaves"].mean) for row in rows)
+    (sentence,) = said
+    assert "leaves of a file of yours failed: it left with SystemExit: 0" in sentence

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import says
 from pinned_runs import MLP, OFFLINE, edit, merged, write_references, write_run, write_runs
 from toy import predictions, random_predictions
 from typer.testing import CliRunner
@@ -333,3 +334,24 @@ def test_the_page_is_written_first(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("embedbench.cli.report.show_tables", gone)
     CliRunner().invoke(app, ["report", str(tmp_path / "runs"), "--html", str(tmp_path / "x.html")])
     assert "mlp" in (tmp_path / "x.html").read_text(encoding="utf-8")
+
+
+def test_predictions_that_are_replaced_between_hash_and_reading(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their SHA-256 is that of the record, and what is read would be of another run."""
+    place, *others = record_files.find(runs)
+    other = runs.parent / "other.h5"
+    shutil.copy(others[0] / "predictions.h5", other)
+    checked = record_files.predictions_sha256
+
+    def replacing(directory: Path, made: Any) -> str:
+        value = checked(directory, made)
+        if directory == place and other.exists():
+            os.replace(other, place / "predictions.h5")
+        return value
+
+    monkeypatch.setattr(record_files, "predictions_sha256", replacing)
+    fault = f"{place / 'predictions.h5'} changed while it was read"
+    with pytest.raises(UserError, check=says(what=fault)):
+        record_files.read_predictions(place)

@@ -10,7 +10,9 @@ import subprocess
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from file_helpers import refusal
@@ -20,6 +22,8 @@ from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore
 from embedbench.sharing.pack import merge_packs, pack, text_without_paths, unpack, without_paths
+from embedbench.sharing.verify_pack import Rebuilder, verify
+from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import temporary_name
 
 
@@ -313,3 +317,40 @@ def test_the_workflow_reads_a_last_line_without_its_end(tmp_path: Path) -> None:
     script = f'{loop}\nprintf "%s " "${{data[@]}}"'
     said = subprocess.check_output(["bash", "-c", script], cwd=tmp_path, text=True)
     assert said.split() == ["--data", "a.h5", "--data", "hf://datasets/x/y/b.h5"]
+
+
+def test_a_pack_has_the_record_that_its_predictions_were_checked_with(
+    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as while another process writes a record anew."""
+    read = record_files.load
+    loads: list[Path] = []
+
+    def load(directory: Path) -> Any:
+        made, again = read(directory), directory in loads
+        loads.append(directory)
+        return replace(made, predictions_sha256="0" * 64) if again else made
+
+    monkeypatch.setattr(record_files, "load", load)
+    with pytest.raises(UserError, match="seed-0 changed while it was packed"):
+        pack(team / "runs", tmp_path / "p.zip")
+
+
+def test_a_pack_that_is_replaced_while_it_is_verified(
+    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "p.zip", tmp_path / "other.zip"
+    pack(team / "runs", path, by="a")
+    pack(team / "runs", other, by="b")
+    hashed = user_cache.sha256
+
+    def replacing(file: Path) -> str:
+        value = hashed(file)
+        if file == path:
+            other.replace(path)
+        return value
+
+    monkeypatch.setattr(user_cache, "sha256", replacing)
+    submission, runs = verify(path, Rebuilder())
+    assert submission.refused == "p.zip changed while it was read; run the command again"
+    assert runs == []

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import datasets
 import fsspec
 import hub_server
 import numpy as np
@@ -181,6 +180,7 @@ def test_the_hub_shows_its_rows(hub: Hub, tmp_path: Path, dtype: type[np.floatin
     for name, content in hub.repositories["kanan/made-up"].head[1].items():
         (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "copy" / name).write_bytes(content)
+    datasets = pytest.importorskip("datasets")
     read = datasets.load_dataset(str(tmp_path / "copy"), cache_dir=str(tmp_path / "cache"))
     assert list(read) == ["train", "validation", "test"]
     for number, rows in enumerate(read.values()):
@@ -291,3 +291,33 @@ def test_s3(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for secret in s3:
         assert not any(secret.encode() in p.read_bytes() for p in files)
     assert "no s3://team/none.h5" in refusal(local, "s3://team/none.h5")
+
+
+def test_a_file_that_is_replaced_while_it_is_sent(
+    file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, copy = tmp_path / "place", shutil.copyfile
+
+    def replacing(source: Path, target: Path) -> Path:
+        if Path(source) == file.path:
+            remade(file)
+        return copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", replacing)
+    with pytest.raises(UserError, match=r"a\.h5 changed while it was sent"):
+        push(file.path, place.as_uri())
+    assert not (place / "a.h5").exists()
+
+
+def test_a_file_that_is_replaced_while_the_hub_gets_it(
+    hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Api(HfApi):
+        def create_commit(self, *words: Any, **more: Any) -> Any:
+            made = super().create_commit(*words, **more)
+            remade(file)
+            return made
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    with pytest.raises(UserError, match=r"a\.h5 changed while it was sent"):
+        push(file.path, PLACE)

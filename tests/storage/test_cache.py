@@ -6,8 +6,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from file_helpers import refusal
+from file_helpers import refusal, says
 
+from embedbench.errors import UserError
 from embedbench.storage import user_cache
 
 
@@ -56,3 +57,29 @@ def test_a_fact_is_of_a_file_as_it_was(tmp_path: Path, monkeypatch: pytest.Monke
     assert user_cache.recall("kind", path) is None  # of another version of the code
     user_cache.remember("kind", path, "other", f"{before}0")
     assert user_cache.recall("kind", path) is None
+
+
+def test_what_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("1")
+    with (
+        pytest.raises(UserError, check=says(what=f"{path} changed while it was read")),
+        user_cache.refuse_changes(path),
+    ):
+        path.write_text("22")
+
+
+def test_a_folder_changes_with_any_file_in_it(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a").write_text("1")
+    with (
+        pytest.raises(UserError, check=says(what=f"{tmp_path} changed while it was read")),
+        user_cache.refuse_changes(tmp_path),
+    ):
+        (tmp_path / "in/a").write_text("22")
+
+
+def test_what_stays_as_it_is_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    with user_cache.refuse_changes(tmp_path, tmp_path / "a"):
+        (tmp_path / "a").read_text()

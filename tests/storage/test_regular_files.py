@@ -76,3 +76,23 @@ def test_each_kind_of_text_has_its_longest(tmp_path: Path) -> None:
     for read, longest in kinds.items():
         os.truncate(path, longest + 1)
         assert f"longer than {longest:,} bytes" in refusal(read, path)
+
+
+SAID = {
+    "signs for a terminal are left out": (
+        ValueError("\x1b[1mdo\x1b[0m not"),
+        "(ValueError: do not)",
+    ),
+    "a fault on a library's own variables": (
+        UnboundLocalError("cannot access local variable 'fs'"),
+        "(UnboundLocalError)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_insides_of_a_library_are_not_shown(what: str) -> None:
+    error, reason = SAID[what]
+    with pytest.raises(UserError) as raised, explain_errors("it failed"):
+        raise error
+    assert str(raised.value) == f"it failed {reason}."

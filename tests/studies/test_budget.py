@@ -60,6 +60,31 @@ def test_a_quantised_exemplar_counts_with_its_codes(tmp_path: Path) -> None:
     assert 14400 - 6 * 13 - 13 < sum(held.values()) <= 14400
 
 
+def test_whole_samples_fit_too_until_the_quantiser_is_trained(tmp_path: Path) -> None:
+    """216 samples of ten float32 and a label, where 1,000 are asked for."""
+    (cell,) = fit_budget(cells(tmp_path, ["remind"], ["remind.units=8", "remind.codes=5"]), 0.0144)
+    settings: Any = cell.learner.settings
+    learner, stream = cell.learner.fresh(), StreamCache().stream(cell)
+    held = []
+    observe = learner.observe
+
+    def observed(x: Any, y: Any) -> None:
+        observe(x, y)
+        held.append(learner.footprint().total)
+
+    learner.observe = observed  # type: ignore[method-assign]
+    run_stream(stream, learner, cell.seeds)
+    assert max(held) <= 14400
+    assert held[-1] > 14400 - 12 * 13
+    fixed = max(held) - 13 * settings.memory.total
+    assert settings.base_samples == (14400 - fixed) // 48 + 1 < 1000
+
+
+def test_a_budget_with_room_for_the_base_leaves_it_alone(tmp_path: Path) -> None:
+    (cell,) = fit_budget(cells(tmp_path, ["remind"], ["remind.units=8"]), 1.0)
+    assert cell.learner.settings.base_samples == 1000  # type: ignore[attr-defined]
+
+
 def test_a_byte_budget_of_images_counts_bytes(tmp_path: Path) -> None:
     """Images of 3 x 3 x 4; six classes; a label each, and their logits."""
     items = ["protocol.sessions=3", "trunk=resnet8"]

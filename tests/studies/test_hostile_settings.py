@@ -47,6 +47,9 @@ def test_every_number_is_bounded(name: str) -> None:
     ("name", "setting", "value", "what", "expected"),
     [
         ("mlp", "units", 10**6, "mlp.units", "at most 100000"),
+        ("mlp", "units", "1_0", "mlp.units", "int"),
+        ("mlp", "units", "١٠", "mlp.units", "int"),
+        ("ewc", "lam", "1_0.5", "ewc.lam", "float | None"),
         ("ewc", "lam", 1e300, "ewc.lam", "at most 1e+15"),
         ("ewc", "stop.min_delta", "nan", "stop.min_delta", "finite and at least 0"),
         ("pathnet", "lambda", 1, "unknown setting of pathnet", ""),

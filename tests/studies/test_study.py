@@ -23,7 +23,7 @@ from embedbench.scores import record_files
 from embedbench.studies.presets import FOLDER, about, preset, preset_names
 from embedbench.studies.resolve import check_study, grids, resolve
 from embedbench.studies.study import Key, Study
-from embedbench.studies.study_file import read_study
+from embedbench.studies.study_file import read_study, read_toml
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAGUE = ROOT / "docs" / "studies" / "league.toml"
@@ -358,3 +358,9 @@ def test_a_run_with_a_search_and_a_budget_has_what_was_chosen(folder: Path) -> N
         assert record.tuning is not None
         assert record.tuning["seeds"] == [100, 101, 102]  # the table has others
         assert record.command.endswith(f" --set mlp.lr={record.tuning['chosen']['lr']}")
+
+
+def test_toml_may_write_a_number_with_underscores(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text("x = 1_000.5\n", encoding="utf-8")
+    assert read_toml(path) == {"x": "1000.5"}

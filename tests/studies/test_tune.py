@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_helpers import says
+from file_helpers import PROVENANCE, make_features, make_samples, says
 from plan_runs import plan
 from protocol_files import make_file
 from toy import class_stream
@@ -18,6 +19,7 @@ from toy import class_stream
 from embedbench.config.run_seeds import Seeds
 from embedbench.engines.engine import HERE
 from embedbench.errors import UserError
+from embedbench.files.write_file import write_file
 from embedbench.reports.result_rows import searches
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
@@ -26,6 +28,7 @@ from embedbench.scores.run_record import RunRecord
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.storage import leases
 from embedbench.streams.view import rows_of
+from embedbench.studies import tuning
 from embedbench.studies.resolve import grids
 from embedbench.studies.study import Study, parse_lists
 from embedbench.studies.tuning import outcome, search, trial_score, trial_stream, tune
@@ -322,6 +325,69 @@ def test_a_resumed_search(tmp_path: Path, spec: RunSpec, trials: Scripted, finis
     assert mine == other
 
 
+def interrupted(spec: RunSpec, root: Path, trials: Scripted) -> None:
+    """A search that has finished five of twelve trials."""
+    trials.ran, trials.breaks_at = [], 5
+    with pytest.raises(KeyboardInterrupt):
+        tune(spec, {"shrinkage": GRID}, root, seeds=SEEDS)
+    trials.ran, trials.breaks_at = [], -1
+
+
+def test_trials_of_another_version_are_not_mixed_in(
+    tmp_path: Path, spec: RunSpec, trials: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(spec, tmp_path, trials)
+    monkeypatch.setattr("embedbench.studies.tuning.__version__", "99")
+    said: list[str] = []
+    tune(spec, {"shrinkage": GRID}, tmp_path, seeds=SEEDS, notify=said.append)
+    assert len(trials.ran) == 12
+    assert said == [
+        "the trials of an interrupted search for slda are made again: version of embedbench is "
+        "another now"
+    ]
+
+
+def test_a_search_on_other_columns_is_made_again(
+    tmp_path: Path, trials: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planned(*domains: str) -> RunSpec:
+        samples = make_samples(60)
+        columns = {"domain": np.array(domains * 30)}
+        features = make_features(60)
+        out = tmp_path / "d.h5"
+        write_file(out, samples, features, PROVENANCE, columns=columns, overwrite=True)
+        return plan([str(out)], "domain-incremental", ["slda"], [0])[0]
+
+    tune(planned("art", "photo"), {"shrinkage": GRID}, tmp_path, seeds=SEEDS)
+    trials.ran, said = [], list[str]()
+    other = planned("photo", "art")
+    log = tune(other, {"shrinkage": GRID}, tmp_path, seeds=SEEDS, notify=said.append)
+    assert len(trials.ran) == 12
+    assert said == ["the search for slda is made again: columns is another than when it was made"]
+    assert "made_from" not in log
+
+
+def test_a_finished_search_on_the_same_columns_is_kept(tmp_path: Path, trials: Scripted) -> None:
+    columns = {"domain": np.array(["art", "photo"] * 30)}
+    path = write_file(
+        tmp_path / "d.h5", make_samples(60), make_features(60), PROVENANCE, columns=columns
+    ).path
+    spec = plan([str(path)], "domain-incremental", ["slda"], [0])[0]
+    log = tune(spec, {"shrinkage": GRID}, tmp_path, seeds=SEEDS)
+    trials.ran = []
+    assert tune(spec, {"shrinkage": GRID}, tmp_path, seeds=SEEDS) == log
+    assert trials.ran == []
+
+
+def test_a_trial_runs_on_the_file_that_was_planned_for(file: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(file, tmp_path / "e.h5"))
+    spec = plan([str(copy)], "incremental-class", ["slda"], [0])[0]
+    planned = tuning._contents(spec, StreamCache())
+    write_file(copy, make_samples(60), make_features(60), PROVENANCE, overwrite=True)
+    with pytest.raises(UserError, match=r"e\.h5: the file is not the one that the search was"):
+        tuning._same_files(lambda spec: 0.5, StreamCache(), planned, spec)
+
+
 def to_the_left(value: float | None, seed: int) -> float:
     return 0.9 - (0.85 if value is None else value)
 
@@ -359,3 +425,31 @@ def test_what_a_search_on_seeds_says(
         assert len(trials.ran) == 12
     assert said[0].startswith(f"tuned slda on seeds 100-102: {sentence}, by")
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("table", "tuning", "begins"),
+    [
+        ((0, 1, 2), (2, 3, 1), "seeds 1-2 of the table also tune:"),
+        ((0, 1, 2), (0,), "seed 0 of the table also tunes:"),
+        ((5, 6), (), "seed 5 of the table also tunes:"),
+    ],
+)
+def test_a_seed_that_tunes_and_is_in_the_table_is_named(
+    tmp_path: Path,
+    spec: RunSpec,
+    trials: Scripted,
+    table: tuple[int, ...],
+    tuning: tuple[int, ...],
+    begins: str,
+) -> None:
+    runs, said = [replace(spec, seed=seed) for seed in table], list[str]()
+    grid = {"slda": {"shrinkage": GRID}}
+    search(runs, grid, tmp_path, seeds=tuning, notify=said.append)
+    assert said[0].startswith(begins)
+
+
+def test_seeds_of_their_own_need_no_word(tmp_path: Path, spec: RunSpec, trials: Scripted) -> None:
+    said = list[str]()
+    search([spec], {"slda": {"shrinkage": GRID}}, tmp_path, seeds=SEEDS, notify=said.append)
+    assert [line.partition(" on ")[0] for line in said] == ["tuned slda"]

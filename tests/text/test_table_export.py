@@ -126,3 +126,64 @@ def test_texts_as_markdown() -> None:
     assert links == ["<https://a.org/x?y=1#z>", "ftp://a", r"https://a\_b c"]
     assert markdown.block("sh", ["a```b", "c\x1b"]) == "```sh\na'''b\nc\n```"
     assert markdown.table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
+
+
+@pytest.mark.parametrize(
+    ("first", "latex"),
+    [
+        ("[12] iCaRL", "{}[12] iCaRL"),
+        ("*ours", "{}*ours"),
+        ("  [2", "{}  [2"),
+        ("a[1]*", "a[1]*"),
+    ],
+)
+def test_a_row_is_no_argument_of_the_command_before_it(first: str, latex: str) -> None:
+    text = table_export.tabular([first, "n"], [["a", "1"], [first, "2"]], [False, True])
+    assert text.splitlines()[2:] == [
+        rf"{latex} & n \\",
+        r"\midrule",
+        r"a & 1 \\",
+        rf"{latex} & 2 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_a_row_that_begins_with_an_empty_cell() -> None:
+    text = table_export.tabular(["", "n"], [["", "[1]"], ["a", "*"]], [False, False])
+    assert r" & [1] \\" in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("a---b", "a-{}-{}-b"),
+        ("``x''", "`{}`x'{}'"),
+        ("really?`no!`", "really?{}`no!{}`"),
+        ("a,,b", "a,{},b"),
+    ],
+)
+def test_latex_joins_no_characters(text: str, latex: str) -> None:
+    assert latex_text(text) == latex
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20x", "\ufe621", " =1", "\u200b=1", "\ufeff=1",
+     "\u00a0@x", "\u3000+1", "\u2060-1"],
+)  # fmt: skip
+def test_what_a_spreadsheet_may_take_for_a_formula(text: str) -> None:
+    ((cell,),) = list(csv.reader(io.StringIO(csv_text([{"a": text}]))))[1:]
+    assert cell == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["\t=1+1", "\r=1+1", "\n=1"])
+def test_a_formula_after_a_tab_or_the_end_of_a_line(text: str) -> None:
+    ((cell,),) = list(csv.reader(io.StringIO(csv_text([{"a": text}]))))[1:]
+    assert cell == f"' {text[1:]}"
+
+
+@pytest.mark.parametrize("text", ["a=1", "−35.4", "ncm", "Ω", "(=1)"])
+def test_other_texts_are_as_they_are(text: str) -> None:
+    ((cell,),) = list(csv.reader(io.StringIO(csv_text([{"a": text}]))))[1:]
+    assert cell == text

@@ -15,7 +15,13 @@ from embedbench.array_types import Array, Ints, Strings
 from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, import_extra, unknown
 from embedbench.files.hdf5_layout import texts
-from embedbench.files.sample_metadata import SPLIT_NAMES
+from embedbench.files.known_names import (
+    PART_WORDS,
+    files_not_read,
+    read_split,
+    split_role,
+    split_roles,
+)
 from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
@@ -41,9 +47,12 @@ class Columns(Mapping[str, Any]):
     ----------
     splits : mapping
         TRAIN, VAL or TEST, or None, of each file, by its path.
+    not_read : sequence of str
+        Phrases on files beside them.
     """
 
-    def __init__(self, splits: Mapping[Path, int | None]) -> None:
+    def __init__(self, splits: Mapping[Path, int | None], not_read: Sequence[str] = ()) -> None:
+        self.not_read = not_read
         self.splits, self.first = splits, next(iter(splits))
         heads = {path: _read_head(path) for path in splits}
         self.schema, self.rows = heads[self.first][0], [rows for _, rows in heads.values()]
@@ -57,7 +66,8 @@ class Columns(Mapping[str, Any]):
                 )
             if too_large(8 * rows, path.stat().st_size):
                 raise UserError(f"{path} declares more rows than its bytes can hold.")
-        self.official = "split" not in self.names and None not in splits.values()
+        self.by_file = None not in splits.values()
+        self.official = "split" not in self.names and self.by_file
 
     def __iter__(self) -> Iterator[str]:
         return iter([*self.names, "split"] if self.official else self.names)
@@ -67,7 +77,7 @@ class Columns(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name == "split" and self.official:
-            return np.repeat(list(self.splits.values()), self.rows)
+            return self._split_by_file()
         if name not in self.names:
             raise KeyError(name)
         from pyarrow import types
@@ -76,7 +86,24 @@ class Columns(Mapping[str, Any]):
         kind = column.type
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
             return _from_lists(column, where)
-        return _one_a_row(column, _class_names(self.schema, name), where)
+        values = _one_a_row(column, _class_names(self.schema, name), where)
+        if name == "split" and self.by_file:
+            self._compare_splits(values)
+        return values
+
+    def _split_by_file(self) -> Array:
+        return np.repeat(list(self.splits.values()), self.rows)
+
+    def _compare_splits(self, values: Any) -> None:
+        """Refuse a column `split` that says another part than the name of its file."""
+        named = values.names[values.values] if isinstance(values, NamedLabels) else values
+        differs = read_split(named, f"{self.first}: split") != self._split_by_file()
+        if differs.any():
+            raise UserError(
+                f"{self.first.parent}: column split says another part than the names of the files "
+                f"in {differs.sum():,} rows",
+                "rename the files, or drop the column",
+            )
 
     def _read(self, name: str) -> Any:
         """Read the values of a column as they are stored."""
@@ -194,9 +221,28 @@ def _from_lists(column: Any, where: str) -> Array:
     return rows if rows.dtype == np.float16 else rows.astype(np.float32, copy=False)
 
 
-def split_from_name(name: str) -> int | None:
-    """The split that a file's or folder's name begins with: `train-00000-of-00002`."""
-    return SPLIT_NAMES.get(name.partition("-")[0].partition(".")[0])
+def splits_from_names(names: Sequence[str], where: Path) -> list[int | None]:
+    """Return the part that each name of a file or folder says: `train-00000-of-00002`; or none.
+
+    Raises
+    ------
+    UserError
+        Some names say a part, and others do not.
+    """
+    words = [_part_word(name) for name in names]
+    roles = split_roles(words)
+    parts = [roles[word] for word in words]
+    strange = [name for name, part in zip(names, parts, strict=True) if part is None]
+    if strange and len(strange) < len(names):
+        more = "Rename it, or import it by itself."
+        raise unknown(f"split of {where}", strange[0], PART_WORDS, more=more)
+    return parts
+
+
+def _part_word(name: str) -> str:
+    """What a name is read as: the whole, or what stands before a hyphen or a dot."""
+    first = name.partition("-")[0].partition(".")[0]
+    return name if split_role(name) is not None or split_role(first) is None else first
 
 
 # --- Parquet files: one, or a folder of them, as the Hugging Face hub has data sets ---
@@ -208,9 +254,17 @@ def read_parquet(path: Path) -> Mapping[str, Any]:
     If all names begin with train, validation or test, these are the splits.
     """
     import_extra("pyarrow", "parquet", str(path))
-    if path.is_dir():
-        return Columns({p: split_from_name(p.stem) for p in sorted(path.glob("*.parquet"))})
-    return Columns({path: None})
+    if not path.is_dir():
+        return Columns({path: None})
+    files = parquet_files(path)
+    parts = splits_from_names([file.stem for file in files], path)
+    return Columns(dict(zip(files, parts, strict=True)), files_not_read(path, files))
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """The Parquet files of a folder, in the order of their names."""
+    there = [file for file in path.iterdir() if not file.name.startswith(".")]
+    return sorted(file for file in there if file.suffix.lower() in (".parquet", ".pq"))
 
 
 # --- folders that `save_to_disk` of `datasets` wrote; only pyarrow is needed ---
@@ -228,9 +282,10 @@ def _arrow_files(path: Path) -> list[Path]:
 def read_saved_data_set(path: Path) -> Mapping[str, Any]:
     """Return the columns of a saved data set, or of its folders train, val and test."""
     import_extra("pyarrow", "parquet", str(path))
-    splits: dict[Path, int | None] = {}
-    for file in _arrow_files(path):
-        splits[file] = None if file.parent == path else split_from_name(file.parent.name)
-        if splits[file] is None and file.parent != path:
-            raise unknown(f"split of {path}", file.parent.name, SPLIT_NAMES)
-    return Columns(splits)
+    files = _arrow_files(path)
+    inside = sorted({file.parent.name for file in files if file.parent != path})
+    parts = dict(zip(inside, splits_from_names(inside, path), strict=True))
+    for name, part in parts.items():
+        if part is None:
+            raise unknown(f"split of {path}", name, PART_WORDS)
+    return Columns({file: parts.get(file.parent.name) for file in files})

@@ -1,39 +1,57 @@
 """Read arrays of npy and npz files; those of npy files are mapped, and none holds objects."""
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Array
+from embedbench.files.known_names import LISTED, files_not_read
 from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
 REMEDY = "save plain numeric and text arrays, not objects"
 
 
-def load_folder(path: Path) -> dict[str, Any]:
+class ArraysOfFiles(dict[str, Any]):
+    """The arrays of a folder or an archive by name, and phrases on files that were not read."""
+
+    not_read: Sequence[str] = ()
+
+
+def load_folder(path: Path) -> ArraysOfFiles:
     """Return the arrays of a folder of npy files, by name."""
-    arrays = {}
-    for file in sorted(path.glob("*.npy")):
+    arrays, files = ArraysOfFiles(), npy_files(path)
+    for file in files:
         if file.is_file():
             with explain_errors(f"{file} cannot be read", REMEDY):
                 arrays[file.stem] = _decoded(np.load(file, mmap_mode="r", allow_pickle=False))
+    arrays.not_read = files_not_read(path, files)
     return arrays
 
 
-def load_npz(path: Path) -> dict[str, Any]:
+def npy_files(path: Path) -> list[Path]:
+    """The npy files of a folder, in the order of their names."""
+    return sorted(file for file in path.iterdir() if file.suffix.lower() == ".npy")
+
+
+def load_npz(path: Path) -> ArraysOfFiles:
     """Return the arrays of an npz file, by name."""
     with explain_errors(f"{path} cannot be read", REMEDY):
         open_regular(path).close()
         with zipfile.ZipFile(path) as archive:
             declared = sum(info.file_size for info in archive.infolist())
             members = [name for name in archive.namelist() if name.endswith(".npy")]
+            others = [name for name in archive.namelist() if name not in members]
         if too_large(declared, path.stat().st_size):
             raise ValueError("it declares more than its bytes can hold")
         with np.load(path, allow_pickle=False) as arrays:
-            return {name.removesuffix(".npy"): _decoded(arrays[name]) for name in members}
+            read = ArraysOfFiles()
+            read |= {name.removesuffix(".npy"): _decoded(arrays[name]) for name in members}
+    read.not_read = [f"{', '.join(others[:LISTED])} (no array)"] if others else []
+    return read
 
 
 def _decoded(array: Array) -> Array:

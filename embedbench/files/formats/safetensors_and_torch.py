@@ -14,6 +14,7 @@ from embedbench.files.hdf5_layout import texts
 from embedbench.storage import load_torch_file
 from embedbench.storage.regular_files import explain_errors, open_regular
 
+_TEXTS = {"sample_ids", "classes", "domain", "group"}  # in the metadata of a safetensors file
 REMEDY = "save a dictionary of tensors with torch.save, and no other objects"
 
 
@@ -26,9 +27,11 @@ def read_safetensors(path: Path) -> Mapping[str, Any]:
         with safe_open(str(path), "pt") as file:
             metadata, names = file.metadata() or {}, file.keys()
             values: dict[str, Any] = {name: file.get_tensor(name) for name in names}
-        for name in {"sample_ids", "classes", "domain", "group"} & metadata.keys():
+        for name in _TEXTS & metadata.keys():
             values[name] = parse_json(metadata[name], name)
     tables = _tables(values, path)
+    others = sorted(metadata.keys() - _TEXTS - {"provenance", "format"})
+    tables.not_read += [f"{', '.join(others)} (in its metadata)"] if others else []
     if "provenance" in metadata:
         tables["provenance"] = np.array(metadata["provenance"])
     return tables
@@ -40,18 +43,44 @@ def read_torch(path: Path) -> Mapping[str, Any]:
     return _tables(loaded if isinstance(loaded, dict) else {"features": loaded}, path)
 
 
-def _tables(values: Mapping[Any, Any], path: Path) -> dict[str, Array]:
-    """Return what is a tensor or a list of texts or numbers as arrays; bfloat16 becomes float32."""
+def _tables(values: Mapping[Any, Any], path: Path) -> "Tables":
+    """Return what is a tensor or a list of texts or numbers as arrays; bfloat16 becomes float32.
+
+    What lies in a dictionary has its key before its name: `train/features`.
+    """
     import torch
 
-    tables, size = {}, path.stat().st_size
-    for key, value in values.items():
+    tables, size = Tables(), path.stat().st_size
+    for key, value in _unnested(values).items():
         where = f"{path}: {short(key)[1:-1]}"
         if isinstance(value, list) and value and {type(x) for x in value} in ({str}, {int}):
             tables[key] = texts(value, where) if isinstance(value[0], str) else np.array(value)
         elif isinstance(key, str) and isinstance(value, torch.Tensor):
             tables[key] = _array(value, where, size)
+        else:
+            kind = type(value).__name__
+            tables.not_read.append(f"{short(key)[1:-1]} (a {kind}, no tensor and no list of texts)")
     return tables
+
+
+class Tables(dict[str, Array]):
+    """Arrays by name, and phrases on what is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.not_read: list[str] = []
+
+
+def _unnested(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Values by name, in which dictionaries of the first level are taken apart."""
+    flat: dict[Any, Any] = {}
+    for key, value in values.items():
+        if not isinstance(value, dict) or not isinstance(key, str):
+            flat[key] = value
+            continue
+        for name, inner in value.items():
+            flat[f"{key}/{name}" if isinstance(name, str) else (key, name)] = inner
+    return flat
 
 
 def _array(tensor: Any, where: str, size: int) -> Array:

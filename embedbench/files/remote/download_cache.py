@@ -67,6 +67,8 @@ def find(name: Name, remote: Remote | None = None) -> FetchedFile | None:
     about = _about(user_cache.directory() / "files" / sha256) if isinstance(sha256, str) else None
     if about is None or user_cache.sha256(Path(about.path)) != sha256:
         return None
+    if remote is not None and about.size != remote.size:
+        return None  # what a server calls one version may be of two contents
     if remote is not None:
         remember(remote, sha256)
     return replace(about, url=now.url, commit=now.commit)
@@ -140,7 +142,8 @@ def download(
     fsspec begin an interrupted download anew, and name a file before it is verified.
     """
     place = directory()
-    mark = hashlib.sha256(key(remote.url, remote.version).encode()).hexdigest()
+    version = f"{remote.version} {remote.size}"
+    mark = hashlib.sha256(key(remote.url, version).encode()).hexdigest()
     path = place / f"{mark[:32]}.partial"
     lease = leases.wait(
         path.with_suffix(".lease"),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from embedbench.config.json_records import JsonRecord, parse_toml
+from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError, unknown
 from embedbench.storage import user_cache
 from embedbench.storage.regular_files import check_regular, explain_errors
@@ -14,9 +15,12 @@ from embedbench.system.callback_types import Callbacks, Notify, Progress
 from .uri import KNOWN, LOCAL, Name, as_written, is_name
 
 if TYPE_CHECKING:
+    from embedbench.files.embedding_file import EmbeddingFile
+
     from .download_cache import FetchedFile
 
 
+@check_arguments
 def local(
     name: str | Path,
     *,
@@ -44,6 +48,17 @@ def local(
     if not is_name(text):
         return Path(name)
     return find_here(text) or Path(fetch(text, progress=progress, notify=notify).path)
+
+
+def open_file(name: str | Path, **calls: Unpack[Callbacks]) -> "EmbeddingFile":
+    """Open the file of a path or a name; what is opened is what the name says."""
+    from embedbench.files.embedding_file import EmbeddingFile
+
+    path = local(name, **calls)
+    file = EmbeddingFile.open(path)
+    if is_name(str(name)) and local(name, **calls) != path:  # its SHA-256 is compared again
+        raise UserError(f"{name} changed while it was opened", "run the command again")
+    return file
 
 
 def pin_name(name: str, **calls: Unpack[Callbacks]) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from http.client import HTTPException, HTTPMessage
 from types import MappingProxyType
 from typing import IO, Any
@@ -22,6 +23,7 @@ from embedbench.errors import UserError
 from embedbench.text.printable_text import printable
 from embedbench.version import __version__
 
+from . import slow_servers
 from .uri import HUB, WEB, Name
 
 PIECE = 2**20  # bytes read at a time
@@ -124,14 +126,37 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
             if at > start:
                 raise UserError(f"the server of {name} sent other bytes than it was asked for")
             try:
-                while at < end and (piece := answer.read(min(PIECE, end - at))):
+                while at < end and (piece := _piece(answer, min(PIECE, end - at))):
                     if at + len(piece) > start:
                         yield piece[max(0, start - at) :]
                     at += len(piece)
+            except slow_servers.SlowError:
+                raise UserError(*slow_servers.slow_sentence(name)) from None
             except (OSError, HTTPException, ValueError) as error:  # the last: a chunk of length -5
                 raise lost(name, error) from None
 
     return Remote(name, version, size, read)
+
+
+def _piece(answer: Any, size: int) -> bytes:
+    """The next bytes of an answer: `size`, or what comes before its end or before it is too slow.
+
+    Raises
+    ------
+    SlowError
+        It is too slow, and nothing has come.
+    """
+    if answer.chunked:
+        return bytes(answer.read(size))
+    parts, left = list[bytes](), size
+    try:
+        while left and (part := answer.read1(left)):
+            parts.append(part)
+            left -= len(part)
+    except slow_servers.SlowError:
+        if not parts:  # those that have come are kept, and the next call raises it again
+            raise
+    return b"".join(parts)
 
 
 def _place(answer: Any) -> tuple[int, int | None]:
@@ -148,12 +173,17 @@ def _answer(url: str, name: str, headers: Mapping[str, str]) -> Any:
     agent = {"User-Agent": f"embedbench/{__version__}", "Accept-Encoding": "identity"}
     try:
         request = Request(url, headers={**agent, **headers})
-        return build_opener(_Redirects).open(request, timeout=SECONDS)
+        paced = slow_servers.PacedHTTP, slow_servers.PacedHTTPS
+        return build_opener(_Redirects, *paced).open(request, timeout=SECONDS)
     except HTTPError as error:
         error.close()
         raise _status_refused(name, error.code) from None
     except URLError as error:
+        if isinstance(error.reason, slow_servers.SlowError):
+            raise UserError(*slow_servers.slow_sentence(name)) from None
         raise lost(name, error.reason) from None
+    except slow_servers.SlowError:
+        raise UserError(*slow_servers.slow_sentence(name)) from None
     except (OSError, HTTPException) as error:
         raise lost(name, error) from None
     except ValueError:
@@ -198,7 +228,11 @@ def ask_hub(name: Name) -> Remote:
         url = hf_hub_url(
             part.repo, part.path, repo_type="dataset", revision=part.revision, endpoint=endpoint
         )
-        about = get_hf_file_metadata(url, timeout=SECONDS)
+        about = slow_servers.in_time(
+            lambda: get_hf_file_metadata(url, timeout=SECONDS), slow_servers.WINDOW
+        )
+    except slow_servers.SlowError:
+        raise UserError(*slow_servers.slow_sentence(name.url)) from None
     except Exception as error:  # without a network, many kinds of errors occur
         raise hub_refused(name.url, part.repo, error) from None
     if about.commit_hash is None:
@@ -248,7 +282,7 @@ def ask_store(name: Name) -> Remote:
     with explain_store_errors(name.url):
         store, path = url_to_fs(name.url)
         store.invalidate_cache()
-        info = store.info(path)
+        info = slow_servers.in_time(lambda: store.info(path), slow_servers.WINDOW)
         version = str(store.ukey(path))
         size = 0 if info["type"] == "directory" else int(info.get("size") or 0)
     if not 0 < size < LARGEST:
@@ -258,7 +292,10 @@ def ask_store(name: Name) -> Remote:
         for at in range(start, end, STORE_PIECE):
             wanted = min(STORE_PIECE, end - at)
             with explain_store_errors(name.url):  # by names, as s3fs has another order
-                piece = store.cat_file(path, start=at, end=at + wanted)
+                piece = slow_servers.in_time(
+                    partial(store.cat_file, path, start=at, end=at + wanted),
+                    slow_servers.WINDOW + wanted / slow_servers.SLOWEST,
+                )
             if len(piece) != wanted:
                 raise file_changed(name.url)
             yield piece
@@ -279,6 +316,8 @@ def explain_store_errors(url: str) -> Iterator[None]:
         raise UserError(f"{scheme}:// needs one more package", f"pip install {package}") from None
     except FileNotFoundError:
         raise missing(url) from None
+    except slow_servers.SlowError:
+        raise UserError(*slow_servers.slow_sentence(url)) from None
     except Exception as error:  # each store has errors of its own
         if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
             raise UserError(

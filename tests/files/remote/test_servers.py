@@ -7,6 +7,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from file_helpers import failing, make_features, make_small, refusal, says
 from file_server import Served, serving
 
 from embedbench.errors import UserError
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote import download_cache, remote_servers
 from embedbench.files.remote.fetch import fetch, local, origin, pin_name
 from embedbench.files.remote.uri import Name
@@ -299,3 +301,19 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     for scheme, remedy in (("s3", "install s3fs"), ("az", "install adlfs"), ("smb", "what fsspec")):
         said = refusal(local, f"{scheme}://bucket/small.h5")
         assert all(part in said for part in (f"{scheme}:// needs ", remedy))
+
+
+def test_a_version_of_another_size_is_fetched_again(
+    web: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may call two contents by one version, such as one date in whole seconds."""
+    monkeypatch.setattr(remote_servers, "ask", _one_version(remote_servers.ask))
+    monkeypatch.setattr(download_cache, "ask", remote_servers.ask)
+    name = f"{web.address}{PATH}"
+    first = EmbeddingFile.open(local(name))
+    web.files[PATH] = make_small(tmp_path / "b.h5", n=200).read_bytes()
+    assert (first.shape[0], EmbeddingFile.open(local(name)).shape[0]) == (300, 200)
+
+
+def _one_version(ask: Any) -> Any:
+    return lambda name: replace(ask(name), version="Sun, 29 Nov 2026 00:00:00 GMT")

@@ -1,0 +1,34 @@
+"""Numbers in text: what people write as a number, and not all that Python reads as one."""
+
+import math
+import re
+
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WHOLE = re.compile("[+-]?[0-9]+")
+LONGEST = 400  # characters: the largest float has 309 digits
+
+
+def plain_number(text: str) -> int | float | None:
+    """A decimal number; None for anything else, and for what no float can hold.
+
+    Python also reads `1_0`, digits of other scripts, spaces around a number, `nan` and `inf`.
+
+    >>> [plain_number(text) for text in ("12", "-0.5", "1e-05", "1_0", "٣", " 1", "nan", "1e999")]
+    [12, -0.5, 1e-05, None, None, None, None, None]
+    """
+    if len(text) > LONGEST or not _NUMBER.fullmatch(text) or math.isinf(float(text)):
+        return None
+    return int(text) if _WHOLE.fullmatch(text) else float(text)
+
+
+def python_number(text: str) -> bool:
+    """Whether Python reads a text as a number.
+
+    >>> [python_number(text) for text in ("12", "1_0", "٣", " 1", "nan", "0x1f", "twelve")]
+    [True, True, True, True, True, False, False]
+    """
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

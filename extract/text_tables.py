@@ -1,0 +1,240 @@
+"""Tables that are text: CSV, TSV and JSON, one row a sample, every value as it is written.
+
+A library guesses: it takes a class called `None` for no class, and `01` for 1. Here the value of a
+cell is its text; an empty cell is a missing value, and nothing else is.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from embedbench.errors import UserError, short
+from embedbench.storage.regular_files import open_regular
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+LONGEST_CELL = 2**24  # characters
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+# What tables write for a missing number; a text or a class may be called so.
+NO_NUMBER = frozenset(("", "na", "n/a", "nan", "null", "none", "<na>", "#n/a", "-"))
+_WHOLE = re.compile(r"[+-]?\d+|true|false", re.IGNORECASE)
+_REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf", re.IGNORECASE)
+
+
+@dataclass
+class TextTable:
+    """The columns of a table.
+
+    Parameters
+    ----------
+    columns : dict
+        The values (n,) of each column by its name: texts of CSV, what JSON says of JSON; None is
+        missing.
+    typed : bool
+        Whether the file says what a number is, as JSON does; else texts of digits are numbers, too.
+    kinds : dict
+        `text`, `whole` or `real` by name: what all its values can be read as; empty for others.
+    """
+
+    columns: dict[str, list[Any]]
+    typed: bool
+    kinds: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kinds = {name: _kind(values, self.typed) for name, values in self.columns.items()}
+
+    def class_names(self, column: str) -> Sequence[str]:
+        """Return no names: a text has no list of classes."""
+        return ()
+
+    def values(self, column: str) -> list[Any]:
+        """Return the values of a column; None for a missing one."""
+        return self.columns[column]
+
+    def reader(self, column: str) -> Callable[[int], bytes]:
+        """Return what reads a row's text."""
+        values = self.columns[column]
+
+        def read(i: int) -> bytes:
+            if values[i] is None:
+                raise UserError("it is empty")
+            return encode_text(values[i])
+
+        return read
+
+
+def encode_text(text: str) -> bytes:
+    """Return a text as UTF-8; one that UTF-8 cannot say is a UserError."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError("it holds half of a character (a lone surrogate)") from error
+
+
+def read_text_tables(paths: Sequence[Path]) -> TextTable:
+    """Return the rows of one table, or of several with the same columns, one behind the other."""
+    first, *others = (_read_table(path) for path in paths)
+    for path, columns in zip(paths[1:], others, strict=True):
+        if columns.keys() != first.keys():
+            raise UserError(
+                f"{path} has the columns {', '.join(columns)}, and {paths[0]} has "
+                f"{', '.join(first)}",
+                "name one file, or give both the same columns",
+            )
+        for name, values in columns.items():
+            first[name] += values
+    if not any(first.values()):
+        raise UserError(f"hfds/{paths[0]} has no row of values", "add some, or name another file")
+    return TextTable(first, typed=paths[0].suffix.lower() not in _SEPARATORS)
+
+
+def _read_table(path: Path) -> dict[str, list[Any]]:
+    """Return the values by column."""
+    suffix = path.suffix.lower()
+    try:
+        with (
+            open_regular(path) as file,
+            io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text,
+        ):
+            if suffix in _SEPARATORS:
+                return _read_csv(text, path, _SEPARATORS[suffix])
+            return _read_json(text, path)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise UserError(
+            f"hfds/{path} is not UTF-8 (byte 0x{byte:02x})",
+            "save it as UTF-8: in another encoding its letters would be guessed",
+        ) from error
+    except (csv.Error, RecursionError) as error:
+        raise UserError(f"hfds/{path} cannot be read as a table ({error})", "correct it") from error
+
+
+# --- CSV and TSV ---
+
+
+def _read_csv(text: Iterable[str], path: Path, separator: str) -> dict[str, list[Any]]:
+    earlier = csv.field_size_limit(LONGEST_CELL)
+    try:
+        rows = csv.reader(text, delimiter=separator, strict=True)
+        header = next(rows, [])
+        names = _column_names(header, path)
+        columns: dict[str, list[Any]] = {name: [] for name in names}
+        for row in _numbered(rows, path):
+            if len(row) != len(names):
+                raise UserError(
+                    f"hfds/{path}: line {rows.line_num} has {len(row)} values, and the first line "
+                    f"names {len(names)} columns",
+                    'write a value that holds a separator between quotes: "a, b"',
+                )
+            for values, value in zip(columns.values(), row, strict=True):
+                values.append(value or None)
+    finally:
+        csv.field_size_limit(earlier)
+    return columns
+
+
+def _numbered(rows: Any, path: Path) -> Iterator[list[str]]:
+    """Yield rows that are not empty; an error of the reader names the line."""
+    try:
+        yield from filter(None, rows)
+    except csv.Error as error:
+        raise UserError(
+            f"hfds/{path} cannot be read as a table: line {rows.line_num}, {error}",
+            'write a quote inside of quotes twice: "he said ""yes"""',
+        ) from error
+
+
+def _column_names(header: Sequence[str], path: Path) -> list[str]:
+    if not header:
+        raise UserError(f"hfds/{path} is empty; its first line must name the columns: text,label")
+    if len(header) == 1 and (other := next((mark for mark in ";\t|" if mark in header[0]), "")):
+        raise UserError(
+            f"hfds/{path} parts its columns by {other!r}",
+            "save it with commas, or with tabs and the suffix .tsv",
+        )
+    names = [name.strip() or f"unnamed {at}" for at, name in enumerate(header, 1)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(f"hfds/{path} has two columns {short(twice[0])}", "rename one")
+    return names
+
+
+# --- JSON: an object a line, or one list of objects ---
+
+
+def _read_json(text: io.TextIOWrapper, path: Path) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {}
+    for n, (where, row) in enumerate(_objects(text, path)):
+        if not isinstance(row, dict):
+            raise UserError(
+                f"hfds/{path}: {where} is no object", 'expected {"text": "…", "label": "…"}'
+            )
+        for name in row:
+            columns.setdefault(name, [None] * n)
+        for name, values in columns.items():
+            values.append(row.get(name))
+    return columns
+
+
+def _objects(text: io.TextIOWrapper, path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield what each line or each entry of the list holds, and where it is."""
+    if path.suffix.lower() == ".json":
+        whole = _parse(text.read(), path, "")
+        rows = whole if isinstance(whole, list) else [whole]
+        yield from ((f"entry {at}", row) for at, row in enumerate(rows, 1))
+        return
+    for at, line in enumerate(text, 1):
+        if line.strip():
+            yield f"line {at}", _parse(line, path, f"line {at}: ")
+
+
+def _parse(text: str, path: Path, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        place = where or f"line {getattr(error, 'lineno', '?')}: "
+        raise UserError(
+            f"hfds/{path} cannot be read as JSON ({place}{reason})", "correct it"
+        ) from error
+
+
+# --- what a column can be read as ---
+
+
+def _kind(values: Sequence[Any], typed: bool) -> str:
+    present = [value for value in values if value is not None]
+    if present and all(isinstance(value, str) for value in present):
+        return "text" if typed else _kind_of_texts(present)
+    if present and all(isinstance(value, int) for value in present):  # bool is one
+        return "whole"
+    if present and all(isinstance(value, int | float) for value in present):
+        return "real"
+    return ""
+
+
+def _kind_of_texts(values: Sequence[str]) -> str:
+    """Return what texts can be read as; words for a missing number are skipped."""
+    numbers = [value.strip() for value in values if value.strip().lower() not in NO_NUMBER]
+    if numbers and all(_WHOLE.fullmatch(value) for value in numbers):
+        return "whole"
+    if numbers and all(_WHOLE.fullmatch(value) or _REAL.fullmatch(value) for value in numbers):
+        return "real"
+    return "text"
+
+
+def as_number(value: Any) -> float | None:
+    """Return a value as a number; None where it is missing or none.
+
+    >>> as_number("2.5"), as_number(" NA "), as_number(None)
+    (2.5, None, None)
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return None if number != number else number
