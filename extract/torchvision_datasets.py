@@ -110,8 +110,9 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
         with contextlib.redirect_stdout(sys.stderr):  # downloads print to stdout
             data = cls(root, **settings)
     except Exception as error:  # each class raises errors of its own
+        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{escape_name(source)} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "
+            f"{escape_name(source)} cannot be read in {root} ({reason}). Nothing is "
             f"downloaded unasked: unpack the data there as torchvision's {cls.__name__} has them, "
             "or let torchvision do it by the option download=yes."
         ) from error
