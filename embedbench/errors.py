@@ -117,11 +117,20 @@ def unknown(
     hint = f"Did you mean {near!r}?" if near else ""
     listed = ""
     if not near or len(names) <= FEW:
-        left = f" and {len(names) - LONG:,} more" if len(names) > LONG else ""
-        listed = f"Known: {', '.join(names[:LONG]) or 'none'}{left}."
+        listed = f"Known: {list_first(names, LONG) or 'none'}."
     sentence = " ".join(filter(None, (f"unknown {kind} {short(name)}.", hint, listed, more)))
     fields = {"what": f"unknown {kind}", "got": name, "expected": near}
     return UserError.worded(f"{at}: {sentence}" if at else sentence, **fields)
+
+
+def list_first(names: Sequence[str], most: int) -> str:
+    """The first names in a sentence, and how many others there are.
+
+    >>> list_first(["a", "b", "c"], 2), list_first(["a"], 2)
+    ('a, b and 1 more', 'a')
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def import_extra(module: str, extra: str, what: str) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from embedbench.errors import UserError
+from embedbench.files.known_names import describe_spelling, one_spelling
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 
-from .class_names import join_spellings, look_alikes
 from .source import Content, Source
 
 
@@ -102,9 +102,10 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
     official, remark = official_split({part.name: part.role for part in parts})
     labels = [part.labels[i] or "" for part in parts for i in rows[part.name]]
     listed = [label for part in parts for label in part.classes]
-    paths, spelling = join_spellings([(label,) for label in [*labels, *listed]])
-    names = [name for (name,) in paths]
-    labels, declared = names[: len(labels)], dict.fromkeys(names[len(labels) :])
+    written = sorted({*labels, *listed})
+    spelling = one_spelling(written)
+    labels = [spelling[label] for label in labels]
+    declared = dict.fromkeys(spelling[label] for label in listed)
     by_value = sorted(set(labels), key=lambda name: (len(name) if name.isdigit() else 0, name))
     index = {label: i for i, label in enumerate(declared or by_value)}
     places = [(part, i) for part in parts for i in rows[part.name]]
@@ -120,8 +121,8 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
         other = f" ({part.name})" if part.name != role else ""
         sizes.append(f"{role}{other} {len(rows[part.name]):,}")
     lost = f"left out {missing:,} samples without a label" if missing else ""
-    alike = look_alikes(index)
-    line = [*facts, f"{len(index)} classes", ", ".join(sizes), lost, remark, spelling, alike]
+    said = describe_spelling(written, "class")
+    line = [*facts, f"{len(index)} classes", ", ".join(sizes), lost, remark, said]
     return Source(
         name=name,
         ids=tuple(f"{SPLITS[role]}/{next(numbers[role]):05d}" for role in roles),

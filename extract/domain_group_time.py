@@ -13,8 +13,7 @@ from embedbench.errors import UserError, short
 from embedbench.files.sample_metadata import SPLITS, read_list
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
-from .class_names import join_spellings
-from .folder_classes import find_split, read_classes, without_parts
+from .folder_classes import find_split, join_spellings, read_classes, without_parts
 from .source import Source
 
 FOLDER = "folder"
@@ -69,7 +68,7 @@ def by_domain(source: Source) -> Source:
     if source.split is not None:
         found, _ = find_split(folders, source.name)
         folders = folders if found is None else without_parts(folders, found)
-    folders, spelling = join_spellings(folders)
+    folders, said = join_spellings(folders)
     for id_, inside in zip(source.ids, folders, strict=True):
         if len(inside) < 2:
             raise UserError(
@@ -78,7 +77,6 @@ def by_domain(source: Source) -> Source:
                 "give a pattern instead",
             )
     fields = read_classes([inside[1:] for inside in folders], source.name)
-    said = "; ".join(filter(None, (spelling, fields["remark"])))
     line = f"{source.name}: {said}." if said else ""
     fields["remark"] = " ".join(filter(None, (source.remark, line)))
     return replace(source, domain=np.array([domain for domain, *_ in folders]), **fields)

@@ -9,10 +9,16 @@ import numpy as np
 
 from embedbench.array_types import Bytes
 from embedbench.errors import UserError
-from embedbench.files.known_names import PART_WORDS, resembles_part, split_role, split_roles
+from embedbench.files.known_names import (
+    PART_WORDS,
+    describe_spelling,
+    one_spelling,
+    resembles_part,
+    split_role,
+    split_roles,
+)
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 
-from .class_names import join_spellings, look_alikes
 from .data_set_parts import official_split
 
 Folders = tuple[str, ...]  # the folders of a file, from the root of the source down
@@ -175,7 +181,7 @@ def read_folders(ids: Sequence[str], where: str) -> dict[str, Any]:
 
 def read_classes(folders: Sequence[Folders], where: str) -> dict[str, Any]:
     """Return labels (N,), classes (C,) and parents (C,) of samples in folders, and a remark."""
-    folders, spelling = join_spellings(folders)
+    folders, said = join_spellings(folders)
     leaves = sorted(set(folders))
     inner = sorted({leaf[:depth] for leaf in leaves for depth in range(1, len(leaf))})
     both = set(leaves) & set(inner)
@@ -186,13 +192,23 @@ def read_classes(folders: Sequence[Folders], where: str) -> dict[str, Any]:
         )
     order = leaves + inner
     index = {folder: i for i, folder in enumerate(order)}
-    alike = look_alikes("/".join(folder) for folder in leaves)
     return {
         "labels": np.array([index[folder] for folder in folders], np.int64),
         "classes": tuple(_names(leaves) + _names(inner)),
         "parents": np.array([index.get(folder[:-1], -1) for folder in order], np.int64),
-        "remark": "; ".join(filter(None, (spelling, alike))),
+        "remark": said,
     }
+
+
+def join_spellings(folders: Sequence[Folders]) -> tuple[list[Folders], str]:
+    """Return folders in which names that look alike are one, and what is to be said of names.
+
+    See `known_names.one_spelling`; the names of all folders are looked at together.
+    """
+    names = sorted({name for parts in folders for name in parts})
+    spelling = one_spelling(names)
+    joined = [tuple(spelling[name] for name in parts) for parts in folders]
+    return joined, describe_spelling(names, "class")
 
 
 def _others(folders: Sequence[Folders], found: FolderSplit) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from . import own_files
 from .data_set_parts import Part, find_path, join_parts, name_labels, parse_address
 from .local_data_sets import LocalData, load_by_datasets, load_local
 from .source import Content, Source
-from .text_tables import NO_NUMBER, TextTable, as_number, encode_text
+from .text_tables import TextTable, as_number, encode_text
 
 _HOLDS = {"image": "images", "audio": "sounds", "text": "texts"}  # by the option for its column
 _NAMED = ("label", "text", "whole")  # kinds of columns whose values can be names
@@ -83,7 +83,6 @@ def hub_source(source: str) -> Source:
     left = [f"column {column}" for column in first.kinds if column not in taken.values()]
     left += [f"split {part}" for part in splits if part not in roles]
     phrases += [f"left out: {', '.join(left)}"] if left else []
-    phrases += _words_taken_for_names(parts)
     facts: dict[str, Any] = {}
     if isinstance(first, HubTable):
         facts = {"revision": first.revision(revision), "licence": first.licence}
@@ -97,13 +96,6 @@ def hub_source(source: str) -> Source:
         left_out=loaded.left_out,
         **facts,
     )
-
-
-def _words_taken_for_names(parts: Sequence[Part]) -> list[str]:
-    """Return the phrase on classes that are called as other programs write a missing value."""
-    labels = {label for part in parts for label in part.labels if label is not None}
-    names = sorted(label for label in labels if label.strip().lower() in NO_NUMBER)
-    return [f"{', '.join(map(repr, names))}: names of classes, not missing values"] if names else []
 
 
 # --- the data set and its parts ---

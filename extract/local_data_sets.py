@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedbench.errors import UserError, import_extra
+from embedbench.errors import UserError, import_extra, list_first
 from embedbench.files.known_names import PART_WORDS, split_roles
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.storage import user_cache, value_digest
@@ -201,9 +201,8 @@ def _phrase(left: Sequence[str], parts: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the phrase on files that are no part."""
     if not left:
         return ()
-    named = ", ".join(escape_name(name) for name in left[:NAMED])
-    more = f" and {len(left) - NAMED:,} more" if len(left) > NAMED else ""
-    return (f"files beside {' and '.join(parts)}: {named}{more}",)
+    named = list_first([escape_name(name) for name in left], NAMED)
+    return (f"files beside {' and '.join(parts)}: {named}",)
 
 
 # --- patterns and cards ---

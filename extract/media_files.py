@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, list_first
 from embedbench.storage.regular_files import explain_os_error, open_regular
 from embedbench.storage.safe_zips import member_problem, open_archive
 
@@ -128,9 +128,7 @@ class MediaFiles:
 
 
 def _first(names: Sequence[str], most: int = NAMED) -> str:
-    listed = ", ".join(escape_name(name) for name in sorted(names)[:most])
-    more = len(names) - most
-    return f"{listed} and {more:,} more" if more > 0 else listed
+    return list_first([escape_name(name) for name in sorted(names)], most)
 
 
 def _by_suffix(paths: Sequence[str]) -> str:

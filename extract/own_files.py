@@ -63,7 +63,7 @@ def load_dataset(path: str, config: str | None, *, named: bool = False, **option
             if is_local and not named:
                 check_inside(str(name), folder)
             elif is_local:
-                _check_text(os.path.relpath(name, os.path.realpath(folder)), folder)
+                _check_name(os.path.relpath(name, os.path.realpath(folder)), folder)
             elif not re.match(rf"hf://datasets/{re.escape(path)}[@/]", str(name)):
                 raise _outside(str(name), path)
     try:
@@ -83,12 +83,12 @@ def load_from_disk(folder: Path) -> Any:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UserError(f"{folder / SAVED[0]} must have a list of splits", "save it again")
         for name in names:
-            _check_text(name, folder)
+            _check_name(name, folder)
         parts = [folder / name for name in names]
     for part in parts:
         _read_json(part / "dataset_info.json", folder)
         for name in _file_names(_read_json(part / SAVED[1], folder)):
-            _check_text(name, folder)
+            _check_name(name, folder)
             check_inside(str(part / name), folder)
     return datasets.load_from_disk(str(folder))
 
@@ -141,7 +141,7 @@ def _check_cards(folder: Path) -> None:
             raise UserError(f"{path} has no YAML that can be read ({reason})", "mend it") from None
         configs = said.get("configs") if isinstance(said, dict) else None
         for text in _texts(configs, 0):
-            _check_text(text, folder)
+            _check_name(text, folder)
 
 
 def _texts(value: Any, depth: int) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _file_names(state: Any) -> Iterator[str]:
                 yield str(entry["filename"])
 
 
-def _check_text(name: str, folder: Path) -> None:
+def _check_name(name: str, folder: Path) -> None:
     """Refuse a name, or a pattern, that leads out of the folder or to an address."""
     parts = re.split(r"[/\\]", name)
     leads_out = (

@@ -7,22 +7,19 @@ cell is its text; an empty cell is a missing value, and nothing else is.
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from embedbench.config.plain_numbers import plain_number
 from embedbench.errors import UserError, short
+from embedbench.files.known_names import means_nothing
 from embedbench.storage.regular_files import open_regular
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 LONGEST_CELL = 2**24  # characters
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-# What tables write for a missing number; a text or a class may be called so.
-NO_NUMBER = frozenset(("", "na", "n/a", "nan", "null", "none", "<na>", "#n/a", "-"))
-_WHOLE = re.compile(r"[+-]?\d+|true|false", re.IGNORECASE)
-_REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf", re.IGNORECASE)
 
 
 @dataclass
@@ -219,22 +216,23 @@ def _kind(values: Sequence[Any], typed: bool) -> str:
 
 def _kind_of_texts(values: Sequence[str]) -> str:
     """Return what texts can be read as; words for a missing number are skipped."""
-    numbers = [value.strip() for value in values if value.strip().lower() not in NO_NUMBER]
-    if numbers and all(_WHOLE.fullmatch(value) for value in numbers):
-        return "whole"
-    if numbers and all(_WHOLE.fullmatch(value) or _REAL.fullmatch(value) for value in numbers):
-        return "real"
-    return "text"
+    texts = [value.strip() for value in values if value.strip() and not means_nothing(value)]
+    numbers = [plain_number(text) for text in texts if text.lower() not in ("true", "false")]
+    if not texts or None in numbers:
+        return "text"
+    return "whole" if all(isinstance(number, int) for number in numbers) else "real"
 
 
 def as_number(value: Any) -> float | None:
     """Return a value as a number; None where it is missing or none.
 
-    >>> as_number("2.5"), as_number(" NA "), as_number(None)
-    (2.5, None, None)
+    >>> as_number("2.5"), as_number(" NA "), as_number("1_0"), as_number(None)
+    (2.5, None, None, None)
     """
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
+    number = plain_number(value.strip()) if isinstance(value, str) else value
+    if not isinstance(number, int | float) or number != number:
         return None
-    return None if number != number else number
+    try:
+        return float(number)
+    except OverflowError:  # an integer of JSON above all floats
+        return None

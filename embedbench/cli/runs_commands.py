@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from embedbench.config.plain_numbers import plain_number
 from embedbench.engines.engine_tasks import pairs
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
@@ -61,14 +61,8 @@ def import_command(
 
 def _number(text: str) -> int | float | str:
     """A number that a text holds, else the text."""
-    for kind in (int, float):
-        try:
-            value = kind(text)
-        except ValueError:
-            continue
-        if math.isfinite(value):
-            return value
-    return text
+    number = plain_number(text)
+    return text if number is None else number
 
 
 runs = help_and_usage_errors.App(

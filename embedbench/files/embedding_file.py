@@ -143,10 +143,7 @@ class EmbeddingFile:
 
     def is_changed(self) -> bool:
         """Whether the path leads to another file, or to other bytes, than when it was opened."""
-        try:
-            return user_cache.identity(self.path) != self.identity
-        except OSError:
-            return True
+        return user_cache.is_changed(self.path, self.identity)
 
     def check_unchanged(self) -> None:
         """Refuse a file whose bytes may have changed since it was opened.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Strings
-from embedbench.errors import UserError, short
+from embedbench.errors import UserError, list_first, short
 
 from .sample_metadata import SPLITS, TEST, TRAIN, VAL, Samples
 
@@ -45,11 +45,12 @@ MAYBE_SPLIT = (  # keys that are the split if their values say so
     *("splits", "subset", "partition", "part", "set", "usage", "phase", "data_split"),
     *("split_idx", "split_index", "split_id", "split_ids", "train_test_split"),
 )
-NO_VALUE = ("nan", "none", "null", "na", "n/a", "<na>", "nat")  # texts that may mean no value
+NO_VALUE = ("nan", "none", "null", "na", "n/a", "#n/a", "<na>", "nat", "-")  # in small letters
 LISTED = 10  # most names that a sentence lists
 _SHARD = re.compile(r"([-_.]\d+([-_.]of[-_.]\d+)?|[-_.]?(19|20)\d\d)$")  # test-00000-of-00001
 _SET = re.compile(r"[-_. ]?(set|split|data|dataset|images|imgs)$")  # "Training Set", test_data
 _GAPS = re.compile(r"[-_.\s]+")
+_SPACES = re.compile(r"[-_\s]+")  # a dot may be that of a number
 
 
 def _plain_word(name: str) -> str:
@@ -133,10 +134,9 @@ def read_split(values: Array, where: str) -> Bytes:
         roles = {value: value if value in (TRAIN, VAL, TEST) else None for value in different}
     strange = [value for value, role in roles.items() if role is None]
     if strange:
-        listed = ", ".join(short(value) for value in strange[:LISTED])
-        more = f" and {len(strange) - LISTED:,} more" if len(strange) > LISTED else ""
+        listed = list_first([short(value) for value in strange], LISTED)
         raise UserError(
-            f"{where} holds {listed}{more}; expected {numbers}, or their names",
+            f"{where} holds {listed}; expected {numbers}, or their names",
             "name every part train, val or test",
         )
     parts = np.array([roles[value] for value in different], np.uint8)
@@ -167,8 +167,7 @@ def files_not_read(folder: Path, read: Iterable[Path]) -> list[str]:
     rest = [name for name in rest if not name.startswith(".")]
     if not rest:
         return []
-    more = f" and {len(rest) - LISTED:,} more" if len(rest) > LISTED else ""
-    return [f"{', '.join(rest[:LISTED])}{more} (not read)"]
+    return [f"{list_first(rest, LISTED)} (not read)"]
 
 
 # --- one name in several spellings ---
@@ -200,23 +199,44 @@ def merge_texts(values: Strings, what: str) -> tuple[Strings, str]:
 
 
 def describe_spelling(names: Iterable[str], what: str) -> str:
-    """Return in words which names `one_spelling` makes one, and which differ in case alone.
+    """Return in words which names `one_spelling` makes one, and which others are easily mistaken.
 
-    And which may be missing values that became texts. `what` says what is named: `class`. The
-    text is empty if there are none.
+    These differ in case, gaps, width or as numbers are written, or are what other programs write
+    for a missing value. `what` says what is named: `class`. The text is empty if there are none.
+
+    >>> describe_spelling(["Cat", "cat", "1", "001", "NA", "dog"], "class")
+    "class 'NA' is a name here; class '001' and '1', 'Cat' and 'cat' look alike and are kept apart"
     """
     spelling = one_spelling(names)
-    by_name: dict[str, list[str]] = {}
+    merged: dict[str, list[str]] = {}
     for name, one in spelling.items():
-        by_name.setdefault(one, []).append(name)
-    by_case: dict[str, list[str]] = {}
-    for one in by_name:
-        by_case.setdefault(one.casefold(), []).append(one)
-    phrases = [f"{what} {short(n)} is a name here" for n in by_name if n.casefold() in NO_VALUE]
-    for several, became in ((by_name, "look alike and are one"), (by_case, "are kept apart")):
-        for alike in [alike for alike in several.values() if len(alike) > 1][:LISTED]:
-            phrases.append(f"{what} {' and '.join(map(ascii, sorted(alike)))} {became}")
+        merged.setdefault(one, []).append(name)
+    alike: dict[str, list[str]] = {}
+    for one in merged:
+        alike.setdefault(_likeness(one), []).append(one)
+    phrases = [f"{what} {short(name)} is a name here" for name in merged if means_nothing(name)]
+    for groups, quoted, became in ((merged, ascii, "are one"), (alike, repr, "are kept apart")):
+        several = [" and ".join(map(quoted, sorted(g))) for g in groups.values() if len(g) > 1]
+        if several:
+            listed = list_first(sorted(several), LISTED)
+            phrases.append(f"{what} {listed} look alike and {became}")
     return "; ".join(phrases)
+
+
+def means_nothing(text: str) -> bool:
+    """Whether other programs write a missing value so; here a class may be called that.
+
+    >>> means_nothing("N/A"), means_nothing("nation")
+    (True, False)
+    """
+    return text.strip().casefold() in NO_VALUE
+
+
+def _likeness(name: str) -> str:
+    """Return a name without its case, gaps and width; of a number, its value."""
+    plain = _SPACES.sub(" ", unicodedata.normalize("NFKC", name)).strip().casefold()
+    whole = re.fullmatch(r"(\d+)(?:\.0*)?", plain)
+    return str(int(whole[1])) if whole and len(plain) < 100 else plain
 
 
 # --- what was taken ---

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Ints, Strings
-from embedbench.errors import LONG, UserError, unknown
+from embedbench.errors import LONG, UserError, list_first, unknown
 from embedbench.text.undecoded_text import as_text
 
 from . import file_digests, hdf5_layout
@@ -383,9 +383,8 @@ class _Source:
             by_reason.setdefault(reason, []).append(key)
         phrases = []
         for reason, keys in by_reason.items():
-            more = f" and {len(keys) - LISTED:,} more" if len(keys) > LISTED else ""
             why = f" ({reason})" if reason else ""
-            phrases.append(f"{', '.join(keys[:LISTED])}{more}{why}")
+            phrases.append(f"{list_first(keys, LISTED)}{why}")
         return [*self._dropped, *phrases]
 
 

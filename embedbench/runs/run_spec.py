@@ -48,7 +48,9 @@ class Spec(Generic[T]):
         """The settings that decide where a run is kept, as JSON; see `later`."""
         kept = fields_added_later.identity(self.settings)
         behaves = self.settings.later_behaviour() if isinstance(self.settings, Learner) else ()
-        return json.dumps({**kept, "": behaves} if behaves else kept, sort_keys=True)
+        if behaves:
+            kept = {**kept, "": behaves}  # no setting has an empty name
+        return json.dumps(kept, sort_keys=True)
 
     def fresh(self) -> T:
         """A copy of the learner or protocol, which may be started."""

@@ -88,7 +88,7 @@ class ArrayFile:
     @classmethod
     def checked_version(cls, f: h5py.File) -> str | None:
         """The version of an open file, which is one that can be read."""
-        name, version = read_text(f, "format"), read_text(f, "format_version")
+        name, version = text_attribute(f, "format"), text_attribute(f, "format_version")
         if name is not None and name != cls.FORMAT and name.startswith("embedbench-"):
             raise UserError(
                 f"{f.filename} is of the format {short(name)}, and this embedbench reads "
@@ -167,7 +167,7 @@ def readable(path: Path) -> AbstractContextManager[h5py.File]:
     return safe_hdf5.open_hdf5(path, what="predictions", remedy=REMEDY, versions=VERSIONS)
 
 
-def read_text(f: h5py.File, key: str) -> str | None:
+def text_attribute(f: h5py.File, key: str) -> str | None:
     """A text attribute; None where there is none."""
     return safe_hdf5.attribute(f, key) if key in f.attrs else None
 

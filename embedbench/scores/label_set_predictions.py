@@ -17,7 +17,7 @@ from embedbench.array_types import Bools, Floats, Ints
 from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError
 
-from .array_file import BYTE, INT, MASK, ArrayFile, demand, inside, read_text, readable
+from .array_file import BYTE, INT, MASK, ArrayFile, demand, inside, readable, text_attribute
 from .predictions import Predictions
 
 Bytes = NDArray[np.uint8]
@@ -186,5 +186,5 @@ def load_any(path: Path) -> AnyPredictions:
 
 
 def _kind(f: h5py.File) -> type[Predictions] | type[LabelSets]:
-    is_sets = read_text(f, "format") == LabelSets.FORMAT
+    is_sets = text_attribute(f, "format") == LabelSets.FORMAT
     return LabelSets if is_sets else Predictions

@@ -72,14 +72,14 @@ def state(path: Path | int) -> str:
     return identity(path).partition("-")[2]
 
 
+def is_changed(path: Path, before: str) -> bool:
+    """Whether a file has another identity than `before`; one that is not there has ""."""
+    return _identity_if_there(path) != before
+
+
 def check_unchanged(path: Path, before: str) -> None:
     """Refuse a file that is not the one any more that had the identity `before`."""
-    try:
-        now = identity(path)
-    except OSError:
-        now = ""
-    if now != before:
-        raise UserError(f"{path} changed while it was read", "run the command again")
+    check_identities(path, {str(path): before})
 
 
 @contextlib.contextmanager
@@ -98,7 +98,7 @@ def refuse_changes(*paths: Path) -> Iterator[None]:
 def check_identities(path: Path, before: dict[str, str]) -> None:
     """Refuse a file, or a folder, of which a file is not as it was; new files do not matter."""
     for file, earlier in before.items():
-        if identities(Path(file))[file] != earlier:
+        if is_changed(Path(file), earlier):
             raise UserError(f"{path} changed while it was read", "run the command again")
 
 
@@ -110,13 +110,14 @@ def identities(path: Path) -> dict[str, str]:
     files = [path]
     if path.is_dir():
         files = [Path(here, name) for here, _, names in os.walk(path) for name in names]
-    result = {}
-    for file in sorted(files):
-        try:
-            result[str(file)] = identity(file)
-        except OSError:
-            result[str(file)] = ""
-    return result
+    return {str(file): _identity_if_there(file) for file in sorted(files)}
+
+
+def _identity_if_there(path: Path) -> str:
+    try:
+        return identity(path)
+    except OSError:
+        return ""
 
 
 def load(kind: str, key: str) -> Any | None:

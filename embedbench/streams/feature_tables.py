@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Float32s, Ints
+from embedbench.errors import UserError
 from embedbench.files.mmap_cache import read
 
 if TYPE_CHECKING:
@@ -170,6 +171,12 @@ class PixelTable(Table):
         """The images as data for a checkpoint, with factor and offset."""
         factor, offset = self.scaling
         return {"values": self.values, "factor": [*factor], "offset": [*offset]}
+
+
+def check_numbers(values: Ints, n: int, name: str) -> None:
+    """Refuse what is no list (k,) of numbers of n things: rows, columns or classes."""
+    if values.ndim != 1 or (values.size and not 0 <= values.min() <= values.max() < n):
+        raise UserError(name, expected=f"numbers (k,) from 0 to {n - 1}", got=values)
 
 
 def on_device(x: Array, device: str) -> torch.Tensor:

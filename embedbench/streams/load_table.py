@@ -18,6 +18,7 @@ from .feature_tables import (
     MappedTable,
     PixelTable,
     Table,
+    check_numbers,
     read_float32,
     standardise_images,
 )
@@ -69,7 +70,7 @@ def load_table(
     names = file.tables(layers, embedding)  # refuses unknown layers
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    _check_rows(base_rows, len(file.labels))
+    check_numbers(base_rows, len(file.labels), "base_rows")
     if scale == "auto":
         flat = file.provenance.get("backbone", {}).get("name") == "pixels"
         plain = "none" if flat or file.kind == PIXELS else "rms"
@@ -86,11 +87,6 @@ def load_table(
         table = _join(names, list(map(MappedPart, values, scales)))
     table.scale = scale
     return table, features, fitted
-
-
-def _check_rows(rows: Ints, n: int) -> None:
-    if rows.ndim != 1 or (rows.size and not 0 <= rows.min() <= rows.max() < n):
-        raise UserError("base_rows", expected=f"row numbers (k,) below {n}", got=rows)
 
 
 def _read_tables(file: EmbeddingFile, layers: Sequence[str], embedding: str) -> list[Array]:

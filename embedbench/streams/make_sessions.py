@@ -15,7 +15,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
-from .feature_tables import Table
+from .feature_tables import Table, check_numbers
 from .stream import EvalSet, Session, StreamSpec
 from .taught_classes import with_taught_classes
 from .view import View, rows_of
@@ -100,15 +100,10 @@ def view_session(
         ("columns", columns, table.width),
     ):
         if values is not None:
-            _check_numbers(values, n, name)
+            check_numbers(values, n, name)
     mask = class_mask(file, classes)
     mine, new = split.where(mask[file.labels]), classes if introduces is None else introduces
     return make_session(table, file, mine, classes=classes, introduces=new, columns=columns)
-
-
-def _check_numbers(values: Ints, n: int, name: str) -> None:
-    if values.ndim != 1 or (values.size and not 0 <= values.min() <= values.max() < n):
-        raise UserError(name, expected=f"numbers (k,) from 0 to {n - 1}", got=values)
 
 
 def make_session(

@@ -118,11 +118,11 @@ def test_an_imported_run_stands_beside_ours(call: Call) -> None:
     ours = ("run", *SHOW[1:], "--learner", "ncm", "--out", "runs", "--jobs", "1", "--device", "cpu")
     assert (call(*ours, *SMALL)[0], call(*SHOW, *SMALL, "--export", "s")[0]) == (0, 0)
     answered()
-    code, _, err = call(*IMPORT, *TOOL, "--set", "lr=0.1,prompts=10,x=inf")
+    code, _, err = call(*IMPORT, *TOOL, "--set", "lr=0.1,prompts=10,x=inf,y=1_0")
     assert code == 0, err
     rows = json.loads(call("report", "runs", "--json").out)["tables"][0]["rows"]
     theirs = next(row for row in rows if row["learner"] == "theirs")
-    assert str(theirs["params"]) == "{'lr': 0.1, 'prompts': 10, 'x': 'inf'}"  # no number
+    assert str(theirs["params"]) == "{'lr': 0.1, 'prompts': 10, 'x': 'inf', 'y': '1_0'}"
     assert list(theirs["flags"]) == ["imported"]
     assert theirs["metrics"]["final_accuracy"]["mean"] == 1.0
     assert theirs["seconds"]["learn"]["mean"] is None

@@ -157,7 +157,7 @@ def test_two_unicode_forms_are_one_class(tmp_path: Path, name: str) -> None:
     composed, parted = forms(name)
     source = opened(tmp_path, f"test/{parted}/1 train/{composed}/2")
     assert rows(source) == f"{composed}:test {composed}:train"
-    assert f"{composed}: written in two Unicode forms" in source.remark
+    assert f"{parted!a} and {composed!a} look alike and are one" in source.remark
 
 
 def test_one_form_alone_stays_as_it_is(tmp_path: Path) -> None:
@@ -185,3 +185,20 @@ def test_a_gap_at_the_end_is_said(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "1.png").write_bytes(image())
     assert "'cat' and 'cat '" in open_source(str(tmp_path)).remark
+
+
+def test_names_that_differ_in_gaps_around_them_are_one_class(tmp_path: Path) -> None:
+    for folder in ("cat", "cat ", "dog"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "1.png").write_bytes(image())
+    assert open_source(str(tmp_path)).classes == ("cat", "dog")
+
+
+def test_two_forms_in_two_folders_are_one_name(tmp_path: Path) -> None:
+    composed, parted = forms("café")
+    source = opened(tmp_path, f"x/{composed}/1 y/{parted}/2")
+    assert source.classes == (f"x/{composed}", f"y/{composed}", "x", "y")
+
+
+def test_a_folder_called_as_others_write_nothing_is_said(tmp_path: Path) -> None:
+    assert opened(tmp_path, "none/1 tea/2").remark.endswith(": class 'none' is a name here.")

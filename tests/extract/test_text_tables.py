@@ -43,7 +43,7 @@ def test_a_class_may_be_called_as_others_write_nothing(tmp_path: Path, label: st
 
 def test_such_classes_are_said(tmp_path: Path) -> None:
     source = opened(tmp_path, "t.csv", "text,label\na,NA\nb,None\nc,x\n")
-    assert "'NA', 'None': names of classes, not missing values" in source.remark
+    assert "class 'NA' is a name here; class 'None' is a name here" in source.remark
 
 
 def test_an_empty_cell_is_a_missing_label(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_label_of_digits_is_its_text(tmp_path: Path, written: str) -> None:
 
 def test_labels_of_one_number_are_said(tmp_path: Path) -> None:
     source = opened(tmp_path, "t.csv", "text,label\na,01\nb,1\nc,001\n")
-    assert "look alike are different classes: '001' and '01' and '1'" in source.remark
+    assert "'001' and '01' and '1' look alike and are kept apart" in source.remark
 
 
 def test_labels_in_two_unicode_forms_are_one(tmp_path: Path) -> None:
@@ -221,7 +221,13 @@ def test_tables_join_by_names_in_any_order(tmp_path: Path) -> None:
     assert read_text_tables(paths).columns == {"a": ["1", "4"], "b": ["2", "3"]}
 
 
-@pytest.mark.parametrize(("value", "number"), [("2.5", 2.5), (3, 3.0), ("x", None), ("nan", None)])
+NUMBERS_READ = [
+    *(("2.5", 2.5), (" 3 ", 3.0), (3, 3.0), ("x", None), ("nan", None), (float("nan"), None)),
+    *(("1_0", None), ("٣", None), ("inf", None), ("1e999", None), (10**400, None)),
+]
+
+
+@pytest.mark.parametrize(("value", "number"), NUMBERS_READ)
 def test_a_value_as_a_number(value: object, number: float | None) -> None:
     assert as_number(value) == number
 

@@ -297,7 +297,8 @@ def test_texts_of_labels(tmp_path: Path, texts: list[str], classes: list[str]) -
     [
         (["caf\xe9", "cafe\u0301"], r"'cafe\u0301' and 'caf\xe9' look alike and are one"),
         (["nan", "b"], "class 'nan' is a name here"),
-        (["Cat", "cat"], "'Cat' and 'cat' are kept apart"),
+        (["Cat", "cat"], "'Cat' and 'cat' look alike and are kept apart"),
+        (["1", "01"], "'01' and '1' look alike and are kept apart"),
     ],
 )
 def test_what_is_said_of_texts(tmp_path: Path, texts: list[str], phrase: str) -> None:

@@ -111,5 +111,5 @@ def test_spellings_are_described() -> None:
     said = describe_spelling(["caf\xe9", "cafe\u0301", "Cat", "cat", "tea"], "classes")
     assert said == (
         r"classes 'cafe\u0301' and 'caf\xe9' look alike and are one; "
-        "classes 'Cat' and 'cat' are kept apart"
+        "classes 'Cat' and 'cat' look alike and are kept apart"
     )

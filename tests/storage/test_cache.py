@@ -83,3 +83,13 @@ def test_what_stays_as_it_is_is_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     with user_cache.refuse_changes(tmp_path, tmp_path / "a"):
         (tmp_path / "a").read_text()
+
+
+def test_a_file_that_became_a_folder_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("1")
+    before = user_cache.identities(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(UserError, check=says(what=f"{path} changed while it was read")):
+        user_cache.check_identities(path, before)

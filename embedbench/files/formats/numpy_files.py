@@ -1,13 +1,13 @@
 """Read arrays of npy and npz files; those of npy files are mapped, and none holds objects."""
 
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Array
+from embedbench.errors import list_first
 from embedbench.files.known_names import LISTED, files_not_read
 from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
@@ -15,15 +15,17 @@ from embedbench.storage.untrusted_files import too_large
 REMEDY = "save plain numeric and text arrays, not objects"
 
 
-class ArraysOfFiles(dict[str, Any]):
-    """The arrays of a folder or an archive by name, and phrases on files that were not read."""
+class NamedArrays(dict[str, Any]):
+    """The arrays of a file or folder by name, and phrases on what was not read."""
 
-    not_read: Sequence[str] = ()
+    def __init__(self) -> None:
+        super().__init__()
+        self.not_read: list[str] = []
 
 
-def load_folder(path: Path) -> ArraysOfFiles:
+def load_folder(path: Path) -> NamedArrays:
     """Return the arrays of a folder of npy files, by name."""
-    arrays, files = ArraysOfFiles(), npy_files(path)
+    arrays, files = NamedArrays(), npy_files(path)
     for file in files:
         if file.is_file():
             with explain_errors(f"{file} cannot be read", REMEDY):
@@ -37,7 +39,7 @@ def npy_files(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.suffix.lower() == ".npy")
 
 
-def load_npz(path: Path) -> ArraysOfFiles:
+def load_npz(path: Path) -> NamedArrays:
     """Return the arrays of an npz file, by name."""
     with explain_errors(f"{path} cannot be read", REMEDY):
         open_regular(path).close()
@@ -48,9 +50,9 @@ def load_npz(path: Path) -> ArraysOfFiles:
         if too_large(declared, path.stat().st_size):
             raise ValueError("it declares more than its bytes can hold")
         with np.load(path, allow_pickle=False) as arrays:
-            read = ArraysOfFiles()
+            read = NamedArrays()
             read |= {name.removesuffix(".npy"): _decoded(arrays[name]) for name in members}
-    read.not_read = [f"{', '.join(others[:LISTED])} (no array)"] if others else []
+    read.not_read = [f"{list_first(others, LISTED)} (no array)"] if others else []
     return read
 
 

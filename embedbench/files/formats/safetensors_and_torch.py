@@ -14,6 +14,8 @@ from embedbench.files.hdf5_layout import texts
 from embedbench.storage import load_torch_file
 from embedbench.storage.regular_files import explain_errors, open_regular
 
+from .numpy_files import NamedArrays
+
 _TEXTS = {"sample_ids", "classes", "domain", "group"}  # in the metadata of a safetensors file
 REMEDY = "save a dictionary of tensors with torch.save, and no other objects"
 
@@ -43,14 +45,14 @@ def read_torch(path: Path) -> Mapping[str, Any]:
     return _tables(loaded if isinstance(loaded, dict) else {"features": loaded}, path)
 
 
-def _tables(values: Mapping[Any, Any], path: Path) -> "Tables":
+def _tables(values: Mapping[Any, Any], path: Path) -> NamedArrays:
     """Return what is a tensor or a list of texts or numbers as arrays; bfloat16 becomes float32.
 
     What lies in a dictionary has its key before its name: `train/features`.
     """
     import torch
 
-    tables, size = Tables(), path.stat().st_size
+    tables, size = NamedArrays(), path.stat().st_size
     for key, value in _unnested(values).items():
         where = f"{path}: {short(key)[1:-1]}"
         if isinstance(value, list) and value and {type(x) for x in value} in ({str}, {int}):
@@ -61,14 +63,6 @@ def _tables(values: Mapping[Any, Any], path: Path) -> "Tables":
             kind = type(value).__name__
             tables.not_read.append(f"{short(key)[1:-1]} (a {kind}, no tensor and no list of texts)")
     return tables
-
-
-class Tables(dict[str, Array]):
-    """Arrays by name, and phrases on what is none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.not_read: list[str] = []
 
 
 def _unnested(values: Mapping[Any, Any]) -> dict[Any, Any]:

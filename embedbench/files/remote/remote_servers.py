@@ -131,7 +131,7 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
                         yield piece[max(0, start - at) :]
                     at += len(piece)
             except slow_servers.SlowError:
-                raise UserError(*slow_servers.slow_sentence(name)) from None
+                raise slow_servers.too_slow(name) from None
             except (OSError, HTTPException, ValueError) as error:  # the last: a chunk of length -5
                 raise lost(name, error) from None
 
@@ -180,10 +180,10 @@ def _answer(url: str, name: str, headers: Mapping[str, str]) -> Any:
         raise _status_refused(name, error.code) from None
     except URLError as error:
         if isinstance(error.reason, slow_servers.SlowError):
-            raise UserError(*slow_servers.slow_sentence(name)) from None
+            raise slow_servers.too_slow(name) from None
         raise lost(name, error.reason) from None
     except slow_servers.SlowError:
-        raise UserError(*slow_servers.slow_sentence(name)) from None
+        raise slow_servers.too_slow(name) from None
     except (OSError, HTTPException) as error:
         raise lost(name, error) from None
     except ValueError:
@@ -232,7 +232,7 @@ def ask_hub(name: Name) -> Remote:
             lambda: get_hf_file_metadata(url, timeout=SECONDS), slow_servers.WINDOW
         )
     except slow_servers.SlowError:
-        raise UserError(*slow_servers.slow_sentence(name.url)) from None
+        raise slow_servers.too_slow(name.url) from None
     except Exception as error:  # without a network, many kinds of errors occur
         raise hub_refused(name.url, part.repo, error) from None
     if about.commit_hash is None:
@@ -317,7 +317,7 @@ def explain_store_errors(url: str) -> Iterator[None]:
     except FileNotFoundError:
         raise missing(url) from None
     except slow_servers.SlowError:
-        raise UserError(*slow_servers.slow_sentence(url)) from None
+        raise slow_servers.too_slow(url) from None
     except Exception as error:  # each store has errors of its own
         if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
             raise UserError(

@@ -14,6 +14,8 @@ from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any, TypeVar
 from urllib.request import HTTPHandler, HTTPSHandler, Request
 
+from embedbench.errors import UserError
+
 SLOWEST = 1000  # bytes a second
 WINDOW = 60.0  # seconds of waiting
 
@@ -24,9 +26,9 @@ class SlowError(OSError):
     """A server that sends less than `SLOWEST` bytes a second."""
 
 
-def slow_sentence(name: str) -> tuple[str, str]:
-    """What is said of such a server, and the remedy."""
-    return (
+def too_slow(name: str) -> UserError:
+    """The error of such a server, for whoever asked for `name`."""
+    return UserError(
         f"the server of {name} sends less than {SLOWEST:,} bytes a second, for {WINDOW:.0f} "
         "seconds now",
         "run the command again later: what has arrived is kept; or download it by hand",
