@@ -75,6 +75,8 @@ def name_labels(values: Sequence[int | None], names: Sequence[str], where: str) 
     >>> name_labels([1, None, -1], ["cat", "dog"], "column 'label'")
     ['dog', None, None]
     """
+    if not all(isinstance(name, str) for name in names):
+        raise UserError(f"{where} has names of classes that are no texts", "get it again")
     for row, value in enumerate(values):
         if value is not None and value >= len(names):
             raise UserError(

@@ -160,9 +160,11 @@ class HubTable:
 
     def values(self, column: str) -> list[Any]:
         """Return the values of a column, names for numbers of classes; None for a missing one."""
-        values = self._data.select_columns([column])[:][column]
+        where = f"column {column!r} of {self._address}"
+        with explain_errors(f"{where} cannot be read", "get it again"):
+            values = self._data.select_columns([column])[:][column]
         if names := self.class_names(column):
-            return name_labels(values, names, f"column {column!r} of {self._address}")
+            return name_labels(values, names, where)
         return list(values)
 
     def reader(self, column: str) -> Callable[[int], Content]:

@@ -97,7 +97,8 @@ class MediaFiles:
             holds = f", but {_by_suffix(self.unread)}" if self.unread else ""
             raise UserError(
                 f"no image and no sound in {where}{holds}; expected class folders of one kind (of "
-                "texts, a CSV file with the columns text and label)"
+                "texts, a CSV file with the columns text and label, or hfds/./FOLDER for a folder "
+                "of train.csv and test.csv)"
             )
         return paths, SOUNDS if sounds else IMAGES
 

@@ -16,7 +16,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
 from .data_set_parts import Part, join_parts, name_labels, parse_address
-from .source import Content, Source, open_image, read_sample
+from .source import Content, Source, escape_name, open_image, read_sample
 
 _OFFICIAL = (  # the parameter that chooses a part; its values for train, val and test; the classes
     ("train", (True, None, False), "CIFAR10 CIFAR100 EMNIST FashionMNIST KMNIST MNIST QMNIST USPS"),
@@ -122,8 +122,9 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
             f"{source}: torchvision's {cls.__name__} {what}", f"its options are {', '.join(known)}"
         ) from error
     except Exception as error:  # each class raises errors of its own
+        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "
+            f"{escape_name(source)} cannot be read in {root} ({reason}). Nothing is "
             f"downloaded unasked: unpack the data there as torchvision's {cls.__name__} has them, "
             "or let torchvision do it by the option download=yes."
         ) from error

@@ -136,8 +136,9 @@ def extract(
     source: Annotated[
         str,
         typer.Argument(
-            help="Folder, zip, 'demo', torch/NAME@ROOT, or 'hfds/NAME?image=COLUMN&label=COLUMN&"
-            "domain=COLUMN@REVISION'; what is not said is guessed, and a line says so."
+            help="Folder, zip, texts.csv, 'demo', torch/NAME@ROOT, or "
+            "'hfds/NAME?image=COLUMN&label=COLUMN&domain=COLUMN@REVISION'; "
+            "what is not said is guessed, and a line says so."
         ),
     ],
     out: Out,

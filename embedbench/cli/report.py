@@ -150,7 +150,10 @@ def report(
     overwrite: shared.Overwrite = False,
     form: str = "text",
 ) -> None:
-    """Print tables over all runs: means with 95 % intervals over seeds."""
+    """Print tables over all runs: means with 95 % intervals over seeds.
+
+    Exit 1 if a metric that --metric names fails.
+    """
     from embedbench.reports import toml_report
     from embedbench.reports.tables_from_runs import collect, say
 
@@ -164,12 +167,13 @@ def report(
     options.check(runs, overwrite)
     over: Over = "seeds" if options.over else "seeds and samples"
     rows: list[Row] = []
+    failed: list[str] = []  # metrics
     if runs[0].suffix == ".toml":
         selections = toml_report.read_selections(runs[0])
         tables = selected_tables(toml_report.select(selections, runs[0].parent, say))
     else:
-        each = (collect(root, metrics=options.metric or (), over=over) for root in runs)
-        rows = [row for made in each for row in made]
+        for root in runs:
+            rows += collect(root, metrics=options.metric or (), over=over, failed=failed.append)
         tables = _tables(rows, options, form)
     if options.html is not None:
         from embedbench.reports.html_report import page_heading, write_html
@@ -185,6 +189,8 @@ def report(
         save_figure(rows, options.figure, options.out, width=options.width, metric=metric)
         note(f"wrote {options.out}")
     show_tables(form, *tables)  # last: who reads it may stop reading
+    if {*failed} & {*(options.metric or ())}:  # a sentence said so
+        raise typer.Exit(1)
 
 
 def write_site(

@@ -7,22 +7,45 @@ from typing import Any, cast
 from .setting_ranges import field_hints
 
 _LATER = "later"  # the key of a field's metadata that holds the value with the earlier behaviour
-# The same values for what reads records, which imports no learner or protocol that they name.
-EARLIER = {
-    "average": "unit",
-    "embedding": "final",
-    "hold_out_kept": False,
-    "lam_rule": "session",
-    "lam_sessions": None,
-    "layers": "none",
-    "learner": "mlp",
-    "loss": "all",
-    "lr_later": None,
-    "novel": 1,
-    "passes": 0.0,
-    "perfect": 0,
-    "scale_least": 0,
-    "updates": 1,
+# The same values for what reads records, which imports no learner or protocol that they name:
+# by kind and name, those of groups of settings inside. What is not ours has none here.
+_STOP = {"stop": {"perfect": 0}}
+_NETWORK = {"passes": 0.0, **_STOP}
+_ONLINE = {"updates": 1, **_NETWORK}
+_MEANS = {"average": "unit"}
+_FEL = {"lr_later": None, **_STOP}
+_STREAM = {"scale_least": 0}
+EARLIER: dict[str, dict[str, dict[str, Any]]] = {
+    "learner": {
+        **dict.fromkeys(("alice", "c-fscil", "nc-fscil"), _STOP),
+        **dict.fromkeys(
+            (
+                *("eeil", "ewc", "finetune", "gdumb", "gss", "icarl", "icarl-cnn", "icarl-norm"),
+                *("il2m", "incremental-joint", "joint", "lucir", "lwf", "mas", "mlp"),
+                *("online-ewc", "si", "wa"),
+            ),
+            _NETWORK,
+        ),
+        **dict.fromkeys(("agem", "er", "er-ace", "er-infinite", "mir", "remind"), _ONLINE),
+        **dict.fromkeys(("ncm", "simplecil"), _MEANS),
+        **dict.fromkeys(("fel", "fel-2012"), _FEL),
+        "bic": {"hold_out_kept": False, **_NETWORK},
+        "derpp": {"passes": 0.0, "updates": 1},
+        "fearnet": dict.fromkeys(("base", "sleep", "bla"), _STOP["stop"]),
+        "offline": {"learner": "mlp", "mlp": _NETWORK},
+        "ranpac": {"lam_sessions": None, "lam_rule": "session"},
+    },
+    "protocol": {
+        **dict.fromkeys(
+            (
+                *("domain-incremental", "iirc", "instance", "mixture", "multi-modal"),
+                "permutation",
+            ),
+            _STREAM,
+        ),
+        "fscil": {"loss": "all", "novel": 1, **_STREAM},
+        "incremental-class": {"loss": "all", "embedding": "final", "layers": "none", **_STREAM},
+    },
 }
 
 
@@ -88,21 +111,29 @@ def add_missing_fields(cls: type, settings: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def align_versions(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def align_versions(
+    each: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Settings of one learner or protocol out of several records, as the latest of these has them.
 
-    A setting that only some records have was added later: the others had its earlier value.
+    A setting that only some records have was added later: the others had its value in `earlier`,
+    which is that of the name in `EARLIER`.
 
     Examples
     --------
-    >>> align_versions([{"lr": 0.1}, {"lr": 0.1, "passes": 20.0}])
+    >>> align_versions([{"lr": 0.1}, {"lr": 0.1, "passes": 20.0}], EARLIER["learner"]["ewc"])
     [{'lr': 0.1, 'passes': 0.0}, {'lr': 0.1, 'passes': 20.0}]
     """
     names = dict.fromkeys(name for settings in each for name in settings)
-    known = [{**EARLIER, **settings} for settings in each]
+    single = {name: value for name, value in earlier.items() if not isinstance(value, dict)}
+    known = [{**single, **settings} for settings in each]
     result = [{name: one[name] for name in names if name in one} for one in known]
     for name in names:
         groups = [settings for settings in result if isinstance(settings.get(name), dict)]
-        for settings, group in zip(groups, align_versions([g[name] for g in groups]), strict=True):
+        inside = earlier.get(name)
+        aligned = align_versions(
+            [group[name] for group in groups], inside if isinstance(inside, dict) else {}
+        )
+        for settings, group in zip(groups, aligned, strict=True):
             settings[name] = group
     return result

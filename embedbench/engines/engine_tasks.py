@@ -134,7 +134,7 @@ def runner() -> Callable[[Packed], bytes]:
                 made = pickle.dumps((False, error))
                 pickle.loads(made)  # some errors cannot be made again
                 is_error = isinstance(error, Exception)
-            except Exception:
+            except BaseException:
                 is_error = False
             return made if is_error else pickle.dumps((False, RuntimeError(text)))
 
@@ -159,7 +159,8 @@ def call_packed(packed: bytes) -> Any:
 def _as_sent(error: Exception) -> Exception:
     """An error if pickle can make it again in another process, else its words."""
     try:
-        pickle.loads(pickle.dumps(error))
+        with keep_inside("it"):
+            pickle.loads(pickle.dumps(error))
     except Exception:
         return RuntimeError(error_text(error))
     return error

@@ -75,7 +75,7 @@ class UserMetadata:
     pretrained_on: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        check_text(vars(self), "what you say of the file")
+        check_text(vars(self), "what you say of the file", "write it in UTF-8")
 
     def added_to(self, provenance: Mapping[str, Any], leaves: Sequence[str]) -> dict[str, Any]:
         """Return a provenance with this in it, and which leaf classes the backbone has seen."""

@@ -199,7 +199,8 @@ class _Source:
         if not keys["features"] or not keys["labels"]:
             listed = ", ".join(list(self.arrays)[:LONG]) or "nothing"
             raise UserError(
-                f"{self.src} must hold 'features' and 'labels', and it holds {listed}",
+                f"{self.src} must hold 'features' (one array, or one column of lists) and "
+                f"'labels', and it holds {listed}",
                 "name them with --features and --labels",
             )
         table, target = next(self._fitting(keys), (keys["features"][0], keys["labels"][0]))

@@ -174,7 +174,8 @@ def describe_straddling(groups: Array | None, split: Bytes) -> str:
         return ""
     return (
         f"{len(both):,} of {len(np.unique(groups)):,} groups ({short(str(both[0]))}) are in test "
-        "and in another part too; --split 0.3 --group keeps groups whole."
+        "and in another part too; a split that keeps them whole: import --split 0.3 (also of an "
+        "export of this file), or extract --split 0.3 --group RULE where names say the groups."
     )
 
 

@@ -15,6 +15,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.reports.result_rows import LEFT_OUT
+from embedbench.reports.results import column_stats
 from embedbench.runs import grid_scheduler
 from embedbench.runs.learner_and_protocol_names import protocol_class
 from embedbench.runs.run_spec import RunSpec
@@ -304,7 +305,7 @@ class PaperRuns:
 
 def make_stats(records: Sequence[RunRecord], read: Read) -> list[Stat]:
     """Return the statistics over the records of each number that `read` gives; [] without any."""
-    return [Stat.of(numbers) for numbers in zip(*map(read, records), strict=True)]
+    return column_stats(map(read, records))
 
 
 # --- the paper ---

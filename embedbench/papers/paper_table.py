@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord
+from embedbench.reports.results import column_stats
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
 from embedbench.text.terminal_text import line, new_table
@@ -153,7 +154,7 @@ class PaperTable(JsonRecord):
         digits = itertools.repeat(decimals) if isinstance(decimals, int) else decimals
         for column, number, value, digit in zip(self.columns, numbers, stats, digits, strict=False):
             if number is not None or value is not None:
-                stat = value if isinstance(value, Stat | None) else Stat.of([value])
+                stat = value if isinstance(value, Stat | None) else column_stats([[value]])[0]
                 how = more | self.misprints.get((name, column), {})
                 values[column] = Value(number, stat, digit, **how)
         self.add(labels, values)

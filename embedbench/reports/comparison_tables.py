@@ -23,6 +23,7 @@ from embedbench.text.terminal_text import line, new_table
 
 from .compare_learners import ComparisonStudy, describe_verdicts
 from .headings_and_units import heading, is_percent, value_text
+from .results import count_text, describe_measurements
 from .terminal_tables import behind_text
 
 SCHEMA = "embedbench-comparison/2.0"
@@ -81,12 +82,17 @@ def rank_learners(study: ComparisonStudy) -> TableView:
     check_several(study)
     metric, learners = study.metric, []
     table = new_table(["learner", "n", heading(metric), "rank", "of", "behind by"])
-    for (label, runs), v in zip(study.scores.items(), study.verdicts, strict=True):
+    crossed = study.units == "orders"  # several seeds on each
+    named = {label: runs for (label,), runs in study.results.group("learner").items()}
+    for (label, runs), v in zip(named.items(), study.verdicts, strict=True):
         learners.append({**v.to_json(), "learner": label, "runs": len(runs)})
-        cells = [label, str(len(runs)), value_text(v.mean, metric), str(v.rank or "–")]
+        counted = len(runs if crossed else runs.measurements(metric))
+        cells = [label, count_text(counted, len(runs)), value_text(v.mean, metric)]
+        cells.append(str(v.rank or "–"))
         table.add_row(*map(line, [*cells, allowed_ranks(v), behind_text(v, metric)]))
     remarks = [
         *describe_verdicts(study.judged),
+        *([] if crossed else describe_measurements(named, metric)),
         "rank: that of the mean · of: the ranks that the verdicts leave open",
         *_notes(study),
     ]
@@ -145,11 +151,12 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
     learners = []
     table = new_table(["learner", "mean", "sd orders", "sd seeds", *orders])
     for label, mine, places in zip(study.learners, means, ranks, strict=True):
+        seeds = study.results.where(learner=label).group("order").values()
         there = {o: i for i, o in enumerate(orders) if not math.isnan(mine[i])}
         spread = {
             "mean": study.mean(label),
             "sd_orders": float(np.nanstd(mine, ddof=1)) if len(there) > 1 else math.nan,
-            "sd_seeds": pooled_sd(list(study.by_order(label).values())),
+            "sd_seeds": pooled_sd([[run.value(metric) for run in runs] for runs in seeds]),
         }
         by_order = {o: float(mine[i]) for o, i in there.items()}
         mine_ranks = {o: float(places[i]) for o, i in there.items()}

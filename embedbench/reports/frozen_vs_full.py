@@ -16,12 +16,13 @@ from embedbench.errors import UserError
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.run_record import FINAL
 from embedbench.text.terminal_text import line, new_table
 
 from .comparison_tables import section
 from .headings_and_units import heading, is_cost, stat_text, value_text
-from .result_rows import Row, run_value
+from .result_rows import Row
+from .results import Pairs, Result, count_text
 
 SCHEMA = "embedbench-bridge/1.0"
 METRICS = ("omega_all", FINAL, "average_accuracy", "average_forgetting", *CURVES)
@@ -44,9 +45,9 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
 
     The result has `schema`, `streams` and `alone`, the rows without a partner. A stream
     has `title` and `learners`: `learner`; `trunk`, the network on images; `n` pairs of runs with
-    the same four seeds; and `values` by the names of `run_value`, without those that no pair of the
-    stream has: `frozen`, `full` and `gap`, full minus frozen, each with a mean, `half_95`,
-    `sd` and `values`, one a pair.
+    the same four seeds, and how many `measurements` they are; and `values` by the names of
+    `run_value`, without those that no pair of the stream has: `frozen`, `full` and `gap`, full
+    minus frozen, each with a mean, `half_95`, `sd` and `values`, one a measurement.
     """
     sides: dict[bool, list[Row]] = {on: [] for on in SIDES}
     for row in rows:  # early records do not say what they are on: embeddings
@@ -55,7 +56,8 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
     streams: dict[str, list[dict[str, Any]]] = {}
     paired: set[int] = set()
     for frozen, full in itertools.product(*sides.values()):
-        if pairs := _pairs(frozen, full):
+        pairs = frozen.results.pair(full.results, by=_key)
+        if pairs.rows:
             paired |= {id(frozen), id(full)}
             title = f"{frozen.group.title} → {', '.join(full.group.file_names)}"
             streams.setdefault(title, []).append(_pair_rows(frozen, full, pairs))
@@ -76,33 +78,27 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
     return {"schema": SCHEMA, "streams": each, "alone": alone}
 
 
-def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
-    """Pairs of runs of one learner on one stream with the same four seeds."""
-    partners = {_key(run): run for run in full.used}
-    return [(run, partners[_key(run)]) for run in frozen.used if _key(run) in partners]
-
-
-def _key(run: RunRecord) -> tuple[Any, ...]:
+def _key(result: Result) -> tuple[Any, ...]:
     """What two runs of a pair have in common: also how Ω is normalised."""
+    run = result.record
+    if run is None:
+        return ()
     digests = run.digests.recipe, run.digests.train, run.digests.eval
     return run.learner, *digests, run.seeds, run.reference.preset
 
 
-def _pair_rows(
-    frozen: Row, full: Row, pairs: Sequence[tuple[RunRecord, RunRecord]]
-) -> dict[str, Any]:
+def _pair_rows(frozen: Row, full: Row, pairs: Pairs) -> dict[str, Any]:
     """One learner: scores and costs of its paired runs, on embeddings and on images."""
-
-    def sides(name: str) -> Sides:
-        values = [(run_value(a, name), run_value(b, name)) for a, b in pairs]
-        a, b = (Stat.of(side) for side in zip(*values, strict=True))
-        return {"frozen": a, "full": b, "gap": Stat.of(b - a for a, b in values)}
-
+    _, _, gap = pairs.stats(FINAL)
     return {
         "learner": " → ".join(dict.fromkeys([frozen.label, full.label])),
         "trunk": full.params.get("trunk"),
-        "n": len(pairs),
-        "values": {name: sides(name) for name in (*METRICS, *COSTS)},
+        "n": len(pairs.rows),
+        "measurements": gap.n,
+        "values": {
+            name: dict(zip(("frozen", "full", "gap"), pairs.stats(name), strict=True))
+            for name in (*METRICS, *COSTS)
+        },
     }
 
 
@@ -113,7 +109,11 @@ def bridge_parts(data: dict[str, Any]) -> list[Text | Table]:
         names = list(stream["learners"][0]["values"])
         table = new_table(["learner", "trunk", "n", *map(heading, names)], names=2)
         for entry in stream["learners"]:
-            cells = [entry["learner"], entry["trunk"] or "–", str(entry["n"])]
+            cells = [
+                entry["learner"],
+                entry["trunk"] or "–",
+                count_text(entry["measurements"], entry["n"]),
+            ]
             cells += [_sides_text(sides, name) for name, sides in entry["values"].items()]
             table.add_row(*map(line, cells))
         parts += [*section(stream["title"], [], table), line("")]

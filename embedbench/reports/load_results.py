@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.array_types import Floats
-from embedbench.config.fields_added_later import align_versions
+from embedbench.config.fields_added_later import EARLIER, align_versions
 from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files
@@ -25,7 +25,8 @@ from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
 
-from .run_rows import matching
+from .results import Result, Results, data_frame
+from .run_rows import matching, settings_apart, streams
 
 if TYPE_CHECKING:
     import pandas
@@ -179,14 +180,21 @@ class Runs(list[Run]):
         UserError
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise UserError(
-                "to_pandas needs pandas",
-                "pip install 'embedbench-cl[pandas]'; rows() needs nothing",
-            ) from None
-        return pd.DataFrame.from_records(self.rows())
+        return data_frame(self.rows())
+
+    def results(self) -> Results:
+        """The runs as one table of results, which averages, pairs and compares them.
+
+        A stream has the name that tells it from others, a setting what tells namesakes apart.
+        """
+        rows = self.rows()
+        each = zip(self, rows, streams(rows), settings_apart(rows), strict=True)
+        return Results(
+            tuple(
+                Result.of_run(run.record, run.place, stream=stream, setting=setting, values=row)
+                for run, row, stream, setting in each
+            )
+        )
 
 
 @check_arguments
@@ -250,7 +258,8 @@ def align_records(records: Sequence[RunRecord]) -> list[RunRecord]:
         key = f"{kind}_params"
         for name in dict.fromkeys(getattr(r, kind) for r in records):
             mine = [i for i, r in enumerate(records) if getattr(r, kind) == name]
-            settings = align_versions([getattr(records[i], key) for i in mine])
+            earlier = EARLIER[kind].get(name, {})
+            settings = align_versions([getattr(records[i], key) for i in mine], earlier)
             for i, aligned in zip(mine, settings, strict=True):
                 changes: dict[str, Any] = {key: aligned}
                 result[i] = replace(result[i], **changes)

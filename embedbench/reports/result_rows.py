@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.config.fields_added_later import EARLIER
 from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
 from embedbench.scores.learner_verdicts import Over
 from embedbench.scores.mean_intervals import Stat
-from embedbench.scores.metric_jackknife import CURVES, mean_curve
+from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.run_flags import guessing
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside
+
+from .results import Result, Results, count_text
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 
@@ -50,16 +53,21 @@ FLAGS = {
     ),
 }
 
-# Settings of protocols that records made before there was a choice lack.
-LATER = {"loss": "all", "embedding": "final"}
+SEEN = ("loss", "embedding")  # settings of our protocols: what the loss or the learner sees
 LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
 
 
 def stream_title(run: RunRecord) -> str:
     """Protocol and file names; and what the loss or the learner sees, if that is not the usual."""
-    given = {k: run.protocol_params.get(k, usual) for k, usual in LATER.items()}
-    other = [f"{k}={value}" for k, value in given.items() if value != LATER[k]]
+    usual = {name: value for name, value in earlier_settings(run).items() if name in SEEN}
+    given = {name: run.protocol_params.get(name, value) for name, value in usual.items()}
+    other = [f"{name}={value}" for name, value in given.items() if value != usual[name]]
     return " · ".join([run.protocol, ", ".join(f.name for f in run.files), *other])
+
+
+def earlier_settings(run: RunRecord) -> dict[str, Any]:
+    """What settings of its protocol were before there was a choice, which early records lack."""
+    return EARLIER["protocol"].get(run.protocol, {})
 
 
 @dataclass(frozen=True)
@@ -178,7 +186,9 @@ class Group:
         source = "TEST data" if self.first.validation == "test" else "training data"
         sessions = f"{self.sessions} session" + "s" * (self.sessions > 1)
         phrases = [f"{classes} classes", sessions, train]
-        loss = self.first.protocol_params.get("loss")
+        loss = None
+        if "loss" in earlier_settings(self.first):  # elsewhere the name means another thing
+            loss = self.first.protocol_params.get("loss")
         phrases += [f"validation from {source}"]
         phrases += [f"{LOSSES[loss]} (protocol.loss={loss})"] if loss in LOSSES else []
         phrases += [f"scale {self.first.scale}"] if self.first.scale else []
@@ -251,9 +261,17 @@ class Row:
 
     @property
     def n(self) -> str:
-        """Number of runs; "2 of 3" if some were left out."""
-        total = len(self.records)
-        return str(total) if not self.left_out else f"{len(self.used)} of {total}"
+        """Number of measurements; "2 of 3" if runs were left out, "=3" if all answers are equal."""
+        counted = count_text(len(self.results.measurements(FINAL)), len(self.used))
+        return f"{counted} of {len(self.records)}" if self.left_out else counted
+
+    @cached_property
+    def results(self) -> Results:
+        """The runs used, as rows of a table of results."""
+        outside = self.group.outside
+        lower = frozenset(name for name in outside if outside[name].lower_is_better)
+        names: dict[str, Any] = {"learner": self.label, "lower": lower}
+        return Results(tuple(Result.of_run(r, self.place_of(r), **names) for r in self.used))
 
     @cached_property
     def metrics(self) -> dict[str, Stat]:
@@ -287,7 +305,7 @@ class Row:
 
     def number(self, name: str) -> Stat:
         """A value of `run_value` over the runs used."""
-        return Stat.of(run_value(r, name) for r in self.used)
+        return self.results.stat(name)
 
     @property
     def footprint(self) -> dict[str, int]:
@@ -306,32 +324,6 @@ class Row:
         return list(dict.fromkeys(r.command for r in self.records if r.command))
 
 
-def run_value(run: RunRecord, name: str) -> float:
-    """A value of a run; NaN if it has none of this name.
-
-    A metric; the mean of one of `CURVES`; bytes and seconds by their names in a row of
-    `Run.row`; `steps` of the optimiser; `passes`, how often a training sample was seen; a final
-    score of another base score, or the end of a curve.
-    """
-    table, _, key = name.partition(".")
-    if table == "seconds":
-        return float(getattr(run.seconds, key, math.nan))
-    if table == "bytes":
-        return run.footprint.get(key, math.nan)
-    if name == "steps":
-        return sum(_logged(run, "steps"))
-    if name == "passes":
-        known = any(run.n_train)
-        return float(np.average(_logged(run, "epochs"), weights=run.n_train)) if known else math.nan
-    if name in CURVES:
-        return mean_curve((run.curves or {}).get(name, ()))
-    if name in run.metrics:
-        return run.metrics[name]
-    if name in run.by_score:
-        return run.by_score[name].metrics[FINAL]
-    return [math.nan, *(run.curves or {}).get(name, ())][-1]
-
-
 # the label sets after the last session
 LABELS = (
     *("pw_js", "js", "exact_match", "superclass_pw_js", "subclass_precision"),
@@ -342,12 +334,6 @@ LABELS = (
 def has_labels(run: RunRecord) -> bool:
     """Whether a record is of a stream of label sets."""
     return run.score == "pw_js"
-
-
-def _logged(run: RunRecord, name: str) -> list[float]:
-    """A number of the learner's log for each session; 0 for one without training data."""
-    logs = zip(run.sessions, run.n_train, strict=True)
-    return [float(s.log.get(name, math.nan)) if n else 0.0 for s, n in logs]
 
 
 def _reference(record: RunRecord) -> Any:

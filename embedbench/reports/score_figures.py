@@ -37,6 +37,7 @@ def trade_off(
     differ by more than ten times.
     """
     drawn, group = [row for row in rows if row.used and row.learns], rows[0].group
+    factor = 100 if is_percent(metric) else 1
     scores = _scores(drawn, metric)
     costs: dict[str, list[float]] = {}
     for name, value in COSTS.items():
@@ -62,9 +63,9 @@ def trade_off(
         for row, x, score in zip(drawn, each, scores, strict=True):
             if not math.isnan(x + score.mean):
                 mark: Any = {"linestyle": "none", "markersize": 5, **look(styles[row.label])}
-                half = None if math.isnan(score.half) else score.half
+                half = None if math.isnan(score.half) else factor * score.half
                 bar: Any = {"elinewidth": 0.8, "zorder": 3, "label": words(row.label)}
-                axes.errorbar(x, score.mean, half, **mark, **bar)
+                axes.errorbar(x, factor * score.mean, half, **mark, **bar)
     if metric == FINAL:
         limits = panels[0].get_ylim()
         for axes in panels:
@@ -76,12 +77,11 @@ def trade_off(
 
 
 def _scores(rows: Sequence[Row], metric: str) -> list[Stat]:
-    """A metric of each row, in percent where tables have it so."""
+    """A metric of each row."""
     names = {name for row in rows for name in row.metrics}
     if metric not in names:
         raise unknown("metric", metric, names)
-    factor = 100 if is_percent(metric) else 1
-    scores = [Stat.of(factor * v for v in row.metrics[metric].values) for row in rows]
+    scores = [row.metrics[metric] for row in rows]
     if all(math.isnan(score.mean) for score in scores):
         raise UserError(f"{metric} is undefined in every run", "name another --metric")
     return scores

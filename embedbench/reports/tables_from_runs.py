@@ -32,6 +32,7 @@ from embedbench.text.table_export import flatten
 from .compare_learners import judge
 from .load_results import align_records
 from .result_rows import LABELS, LEFT_OUT, Group, Row, candidates, has_labels, split_tables
+from .results import variations
 from .run_rows import differences, labels
 from .verdict_sentence import verdict
 
@@ -49,6 +50,7 @@ def collect(
     notify: Callable[[str], None] = say,
     metrics: Sequence[str] = (),
     over: Over = "seeds and samples",
+    failed: Callable[[str], None] = lambda _: None,
 ) -> list[Row]:
     """Rows of all finished runs under `root`, table by table; the chance learner comes last.
 
@@ -62,6 +64,8 @@ def collect(
         Called with a sentence for each run that is left out.
     metrics : sequence of str
         Metrics, plug-ins' too, that get columns beside the usual ones.
+    failed : callable
+        Called with the name of a metric each time that it fails; its value is NaN there.
     over : str
         Sources of chance that verdicts take into account: "seeds and samples", other seeds and
         other test samples; "seeds", other seeds alone.
@@ -85,7 +89,7 @@ def collect(
     for cell in cells:
         try:
             read[cell] = unrecorded_metrics.with_outside(
-                checker.record(cell), cell, outside, notify
+                checker.record(cell), cell, outside, notify, failed
             )
         except UserError as e:
             notify(f"left out: {e}")
@@ -166,20 +170,6 @@ def _table(
     return sorted(rows, key=rank)
 
 
-def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunRecord]]:
-    """One learner's independent runs, and the variations of them.
-
-    Among runs with one `seed`, keep those whose four seeds were overridden least; the others are
-    variations of them and would be counted twice.
-    """
-    each = [(r, len(vars(r.seeds).items() - vars(Seeds.of(r.seed)).items())) for r in runs]
-    least: dict[int, int] = {}
-    for r, n in each:
-        least[r.seed] = min(n, least.get(r.seed, n))
-    alone = [r for r, n in each if n == least[r.seed]]
-    return alone, [r for r, n in each if n > least[r.seed]]
-
-
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null.
 
@@ -187,13 +177,15 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     `title`, `protocol`, `protocol_params`, `files`, `sessions`, `score`, `validation`, `digests`,
     `ideal` (α_ideal, or a list, one a session), `verdict`, `notes` and `rows`.
 
-    A row has `learner`, `params`, `label`, `n` (runs that the means include), `runs` and `left_out`
+    A row has `learner`, `params`, `label`, `n` (runs that the means include),
+    `measurements` (how many they are: runs that share a seed, or gave equal answers, bit for bit,
+    are one), `over` (what they vary: `seeds`, or such as `init seeds`), `runs` and `left_out`
     (their names), `passes` (times that a training sample was seen, mean), `steps` (of the optimiser
     in a run, mean; null for learners that take none), `verdict` (on the final score, with the keys
     of a ranking below; null for `chance`), `candidates` (settings that a search chose from, or
     null), `flags` (flag → names of the runs), `footprint` and `commands`. Under `metrics` and
     `seconds` each name has `mean`, `half_95` (half-width of the 95 % t-interval), `sd` and `values`
-    (one a run, in the order of `runs`).
+    (one a measurement, in the order of `runs`).
     """
     tables = [_table_json(mine) for mine in split_tables(rows)]
     result: dict[str, Any] = plain({"schema": SCHEMA, "tables": tables})
@@ -227,6 +219,8 @@ def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
         "params": row.params,
         "label": row.label,
         "n": len(row.used),
+        "measurements": len(row.results.measurements(FINAL)),
+        "over": row.results.varied,
         "runs": [r.run for r in row.used],
         "left_out": [r.run for r in row.left_out],
         "candidates": candidates(row.records[0].tuning),
@@ -250,7 +244,8 @@ def csv_rows(data: dict[str, Any]) -> list[dict[str, Any]]:
     lines = []
     for table, row in [(t, row) for t in data["tables"] for row in t["rows"]]:
         line = {"protocol": table["protocol"], "files": " ".join(table["files"])}
-        line |= {"stream": table["title"], "learner": row["label"], "n": row["n"]}
+        line |= {"stream": table["title"], "learner": row["label"]}
+        line |= {name: row[name] for name in ("n", "measurements", "over")}
         seconds = {f"seconds.{kind}": stat for kind, stat in row["seconds"].items()}
         for name, stat in (row["metrics"] | seconds).items():
             line |= {name: stat["mean"], f"{name}.half_95": stat["half_95"]}

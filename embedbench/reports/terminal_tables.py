@@ -15,7 +15,7 @@ from embedbench.scores.run_record import FINAL
 from embedbench.text import terminal_text
 from embedbench.text.terminal_text import NATURAL, line, new_table, render_text
 
-from .compare_learners import TableVerdicts, describe_verdicts, judge
+from .compare_learners import describe_verdicts, judge
 from .headings_and_units import (
     AVERAGE,
     FORGETTING,
@@ -29,6 +29,7 @@ from .headings_and_units import (
     value_text,
 )
 from .result_rows import FLAGS, LABELS, Group, Row, candidates, has_labels, searches, split_tables
+from .results import TableVerdicts, describe_measurements
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row
@@ -95,7 +96,9 @@ def group_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]
             if row.used:
                 labels.add_row(line(row.label), *(line(cell_text(row, name)) for name in LABELS))
         parts += [Text(""), labels]
-    remarks = [*describe_verdicts(judged), *describe_weak_reference(rows, judged)]
+    remarks = describe_verdicts(judged)
+    remarks += describe_measurements({row.label: row.results for row in rows if row.used})
+    remarks += describe_weak_reference(rows, judged)
     remarks += [*_legend(rows), *(f"note: {n}" for n in group.notes)]
     return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
 

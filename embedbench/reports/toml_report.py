@@ -6,13 +6,11 @@ directories, checked as in every report, or CSV files of rows, relative to the f
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
-
-import numpy as np
+from typing import Any, get_args
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
 from embedbench.config.plain_numbers import plain_number
@@ -20,17 +18,17 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.run_record import FINAL
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.storage.regular_files import read_text
 from embedbench.text.terminal_text import line, new_table
 
-from . import compare_learners
 from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_cost, stat_text
 from .load_results import Run
-from .result_rows import LEFT_OUT, Row, run_value
-from .run_rows import RowOfRun, matching, read_csv, settings_apart, streams, value_names
+from .result_rows import LEFT_OUT
+from .results import Result, Results, describe_measurements
+from .run_rows import matching, read_csv, settings_apart, streams, value_names
 from .tables_from_runs import collect
 
 SCHEMA = "embedbench-tables/1.0"
@@ -91,14 +89,6 @@ def _check_not_empty(made: Selection, at: str) -> None:
             raise UserError(f"{at}: {key}", expected="one value or more", got=list(values))
 
 
-class SelectedRun(NamedTuple):
-    """A run with the names of its row; from a directory also its record, and the row it is of."""
-
-    names: RowOfRun
-    record: RunRecord | None = None
-    row: Row | None = None
-
-
 def select(
     selections: Sequence[Selection], folder: Path, notify: Callable[[str], None]
 ) -> list[TableView]:
@@ -106,51 +96,45 @@ def select(
     wanted = {name.removeprefix(MAX) for one in selections for name in one.metrics}
 
     @cache
-    def runs_of(name: str) -> list[SelectedRun]:
+    def runs_of(name: str) -> list[Result]:
         path = folder / name
         if path.suffix == ".csv":
-            return [SelectedRun(row) for row in read_csv(path)]
+            names = read_csv(path)
+            return [Result(learner=row["learner"], seed=row["seed"], values=row) for row in names]
         return checked_runs(path, wanted, notify)
 
     return [_table(selection, runs_of) for selection in selections]
 
 
-def checked_runs(
-    root: Path, metrics: Iterable[str], notify: Callable[[str], None]
-) -> list[SelectedRun]:
+def checked_runs(root: Path, metrics: Iterable[str], notify: Callable[[str], None]) -> list[Result]:
     """The runs of a report, with those of the metrics that records do not hold."""
     further = sorted({*metrics} & {*FUNCTIONS, *CURVES})
-    return [
-        SelectedRun(
-            Run(row.place_of(made) or root.resolve(), root.resolve(), made).row()
-            | {"reference.preset": made.reference.preset}
-            | {name: run_value(made, name) for name in {*further} & {*CURVES}},
-            made,
-            row,
-        )
-        for row in collect(root, notify=notify, metrics=further)
-        for made in row.used
-    ]
+    result = []
+    for row in collect(root, notify=notify, metrics=further):
+        for run in row.results:
+            assert run.record is not None
+            values = Run(run.place or root.resolve(), root.resolve(), run.record).row()
+            values["reference.preset"] = run.record.reference.preset
+            values |= {name: run.value(name) for name in {*further} & {*CURVES}}
+            result.append(replace(run, learner=run.record.learner, values=values))
+    return result
 
 
-def _table(selection: Selection, runs_of: Callable[[str], list[SelectedRun]]) -> TableView:
+def _table(selection: Selection, runs_of: Callable[[str], list[Result]]) -> TableView:
     every = [run for name in selection.runs for run in runs_of(name)]
     where = {name: _values(given) for name, given in selection.where.items()}
-    kept = itertools.compress(every, matching([run.names for run in every], where))
-    used = [r for r in kept if not {*str(r.names.get("flags", "")).split()} & {*LEFT_OUT}]
+    kept = itertools.compress(every, matching([run.values for run in every], where))
+    used = [r for r in kept if not {*str(r.values.get("flags", "")).split()} & {*LEFT_OUT}]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
-    rows = [run.names for run in used]
+    rows = [run.values for run in used]
     apart = zip(used, streams(rows), settings_apart(rows), strict=True)
-    used = [
-        run._replace(names={**run.names, "stream": stream, "settings": settings})
-        for run, stream, settings in apart
-    ]
+    named = [replace(run, stream=stream, setting=setting) for run, stream, setting in apart]
     known = value_names(rows)
     for name in selection.metrics:
         if name.removeprefix(MAX) not in known:
             raise unknown("value of the runs", name.removeprefix(MAX), known)
-    return _means(selection, used)
+    return _means(selection, Results(tuple(named)))
 
 
 def _values(given: Any) -> list[Any]:
@@ -162,26 +146,29 @@ def _values(given: Any) -> list[Any]:
 
 # --- means: rows × columns ---
 
-Key = tuple[str, ...]
-Cell = dict[str, dict[int, float]]  # stream → seed → value
+Key = tuple[str, ...]  # of a row: its learner, settings, stream or seed
+Cells = dict[tuple[Key, str], Results]  # row, column → runs; columns without a name are ""
+FIELDS = {"learner": "learner", "settings": "setting", "stream": "stream", "seed": "seed"}
 
 
-def _means(selection: Selection, runs: Sequence[SelectedRun]) -> TableView:
+def _means(selection: Selection, runs: Results) -> TableView:
     """The mean of each cell over its seeds; over streams, of their means, if it has several."""
-    learn = [run for run in runs if run.names.get("learns", True)]
+    learn = Results(tuple(run for run in runs if run.values.get("learns", True)))
     cells = _cells(selection, runs)
-    columns = list(dict.fromkeys(column for _, column, _ in cells))
+    columns = list(dict.fromkeys(column for _, column in cells))
     heads = list(itertools.product(columns, selection.metrics))
     allowed, rest = _allowed(selection, learn)
+    if len(runs.group("stream")) == 1:
+        labels = {" ".join(key).strip(): each for (key, _), each in cells.items()}
+        rest += describe_measurements(labels, selection.metrics[0].removeprefix(MAX))
     titles = [_head(column, name, selection, columns) for column, name in heads]
     made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
-    for key in _best_first(selection, cells, {run.names["learner"] for run in learn}):
+    for key in _best_first(selection, cells, {run.learner for run in learn}):
         texts, numbers = list(key), dict[str, Any](zip(selection.rows, key, strict=True))
         for (column, name), title in zip(heads, titles, strict=True):
-            metric = name.removeprefix(MAX)
-            stat = _stat(cells.get((key, column, metric), {}), name)
+            stat = _stat(cells.get((key, column)), name)
             ranks = allowed.get((key, column, name), "")
-            texts.append(f"{stat_text(stat, metric)} {ranks}".rstrip())
+            texts.append(f"{stat_text(stat, name.removeprefix(MAX))} {ranks}".rstrip())
             label = title if column else name
             numbers |= {label: stat.mean, f"{label}.half_95": stat.half}
         made.add_row(*map(line, texts))
@@ -189,53 +176,60 @@ def _means(selection: Selection, runs: Sequence[SelectedRun]) -> TableView:
     known = [name for name in rows[0] if any(row[name] == row[name] for row in rows)]  # no NaN
     rows = [{name: row[name] for name in known} for row in rows]
     units = "" if len(selection.metrics) > 1 else heading(selection.metrics[0])
-    of = list(dict.fromkeys(run.names["stream"] for run in runs))
+    of = list(dict.fromkeys(run.stream for run in runs))
     facts = [of[0] if len(of) == 1 else f"{len(of)} streams", units]
     parts = section(selection.title, [f for f in facts if f], made, ["", INTERVAL, *rest])
     return TableView(selection.title, rows, parts)
 
 
-def _cells(selection: Selection, runs: Sequence[SelectedRun]) -> dict[tuple[Key, str, str], Cell]:
-    """Values by row, column and metric; columns that name a row without a value are ""."""
-    cells: dict[tuple[Key, str, str], Cell] = {}
-    for metric in dict.fromkeys(name.removeprefix(MAX) for name in selection.metrics):
-        for run in (run.names for run in runs if metric in run.names):
-            row = tuple(str(run[name]) for name in selection.rows)
-            column = "" if selection.columns == "metric" else run["stream"]
-            seeds = cells.setdefault((row, column, metric), {}).setdefault(run["stream"], {})
-            if run["seed"] in seeds:
-                raise UserError(
-                    f"{' '.join(row)} has two runs of {run['stream']} with seed {run['seed']}: "
-                    "settings are mixed",
-                    "name more rows, such as settings, or say where",
-                )
-            seeds[run["seed"]] = float(run[metric])
-    return cells
+def _key(selection: Selection, run: Result) -> Key:
+    return tuple(str(getattr(run, FIELDS[name])) for name in selection.rows)
 
 
-def _best_first(
-    selection: Selection, cells: Mapping[tuple[Key, str, str], Cell], learn: set[str]
-) -> list[Key]:
+def _cells(selection: Selection, runs: Results) -> Cells:
+    """The runs of each row and column; refuses two of one stream with the same seeds."""
+    cells: dict[tuple[Key, str], list[Result]] = {}
+    taken = set()
+    for run in runs:
+        key = _key(selection, run)
+        column = "" if selection.columns == "metric" else run.stream
+        once = key, run.stream, run.seed, run.seeds
+        if once in taken:
+            raise UserError(
+                f"{' '.join(key)} has two runs of {run.stream} with seed {run.seed}: "
+                "settings are mixed",
+                "name more rows, such as settings, or say where",
+            )
+        taken.add(once)
+        cells.setdefault((key, column), []).append(run)
+    return {at: Results(tuple(each)) for at, each in cells.items()}
+
+
+def _best_first(selection: Selection, cells: Cells, learn: set[str]) -> list[Key]:
     """The rows by the mean of the first metric; what does not learn comes last."""
     first = selection.metrics[0].removeprefix(MAX)
-    sign = 1 if first in compare_learners.LOWER or is_cost(first) else -1
+    lower = any(runs.is_lower(first) for runs in cells.values())
+    sign = 1 if lower or is_cost(first) else -1
 
     def rank(key: Key) -> tuple[bool, bool, float]:
-        mine = [cell for (k, _, metric), cell in cells.items() if (k, metric) == (key, first)]
-        means = [np.mean(list(seeds.values())) for cell in mine for seeds in cell.values()]
-        mean = float(np.mean(means)) if means else math.nan
+        mine = [run for (k, _), runs in cells.items() if k == key for run in runs]
+        mean = _stat(Results(tuple(mine)), first).mean
         guesses = "learner" in selection.rows and not learn & {*key}
         return guesses, math.isnan(mean), sign * mean
 
-    return sorted(dict.fromkeys(key for key, _, _ in cells), key=rank)
+    return sorted(dict.fromkeys(key for key, _ in cells), key=rank)
 
 
-def _stat(cell: Cell, name: str) -> Stat:
-    means = [float(np.mean(list(seeds.values()))) for seeds in cell.values()]
-    values = means if len(means) > 1 else [v for seeds in cell.values() for v in seeds.values()]
-    if name.startswith(MAX):
-        values = [max(v for seeds in cell.values() for v in seeds.values())] if cell else []
-    return Stat.of(values)
+def _stat(runs: Results | None, name: str) -> Stat:
+    """A metric of a cell, from the runs that have it."""
+    metric = name.removeprefix(MAX)
+    having = Results(tuple(run for run in runs or () if metric in run.values))
+    if name.startswith(MAX) and having.rows:
+        largest = max(run.value(metric) for run in having)
+        return Results((replace(having.rows[0], values={metric: largest}),)).stat(metric)
+    if len({run.stream for run in having}) > 1:
+        having = having.mean(metric, over=("learners", "settings", "orders", "seeds"))
+    return having.stat(metric)
 
 
 def _head(column: str, name: str, selection: Selection, columns: Sequence[str]) -> str:
@@ -257,50 +251,36 @@ def _short(names: Sequence[str]) -> dict[str, str]:
 
 
 def _allowed(
-    selection: Selection, learn: Sequence[SelectedRun]
+    selection: Selection, learn: Results
 ) -> tuple[dict[tuple[Key, str, str], str], list[str]]:
     """The ranks left open to each row, by column and metric, and what they rest on.
 
     None unless they are asked for, and each column is of one stream.
     """
     by_stream = selection.columns == "stream"
-    titles = list(dict.fromkeys(run.names["stream"] for run in learn))
-    if selection.over is None or not (by_stream or len(titles) == 1):
+    each = learn.group("stream")
+    if selection.over is None or not (by_stream or len(each) == 1):
         return {}, []
+    over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
     allowed, sampled = {}, dict[str, None]()
     for name in selection.metrics:
         if is_cost(name) or name.startswith(MAX):
             continue
-        scored = [run for run in learn if not math.isnan(run.names.get(name, math.nan))]
-        for stream in titles:
-            mine = [run for run in scored if run.names["stream"] == stream]
-            keys, study = _study(selection, name, mine)
-            for label, verdict in zip(study.learners, study.verdicts, strict=True):
-                column = stream if by_stream else ""
-                allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
-                sampled |= {heading(name): None} if SAMPLE in verdict.parts else {}
-    over = f"and, for {', '.join(sampled)}, the test sample" if sampled else "alone"
+        for (stream,), runs in each.items():
+            keys = {" ".join(key): key for run in runs if (key := _key(selection, run))}
+            scored = [run for run in runs if not math.isnan(run.values.get(name, math.nan))]
+            mine = Results(
+                tuple(
+                    replace(run, learner=" ".join(_key(selection, run)), setting="")
+                    for run in scored
+                )
+            )
+            judged = mine.verdicts(name, over=over)
+            for label, verdict in zip(mine.learners, judged.rows, strict=True):
+                if verdict is not None:
+                    column = stream if by_stream else ""
+                    allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
+                    sampled |= {heading(name): None} if SAMPLE in verdict.parts else {}
+    also = f"and, for {', '.join(sampled)}, the test sample" if sampled else "alone"
     remark = "in brackets: the ranks that the verdicts leave open, a bound of 5 % a row, over seeds"
-    return allowed, [f"{remark} {over}"]
-
-
-def _study(
-    selection: Selection, metric: str, runs: Sequence[SelectedRun]
-) -> tuple[dict[str, Key], compare_learners.ComparisonStudy]:
-    """The comparison of one stream by a metric, and the row behind each of its labels."""
-    keys: dict[str, Key] = {}
-    scores: dict[str, dict[compare_learners.Block, float]] = {}
-    measured: dict[str, list[compare_learners.MeasuredRun]] = {}
-    for names, record, row in runs:
-        key = tuple(str(names[name]) for name in selection.rows)
-        label = " ".join(key)
-        keys[label] = key
-        scores.setdefault(label, {})["", str(names["seed"])] = names[metric]
-        if record and row:
-            run = compare_learners.MeasuredRun(record, names[metric], row.place_of(record))
-            measured.setdefault(label, []).append(run)
-    group = next((run.row.group for run in runs if run.row), None)
-    if group is None or any(run.row is None for run in runs):  # numbers alone
-        return keys, compare_learners.ComparisonStudy("", metric, scores)
-    over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
-    return keys, compare_learners.make_study("", metric, measured, replace(group, over=over))
+    return allowed, [f"{remark} {also}"]

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from embedbench.scores.run_record import FINAL
 
-from .compare_learners import TableVerdicts, judge
+from .compare_learners import judge
 from .headings_and_units import difference_text, value_text
 from .result_rows import Row, has_labels
+from .results import TableVerdicts
 
 NAMED = 3  # learners named in a list, before "and 4 more"
 

@@ -269,7 +269,7 @@ def _begun(directory: Path) -> _Begun | None:
     except (ValueError, RecursionError, UserError) as error:
         raise UnusableError(f"{BEGUN} is damaged") from error
     if begun.format != FORMAT:
-        raise UnusableError(f"{BEGUN} is of an earlier version")
+        raise UnusableError(f"{BEGUN} is damaged, or of an earlier version")
     return begun
 
 

@@ -110,7 +110,7 @@ def _run_stream(
                     evaluating += time.perf_counter() - learned
                 learner.trim()
                 held: dict[str, float] = {**learner.footprint()}
-                check_text(plain(log), f"the log of session {i}")
+                check_text(plain(log), f"the log of session {i}", "correct what `learn` returns")
                 logs.append(SessionCosts(learning + checkpoint.carried, evaluating, held, log))
                 checkpoint.end(learner, evaluator, logs)
                 progress(f"session {i + 1}/{len(stream.sessions)}")

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
-from embedbench.config.json_records import JsonRecord
+from embedbench.config.json_records import UNWRITTEN, JsonRecord
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,32 @@ class Stat(JsonRecord):
     sd : float
         Standard deviation over the runs (n - 1); NaN under two runs.
     values : tuple of float
-        One for each run.
+        One for each measurement: runs that share a seed, or gave equal answers, are one.
+    count : int or None
+        Number of measurements where these are not known, as of a printed mean.
     """
 
     mean: float
     half: float = field(metadata={"key": "half_95"})
     sd: float
     values: tuple[float, ...]
+    count: int | None = field(default=None, metadata=UNWRITTEN)
+
+    @classmethod
+    def printed(
+        cls, mean: float, n: int, *, sd: float = math.nan, half: float = math.nan
+    ) -> "Stat":
+        """A mean that somebody printed, of n runs, with their sd or the half-width."""
+        if n > 1 and math.isnan(half):
+            half = t_quantile(n) * sd / math.sqrt(n)
+        elif n > 1:
+            sd = half * math.sqrt(n) / t_quantile(n)
+        return cls(mean, half, sd, (), n)
+
+    @property
+    def n(self) -> int:
+        """Number of measurements."""
+        return len(self.values) if self.count is None else self.count
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Stat":
@@ -45,10 +65,11 @@ class Stat(JsonRecord):
 
         That is t(0.975, n - 1)·sd·√(1/runs + 1/n).
         """
-        n = len(self.values)
+        n = self.n
         return t_quantile(n) * self.sd * math.sqrt(1 / runs + 1 / n)
 
 
+@cache
 def t_quantile(n: int) -> float:
     """The 97.5 % quantile of Student's t with n - 1 degrees of freedom."""
     from scipy.special import stdtrit  # scipy.stats takes ten times as long to import

@@ -210,12 +210,17 @@ def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outs
 
 
 def with_outside(
-    made: RunRecord, place: Path, metrics: Outside, notify: Callable[[str], None]
+    made: RunRecord,
+    place: Path,
+    metrics: Outside,
+    notify: Callable[[str], None],
+    failed: Callable[[str], None] = lambda _: None,
 ) -> RunRecord:
     """A record whose metrics include those that records do not hold.
 
     Those of score matrices are there for every base score; one that fails is NaN, and a sentence
-    says so. One of answers is absent where the predictions do not hold what it needs.
+    says so, and `failed` takes its name. One of answers is absent where the predictions do not hold
+    what it needs.
     """
     if not metrics:
         return made
@@ -230,6 +235,7 @@ def with_outside(
                 values[key] = metric(matrix, reference)
             except UserError as e:
                 notify(str(e))
+                failed(key)
         if name in by_score:
             scored = by_score[name]
             by_score[name] = replace(scored, metrics={**scored.metrics, **values})

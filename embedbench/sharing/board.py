@@ -12,17 +12,24 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.reports import compare_learners, comparison_tables, headings_and_units, result_rows
+from embedbench.reports import comparison_tables, headings_and_units, result_rows
+from embedbench.reports.compare_learners import ComparisonStudy, describe_verdicts
 from embedbench.reports.html_page import page
+from embedbench.reports.results import (
+    Result,
+    Results,
+    TableVerdicts,
+    count_text,
+    describe_measurements,
+)
 from embedbench.reports.run_rows import labels
 from embedbench.reports.terminal_tables import behind_text
-from embedbench.scores import learner_verdicts, metric_jackknife
+from embedbench.scores import learner_verdicts
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
 from embedbench.storage import atomic_write, regular_files, value_digest
@@ -103,9 +110,16 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
     names = labels([[run.record for run in each] for each in by_entry.values()])
     who = [submissions[pack] for pack, _ in by_entry]
     mine = dict(zip(_unique(names, who), by_entry.values(), strict=True))
-    ranking = _ranking(first, mine)
+    used = {label: _results(label, each) for label, each in mine.items()}
+    ranked = [run for label, each in used.items() if mine[label][0].record.learns for run in each]
+    scored = [run for run in ranked if not math.isnan(run.value(FINAL))]
+    study = ComparisonStudy(result_rows.stream_title(first), FINAL, Results(tuple(scored)))
+    study = study.best_first()
+    verdicts = {}
+    if len(study.learners) > 1:  # one alone is behind nobody
+        verdicts = dict(zip(study.learners, study.verdicts, strict=True))
     entries = [
-        _entry(label, each, pack, ranking)
+        _entry(label, each, pack, used[label], verdicts.get(label))
         for (label, each), pack in zip(mine.items(), who, strict=True)
     ]
     return BoardStream(
@@ -121,8 +135,9 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
         classes=result_rows.introduced_classes(first),
         notes=tuple(result_rows.Group("", tuple(run.record for _, run in runs)).notes),
         entries=tuple(sorted(entries, key=_place)),
-        units=ranking.units,
-        groups=ranking.groups,
+        units=study.units,
+        groups=study.groups,
+        measurements=tuple(describe_measurements({k: v for k, v in used.items() if v.rows})),
     )
 
 
@@ -136,28 +151,27 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
     return result
 
 
-def _is_used(run: CheckedRun) -> bool:
-    """Whether a run is in the means of its entry."""
-    return not {*result_rows.LEFT_OUT} & {*run.record.flags}
+def _results(label: str, runs: Sequence[CheckedRun]) -> Results:
+    """The runs of an entry that are in its means."""
+    used = [run for run in runs if not {*result_rows.LEFT_OUT} & {*run.record.flags}]
+    return Results(
+        tuple(Result.of_run(run.record, learner=label, without=run.left_out) for run in used)
+    )
 
 
 def _entry(
     label: str,
     runs: Sequence[CheckedRun],
     pack: Submission,
-    ranking: compare_learners.ComparisonStudy,
+    used: Results,
+    verdict: learner_verdicts.RowVerdict | None,
 ) -> Entry:
     """An entry with its verdict."""
     records = [run.record for run in runs]
-    used = [run.record for run in runs if _is_used(run)]
     first = records[0]
     flags = dict.fromkeys(flag for made in records for flag in made.flags)
     made_on = (made.environment for made in records)
     devices = (f"{e.get('device', '?')}, {e.get('machine', '?')}" for e in made_on)
-    verdicts = {}
-    if len(ranking.scores) > 1:  # one alone is behind nobody
-        verdicts = dict(zip(ranking.learners, ranking.verdicts, strict=True))
-    verdict = verdicts.get(label)
     return Entry(
         label=label,
         learner=first.learner,
@@ -167,40 +181,15 @@ def _entry(
         by=pack.by,
         date=pack.date,
         n=len(used),
+        measurements=len(used.measurements(FINAL)),
         left_out=len(records) - len(used),
         versions=tuple(sorted({str(made.environment.get("embedbench")) for made in records})),
         devices=tuple(sorted(set(devices))),
         command=first.command,
         flags=tuple(flags),
-        metrics={name: Stat.of(_value(made, name) for made in used) for name in METRICS},
+        metrics={name: used.stat(COSTS.get(name, name)) for name in METRICS},
         verdict=None if verdict is None or verdict.behind is None else verdict,
     )
-
-
-def _value(made: RunRecord, name: str) -> float:
-    """A metric of a run; the mean of a curve for RAA and gAcc; bytes or seconds."""
-    return result_rows.run_value(made, COSTS.get(name, name))
-
-
-def _ranking(
-    first: RunRecord, entries: dict[str, list[CheckedRun]]
-) -> compare_learners.ComparisonStudy:
-    """The ranking by final accuracy of the entries that learn."""
-    scores: dict[str, dict[compare_learners.Block, float]] = {}
-    answers: dict[
-        tuple[str, compare_learners.Block], Callable[[], metric_jackknife.LeftOut | None]
-    ] = {}
-    for label, runs in entries.items():
-        for run in filter(_is_used, runs):
-            made = run.record
-            value, block = _value(made, FINAL), (compare_learners.order_name(made), str(made.seeds))
-            if made.learns and not math.isnan(value):
-                scores.setdefault(label, {})[block] = value
-                answers[label, block] = partial(lambda same: same, run.left_out)
-    study = compare_learners.ComparisonStudy(
-        result_rows.stream_title(first), FINAL, scores, answers=answers
-    )
-    return study.best_first()
 
 
 def _place(entry: Entry) -> tuple[bool, bool, float, str]:
@@ -230,6 +219,7 @@ class Entry(JsonRecord):
     by: str | None
     date: str | None
     n: int
+    measurements: int
     left_out: int
     versions: tuple[str, ...]
     devices: tuple[str, ...]
@@ -260,6 +250,7 @@ class BoardStream(JsonRecord):
     entries: tuple[Entry, ...]
     units: str
     groups: str
+    measurements: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -325,7 +316,7 @@ def _index_page(board: Board) -> str:
 
 def _stream_page(stream: BoardStream, board: Board) -> str:
     verdicts = [entry.verdict for entry in stream.entries]
-    judged = compare_learners.TableVerdicts(verdicts, stream.units, stream.groups)
+    judged = TableVerdicts(verdicts, stream.units, stream.groups)
     return page(
         "board_stream.html.j2",
         board=board,
@@ -338,7 +329,8 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
         ],
         ranks=comparison_tables.allowed_ranks,
         behind_text=behind_text,
-        bounds=compare_learners.describe_verdicts(judged),
+        count_text=count_text,
+        bounds=[*describe_verdicts(judged), *stream.measurements],
         params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
     )
 

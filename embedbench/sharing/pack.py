@@ -48,7 +48,7 @@ class PackInfo(JsonRecord):
     def check(self, name: str) -> None:
         """Refuse another schema, an empty or long name, and what is no date."""
         check_schema(name, self.schema, SCHEMA, "embedbench runs pack makes one")
-        check_text(self.by, f"{name}: by")
+        check_text(self.by, f"{name}: by", "write it in UTF-8")
         if self.by is not None and not 0 < len(printable(self.by).strip()) <= LONGEST:
             raise UserError(f"{name}: by must be a name of 1 to {LONGEST} characters")
         try:

@@ -19,7 +19,7 @@ from embedbench.config.json_records import ABSENT, JsonRecord, plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.reports.compare_learners import leave_out_groups
+from embedbench.reports.run_values import leave_out_groups
 from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec

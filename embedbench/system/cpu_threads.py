@@ -15,7 +15,8 @@ def cores() -> int:
     except AttributeError:  # not on macOS and Windows
         mine = os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "")
-    return min(mine, int(limit)) if limit.isdecimal() and int(limit) else mine
+    is_number = limit.isdecimal() and len(limit) < 10  # Python reads no thousands of digits
+    return min(mine, int(limit)) if is_number and int(limit) else mine
 
 
 @contextmanager

@@ -76,20 +76,23 @@ def _unescape(escape: re.Match[str]) -> str:
     return chr(int(half, 16)) if half else letter
 
 
-def check_text(value: Any, name: str) -> None:
+RENAME = "rename what it names, or go into its folder and name it from there"
+
+
+def check_text(value: Any, name: str, remedy: str = RENAME) -> None:
     """Refuse plain values with a text that files and records cannot hold; `name` names them."""
     if isinstance(value, str):
         if _HALVES.search(value):
             raise UserError(
                 name,
-                "rename what it names, or go into its folder and name it from there",
+                remedy,
                 expected="a text in UTF-8",
                 got=as_text(value),
             )
     elif isinstance(value, Mapping):
         for key, part in value.items():
-            check_text(key, f"a key of {name}")
-            check_text(part, f"{name}.{key}")
+            check_text(key, f"a key of {name}", remedy)
+            check_text(part, f"{name}.{key}", remedy)
     elif isinstance(value, list | tuple):
         for part in value:
-            check_text(part, name)
+            check_text(part, name, remedy)

@@ -6,20 +6,20 @@ says what does not.
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import find_here, origin
-from embedbench.files.remote.uri import is_name
+from embedbench.files.remote.uri import Name
 from embedbench.reports.result_rows import Row, split_tables
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
-from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
 from embedbench.text.table_export import TITLE, make_table
 from embedbench.text.terminal_text import line
-from embedbench.text.undecoded_text import as_text, split_words
 
 from . import zoo_entries
 from .zoo_entries import UNKNOWN, PublishedRow
@@ -59,7 +59,7 @@ def rows_beside(rows: Sequence[Row], notify: Any) -> list[dict[str, str]]:
     for mine in split_tables(rows):
         record = mine[0].group.first
         try:
-            file = _find_file(record)
+            file = find_file(record, mine[0].place)
             name = match_data(file)
         except UserError as error:
             notify(f"{mine[0].group.title}: no published rows: {error}")
@@ -80,21 +80,34 @@ def match_data(file: EmbeddingFile) -> str:
     raise UserError(f"the class list of {file.path.name} is of no data set of the zoo")
 
 
-def _find_file(record: RunRecord) -> EmbeddingFile:
-    """The embedding file of a run, where its command named it, or where it was fetched to."""
+def find_file(record: RunRecord, place: Path | None) -> EmbeddingFile:
+    """The embedding file of a run, by the name, the address and the content in its record.
+
+    It is looked for where it was fetched to, in the working directory, and beside the runs;
+    `place` is the directory of those of its learner.
+    """
     info = record.files[0]
-    for word in split_words(record.command):
-        path: Path | None = Path(word)
-        if is_name(word):
-            fetched = origin(word)
-            path = find_here(word) or (Path(fetched.path) if fetched else None)
-        elif as_text(Path(word).name) != info.name:
-            continue
+    folders = [Path(), *(place.resolve().parents[:3] if place else ())]
+    fetched = [] if info.url is None else [_fetched(info)]
+    for path in [*fetched, *(folder / info.name for folder in folders)]:
         if path is not None and path.is_file():
-            file = EmbeddingFile.open(path)
-            if file.digests["content"] == info.digests.get("content"):
-                return file
+            with suppress(UserError):  # another file of this name
+                file = EmbeddingFile.open(path)
+                if file.digests["content"] == info.digests.get("content"):
+                    return file
     raise UserError(f"{info.name} is not here", "run the report where the file lies")
+
+
+def _fetched(info: FileInfo) -> Path | None:
+    """Where a file lies that a run fetched by its address; None if it is not there now."""
+    name = info.url or ""
+    if info.sha256 and not info.commit:
+        name = str(Name(name, info.sha256))
+    try:
+        made = origin(name)
+        return find_here(name) if made is None else Path(made.path)
+    except (UserError, OSError):
+        return None
 
 
 def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> str:
@@ -145,7 +158,7 @@ def judge(row: PublishedRow, ours: Stat) -> str:
     """
     away = 100 * ours.mean - float(row.last)
     said = f"{'+' if away > 0 else ''}{format_signed(away, 2)} points"
-    if len(ours.values) < LEAST_RUNS or ours.sd == 0 or not row.seeds.isdecimal():
+    if ours.n < LEAST_RUNS or ours.sd == 0 or not row.seeds.isdecimal():
         return said
     half = 100 * ours.prediction_half(int(row.seeds))
     digits = len(row.last.partition(".")[2])

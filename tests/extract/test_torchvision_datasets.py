@@ -6,6 +6,7 @@ import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -232,3 +233,16 @@ def test_nothing_is_downloaded_unasked(tmp_path: Path, monkeypatch: pytest.Monke
         with pytest.raises(UserError):
             open_source(f"torch/gtsrb?download={word}@{tmp_path}")
         assert len(asked) == calls
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "9" * 4000, "١", "²"])
+def test_a_number_that_no_option_can_have(digits: str) -> None:
+    with pytest.raises(UserError, check=lambda error: len(str(error)) < 900):
+        open_source(f"torch/dtd?partition={digits}")
+
+
+def test_a_label_without_a_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = SimpleNamespace(classes=["a", "b"])
+    monkeypatch.setattr(torchvision_datasets, "_labels", lambda _: [0, 2])
+    with pytest.raises(UserError, match="has class 2 in row 1, and names 2 classes from 0"):
+        torchvision_datasets._part("train", 0, data)

@@ -173,7 +173,7 @@ BAD[4, 2] = -np.inf
 @pytest.mark.parametrize(
     ("samples", "features", "meta", "message"),
     [
-        (GOOD, X, {"format_version": "1.2"}, "format_version '1.2'"),
+        (GOOD, X, {"format_version": "1.2"}, "format version 1.2, and this one reads 1.1"),
         (GOOD, X, {"kind": "sounds"}, "kind 'sounds'"),
         (GOOD, X, {"kind": "pixels"}, "expected (10, H, W, C) of uint8"),
         (GOOD, X, {"format": "something"}, "not an embedding"),

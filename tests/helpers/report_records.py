@@ -14,7 +14,12 @@ from embedbench.scores.run_record import RunRecord, UnscoredRun
 from embedbench.scores.verified_records import AGREES, KIND, outcome_key
 from embedbench.storage import user_cache
 
-STUB = b"no predictions"
+
+def stub(learner: str, seed: int) -> bytes:
+    """What lies in the place of the answers of a run: no two runs have the same."""
+    return f"no predictions of {learner} {seed}".encode()
+
+
 HEX = {"recipe": "a" * 64, "train": "b" * 64, "eval": "c" * 64, "features": "d" * 64}
 
 
@@ -48,7 +53,7 @@ def make(learner: str = "mlp", seed: int = 0, final: float = 0.8, **changes: Any
         "learns": learner != "chance",
         "seed": seed,
         "seeds": {"order": 100 + seed, "init": seed, "batches": seed, "memory": seed},
-        "predictions_sha256": hashlib.sha256(STUB).hexdigest(),
+        "predictions_sha256": hashlib.sha256(stub(learner, seed)).hexdigest(),
         "files": [{"name": "toy.h5", "digests": {"content": "e" * 64, "samples": "f" * 64}}],
         "digests": digests,
         "validation": "train",
@@ -124,7 +129,7 @@ def keep(
 def put(made: RunRecord, place: Path) -> None:
     """Put one record at a place, with a stub of its predictions, as if it had been checked."""
     place.mkdir(parents=True)
-    (place / "predictions.h5").write_bytes(STUB)
+    (place / "predictions.h5").write_bytes(stub(made.learner, made.seed))
     record_files.save(made, place)
     pins = [record_files.predictions_sha256(place, made), *("" for _ in made.reference.runs)]
     user_cache.save(KIND, outcome_key(record_files.read(place), *pins), AGREES)

@@ -317,7 +317,7 @@ def test_what_was_changed_in_an_export_is_refused(plain_stream: Path, tmp_path: 
         (STREAM, changed(directory="../x-01234567"), "was changed"),
         (STREAM, changed(sessions=[], n_train=[]), "was changed"),
         (STREAM, lambda t: t[:-9], "is not JSON"),
-        (STREAM, lambda t: t.replace("embedbench-stream/1.0", "x/2"), "has schema 'x/2'"),
+        (STREAM, lambda t: t.replace("embedbench-stream/1.0", "x/2"), "says schema 'x/2'"),
         (STREAM, lambda t: t.replace('"n_train"', '"m_train"'), "n_train is missing"),
     ):
         bad = shutil.copytree(plain_stream, tmp_path / "bad", dirs_exist_ok=True)

@@ -14,8 +14,10 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.html_report import render
 from embedbench.reports.load_results import align_records
-from embedbench.reports.result_rows import FLAGS, Group, run_value
-from embedbench.reports.tables_from_runs import check_average, check_comparable, collect, variations
+from embedbench.reports.result_rows import FLAGS, Group
+from embedbench.reports.results import variations
+from embedbench.reports.run_values import run_value
+from embedbench.reports.tables_from_runs import check_average, check_comparable, collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores.mean_intervals import Stat
@@ -126,15 +128,31 @@ def test_another_value_of_a_setting_that_was_added_is_refused(now: dict[str, Any
 def test_earlier_values_are_those_of_the_classes() -> None:
     """Reports import no learner, so they have a list of their own."""
 
-    def earlier(cls: Any, made: Any) -> dict[str, Any]:
-        inner = [one for f in fields(cls) if is_dataclass(one := getattr(made, f.name, None))]
-        return later_fields(cls) | {k: v for o in inner for k, v in earlier(type(o), o).items()}
+    def earlier(made: Any) -> dict[str, Any]:
+        groups = {f.name: getattr(made, f.name, None) for f in fields(made)}
+        inner = {name: earlier(group) for name, group in groups.items() if is_dataclass(group)}
+        return later_fields(type(made)) | {name: group for name, group in inner.items() if group}
 
-    learners = [names.learner_class(name) for name in names.our_learners()]
-    protocols = [names.protocol_class(name) for name in names.our_protocols()]
-    each = [earlier(cls, cls()) for cls in [*learners, *protocols]]
-    assert {k: v for one in each for k, v in one.items()} == EARLIER
-    assert all(EARLIER[k] == v for one in each for k, v in one.items())
+    kinds = {
+        "learner": {name: names.learner_class(name) for name in names.our_learners()},
+        "protocol": {name: names.protocol_class(name) for name in names.our_protocols()},
+    }
+    found = {
+        kind: {name: made for name, cls in of.items() if (made := earlier(cls()))}
+        for kind, of in kinds.items()
+    }
+    assert found == EARLIER
+
+
+def test_a_setting_of_another_class_has_no_earlier_value() -> None:
+    """`updates` of somebody's learner, and `loss` of a protocol, are other settings of a name."""
+    runs = [
+        typed(seed=s, learner="a.b:C", learner_params=p) for s, p in ((0, {}), (1, {"updates": 1}))
+    ]
+    assert [r.learner_params for r in align_records(runs)] == [{}, {"updates": 1}]
+    foreign = typed(protocol="a.b:C", protocol_params={"loss": "all"})
+    assert "loss over all" not in " ".join(Group("", (foreign,)).describe())
+    assert "loss" not in Group("", (replace(foreign, protocol_params={"loss": "mse"}),)).title
 
 
 def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_left_out_with_a_warning(mine: Path, tmp_path: Pa
     edit(mine / f"{STREAM}/chance-1/seed-0", "schema", value="other")
     left: list[str] = []
     assert (len(load_runs(mine, notify=left.append)), len(left)) == (0, 3)
-    assert any("schema 'other', expected" in sentence for sentence in left)
+    assert any("schema 'other'; expected" in sentence for sentence in left)
     (mine / MLP / "record.json").write_text("[1]")
     assert len(load_runs(mine, notify=left.append)) == 0
     (tmp_path / "empty").mkdir()

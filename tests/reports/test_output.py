@@ -205,6 +205,7 @@ def test_json_round_trip(tmp_path: Path) -> None:
     row = {"learner": "mlp", "label": "mlp", "params": make()["learner_params"], "n": 2}
     row |= {"runs": ["0", "1"], "left_out": [], "candidates": None, "flags": {}, "passes": None}
     row |= {"commands": [make(seed=s)["command"] for s in (0, 1)], "footprint": make()["footprint"]}
+    row |= {"measurements": 2, "over": "seeds"}
     rest = {name: mlp[name] for name in ("metrics", "seconds", "verdict")}
     assert mlp == row | rest | {"steps": 301.5}
     assert (ewc["n"], ewc["left_out"], ewc["flags"]) == (0, ["0"], {"nan": ["0"]})
@@ -270,7 +271,7 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     cells = plan([str(file)], "incremental-class", ["ncm"], [0, 1], items)
     assert run_grid(cells, tmp_path / "runs").failed == []
     ncm, chance = collect(tmp_path / "runs")
-    assert (ncm.n, chance.learner) == ("2", "chance")
+    assert (ncm.n, chance.learner) == ("=2", "chance")
     write_html([ncm, chance], tmp_path / "page.html", "runs")
     page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text("utf-8")
     things = [pkgutil.resolve_name(name) for name in re.findall(r"auto\w+:: (\S+)", page)]

@@ -20,10 +20,12 @@ from toy import keep_samples
 
 from embedbench.errors import UserError
 from embedbench.reports import comparison_tables, score_figures
-from embedbench.reports.compare_learners import ComparisonStudy, order_name, studies
+from embedbench.reports.compare_learners import ComparisonStudy, studies
 from embedbench.reports.comparison_tables import allowed_ranks, pooled_sd, rank_learners
 from embedbench.reports.html_report import render
 from embedbench.reports.learner_colours import styles_in
+from embedbench.reports.results import Result, Results
+from embedbench.reports.run_values import order_name
 from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
@@ -143,16 +145,32 @@ def test_tuned_settings_are_marked(tmp_path: Path) -> None:
     text = table_text(rows)
     assert [t.split()[-1] for t in text.splitlines()[4:7]] == ["V3", "V3", "6.0"]
     assert "[ewc lam=10: best of 3 on seed 0; ewc lam=300: best of 3 on seed 0]" in text
-    compared = render_text(rank_learners(studies(rows)[0]).parts)
-    assert "tuned on validation data: ewc lam=10 (best of 3 on seed 0), ewc lam=300" in compared
+    ranked = render_text(rank_learners(studies(rows)[0]).parts)
+    assert "tuned on validation data: ewc lam=10 (best of 3 on seed 0), ewc lam=300" in ranked
     assert [row["candidates"] for row in to_json(rows)["tables"][0]["rows"]] == [3, 3, None]
     assert "best of 3 on seed 0" in render(rows, "runs")
 
 
+Scores = dict[str, dict[tuple[str, str], float]]  # learner → order, seed → score
+
+
+def compared(scores: Scores, metric: str = "final_accuracy") -> ComparisonStudy:
+    """A study of numbers alone."""
+    rows = [
+        Result(learner=learner, order=order, seed=int(seed), values={metric: value})
+        for learner, blocks in scores.items()
+        for (order, seed), value in blocks.items()
+    ]
+    return ComparisonStudy("toy", metric, Results(tuple(rows)))
+
+
+def on_one_order(**learners: list[float]) -> Scores:
+    """Learner → score for each seed."""
+    return {k: {("natural", str(s)): v for s, v in enumerate(vs)} for k, vs in learners.items()}
+
+
 def study(**learners: list[float]) -> ComparisonStudy:
-    """One order; learner → score for each seed."""
-    scores = {k: {("natural", str(s)): v for s, v in enumerate(vs)} for k, vs in learners.items()}
-    return ComparisonStudy("toy", "final_accuracy", scores)
+    return compared(on_one_order(**learners))
 
 
 def test_clear_differences_rank_and_others_leave_ranks_open() -> None:
@@ -176,7 +194,7 @@ def test_runs_on_one_order_are_no_evidence_about_others() -> None:
     rng, blocks = np.random.default_rng(0), [(o, str(s)) for o in ("x", "y") for s in range(3)]
     gain, b = {"x": 0.10, "y": 0.02}, {k: 0.5 + rng.normal(0, 0.01) for k in blocks}
     a = {k: v + gain[k[0]] for k, v in b.items()}
-    made = ComparisonStudy("toy", "final_accuracy", {"a": a, "b": b})
+    made = compared({"a": a, "b": b})
     _, second = made.verdicts
     assert (second.n, made.units, second.behind_by) == (2, "orders", pytest.approx(0.06))
     assert second.detectable == pytest.approx(12.706205 * 0.04)  # t(.975, 1) · half the distance
@@ -186,15 +204,15 @@ def test_runs_on_one_order_are_no_evidence_about_others() -> None:
 def test_only_shared_seeds_are_paired() -> None:
     _, second = study(a=[0.5, 0.6, 0.9], b=[0.4, 0.52]).verdicts
     assert (second.n, second.behind_by) == (2, pytest.approx(0.09))
-    lone = study(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52])
-    lone.scores["c"] = {("natural", "7"): 0.95}
+    scores = on_one_order(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52])
+    lone = compared({**scores, "c": {("natural", "7"): 0.95}})
     assert [e.behind for e in lone.verdicts] == [False, True, None]
     text = render_text(rank_learners(lone).parts)
     assert text.splitlines()[5].split() == ["c", "1", "95.0", "1", "–", "–"]
     some = study(a=[0.9, 0.91, 0.93, 0.9], b=[0.5, 0.51, 0.5, 0.5], c=[0.1, 0.2])
     assert "over 2–4 seeds alone" in render_text(rank_learners(some).parts)
     # less forgetting is better
-    turned = ComparisonStudy("toy", "average_forgetting", study(b=[0.1], a=[0.5]).scores)
+    turned = compared(on_one_order(b=[0.1], a=[0.5]), "average_forgetting")
     assert [(e.rank, e.behind_by) for e in turned.verdicts] == [(1, 0), (2, 0.4)]
 
 
@@ -204,7 +222,7 @@ def ordered() -> ComparisonStudy:
     mean["c"] = {"x": 0.2, "y": 0.2, "z": 0.2}
     seeds = {"0": 0.01, "1": -0.01}.items()
     scores = {k: {(o, s): v + e for o, v in on.items() for s, e in seeds} for k, on in mean.items()}
-    return ComparisonStudy("toy", "final_accuracy", scores)
+    return compared(scores)
 
 
 def test_spread_over_orders_by_hand() -> None:
@@ -226,12 +244,12 @@ def test_spread_over_orders_by_hand() -> None:
 def test_an_order_that_a_learner_lacks() -> None:
     means = {"a": {"x": 0.6, "y": 0.5}, "b": {"x": 0.5, "y": 0.4}, "c": {"x": 0.2}}
     scores = {k: {(o, "0"): v for o, v in on.items()} for k, on in means.items()}
-    view = comparison_tables.spread_over_orders(ComparisonStudy("", "average_forgetting", scores))
+    view = comparison_tables.spread_over_orders(compared(scores, "average_forgetting"))
     ranks = [entry["ranks"] for entry in view.data["learners"]]
     assert ranks == [{"x": 3, "y": 2}, {"x": 2, "y": 1}, {"x": 1}]
     c = render_text(view.parts).splitlines()[5].split()
     assert (view.data["tau"], c[1:]) == ({"x | y": 1}, ["20.0", "–", "–", "20.0", "[1]", "–"])
-    apart = ComparisonStudy("", "final_accuracy", {"a": {("x", "0"): 1.0}, "b": {("y", "0"): 0.5}})
+    apart = compared({"a": {("x", "0"): 1.0}, "b": {("y", "0"): 0.5}})
     view = comparison_tables.spread_over_orders(apart)
     found = [view.data[key] for key in ("tau", "tau_mean", "tau_least")]
     assert found == [{"x | y": None}, None, None]
@@ -242,7 +260,7 @@ def test_equal_means_share_a_rank() -> None:
     """Of three pairs two agree, and one is a tie on x: τ_b is 2 / √(2 · 3)."""
     means = {"a": (0.5, 0.6), "b": (0.5, 0.4), "c": (0.2, 0.2)}
     scores = {k: {("x", "0"): x, ("y", "0"): y} for k, (x, y) in means.items()}
-    tied = ComparisonStudy("toy", "final_accuracy", scores)
+    tied = compared(scores)
     found = comparison_tables.spread_over_orders(tied).data
     ranks = [tuple(entry["ranks"].values()) for entry in found["learners"]]
     assert ranks == [(1.5, 1), (1.5, 2), (3, 3)]

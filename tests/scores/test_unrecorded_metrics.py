@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import Call
 from confident_runs import keep_runs
 from file_helpers import says
 from pinned_runs import answers
@@ -164,3 +165,10 @@ def test_a_metric_that_exits_is_nan_and_said(runs: Path) -> None:
     assert all(math.isnan(row.metrics[f"{HERE}:leaves"].mean) for row in rows)
     (sentence,) = said
     assert "leaves of a file of yours failed: it left with SystemExit: 0" in sentence
+
+
+def test_a_report_whose_metric_fails_ends_with_1(runs: Path, call: Call) -> None:
+    assert call("report", runs, "--metric", f"{HERE}:spread").code == 0
+    for name in ("leaves", "fails"):
+        done = call("report", runs, "--metric", f"{HERE}:{name}")
+        assert (done.code, "mlp" in done.out) == (1, True)

@@ -300,7 +300,10 @@ def test_damaged_bytes_and_other_files(team: Path, tmp_path: Path) -> None:
         ("[", "bad.zip: pack.json"),
         ('{"schema": "other/1.0"}', "bad.zip: pack.json"),
         ('{"schema": "embedbench-pack/1.0", "by": 3}', "bad.zip: pack.json"),
-        ('{"schema": "embedbench-pack/2.0", "teams": []}', "schema 'embedbench-pack/2.0'"),
+        (
+            '{"schema": "embedbench-pack/2.0", "teams": []}',
+            "a newer embedbench: it is of format version 2.0",
+        ),
     ],
 )
 def test_what_a_pack_says_of_itself(tmp_path: Path, text: str, why: str) -> None:

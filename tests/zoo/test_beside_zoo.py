@@ -13,10 +13,12 @@ from toy import blobs
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, Samples
 from embedbench.files.write_file import write_file
 from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.record_files import load
 from embedbench.streams.class_order import published_orders
 from embedbench.zoo import beside_zoo, zoo_entries
 from embedbench.zoo.zoo_entries import Zoo, read_zoo
@@ -145,6 +147,30 @@ def test_tables_that_nothing_stands_beside(runs: Path, monkeypatch: pytest.Monke
         assert (result.exit_code, why in result.stderr) == (0, True)
         assert "Published rows" not in result.stdout
         there.rename(file)
+
+
+def test_the_file_comes_from_the_record_and_not_from_the_command(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By name and content, beside the runs or in the working directory, whatever the command."""
+    (place,) = runs.glob("*/ncm-*")
+    record = load(next(place.glob("seed-*")))
+    file = stand_in(tmp_path / f"{NAME}.h5")
+    for command in ("", "embedbench run 'unclosed", f"python mine.py --in={file.path}"):
+        made = replace(record, command=command)
+        assert beside_zoo.find_file(made, place).path.resolve() == runs.parent / f"{NAME}.h5"
+    away = tmp_path / "runs" / "stream" / "ncm"
+    assert beside_zoo.find_file(record, away).path == tmp_path / f"{NAME}.h5"
+    monkeypatch.chdir(tmp_path)
+    assert beside_zoo.find_file(record, None).path.resolve() == tmp_path / f"{NAME}.h5"
+
+
+def test_another_file_of_the_name_is_not_that_of_the_run(runs: Path, tmp_path: Path) -> None:
+    (place,) = runs.glob("*/ncm-*")
+    record = load(next(place.glob("seed-*")))
+    info = replace(record.files[0], digests={"content": "0" * 64})
+    with pytest.raises(UserError, match="is not here"):
+        beside_zoo.find_file(replace(record, files=(info,)), place)
 
 
 def test_plausible_by_the_prediction_interval(monkeypatch: pytest.MonkeyPatch) -> None:

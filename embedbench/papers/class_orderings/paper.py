@@ -17,8 +17,8 @@ from embedbench.errors import UserError
 from embedbench.papers import paper
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import PaperTable, Value
+from embedbench.reports.results import column_stats
 from embedbench.runs.run_spec import RunSpec
-from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams import make_class_order
 from embedbench.streams.class_order import cifar100_labels
@@ -114,7 +114,8 @@ def table1(runs: OrderingRuns, name: str) -> PaperTable:
             row = rows.get((learner, task), {"accuracy": {}, "sd": {}})
             mean, sd = (row[what].get(kind) for what in ("accuracy", "sd"))
             each = [accuracy(r, head) for r in found]
-            ours = Stat.of(each) if each and not np.isnan(each).any() else None
+            known = bool(each) and not np.isnan(each).any()
+            ours = column_stats([value] for value in each)[0] if known else None
             values[head] = Value(mean, ours, 1, other, sd=sd)
         table.add((variant.label, order), values)
     return table

@@ -19,8 +19,8 @@ from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.protocols._hierarchy import Hierarchy, hierarchy_text
 from embedbench.protocols.iirc import IIRC, share_out, union
+from embedbench.reports.results import column_stats
 from embedbench.runs.run_spec import RunSpec
-from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.study import Key, Settings
 
@@ -120,7 +120,7 @@ def _scores(runs: IIRCRuns, name: str) -> PaperTable:
         for n in columns:
             at = t if n != "joint" else 0 if t == sessions - 1 else -1
             mine = ours.get(n, np.zeros((0, 0)))
-            stat = Stat.of(mine[:, at]) if 0 <= at < mine.shape[1] else None
+            stat = column_stats(mine[:, [at]])[0] if 0 <= at < mine.shape[1] else None
             theirs, sd = (printed[what].get(n) for what in ("pw_js", "sd"))
             values[VARIANTS[n].label] = Value(theirs, stat, 2, data.stands_in, sd=sd)
         table.add([str(t)], values)
@@ -149,7 +149,7 @@ def measures(runs: IIRCRuns, name: str) -> PaperTable:
         if each := runs.each(name, learner):
             by_seed = (zip(*map(_read_measures, records), strict=True) for records in each)
             means = [[float(np.mean(values)) for values in numbers] for numbers in by_seed]
-            table.add_numbers([variant.label], map(Stat.of, zip(*means, strict=True)), decimals=2)
+            table.add_numbers([variant.label], column_stats(means), decimals=2)
     return table
 
 
@@ -160,7 +160,7 @@ def buffers(runs: IIRCRuns, name: str) -> PaperTable:
     for variant, of in BUFFERS.items() if "er" in runs.learners else ():
         curves = runs.curve(name, variant)
         if len(curves):
-            stats = (Stat.of(curves[:, -1]), Stat.of(curves.mean(axis=1)))
+            stats = column_stats([curve[-1], curve.mean()] for curve in curves)
             table.add_numbers([of.label], stats, decimals=2)
     return table
 

@@ -17,6 +17,7 @@ from embedbench.papers import paper
 from embedbench.papers.paper import make_stats
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
+from embedbench.reports.results import column_stats
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.make_score_matrices import score_matrices
@@ -220,7 +221,7 @@ def _mean_omega(runs: KemkerRuns, learner: str, protocol: str) -> Stat | None:
     if not all(each):
         return None
     values = (make_stats(records, read_omegas)[-1].values for records in each)
-    return Stat.of(float(np.mean(v)) for v in zip(*values, strict=False))
+    return column_stats([float(np.mean(v))] for v in zip(*values, strict=False))[0]
 
 
 def table4(runs: KemkerRuns) -> PaperTable:
@@ -298,7 +299,7 @@ def _drifting_accuracy(file: Path, share: float, runs: KemkerRuns) -> Stat:
             drifting(file, share, seed), learner, Seeds.of(seed), runs.device
         )
         values.append(100 * float(score_matrices(predictions)["accuracy"].R[-1, -1]))
-    return Stat.of(values)
+    return column_stats([value] for value in values)[0]
 
 
 def drifting(path: Path, share: float, seed: int) -> Stream:
@@ -373,7 +374,7 @@ def table_s10(runs: KemkerRuns) -> PaperTable:
             stats = make_stats(runs.ask(learner, specs), read_omegas)
             held = {k.removeprefix("som."): int(value) for k, value in capacity.items()}
             held = {"fel_units": FEL_UNITS[name], **held}
-            size = Stat.of([megabytes(learner, runs.size(name), **held)])
+            (size,) = column_stats([[megabytes(learner, runs.size(name), **held)]])
             chosen = ", ".join(f"{setting} {value}" for setting, value in capacity.items())
         labels = (protocol, LEARNERS[learner].label, runs.label(name), chosen)
         other = runs.stands_in([name])

@@ -19,6 +19,7 @@ from embedbench.files.sample_metadata import TRAIN
 from embedbench.papers import paper
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable
+from embedbench.reports.results import column_stats
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 
@@ -142,7 +143,7 @@ def curves(key: str, names: tuple[str, str], runs: MetricRuns) -> PaperTable:
                 values = [(r.curves or {})[metric] for r in records]
                 of_runs = np.array(values, dtype=np.float64)  # (n, K)
                 places = [max(1, round(share * of_runs.shape[1])) - 1 for share in QUARTERS]
-                ours = [Stat.of(100 * of_runs[:, k]) for k in places]
+                ours = column_stats(100 * of_runs[:, places])
             labels = (name, str(sessions), variant.label, metric.upper())
             table.add_numbers(labels, ours, decimals=1)
     return table
