@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.array_types import Ints
 from embedbench.errors import UserError
-from embedbench.files.known_names import describe_spelling, one_spelling
+from embedbench.files.known_names import describe_spelling, one_spelling, read_split
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 
 from .source import Content, Source
@@ -84,6 +85,35 @@ def name_labels(values: Sequence[int | None], names: Sequence[str], where: str) 
                 "it is damaged, or another data set's: get it again",
             )
     return [None if value is None or value < 0 else names[value] for value in values]
+
+
+def cut_part(part: Part, split: Sequence[str | None], where: str) -> list[Part]:
+    """Return the parts of a table whose column (n,) says of each row which part it is in.
+
+    Raises
+    ------
+    UserError
+        A value is no name of a part.
+    """
+    texts = np.array([text or "" for text in split], np.str_)
+    roles = read_split(texts, f"the split column of {where}")
+    return [_rows_of(part, role, np.flatnonzero(roles == role)) for role in np.unique(roles)]
+
+
+def _rows_of(part: Part, role: int, rows: Ints) -> Part:
+    """Return some rows of a part as a part of their own."""
+
+    def read(i: int) -> Content:
+        return part.read(int(rows[i]))
+
+    return Part(
+        name=SPLITS[role],
+        role=int(role),
+        labels=[part.labels[row] for row in rows],
+        classes=part.classes,
+        read=read,
+        columns={name: [values[row] for row in rows] for name, values in part.columns.items()},
+    )
 
 
 def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: Any) -> Source:

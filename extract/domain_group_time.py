@@ -95,8 +95,8 @@ def choose_split(
     choice : str or None
         A test fraction such as `0.3`, or a list file; None: the official split, else 0.3 by hash.
     group : str or None
-        The rule for `groups`, which a hash split keeps whole; None means `stem`. An official split
-        and a list file stay as they are.
+        The rule for `groups`, which a hash split keeps whole; None: the groups of the source's
+        column, as for `import`, else `stem`. An official split and a list file stay as they are.
     stratify : bool or None
         Let every class keep its share in a hash split, see `embedbench.files.train_test_split`.
         None: where the data are `small`.
@@ -105,10 +105,13 @@ def choose_split(
         return source.split, {"rule": "official"}
     if stratify is None:
         stratify = parse_fraction(choice) is not None and small(source.labels)
-    rule = split_rule(choice, group or "stem", stratify=stratify)
+    listed = source.columns.get("group") if group is None else None
+    named = group or ("stem" if listed is None else "groups")
+    rule = split_rule(choice, named, stratify=stratify)
     classes = source.labels if stratify else None
     if rule["rule"] == "hash":
-        return make_split(choice, source.ids, groups(source.ids, rule["group"]), classes), rule
+        names = groups(source.ids, named) if listed is None else listed.tolist()
+        return make_split(choice, source.ids, names, classes), rule
     return make_split(choice, source.ids, classes=classes), rule
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from embedbench.errors import UserError, unknown
 from embedbench.files.hdf5_layout import COLUMNS
-from embedbench.files.known_names import PART_WORDS, split_role, split_roles
+from embedbench.files.known_names import PART_WORDS, find_keys, split_role, split_roles
 from embedbench.storage.regular_files import explain_errors
 
 from . import own_files
-from .data_set_parts import Part, find_path, join_parts, name_labels, parse_address
+from .data_set_parts import Part, cut_part, find_path, join_parts, name_labels, parse_address
 from .local_data_sets import LocalData, load_by_datasets, load_local
 from .source import Content, Source
 from .text_tables import TextTable, as_number, encode_text
@@ -79,8 +79,11 @@ def hub_source(source: str) -> Source:
         read = data.reader(taken[kind])
         classes = first.class_names(taken["label"])
         parts.append(Part(part, role, values.pop("label"), classes, read, values))
-    phrases = [", ".join(f"{option}={column}" for option, column in taken.items())]
-    left = [f"column {column}" for column in first.kinds if column not in taken.values()]
+    said = dict(taken)
+    if len(parts) == 1 and (column := _split_column(first, taken)):
+        parts, said["split"] = cut_part(parts[0], first.values(column), address), column
+    phrases = [", ".join(f"{option}={column}" for option, column in said.items())]
+    left = [f"column {column}" for column in first.kinds if column not in said.values()]
     left += [f"split {part}" for part in splits if part not in roles]
     phrases += [f"left out: {', '.join(left)}"] if left else []
     facts: dict[str, Any] = {}
@@ -215,6 +218,13 @@ def _revision(info: Any, revision: str) -> str:
         if commit := _COMMIT.search(url):
             return commit[1]
     return revision or str(getattr(info, "version", None) or "").replace("0.0.0", "")
+
+
+def _split_column(data: "TextTable | HubTable", taken: Mapping[str, str]) -> str | None:
+    """Return the column of a table that says the part of each row; None if there is none."""
+    texts = [name for name, kind in data.kinds.items() if kind in ("text", "label")]
+    free = [name for name in texts if name not in taken.values()]
+    return next(iter(find_keys(("split",), free)), None)
 
 
 # --- columns ---
