@@ -126,8 +126,10 @@ def join_parts(
         rows = [len(part) for part in tables[features]]
         out |= {rest: np.concatenate(parts) for rest, parts in tables.items()}
     for what, rest in (("features", features), ("labels", labels)):
-        for key in find_keys(KEYS[what], arrays) if asked[what] is None else ():
-            _check_whole(arrays[key], out[rest], key, list(by_rest[rest].values()), where)
+        usual = find_keys(KEYS[what], arrays) if asked[what] is None else []
+        for key in usual:
+            if key != rest:  # the parts take the place of a whole table of their name
+                _check_whole(arrays[key], out[rest], key, list(by_rest[rest].values()), where)
     origin = {rest: ", ".join(keys[word] for word in words) for rest, keys in joined.items()}
     split = np.repeat([roles[word] for word in words], rows).astype(np.uint8)
     return JoinedArrays(out, split, {**origin, "split": f"the names {origin[features]}"})

@@ -168,23 +168,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"X_train": X[FIRST], "y_train": Y[FIRST], "X_test": X[THIRD], "y_test": Y[THIRD]},
         "features is there beside X_train, X_test, and its rows are others, or in another order",
     ),
-    "a whole table of the name of its parts": (
-        {
-            "X_train": X[FIRST],
-            "y_train": Y[FIRST],
-            "X_test": X[THIRD],
-            "y_test": Y[THIRD],
-            **{"X": X, "y": Y, "features": None, "labels": None},
-        },
-        "X is there beside X_train, X_test, and its rows",
-    ),
     "labels of the other part": (
         {
             "X_train": X[:30],
             "y_train": Y[30:],
             "X_test": X[30:],
             "y_test": Y[:30],
-            **{"features": None, "labels": None},
+            "features": None,
+            "labels": None,
         },
         "X_train has 30 rows, and y_train has 10;",
     ),
