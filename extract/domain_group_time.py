@@ -10,6 +10,7 @@ import numpy as np
 
 from embedbench.array_types import Bytes
 from embedbench.errors import UserError, short
+from embedbench.files.known_names import merge_texts
 from embedbench.files.sample_metadata import SPLITS, read_list
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
@@ -54,6 +55,10 @@ def add_columns(
             line = f"{source.name}: its column group is replaced, as --group asks."
             source = replace(source, remark=" ".join(filter(None, (source.remark, line))))
         columns["group"] = np.array(groups(source.ids, whole))
+    for name in sorted({"domain", "group"} & columns.keys()):  # as `import` does
+        columns[name], said = merge_texts(columns[name], name)
+        line = f"{source.name}: {said}." if said else ""
+        source = replace(source, remark=" ".join(filter(None, (source.remark, line))))
     return replace(source, **columns)
 
 

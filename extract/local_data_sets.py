@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError, import_extra, list_first
-from embedbench.files.known_names import PART_WORDS, split_roles
+from embedbench.files.formats import arrow_files
+from embedbench.files.known_names import PART_WORDS, missing_shards, split_roles
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.storage import user_cache, value_digest
 from embedbench.storage.regular_files import read_text
@@ -23,6 +24,7 @@ from .text_tables import SUFFIXES, read_text_tables
 
 _PART_NAMES = {TRAIN: "train", VAL: "validation", TEST: "test"}  # as `datasets` calls them
 _OTHERS = (*KIND_OF_SUFFIX, ".parquet", ".arrow")  # what `datasets` reads
+_SHARDED = (*SUFFIXES, ".parquet", ".arrow", ".tar")  # what is cut into numbered files
 _GAPS = re.compile(r"[-._ 0-9]+")  # as `datasets` parts the words of a name
 NAMED = 3  # files that a phrase names
 
@@ -50,10 +52,11 @@ def load_local(path: Path, config: str | None) -> LocalData:
         return LocalData(load_by_datasets(str(where.parent), config, alone, place=where))
     if any((where / name).is_file() for name in own_files.SAVED):
         return LocalData(_by_part(own_files.load_from_disk(where)))
+    files = _list_files(where)
+    lost = missing_shards(name for name in files if Path(name).suffix.lower() in _SHARDED)
     if config or _card_says(where):
         _check_no_pattern(where)
-        return LocalData(load_by_datasets(str(where), config, place=where))
-    files = _list_files(where)
+        return LocalData(load_by_datasets(str(where), config, place=where), tuple(lost))
     if tables := _of_one_suffix(files):
         parts = _parts(tables)
         left = sorted({*files} - {name for names in parts.values() for name in names})
@@ -63,14 +66,27 @@ def load_local(path: Path, config: str | None) -> LocalData:
             part: read_text_tables([path / name for name in sorted(names)])
             for part, names in parts.items()
         }
-        return LocalData(read, _phrase(left, parts))
+        return LocalData(read, (*_phrase(left, parts), *lost))
     others = [name for name in files if Path(name).suffix.lower() in _OTHERS]
     media = any(Path(name).suffix.lower() in KIND_OF_SUFFIX for name in others)
     parts = _parts(others, by_name=not media)  # a picture may be called train_1.png
     left = sorted({*others} - {name for names in parts.values() for name in names})
+    _check_class_names(where, [name for names in parts.values() for name in names])
     patterns = _patterns(where, parts)
     data = load_by_datasets(str(where), config, patterns, place=where)
-    return LocalData(data, _phrase(left, parts))
+    return LocalData(data, (*_phrase(left, parts), *lost))
+
+
+def _check_class_names(where: Path, files: Sequence[str]) -> None:
+    """Refuse Parquet files with other classes: `datasets` takes the names of the first for all."""
+    shards = [name for name in files if name.lower().endswith(".parquet")]
+    if len(shards) < 2:
+        return
+    for name in shards:
+        own_files.check_inside(str(where / name), where)
+    schemas = arrow_files.read_schemas([where / name for name in shards])
+    if schemas:
+        arrow_files.check_class_names(schemas)
 
 
 def load_by_datasets(

@@ -16,7 +16,7 @@ from embedbench.errors import UserError
 from embedbench.storage.regular_files import explain_errors
 
 from .hdf5_layout import COLUMNS
-from .known_names import HELD_WORDS, KEYS, PART_WORDS, split_roles
+from .known_names import HELD_WORDS, KEYS, PART_WORDS, find_keys, split_roles
 from .sample_metadata import SPLITS, TEST, TRAIN
 
 LAYER = "layer/"
@@ -95,7 +95,8 @@ def join_parts(
     Raises
     ------
     UserError
-        A part has features and no labels, or other numbers of them.
+        A part has features and no labels, or other numbers of them; or a whole table is there,
+        too, whose rows are not those of the parts.
     """
     unjoined = JoinedArrays(arrays, None, {})
     if any(asked[what] in arrays for what in ("features", "labels")) or "split" in arrays:
@@ -119,12 +120,43 @@ def join_parts(
     taken = {key for keys in joined.values() for key in keys.values()}
     out = {key: value for key, value in arrays.items() if key not in taken}
     with explain_errors(f"{where}: {', '.join(sorted(taken))} do not fit together", FIT):
+        for word in words:
+            _check_rows({keys[word]: len(arrays[keys[word]]) for keys in joined.values()}, where)
         tables = {rest: [arrays[keys[word]] for word in words] for rest, keys in joined.items()}
-        (rows,) = {tuple(map(len, parts)) for parts in tables.values()}
+        rows = [len(part) for part in tables[features]]
         out |= {rest: np.concatenate(parts) for rest, parts in tables.items()}
+    for what, rest in (("features", features), ("labels", labels)):
+        usual = find_keys(KEYS[what], arrays) if asked[what] is None else []
+        for key in usual:
+            if key != rest:  # the parts take the place of a whole table of their name
+                _check_whole(arrays[key], out[rest], key, list(by_rest[rest].values()), where)
     origin = {rest: ", ".join(keys[word] for word in words) for rest, keys in joined.items()}
     split = np.repeat([roles[word] for word in words], rows).astype(np.uint8)
     return JoinedArrays(out, split, {**origin, "split": f"the names {origin[features]}"})
+
+
+def _check_rows(rows: Mapping[str, int], where: str) -> None:
+    """Refuse arrays of one part that have other numbers of rows."""
+    first, *others = rows
+    for key in others:
+        if rows[key] != rows[first]:
+            raise UserError(
+                f"{where}: {first} has {rows[first]} rows, and {key} has {rows[key]}",
+                "give one of each for every sample of a part",
+            )
+
+
+def _check_whole(whole: Any, joined: Array, key: str, parts: Sequence[str], where: str) -> None:
+    """Refuse a whole table beside its parts, unless it holds the rows of the parts in order.
+
+    Which of its rows is in which part cannot be known by position, and ids and groups may be its.
+    """
+    if not np.array_equal(whole, joined):
+        raise UserError(
+            f"{where}: {key} is there beside {', '.join(parts)}, and its rows are others, or in "
+            "another order",
+            "remove the one or the other, or name the whole tables with --features and --labels",
+        )
 
 
 def _parted(

@@ -48,6 +48,7 @@ MAYBE_SPLIT = (  # keys that are the split if their values say so
 NO_VALUE = ("nan", "none", "null", "na", "n/a", "#n/a", "<na>", "nat", "-")  # in small letters
 LISTED = 10  # most names that a sentence lists
 _SHARD = re.compile(r"([-_.]\d+([-_.]of[-_.]\d+)?|[-_.]?(19|20)\d\d)$")  # test-00000-of-00001
+_OF = re.compile(r"(.*?)(\d{1,9})([-_.]of[-_.])(\d{1,9})(?!\d)(.*)")  # a shard of so many
 _SET = re.compile(r"[-_. ]?(set|split|data|dataset|images|imgs)$")  # "Training Set", test_data
 _GAPS = re.compile(r"[-_.\s]+")
 _SPACES = re.compile(r"[-_\s]+")  # a dot may be that of a number
@@ -168,6 +169,32 @@ def files_not_read(folder: Path, read: Iterable[Path]) -> list[str]:
     if not rest:
         return []
     return [f"{list_first(rest, LISTED)} (not read)"]
+
+
+def missing_shards(names: Iterable[str]) -> list[str]:
+    """Return phrases on files that the names of others count, and that are not there.
+
+    >>> missing_shards(["train-00000-of-00003.parquet", "train-00002-of-00003.parquet", "7.csv"])
+    ['train-00001-of-00003.parquet (not there)']
+    >>> missing_shards(["a_1_of_2-x.csv", "a_2_of_2-y.csv", "photo-00000-of-00001.parquet"])
+    []
+    """
+    there: dict[tuple[str, str, str], dict[int, tuple[str, str]]] = {}
+    for name in names:
+        if match := _OF.fullmatch(name):
+            before, number, of, total, after = match.groups()
+            there.setdefault((before, of, total), {})[int(number)] = (number, after)
+    phrases = []
+    for (before, of, total), shards in there.items():
+        first = 1 if int(total) in shards else 0  # they are counted from 0, or from 1
+        count = int(total) - len(shards)
+        if count <= 0:
+            continue
+        lost = next(n for n in range(first, int(total) + first) if n not in shards)
+        number, after = next(iter(shards.values()))
+        more = f" and {count - 1:,} more of {int(total):,}" if count > 1 else ""
+        phrases.append(f"{before}{lost:0{len(number)}d}{of}{total}{after}{more} (not there)")
+    return phrases
 
 
 # --- one name in several spellings ---

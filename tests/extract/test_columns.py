@@ -109,3 +109,15 @@ def test_what_timm_knows_of_its_weights() -> None:
     for other in ("my_in1k.safetensors", "timm/", "timm/resnet50.no", "timm/unknown"):
         assert known_weights({**backbone, "weights_id": other}) == {}
     assert known_weights({**backbone, "library": "torch"}) == {}
+
+
+def test_one_group_in_two_normal_forms_is_one(tmp_path: Path) -> None:
+    ids = ["a/0.png", "a/1.png", "b/2.png"]
+    listed = tmp_path / "meta.csv"
+    named = zip(ids, ["caf\u00e9", "cafe\u0301", "bar"], strict=True)
+    lines = [f"{id_},{group}\n" for id_, group in named]
+    listed.write_text("sample_id,group\n" + "".join(lines), encoding="utf-8")
+    source = Source("p", tuple(ids), np.array([0, 0, 1]), ("a", "b"), np.full(2, -1), lambda _: b"")
+    np.testing.assert_array_equal(
+        add_columns(source, listed).group, ["caf\u00e9", "caf\u00e9", "bar"]
+    )

@@ -267,3 +267,30 @@ def test_a_card_in_a_folder_that_reads_as_a_pattern_is_refused() -> None:
 def test_a_saved_data_set_of_any_letters() -> None:
     datasets.Dataset.from_dict(rows(range(2))).save_to_disk("run[1]@x")
     assert texts(open_source("hfds/run[1]@x")) == "t0 t1"
+
+
+# --- files of one data set ---
+
+
+def labelled(path: str, names: list[str], labels: list[int]) -> None:
+    """Write a Parquet file of texts whose metadata has the names of the classes."""
+    kinds = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)}
+    )
+    table = {"text": [f"t{i}" for i in range(len(labels))], "label": labels}
+    Path(path).parent.mkdir(exist_ok=True)
+    datasets.Dataset.from_dict(table, features=kinds).to_parquet(str(Path(path).absolute()))
+
+
+def test_one_number_is_one_class_in_all_files() -> None:
+    labelled("d/train.parquet", ["cat", "dog"], [0, 1])
+    labelled("d/test.parquet", ["dog", "cat"], [0, 1])
+    with pytest.raises(UserError, match="names the classes of label otherwise than"):
+        open_source("hfds/./d?text=text")
+
+
+def test_a_shard_that_the_others_count_is_named() -> None:
+    write("d/train-00000-of-00003.parquet", 0, 1)
+    write("d/train-00002-of-00003.parquet", 2, 3)
+    left_out = open_source("hfds/./d?text=text").left_out
+    assert left_out == ("train-00001-of-00003.parquet (not there)",)

@@ -167,7 +167,7 @@ def test_parts_must_belong_together(tmp_path: Path) -> None:
     np.savez(src, **arrays, y_test=LABELS[:5])
     assert "y_test, y_train do" in refusal(import_file, src, out)
     np.savez(src, **{**arrays, "X_test": X[:5]}, y_test=LABELS[:4])
-    assert "y_test, y_train do" in refusal(import_file, src, out)
+    assert "X_test has 5 rows, and y_test has 4;" in refusal(import_file, src, out)
 
 
 def parquet(
@@ -210,6 +210,23 @@ def test_parquet_with_a_column_of_lists(tmp_path: Path) -> None:
     for rows in ([[1.0, 2.0]], []):
         parquet(src, {"rows": pa.array(rows, pa.list_(pa.float32()))})
         assert arrow_files.read_parquet(src)["rows"].tolist() == rows
+
+
+def test_a_shard_that_the_others_count_is_named(tmp_path: Path) -> None:
+    for shard in (0, 2):
+        columns = {"features": list(X[:9]), "label": LABELS[:9]}
+        parquet(tmp_path / f"train-0000{shard}-of-00003.parquet", columns)
+    not_read = arrow_files.read_parquet(tmp_path).not_read
+    assert not_read == ["train-00001-of-00003.parquet (not there)"]
+
+
+def test_one_number_is_one_class_in_all_files(tmp_path: Path) -> None:
+    for part, names in (("train", ["cat", "dog"]), ("test", ["dog", "cat"])):
+        columns = {"features": list(X[:2]), "label": [0, 1]}
+        parquet(tmp_path / f"{part}.parquet", columns, of_classes(names))
+    assert "train.parquet: its metadata names the classes of label otherwise than" in refusal(
+        import_file, tmp_path, tmp_path / "a.h5"
+    )
 
 
 def test_a_folder_of_parquet_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

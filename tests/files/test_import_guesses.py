@@ -164,6 +164,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"X_train": X, "y_train": Y, "X_test": X, "features": None, "labels": None},
         "X_test has no labels beside it",
     ),
+    "whole tables in another order than their parts": (
+        {"X_train": X[FIRST], "y_train": Y[FIRST], "X_test": X[THIRD], "y_test": Y[THIRD]},
+        "features is there beside X_train, X_test, and its rows are others, or in another order",
+    ),
+    "labels of the other part": (
+        {
+            "X_train": X[:30],
+            "y_train": Y[30:],
+            "X_test": X[30:],
+            "y_test": Y[:30],
+            "features": None,
+            "labels": None,
+        },
+        "X_train has 30 rows, and y_train has 10;",
+    ),
     "names of files or of classes": (
         {"labels": np.arange(N), "names": FILES},
         "call it class_names, or sample_ids",

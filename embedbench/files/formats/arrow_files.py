@@ -4,6 +4,7 @@ By hand, because `pyarrow.dataset` reads no Arrow streams, which `datasets` writ
 stops it where a column is larger than the bytes of its file can hold.
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from embedbench.files.hdf5_layout import texts
 from embedbench.files.known_names import (
     PART_WORDS,
     files_not_read,
+    missing_shards,
     read_split,
     split_role,
     split_roles,
@@ -66,6 +68,7 @@ class Columns(Mapping[str, Any]):
                 )
             if too_large(8 * rows, path.stat().st_size):
                 raise UserError(f"{path} declares more rows than its bytes can hold.")
+        check_class_names({path: schema for path, (schema, _) in heads.items()})
         self.by_file = None not in splits.values()
         self.official = "split" not in self.names and self.by_file
 
@@ -202,6 +205,30 @@ def _class_names(schema: Any, name: str) -> list[str] | None:
     return names if sound else None
 
 
+def check_class_names(schemas: Mapping[Path, Any]) -> None:
+    """Refuse files in which one number is another class: readers take the names of the first."""
+    first = next(iter(schemas))
+    for name in schemas[first].names:
+        expected = _class_names(schemas[first], name)
+        for path, schema in schemas.items():
+            if _class_names(schema, name) != expected:
+                raise UserError(
+                    f"{path}: its metadata names the classes of {name} otherwise than {first}",
+                    "write all files of the data set again with one list of classes",
+                )
+
+
+def read_schemas(paths: Sequence[Path]) -> dict[Path, Any]:
+    """Return the schemas of Parquet files, without those that cannot be read."""
+    import pyarrow.parquet as pq
+
+    schemas = {}
+    for path in paths:
+        with contextlib.suppress(Exception):  # who reads the file says what is wrong with it
+            schemas[path] = pq.read_schema(open_regular(path))
+    return schemas
+
+
 def _from_lists(column: Any, where: str) -> Array:
     """Features (N, D), float16 or float32, of a column of lists."""
     import pyarrow.compute as pc
@@ -258,7 +285,8 @@ def read_parquet(path: Path) -> Mapping[str, Any]:
         return Columns({path: None})
     files = parquet_files(path)
     parts = splits_from_names([file.stem for file in files], path)
-    return Columns(dict(zip(files, parts, strict=True)), files_not_read(path, files))
+    lost = missing_shards(file.name for file in files)
+    return Columns(dict(zip(files, parts, strict=True)), [*files_not_read(path, files), *lost])
 
 
 def parquet_files(path: Path) -> list[Path]:
