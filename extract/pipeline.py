@@ -140,9 +140,19 @@ def extract(
             workers.drop_changed(partial, notify)
             workers.fill(partial, progress)
             file = finish(workers, partial, rule, stated, notify)
-    if not opened.left_out:
+    if len(file.sample_ids) < len(opened.ids):  # some could not be decoded
+        taken = _taken(_kept(opened, file), rule)
+        inform(taken)
+    elif not opened.left_out:
         inform(taken)
     return file
+
+
+def _kept(source: Source, file: EmbeddingFile) -> Source:
+    """Return the samples of a source that a file has."""
+    columns: dict[str, Any] = dict(file.columns)
+    ids = tuple(file.sample_ids.tolist())
+    return replace(source, ids=ids, labels=file.labels, split=file.split, **columns)
 
 
 def _taken(source: Source, rule: Mapping[str, Any]) -> str:

@@ -119,7 +119,8 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
             f"takes no argument {strange[0]!r}" if strange else "takes no such value of an option"
         )
         raise UserError(
-            f"{source}: torchvision's {cls.__name__} {what}", f"its options are {', '.join(known)}"
+            f"{escape_name(source)}: torchvision's {cls.__name__} {what}",
+            f"its options are {', '.join(known)}",
         ) from error
     except Exception as error:  # each class raises errors of its own
         reason = " ".join(str(error).split())[:200]

@@ -100,13 +100,16 @@ def import_file(
         check=partial(user_cache.check_identities, src, before),
     )
     grouped = stored.get("group")
+    origin = dict(source.origin)
+    if split is not None or stratify:
+        origin.pop("split", None)  # it was replaced
     taken = describe_taken(
         samples,
         made,
         groups=None if grouped is None else len(np.unique(grouped)),
         columns=tuple(stored),
         left_out=source.left_out,
-        origin=source.origin,
+        origin=origin,
     )
     straddling = describe_straddling(grouped, samples.split)
     lopsided = describe_lopsided(samples.split, samples.labels, leaves, made)

@@ -17,6 +17,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
 from embedbench.errors import UserError
+from embedbench.extract.domain_group_time import choose_split
 from embedbench.extract.hub_datasets import _revision
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
@@ -347,3 +348,34 @@ def test_no_name_on_the_hub_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> No
     for at, said in (("", "None"), ("@v1", "v1")):
         with pytest.raises(UserError, match=rf"hfds/org/none .* at {said}\).*hfds/\./FOLDER"):
             open_source(f"hfds/org/none{at}")
+
+
+def text_table(path: Path, head: str, rows: list[str]) -> str:
+    """A CSV file of texts, and its address."""
+    path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    return f"hfds/{path}"
+
+
+def test_a_split_column_is_the_split(tmp_path: Path) -> None:
+    rows = [f"word {i},{'xy'[i % 2]},{['train', 'Test'][i % 3 == 2]}" for i in range(12)]
+    source = open_source(text_table(tmp_path / "a.csv", "text,label,split", rows))
+    assert source.split is not None
+    texts = [bytes(source.read(i)).decode() for i in range(12)]  # type: ignore[arg-type]
+    test = [text for text, part in zip(texts, source.split.tolist(), strict=True) if part == 2]
+    assert test == ["word 2", "word 5", "word 8", "word 11"]
+
+
+def test_a_split_column_with_other_values_is_refused(tmp_path: Path) -> None:
+    rows = [f"word {i},{'xy'[i % 2]},{['train', 'elsewhere'][i % 2]}" for i in range(12)]
+    address = text_table(tmp_path / "a.csv", "text,label,split", rows)
+    with pytest.raises(UserError, match=r"split column .* holds 'elsewhere'"):
+        open_source(address)
+
+
+def test_groups_of_a_column_are_kept_whole(tmp_path: Path) -> None:
+    rows = [f"word {i},{'xy'[i % 2]},g{i // 4}" for i in range(40)]
+    source = open_source(text_table(tmp_path / "a.csv", "text,label,group", rows))
+    split, rule = choose_split(source, "0.3", None, stratify=False)
+    parts = {group: {*split[source.group == group].tolist()} for group in set(source.group)}
+    assert [group for group, where in parts.items() if len(where) > 1] == []
+    assert rule["group"] == "groups"
