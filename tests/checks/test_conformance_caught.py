@@ -139,7 +139,7 @@ class _RestlessDigest(IncrementalClass):
 
 class _SeededValidation(IncrementalClass):
     def build(self, files: Any, *, seed: int) -> Stream:
-        self.val_fraction = 0.1 + 0.2 * seed
+        self.val_fraction = 0.1 + 0.1 * seed
         return super().build(files, seed=seed)
 
 

@@ -129,7 +129,11 @@ class ComparesWithinTheBatch(Good):
 
 
 @caught_by(
-    "same seed same predictions", "start forgets everything", "scores are pure", "state round trips"
+    "same seed same predictions",
+    "start forgets everything",
+    "scores are pure",
+    "state round trips",
+    "evaluating changes nothing",
 )
 class Noisy(Good):
     def note(self, session: Session) -> None:
