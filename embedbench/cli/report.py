@@ -20,6 +20,7 @@ from .command_output import note, run_tables, selected_tables, show, show_tables
 if TYPE_CHECKING:
     from embedbench.reports.result_rows import Row
     from embedbench.scores.learner_verdicts import Over
+    from embedbench.sharing.verify_pack import Submission
 
     from .command_output import Tables
 
@@ -208,15 +209,20 @@ def write_site(
     check_site(site, overwrite)
     made = board(packs, data, note)
     pages = write_board(made, site, overwrite=overwrite)
-    lines = [
-        f"{s.pack}: refused"
-        if s.refused
-        else f"{s.pack}: runs ranked: {s.ranked}, not ranked: {len(s.unranked)}"
-        for s in made.submissions
-    ]
+    lines = [_pack_line(submission) for submission in made.submissions]
     show(made.to_json(), "\n".join([*lines, f"wrote {pages[0]}"]), as_json)
     if any(s.refused or s.unranked for s in made.submissions):
         raise typer.Exit(1)
+
+
+def _pack_line(submission: Submission) -> str:
+    """What became of the runs of a pack, in numbers."""
+    if submission.refused:
+        return f"{submission.pack}: refused"
+    numbers = f"runs ranked: {submission.ranked}, not ranked: {len(submission.unranked)}"
+    if submission.repeated:
+        numbers += f", equal answers of an earlier pack: {submission.repeated}"
+    return f"{submission.pack}: {numbers}"
 
 
 def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:

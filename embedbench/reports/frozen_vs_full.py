@@ -34,7 +34,8 @@ NO_PAIR = (
 )
 REMARKS = (
     "embeddings → images (gap: images less embeddings, mean over runs of equal seeds"
-    " ± half-width of its 95 % interval) · RAA, RAF, gAcc: means over sessions",
+    " ± half-width of its 95 % interval) · RAA, RAF: after the last session"
+    " · gAcc: mean over sessions",
     "Ω is a share of each side's own offline score",
 )
 Sides = dict[str, Stat]  # frozen, full, gap

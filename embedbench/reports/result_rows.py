@@ -275,7 +275,7 @@ class Row:
 
     @cached_property
     def metrics(self) -> dict[str, Stat]:
-        """Every metric, and the means of the curves that were asked for, over the runs used."""
+        """Every metric, and the curves that were asked for, over the runs used."""
         names = [*self.records[0].metrics, *(c for c in CURVES if c in self.group.further)]
         return {k: self.number(k) for k in names}
 

@@ -38,16 +38,26 @@ CURVES: dict[str, Callable[[ScoreMatrix], Floats]] = {
 _Parts = dict[int, list[tuple[int, Floats, int]]]  # group → eval set or class, (M,) score, size
 
 
-def mean_curve(curve: Sequence[float] | Floats) -> float:
-    """Mean over the sessions where a curve is defined; NaN without any."""
+def quote_curve(name: str, curve: Sequence[float] | Floats) -> float:
+    """The one number that is quoted for a curve of `CURVES`; NaN for an empty one.
+
+    The mean of gAcc over the sessions where it is defined, and the last value of RAA and RAF: their
+    earlier ones are small by definition, so that a learner that is always right has a mean of one
+    half over many equal sessions.
+
+    **Source**: Tang et al. (2024), whose tables average gAcc over the sessions, the base included;
+    Michel et al. (2023), Proposition 4.4, by which RAA_K = AA_K at the last session K.
+    """
     values = np.array(curve, dtype=np.float64)
-    return mean_or_nan(values[~np.isnan(values)])
+    if name == "gacc":
+        return mean_or_nan(values[~np.isnan(values)])
+    return float(values[-1]) if values.size else np.nan
 
 
 def find_metric(name: str) -> Metric | None:
-    """The function of a metric of ours, or of the mean of a curve; None if it has no jackknife."""
+    """The function of a metric of ours, or of a curve's number; None if it has no jackknife."""
     if name in CURVES:
-        return lambda scores, _: mean_curve(CURVES[name](scores))
+        return lambda scores, _: quote_curve(name, CURVES[name](scores))
     return None if name == MINIMUM else all_metrics().get(name)
 
 

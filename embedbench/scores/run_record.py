@@ -379,7 +379,7 @@ class FileInfo(JsonRecord):
         `samples`, `recipe`, `content`.
     url, commit, sha256 : str or None
         Of a file that was named by a URL: that, its commit on the hub, and the SHA-256 of its
-        bytes.
+        bytes. A pack may also give a URL for others (`runs pack --url`).
     """
 
     name: str

@@ -61,6 +61,7 @@ class Submission(JsonRecord):
     by: str | None = None
     date: str | None = None
     ranked: int = 0
+    repeated: int = 0
     unranked: tuple[UnrankedRun, ...] = ()
     refused: str | None = field(default=None, metadata=ABSENT)
 
@@ -133,9 +134,7 @@ class _Checks:
                 reason = self._short(_words(e), place)
                 unranked.append(UnrankedRun(self._name(place), made.learner, reason))
         unranked.sort(key=lambda one: one.run)
-        return replace(who, ranked=len(runs), unranked=tuple(unranked)), [
-            runs[place] for place in sorted(runs)
-        ]
+        return replace(who, unranked=tuple(unranked)), [runs[place] for place in sorted(runs)]
 
     def _records(self, unranked: list[UnrankedRun]) -> Iterator[tuple[Path, RunRecord]]:
         """Yield the runs whose records can be read."""

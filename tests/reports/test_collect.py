@@ -61,7 +61,7 @@ def test_values_of_a_run_by_name() -> None:
     for session, epochs in zip(made["sessions"], (2, 4, None), strict=True):
         session["log"] = {"steps": 7 * epochs, "epochs": epochs} if epochs else {}
     run = RunRecord.from_json(made)
-    expected = {"steps": 42, "passes": 2.5, "raa": 0.6, "superclass_pw_js": 0.25}
+    expected = {"steps": 42, "passes": 2.5, "raa": 0.3, "superclass_pw_js": 0.25}
     expected |= {"within_accuracy": 0.9, "bytes.fisher": 500_000, "seconds.evaluate": 1.5}
     expected |= dict.fromkeys(("bytes.none", "nothing"), np.nan)
     assert {k: run_value(run, k) for k in expected} == pytest.approx(expected, nan_ok=True)

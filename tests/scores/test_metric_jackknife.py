@@ -9,7 +9,7 @@ import pytest
 import toy
 
 from embedbench.array_types import Floats
-from embedbench.scores import few_shot_scores
+from embedbench.scores import against_chance, few_shot_scores
 from embedbench.scores.metric_jackknife import (
     LeftOut,
     find_metric,
@@ -17,13 +17,23 @@ from embedbench.scores.metric_jackknife import (
     leave_out_means,
     leave_out_metric,
     pair_variances,
+    quote_curve,
     share_of_rows,
 )
 from embedbench.scores.metrics import Reference, all_metrics
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 NAN = math.nan
+
+
+def test_relative_accuracy_of_a_learner_that_is_always_right_is_one() -> None:
+    """Its mean over five equal sessions would be (1/5 + 2/5 + 3/5 + 4/5 + 1) / 5 = 3/5."""
+    right = ScoreMatrix.from_matrix(np.ones((5, 5)))
+    assert quote_curve("raa", against_chance.raa(right)) == 1
+
+
 NAMES = [name for name in (*all_metrics(), "raa", "raf", "gacc") if find_metric(name) is not None]
 
 

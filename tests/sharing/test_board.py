@@ -47,8 +47,8 @@ def made(three: dict[str, Path], team: Path) -> Board:
 def test_what_does_not_agree_is_named(made: Board) -> None:
     honest, damaged, other = made.submissions
     assert (honest.unranked, honest.ranked) == ((), 9)
-    assert len(damaged.unranked) == 6
-    (one,) = (u for u in damaged.unranked if not u.reason.startswith("a duplicate: a.zip has"))
+    assert damaged.repeated == 5
+    (one,) = damaged.unranked
     assert SLDA in one.run
     assert "its record was" in one.reason
     assert damaged.ranked == 0
@@ -77,7 +77,7 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
         expected = {
             "final_accuracy": [r.metrics["final_accuracy"] for r in records],
             "omega_all": [r.metrics["omega_all"] for r in records],
-            "raa": [np.nanmean((r.curves or {})["raa"]) for r in records],
+            "raa": [(r.curves or {})["raa"][-1] for r in records],
             "memory": [r.footprint["total"] for r in records],
             "seconds": [r.seconds.learn for r in records],
         }
@@ -244,7 +244,7 @@ def test_the_json_beside_has_all_numbers(made: Board, tmp_path: Path) -> None:
     index = write_board(made, site)[0].read_text()
     text = (site / "board.json").read_text()
     assert Board.from_json(json.loads(text)).to_json() == made.to_json()
-    assert '3 packs · 9 runs ranked, <a href="#unranked">12 not</a>' in index
+    assert '3 packs · 9 runs ranked, <a href="#unranked">7 not</a>' in index
     for stream in made.streams:
         page = (site / stream.page).read_text()
         assert stream.page in index
@@ -291,8 +291,20 @@ def test_from_runs_to_a_board(team: Path, lean: Path, tmp_path: Path) -> None:
     assert (code, f"wrote {site / 'index.html'}" in text) == (0, True)
     made = json.loads((site / "board.json").read_text())
     assert [(s["ranked"], s["unranked"]) for s in made["submissions"]] == [(3, [])]
-    code, text = command("report", lean, zipped, *report, "--overwrite")
-    assert (code, "a duplicate: a.zip" in text) == (1, True)
+
+
+def test_equal_answers_of_a_second_team_are_a_confirmation(team: Path, tmp_path: Path) -> None:
+    """Named beside the first team's, no further measurement, and no failure."""
+    second, site = tmp_path / "b.zip", tmp_path / "site"
+    pack(team / "runs", second, by="Team B")
+    code, text = command("report", team / "a.zip", second, "--data", team / "e.h5", "--site", site)
+    assert code == 0
+    assert "b.zip: runs ranked: 0, not ranked: 0, equal answers of an earlier pack: 6" in text
+    (stream,) = json.loads((site / "board.json").read_text())["streams"]
+    assert [e["also_by"] for e in stream["entries"]] == [{"Team B": 3}, {"Team B": 3}, {}]
+    assert [e["n"] for e in stream["entries"]] == [3, 3, 3]
+    page = (site / stream["page"]).read_text()
+    assert page.count("equal answers, also sent by Team B<") == 2
 
 
 def test_options_that_do_not_go_together(team: Path, tmp_path: Path) -> None:
