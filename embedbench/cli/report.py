@@ -56,8 +56,9 @@ class ReportOptions:
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="A further column, or the metric of --compare, --by and --figure "
-            "(final_accuracy); also package.module:function. Repeatable."
+            help="The score of the tables (accuracy), such as class_accuracy; a further column; "
+            "or the metric of --compare, --by and --figure; also package.module:function. "
+            "Repeatable."
         ),
     ] = None
     figure: Annotated[
@@ -73,6 +74,10 @@ class ReportOptions:
     width: Annotated[
         str, typer.Option(help="Of the figure: a column of a two-column paper, or its page.")
     ] = "column"
+    fit_axis: Annotated[
+        bool,
+        typer.Option("--fit-axis", help="Axes of the figure fit the values; else they begin at 0."),
+    ] = False
 
     @property
     def views(self) -> list[str]:
@@ -122,10 +127,13 @@ class ReportOptions:
     @property
     def one_metric(self) -> str:
         """The one metric that learners are compared by."""
-        if self.metric and len(self.metric) > 1:
-            names = ", ".join(self.metric)
-            raise UserError(f"--compare and --by take one --metric, got {names}")
-        return self.metric[0] if self.metric else "final_accuracy"
+        from embedbench.reports.table_metric import BASE_SCORES, split_names
+
+        score, names = split_names(self.metric or ())
+        if (several := len(names) > 1) or {*names} & {*BASE_SCORES}:
+            given = ", ".join(names if several else [str(score), *names])
+            raise UserError(f"--compare, --by and --figure take one --metric, got {given}")
+        return names[0] if names else "final_accuracy"
 
 
 @shared.taking(options=ReportOptions, form=shared.chosen_form)
@@ -187,7 +195,14 @@ def report(
         from embedbench.reports.figure_kinds import save_figure
 
         metric = options.one_metric
-        save_figure(rows, options.figure, options.out, width=options.width, metric=metric)
+        save_figure(
+            rows,
+            options.figure,
+            options.out,
+            width=options.width,
+            metric=metric,
+            fit=options.fit_axis,
+        )
         note(f"wrote {options.out}")
     show_tables(form, *tables)  # last: who reads it may stop reading
     if {*failed} & {*(options.metric or ())}:  # a sentence said so

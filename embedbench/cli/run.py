@@ -65,7 +65,7 @@ class StreamOptions:
 
     def _stream(self, learner: str) -> Study:
         """The stream and the seeds, and learners in a list with commas."""
-        protocols, named = _named_stream(self.protocol)
+        protocols, named, metric = _named_stream(self.protocol)
         order = {Key("protocol", "order"): self.order} if self.order else {}
         return Study(
             files=(tuple(map(as_written, self.files)),) if self.files else (),
@@ -73,6 +73,7 @@ class StreamOptions:
             learners=split_names(learner),
             seeds=_seeds(self.seeds),
             preset=self.preset,
+            metric=metric,
             set=named | parse_settings(self.settings or ()) | order,
         )
 
@@ -112,6 +113,12 @@ class StudyOptions(StreamOptions):
             help="Seeds and orders of the trials.", show_default="three unused from 100 on"
         ),
     ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="The score of the tables, such as class_accuracy.", show_default="accuracy"
+        ),
+    ] = None
     budget_mb: Annotated[
         float | None,
         typer.Option(
@@ -137,8 +144,10 @@ class StudyOptions(StreamOptions):
         """The study of the study file, and the options over it."""
         from embedbench.studies.resolve import override
 
+        stream = self._stream(",".join(self.learner or ()))
         flags = replace(
-            self._stream(",".join(self.learner or ())),
+            stream,
+            metric=self.metric or stream.metric,
             **{name: getattr(self, name) for name in AS_GIVEN},
             unknown=as_written(self.unknown) if self.unknown else None,
             tune_seeds=_seeds(self.tune_seeds),
@@ -149,18 +158,21 @@ class StudyOptions(StreamOptions):
         return override(study_file.read_study(self.config, allow_code=self.allow_code), flags)
 
 
-def _named_stream(protocol: str | None) -> tuple[tuple[str, ...], dict[Key, str]]:
-    """The protocol and settings that `--protocol` gives: of a protocol, or a stream of the zoo."""
+def _named_stream(
+    protocol: str | None,
+) -> tuple[tuple[str, ...], dict[Key, str], str | None]:
+    """The protocol, settings and metric that `--protocol` gives; a stream of the zoo has all."""
     from embedbench.zoo.zoo_entries import read_zoo
 
     if not protocol:
-        return (), {}
+        return (), {}, None
     if not re.fullmatch(r"b\d+-inc\d+[\w-]*", protocol):
-        return (protocol,), {}
+        return (protocol,), {}, None
     if protocol not in (streams := read_zoo().streams):
         raise unknown("stream of the zoo", protocol, streams)
     named = streams[protocol]
-    return (named.protocol,), {Key("protocol", k): v for k, v in named.set.items()}
+    settings = {Key("protocol", name): value for name, value in named.set.items()}
+    return (named.protocol,), settings, named.metric
 
 
 def _seeds(text: str | None) -> tuple[int, ...]:
@@ -227,7 +239,7 @@ def run(
             outcome.fail(spec, failed[spec])
     if study.budget_mb is not None:
         _note_what_is_over(study.budget_mb, outcome.run_dirs)
-    _report(outcome, out, form)
+    _report(outcome, out, form, [study.metric] if study.metric else [])
 
 
 def _choose_runs(
@@ -284,7 +296,7 @@ def _note_what_is_over(budget_mb: float, run_dirs: list[Path]) -> None:
             )
 
 
-def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:
+def _report(outcome: grid_scheduler.Outcome, out: Path, form: str, metrics: list[str]) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.tables_from_runs import collect
     from embedbench.scores.record_files import find
@@ -296,7 +308,7 @@ def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:
     if outcome.elsewhere:
         note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
-    rows = collect(out, outcome.run_dirs)
+    rows = collect(out, outcome.run_dirs, metrics=metrics)
     data, listed, parts = run_tables(rows, form)
     show_tables(form, {**data, "failed": failed}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []

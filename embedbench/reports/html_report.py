@@ -22,8 +22,9 @@ from .figure_kinds import WIDTHS
 from .figure_style import render_figure
 from .html_page import page
 from .learner_colours import styles_in
-from .result_rows import Row, has_labels, split_tables
+from .result_rows import Row, split_tables
 from .score_figures import matrix, trade_off
+from .table_metric import has_labels
 from .terminal_tables import cell_text, describe_columns, group_parts
 from .verdict_sentence import final_score
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from embedbench.scores.run_record import FINAL
 
 from .compare_learners import judge
-from .headings_and_units import difference_text, value_text
-from .result_rows import Row, has_labels
+from .headings_and_units import difference_text, metric_name, value_text
+from .result_rows import Row
 from .results import TableVerdicts
 
 NAMED = 3  # learners named in a list, before "and 4 more"
@@ -16,7 +16,7 @@ NAMED = 3  # learners named in a list, before "and 4 more"
 def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
     """One sentence on the rows of a table; what is not known is left out of it.
 
-    The leader has the highest final score: accuracy, or pw-JS where answers are label sets.
+    The leader has the highest final score, by the base score of the table.
     Who is behind say the verdicts on the rows (`scores.learner_verdicts`).
     Rows come best first; `judged` are their verdicts, if they are known.
     """
@@ -68,7 +68,7 @@ def _is_flagged(row: Row, flag: str) -> bool:
 def _level(row: Row) -> str:
     """The final score of a row, beside those of the offline reference and of chance."""
     ideal, guess = row.group.offline, row.group.chance
-    name = "final pw-JS" if has_labels(row.group.first) else "final accuracy"
+    name = metric_name(FINAL, row.group.score)
     levels = []
     if not math.isnan(ideal):
         levels.append(f"offline: {_percent(ideal)}")

@@ -1,12 +1,15 @@
 """The flags of a run, which mark it in tables: no problem is averaged away unseen."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Floats, Ints
+from embedbench.array_types import Floats
+from embedbench.config.fields_added_later import EARLIER
 
+from .against_chance import guessing
 from .label_set_predictions import AnyPredictions, LabelSets
 from .predictions import Predictions
 from .run_record import UnscoredRun
@@ -89,11 +92,14 @@ def _learned(scores: Floats, chance: Floats) -> bool:
     return False
 
 
-def guessing(seen: int | Ints, limits: Sequence[int | None]) -> Floats:
-    """(…, E) expected accuracy of a uniform draw among the candidates of each eval set.
+def optimiser_steps(record: UnscoredRun, log: Mapping[str, Any]) -> float:
+    """The optimiser's steps in a session, by the learner's log; NaN for what takes none.
 
-    `seen` are (…, 1) classes seen so far, `limits` (E,) candidates; None: all classes seen.
+    Records before 2026-11-29 have under `steps`, of learners with a closed form on online streams,
+    the number of batches that they saw; so have those of `exstream`, which took more steps.
     """
-    most = np.array([np.inf if n is None else n or np.inf for n in limits])
-    chances: Floats = 1.0 / np.minimum(seen, most)
-    return chances
+    of_batches = log.keys() == {"steps", "epochs"} and log["epochs"] == 1
+    settings = EARLIER["learner"].get(record.learner, {}) | record.learner_params
+    if of_batches and "updates" not in settings:
+        return math.nan
+    return float(log.get("steps", math.nan))

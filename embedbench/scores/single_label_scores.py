@@ -14,7 +14,11 @@ SCORES = ("class_accuracy", "accuracy", "within_class_accuracy", "within_accurac
 
 
 def score_matrix(
-    p: Predictions, name: str = "class_accuracy", class_sizes: Sequence[int] | None = None
+    p: Predictions,
+    name: str = "class_accuracy",
+    class_sizes: Sequence[int] | None = None,
+    *,
+    share: Floats | None = None,
 ) -> ScoreMatrix:
     """Compute one base score from predictions.
 
@@ -23,7 +27,8 @@ def score_matrix(
     far; `within_…` use the answer within the sample's own session (task-incremental). An eval set
     is scored as soon as all its classes were seen; for `within_…` it is scored at every moment,
     and NaN where another tool gave no such answers. `class_sizes` are (C,) training samples of each
-    class in the whole stream, if they are known.
+    class in the whole stream, if they are known. `share` is (M, n) how often each answer is right,
+    in place of whether it is.
     """
     within = name.startswith("within_")
     if within and p.lacks_within:
@@ -31,7 +36,8 @@ def score_matrix(
         scores = ("values", "pooled", "per_class")
         undefined = {field: np.full_like(getattr(like, field), np.nan) for field in scores}
         return replace(like, name=name, **undefined)
-    right = np.asarray(np.equal(p.within if within else p.answer, p.y), dtype=np.bool_)  # (M, n)
+    answers = p.within if within else p.answer
+    right = np.equal(answers, p.y) if share is None else share  # (M, n)
     by_class = name.endswith("class_accuracy")
     n_sets, n_classes = p.set_classes.shape
     sizes = np.bincount(p.eval_set, minlength=n_sets)
@@ -57,7 +63,7 @@ def score_matrix(
     return ScoreMatrix.of(name, p, values, pooled, sizes, in_set, recalls, class_sizes)
 
 
-def _accuracy(right: Bools, y: Ints, by_class: bool) -> Floats:
+def _accuracy(right: Bools | Floats, y: Ints, by_class: bool) -> Floats:
     """(M, n) → (M,) share of right answers at each moment; by class, the mean over those in y."""
     if len(y) == 0:
         return np.full(len(right), np.nan)

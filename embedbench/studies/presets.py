@@ -1,19 +1,25 @@
 """Named sets of settings: what a paper used, fixed before a run.
 
-Each is a TOML file with a table `[set]` and, if it extends another, its `preset`. Those that ship
-lie in `embedbench/assets/presets`.
+Each is a TOML file with a table `[set]`; with `metric` where its paper has another one than the
+accuracy per sample; and, if it extends another, with its `preset`. Those that ship lie in
+`embedbench/assets/presets`.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from embedbench.errors import UserError, unknown
+from embedbench.scores import label_set_scores, single_label_scores
 
 from .study import Settings
 from .study_file import read_toml, toml_settings, toml_to_text
 
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
 SUFFIX = ".toml"
+KEYS = ("preset", "set", "metric")
+SCORES = (*single_label_scores.SCORES, *label_set_scores.SCORES)
 
 
 def preset_names() -> list[str]:
@@ -38,6 +44,28 @@ def preset(name: str | None) -> Settings:
     A name is one that ships, or the path of a file that ends in `.toml`.
     """
     settings: Settings = {}
+    for path, table in _tables(name):
+        settings = toml_settings(table.get("set", {}), f"{path}: [set]") | settings
+    return settings
+
+
+def metric(name: str | None) -> str | None:
+    """The base score that tables of a preset's runs show; None where it says none."""
+    for path, table in _tables(name):
+        if "metric" in table:
+            return check_score(toml_to_text(table["metric"], f"{path}: metric"), f"{path}: metric")
+    return None
+
+
+def check_score(name: str, at: str) -> str:
+    """A base score by its name; another name is refused."""
+    if name not in SCORES:
+        raise unknown("base score", name, SCORES, at=at)
+    return name
+
+
+def _tables(name: str | None) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a preset and those that it extends, each with its path."""
     paths: list[Path] = []
     while name is not None:
         path = _path(name)
@@ -46,13 +74,12 @@ def preset(name: str | None) -> Settings:
         paths.append(path)
         table = _shipped(path) if path.parent == FOLDER else read_toml(path)
         for key in table:
-            if key not in ("preset", "set"):
+            if key not in KEYS:
                 study = "A whole study is run with --config."
-                raise unknown("key", key, ("preset", "set"), at=path, more=study)
-        settings = toml_settings(table.get("set", {}), f"{path}: [set]") | settings
+                raise unknown("key", key, KEYS, at=path, more=study)
+        yield path, table
         given = table.get("preset")
         name = None if given is None else toml_to_text(given, f"{path}: preset")
-    return settings
 
 
 def _path(name: str) -> Path:

@@ -20,10 +20,11 @@ FOLDER = "FOLDER"  # in a source: the folder that comes behind @
 
 @dataclass(frozen=True, kw_only=True)
 class NamedStream(JsonRecord):
-    """A stream by its name: a protocol and its settings."""
+    """A stream by its name: a protocol, its settings, and the base score that its papers print."""
 
     protocol: str
     set: dict[str, str]
+    metric: str | None = None  # the accuracy per sample
 
 
 @dataclass(frozen=True, kw_only=True)
