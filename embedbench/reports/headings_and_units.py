@@ -84,9 +84,8 @@ def metric_name(name: str, score: str | None = None) -> str:
 def describe_score(score: str, *, incremental: bool) -> list[str]:
     """What the columns of a base score are: after the last session, and averaged over sessions."""
     last, average = (" (A_last)", " (A_avg)") if score == "accuracy" else ("", "")
-    words = [f"{SCORE_MEANINGS.get(score, score)}, after the last session{last}"]
-    words += [f"AIA: the same after each session, averaged{average}"] * incremental
-    return words
+    words = [f"{SCORE_MEANINGS.get(score, score)}, at the end{last}"]
+    return words + [f"AIA: the same after each session, averaged{average}"] * incremental
 
 
 def is_percent(name: str) -> bool:

@@ -191,12 +191,13 @@ class Group:
     def _guess_from_record(self) -> "Guess | None":
         """The same where no answers can be read; early records say only what there was at last."""
         run = self.first
-        seen = np.cumsum(run.n_classes or [introduced_classes(run)])
+        sizes = run.n_classes if any(run.n_classes or ()) else None
+        seen = np.cumsum(sizes or [introduced_classes(run)])
         if self.score.startswith("within_") or not seen[-1]:
             return None
         limits = run.n_candidates or [None]
         R = guessing(seen[:, None], limits)
-        sizes = run.n_classes if len(seen) == len(limits) else None
+        sizes = sizes if len(seen) == len(limits) else None
         return Guess(np.average(R, axis=1, weights=sizes), R)
 
     @property
@@ -372,8 +373,14 @@ class Row:
         return flags
 
     def number(self, name: str) -> Stat:
-        """A value of `run_value` over the runs used."""
-        return self.results.stat(name)
+        """A value of `run_value` over the runs used.
+
+        What guessing scores differs between streams at most by rounding, which is no interval.
+        """
+        stat = self.results.stat(name)
+        if self.guesses and stat.sd < ROUNDING:
+            return Stat.of(stat.values[:1])
+        return stat
 
     @property
     def footprint(self) -> dict[str, int]:

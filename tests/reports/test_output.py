@@ -50,25 +50,23 @@ def rows(root: Path) -> list[Any]:
 IN_A_TERMINAL = """\
 incremental-class · toy.h5
 4 classes · 3 sessions · 300 training samples at first, then 100 a session ·
-validation from training data · mean-per-class accuracy · offline (α_ideal): mlp
-on all data at once, 90.0 %
-verdict: a-learner-with-a-long-name leads with 50.0 % final accuracy (offline:
-90.0 %, chance: 25.0 %); geppnet-stm and mlp may be level
-learner               n final % behind by Ω_base  Ω_new  Ω_all  AF %  MB learn s
-a-learner-with-a-long 3    50.0       0.0  0.556  0.700  0.500  40.0 2.0     6.0
--name                     ±99.4           ±1.104 ±0.000 ±0.994 ±99.4
-geppnet-stm           3    50.0       0.0  0.556  0.700  0.500  40.0 2.0     6.0
+validation from training data · accuracy per sample · offline (α_ideal): mlp on
+all data at once, 90.0 %
+verdict: a-learner-with-a-long-name leads with 50.0 % accuracy (offline: 90.0 %,
+chance: 25.0 %); geppnet-stm and mlp may be level
+learner            n accuracy % behind by Ω_base  Ω_new  Ω_all  AF %  MB learn s
+a-learner-with-a-l 3       50.0       0.0  0.556  0.700  0.500  40.0 2.0     6.0
+ong-name                  ±99.4           ±1.104 ±0.000 ±0.994 ±99.4
+geppnet-stm        3       50.0       0.0  0.556  0.700  0.500  40.0 2.0     6.0
                           ±99.4           ±1.104 ±0.000 ±0.994 ±99.4
-mlp                   3    50.0       0.0  0.556  0.700  0.500  40.0 2.0     6.0
+mlp                3       50.0       0.0  0.556  0.700  0.500  40.0 2.0     6.0
                           ±99.4           ±1.104 ±0.000 ±0.994 ±99.4
-chance                1    80.0         –  0.889  0.700  0.800  10.0 2.0     6.0
+chance             –       80.0         –  0.889  0.700  0.800  10.0 2.0     6.0
 
 behind by: mean paired difference to the best (≥: at least so much; without it a
 row may be level), over 3 seeds alone; a bound per row, with normal residuals
 fewer than 5 seeds: in half of the rows no difference under 0.0 points can be
 seen
-note: the row chance has answers that were drawn; elsewhere chance is what such
-answers score on average
 
 incremental-class · toy.h5
 """
@@ -107,7 +105,7 @@ def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
     text = render(rows, "runs")
     assert '<th scope="col">superclass pw-JS %</th>' in text
     assert "<td>1.60 ±0.25</td>" in text
-    assert trade_off(rows, styles_in(rows), 3.25).axes[0].get_title(loc="left") == "final pw-JS (%)"
+    assert trade_off(rows, styles_in(rows), 3.25).axes[0].get_title(loc="left") == "pw-JS (%)"
 
 
 def test_one_run_has_no_plus_minus(tmp_path: Path) -> None:
@@ -146,7 +144,7 @@ def test_tables_of_one_title_say_what_differs(tmp_path: Path) -> None:
     assert "base=" not in table_text(collect(tmp_path / "one"))
 
 
-def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> None:
+def test_the_footer_says_what_the_columns_are_in_four_lines(tmp_path: Path) -> None:
     """A table with every column that a short heading names."""
     for name, steps, final in (("mlp", 7, 0.8), ("ewc", 9, 0.7)):
         for seed in range(2):
@@ -157,14 +155,14 @@ def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> 
             keep(tmp_path, made)
     rows = collect(tmp_path)
     wide, narrow = (table_text(rows, width=width).split("\n\n")[-1] for width in (120, 60))
-    assert (len(wide.splitlines()) <= 3, max(map(len, narrow.splitlines())) <= 60) == (True, True)
+    assert (len(wide.splitlines()) <= 4, max(map(len, narrow.splitlines())) <= 60) == (True, True)
     assert re.findall(r"(\S+) +(\S+) +2\.0", table_text(rows)) == [("7.0", "21.0"), ("9.0", "27.0")]
     assert " ".join(wide.split()) == (
-        "± half-width of the 95 % t-interval over n seeds · Ω_base, Ω_all: score on the first "
-        "session, on all so far / offline · Ω_new: score on each new session · AIA: score after "
-        "each session, averaged · AA: mean of sessions at the end · AF: drop from a session's "
-        "best · passes: over the data · steps: optimiser · MB: at the end · formulas: embedbench "
-        "list metrics"
+        "accuracy: of all test samples, at the end (A_last) · AIA: the same after each session, "
+        "averaged (A_avg) · ± half-width of the 95 % t-interval over n seeds · Ω_base, Ω_all: "
+        "score on the first session, on all so far / offline · Ω_new: score on each new session · "
+        "AA: mean of sessions at the end · AF: drop from a session's best · passes: over the data "
+        "· steps: optimiser · MB: at the end · formulas: embedbench list metrics"
     )
 
 
@@ -196,7 +194,8 @@ def test_json_round_trip(tmp_path: Path) -> None:
     mlp, ewc = table.pop("rows")
     about = {"protocol": "incremental-class", "protocol_params": {"base": 2}, "files": ["toy.h5"]}
     about |= {"place": "stream-1", "title": "incremental-class · toy.h5", "sessions": 3}
-    about |= {"score": "class_accuracy", "validation": "train", "ideal": 0.9, "notes": []}
+    about |= {"score": "accuracy", "validation": "train", "ideal": 0.9, "notes": []}
+    about["chance"] = 0.25
     digests = {key: HEX[key] for key in ("recipe", "features")}
     assert table == about | {"digests": digests, "verdict": table["verdict"]}
     for name, value in (("final_accuracy", [0.6, 0.8]), ("fwt", [None, None])):

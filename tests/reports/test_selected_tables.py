@@ -57,7 +57,7 @@ def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) 
         ("ewc", ""), ("mlp", "units=400"), ("mlp", "units=100"), ("chance", ""),
     ]  # fmt: skip
     # t(0.975, 2) = 4.302653, sd .01 of three seeds
-    found = [table.rows[0][f"base=2 final %{end}"] for end in ("", ".half_95")]
+    found = [table.rows[0][f"base=2 accuracy %{end}"] for end in ("", ".half_95")]
     assert found == pytest.approx([0.61, 4.302653 * 0.01 / math.sqrt(3)])
     (table,) = shown(tmp_path, base + two)
     assert table.rows[0]["final_accuracy"] == pytest.approx((0.61 + 0.41) / 2)
@@ -70,7 +70,7 @@ def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) 
     assert table.rows[0]["max final_accuracy"] == 0.62
     one = 'where = { learner = ["chance"], final_accuracy = 0.95, run = "base-2/chance/seed-0" }'
     (table,) = shown(tmp_path, base + one)  # one value, or a list
-    assert render_text(table.parts).splitlines()[1] == "incremental-class · toy.h5 · final %"
+    assert render_text(table.parts).splitlines()[1] == "incremental-class · toy.h5 · accuracy %"
     assert table.rows == [{"learner": "chance", "settings": "", "final_accuracy": 0.95}]
 
 
