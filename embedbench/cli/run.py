@@ -239,7 +239,7 @@ def run(
             outcome.fail(spec, failed[spec])
     if study.budget_mb is not None:
         _note_what_is_over(study.budget_mb, outcome.run_dirs)
-    _report(outcome, out, form, [study.metric] if study.metric else [])
+    _report(outcome, out, form, (study.metric,) if study.metric else ())
 
 
 def _choose_runs(
@@ -296,7 +296,9 @@ def _note_what_is_over(budget_mb: float, run_dirs: list[Path]) -> None:
             )
 
 
-def _report(outcome: grid_scheduler.Outcome, out: Path, form: str, metrics: list[str]) -> None:
+def _report(
+    outcome: grid_scheduler.Outcome, out: Path, form: str, metrics: tuple[str, ...] = ()
+) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.tables_from_runs import collect
     from embedbench.scores.record_files import find

@@ -70,7 +70,7 @@ def draw_curves(
         known = curve.values[~np.isnan(curve.values)]
         if curve.style is None and ((low <= known) & (known <= high)).all():
             draw_curve(axes, curve)
-    begin_at_zero(axes, fit=fit)
+    begin_at_zero(axes, [float(np.nanmin(c.values, initial=np.inf)) for c in curves], fit=fit)
     name += CUT * fit
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(axis="y")
@@ -79,10 +79,9 @@ def draw_curves(
     return figure
 
 
-def begin_at_zero(axes: Axes, *, fit: bool) -> None:
-    """Let the y axis begin at 0, unless it is to fit what is drawn, or some of that is below."""
-    drawn = axes.dataLim
-    if not fit and drawn.y0 >= 0:
+def begin_at_zero(axes: Axes, values: Sequence[float], *, fit: bool) -> None:
+    """Let the y axis begin at 0, unless it is to fit the values, or some are below."""
+    if not fit and not any(value < 0 for value in values):
         axes.set_ylim(bottom=0)
 
 

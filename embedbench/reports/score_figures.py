@@ -74,7 +74,7 @@ def trade_off(
                 half = None if math.isnan(score.half) else factor * score.half
                 bar: Any = {"elinewidth": 0.8, "zorder": 3, "label": words(row.label)}
                 axes.errorbar(x, factor * score.mean, half, **mark, **bar)
-    begin_at_zero(panels[0], fit=fit)  # the other panels share the axis
+    begin_at_zero(panels[0], [score.mean for score in scores], fit=fit)  # all panels share it
     for axes in panels:
         if not fit and axes.get_xscale() == "linear":
             axes.set_xlim(left=0)

@@ -7,12 +7,16 @@ it. All that a table is made of takes the runs of `show_by`, in which that score
 means, ranks, verdicts, Ω, RAA and figures are of one score.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from embedbench.errors import unknown
+from embedbench.plugins import absent, entry_points_by_name
 from embedbench.scores import label_set_scores, single_label_scores
+from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.unrecorded_metrics import FUNCTIONS
 
 USUAL = "accuracy"
 BASE_SCORES = (*single_label_scores.SCORES, *label_set_scores.SCORES)
@@ -26,14 +30,31 @@ ALIASES = {
 PER_CLASS = {"accuracy": "class_accuracy", "within_accuracy": "within_class_accuracy"}
 
 
-def split_names(names: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The base score that names of `--metric` choose, the first one, and the names without it.
+def meant(name: str) -> str:
+    """The metric that a name means: one of `ALIASES`, in small letters or not, or itself."""
+    return ALIASES.get(name.lower(), name)
 
-    A name of `ALIASES` is the metric that it means, in small letters or not.
+
+def split_names(names: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The base score that names of `--metric` choose, the first one, and the others.
+
+    Raises
+    ------
+    UserError
+        No metric has a name.
     """
-    meant = [ALIASES.get(name.lower(), name) for name in names]
-    chosen = next((name for name in meant if name in BASE_SCORES), None)
-    return chosen, [name for name in meant if name != chosen]
+    every = [meant(name) for name in names]
+    known = [*BASE_SCORES, *all_metrics(), *FUNCTIONS, *CURVES, *entry_points_by_name("metrics")]
+    for name in every:
+        if ":" not in name and name not in known:
+            raise absent("metrics", name, [*known, "A_last", "A_avg", "A_auc"])
+    chosen = first_score(every)
+    return chosen, [name for name in every if name != chosen]
+
+
+def first_score(names: Iterable[str]) -> str | None:
+    """The first base score among some names."""
+    return next((name for name in names if name in BASE_SCORES), None)
 
 
 def choose_score(runs: Sequence[RunRecord], wanted: str | None = None) -> str:

@@ -29,7 +29,7 @@ from .load_results import Run
 from .result_rows import LEFT_OUT
 from .results import Result, Results, describe_measurements
 from .run_rows import matching, read_csv, settings_apart, streams, value_names
-from .table_metric import split_names
+from .table_metric import first_score, meant
 from .tables_from_runs import collect
 
 SCHEMA = "embedbench-tables/1.0"
@@ -69,6 +69,7 @@ def read_selections(path: Path) -> list[Selection]:
             if key not in KEYS:
                 raise unknown("key", key, KEYS, at=at)
         made = Selection.from_json(table, at)
+        made = replace(made, metrics=tuple(map(_meant, made.metrics)))
         given = {"over": [made.over], "columns": [made.columns], "rows": made.rows}
         for key, values in given.items():
             for value in values:
@@ -79,6 +80,11 @@ def read_selections(path: Path) -> list[Selection]:
     for made, at in zip(result, places, strict=True):
         _check_not_empty(made, at)
     return result
+
+
+def _meant(name: str) -> str:
+    """The metric that a name means, which may have `MAX` before it."""
+    return MAX * name.startswith(MAX) + meant(name.removeprefix(MAX))
 
 
 def _check_not_empty(made: Selection, at: str) -> None:
@@ -106,7 +112,7 @@ def select(
 
     tables = []
     for selection in selections:
-        score, _ = split_names([name.removeprefix(MAX) for name in selection.metrics])
+        score = first_score(name.removeprefix(MAX) for name in selection.metrics)
         runs = [run for name in selection.runs for run in runs_of(name, score)]
         tables.append(_table(selection, runs))
     return tables
