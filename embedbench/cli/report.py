@@ -191,22 +191,21 @@ def report(
         parts = [*title, *tables[2]] if options.bridge or not rows else ()
         write_html(rows, options.html, page_heading(runs), parts=parts)
         note(f"wrote {options.html}")
-    if options.figure and options.out:
-        from embedbench.reports.figure_kinds import save_figure
-
-        metric = options.one_metric
-        save_figure(
-            rows,
-            options.figure,
-            options.out,
-            width=options.width,
-            metric=metric,
-            fit=options.fit_axis,
-        )
-        note(f"wrote {options.out}")
+    _draw(rows, options)
     show_tables(form, *tables)  # last: who reads it may stop reading
     if {*failed} & {*(options.metric or ())}:  # a sentence said so
         raise typer.Exit(1)
+
+
+def _draw(rows: list[Row], options: ReportOptions) -> None:
+    """Write the figure, if one is wanted."""
+    if options.figure is None or options.out is None:
+        return
+    from embedbench.reports.figure_kinds import save_figure
+
+    metric, fit = options.one_metric, options.fit_axis
+    save_figure(rows, options.figure, options.out, width=options.width, metric=metric, fit=fit)
+    note(f"wrote {options.out}")
 
 
 def write_site(

@@ -74,7 +74,7 @@ def test_an_online_learner_is_evaluated_often(batch: int, every: int, moments: l
     assert found.samples_seen.tolist() == moments
     assert found.session.tolist() == [0 if n <= 40 else 1 if n <= 60 else 2 for n in moments]
     per_session = [-(-n // batch) for n in (40, 20, 20)]
-    assert [s.log["steps"] for s in logs] == per_session
+    assert [s.log["batches"] for s in logs] == per_session
     assert (len(learner.sizes), sum(learner.sizes)) == (sum(per_session), 80)
     assert learner.prepared == len(moments)
 
