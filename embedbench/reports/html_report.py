@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_records import plain
+from embedbench.errors import UserError
 from embedbench.scores import metrics_by_library, record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.storage.atomic_write import write_safely
@@ -143,9 +144,12 @@ def _audits(row: Row) -> list[list[dict[str, Any]]]:
     for run in row.used:
         place = row.place_of(run)
         shape = np.shape(run.R)
-        if place is None or len(shape) != 2 or shape[0] != shape[1]:
+        if place is None or has_labels(run) or len(shape) != 2 or shape[0] != shape[1]:
             continue
-        answers = record_files.read_predictions(place, run)
+        try:
+            answers = record_files.read_predictions(place, run)
+        except UserError:  # the rest of the page needs the record alone
+            continue
         if isinstance(answers, Predictions):
             result.append(metrics_by_library.audit(answers))
     return result
