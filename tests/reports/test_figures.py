@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from command_line import embedbench
+from file_helpers import says
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -193,6 +194,48 @@ def test_axes_begin_at_0_and_the_legend_covers_none(rows: list[Row], width: floa
 
 
 FINAL = "final_accuracy"
+
+
+def drawn(rows: list[Row], *, fit: bool) -> Figure:
+    styles = styles_in(rows)
+    return with_legend(curve_figures.draw_one(rows, styles, COLUMN, FINAL, fit=fit))
+
+
+def test_an_axis_that_fits_the_values_says_so(rows: list[Row]) -> None:
+    (axes,) = drawn(rows, fit=True).axes
+    assert axes.get_title(loc="left") == "accuracy (%) · the axis does not begin at 0"
+
+
+def test_chance_outside_an_axis_has_no_line_and_no_legend(rows: list[Row]) -> None:
+    """The lowest learner has 31 %, guessing 25 % in the end."""
+    figure = drawn(rows, fit=True)
+    lines = [line for line in figure.axes[0].lines if line.get_color() == SOFT]
+    assert (lines, "chance (25.0)" in texts(figure)) == ([], False)
+
+
+def test_an_axis_from_0_shows_chance(rows: list[Row]) -> None:
+    assert "chance (25.0)" in texts(drawn(rows, fit=False))
+
+
+@pytest.mark.parametrize("fit", [True, False])
+def test_costs_begin_at_0_unless_they_are_logarithmic(rows: list[Row], fit: bool) -> None:
+    memory, seconds = score_figures.trade_off(rows, styles_in(rows), COLUMN, fit=fit).axes
+    assert memory.get_xlim()[0] > 0
+    assert (seconds.get_xlim()[0] == 0) == (not fit)
+
+
+def test_a_metric_without_a_curve_is_no_curve(rows: list[Row]) -> None:
+    """The accuracy was drawn in its place."""
+    with pytest.raises(UserError, check=says(what="unknown curve over sessions", got="omega_all")):
+        curve_figures.draw_one(rows, styles_in(rows), COLUMN, "omega_all")
+
+
+def test_forgetting_is_drawn_as_its_curve(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp", curves={"af": [None, 0.1, 0.3]}))
+    rows = collect(tmp_path)
+    (axes,) = curve_figures.draw_one(rows, styles_in(rows), COLUMN, "average_forgetting").axes
+    drawn_values = np.asarray(axes.lines[0].get_ydata(), dtype=float)
+    np.testing.assert_allclose(drawn_values, [np.nan, 10, 30])
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())
@@ -394,8 +437,8 @@ def test_what_is_no_figure_is_one_sentence(root: Path, tmp_path: Path) -> None:
 def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp"), stream="stream-1")
     keep(tmp_path, make("mlp", digests={"features": "9" * 64}), stream="stream-2")
-    for kind, says in (("curves", "2; .* stream-1, stream-2"), ("ranks", "there are 2: ")):
-        with pytest.raises(UserError, match=says):
+    for kind, sentence in (("curves", "2; .* stream-1, stream-2"), ("ranks", "there are 2: ")):
+        with pytest.raises(UserError, match=sentence):
             save_figure(collect(tmp_path), kind, tmp_path / "a.svg")
     score = {"R": [[0.5]], "pooled": [0.5], "metrics": make()["metrics"]}
     short: dict[str, Any] = {**score, "n_train": [5], "sessions": make()["sessions"][:1]}
@@ -403,8 +446,8 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     keep(tmp_path / "short", make("mlp", **short), make("ewc", **short))
     rows = collect(tmp_path / "short")
     assert curve_figures.accuracy_curves(rows, {}, COLUMN) == {}
-    for kind, says in (("curves", "needs two sessions"), ("trade-off", "unknown metric 'raa'")):
-        with pytest.raises(UserError, match=says):
+    for kind, sentence in (("curves", "needs two sessions"), ("trade-off", "unknown metric 'raa'")):
+        with pytest.raises(UserError, match=sentence):
             save_figure(rows, kind, tmp_path / "b.svg", metric="raa")
     for kind in {*KINDS} - {"curves"}:
         save_figure(rows, kind, tmp_path / "b.svg")
