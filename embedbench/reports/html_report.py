@@ -22,7 +22,7 @@ from .figure_kinds import WIDTHS
 from .figure_style import render_figure
 from .html_page import page
 from .learner_colours import styles_in
-from .result_rows import Row, has_labels, split_tables
+from .result_rows import Row, split_tables
 from .score_figures import matrix, trade_off
 from .terminal_tables import cell_text, describe_columns, group_parts
 from .verdict_sentence import final_score
@@ -84,7 +84,7 @@ def _section(rows: list[Row], styles: dict[str, int]) -> Block:
 
 def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, list[Block]]]:
     """The rows of what is behind a table, each with its heading."""
-    if not has_labels(rows[0].group.first):
+    if {*ANSWERS} <= {*rows[0].group.kind.SCORES}:
         yield (
             "Among all classes, and within the session, %",
             [{"learner": row.label} | {k: cell_text(row, k) for k in ANSWERS} for row in used],
