@@ -297,11 +297,7 @@ class Rebuilder:
         what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
         if what := what or _difference(task.stream, predictions):
             raise UserError(f"its {what!r} is not that {rebuilt}")
-        limits = [e.candidates for e in task.stream.eval_sets]
-        if wrong := predictions.find_contradiction(
-            allowed_classes(seen, limits) for seen in predictions.seen
-        ):
-            raise UserError(wrong)
+        _check_answers(task.stream, predictions)
         if predictions.group is not None:
             ours = task.group_samples(predictions.ids)
             if ours is None or not np.array_equal(predictions.group, ours):
@@ -397,3 +393,11 @@ def _difference(stream: Stream, predictions: RunAnswers) -> str:
     for i, one in enumerate(stream.sessions):
         seen[i:, one.classes] = True
     return "" if np.array_equal(predictions.seen, seen[predictions.session]) else "seen"
+
+
+def _check_answers(stream: Stream, predictions: RunAnswers) -> None:
+    """Refuse answers that follow from no scores of a learner on this stream."""
+    limits = [e.candidates for e in stream.eval_sets]
+    wrong = predictions.find_contradiction(allowed_classes(s, limits) for s in predictions.seen)
+    if wrong:
+        raise UserError(wrong)
