@@ -54,7 +54,7 @@ def _audit(runs: Path, form: str) -> None:
 
     run_dirs = record_files.find(runs)
     answers = record_files.read_predictions(run_dirs[0]) if len(run_dirs) == 1 else None
-    if answers is None or not metrics_by_library.can_audit(answers):
+    if answers is None or not metrics_by_library.can_audit(answers.SCORES):
         raise UserError(
             "--audit takes the directory of one run with one label a sample, such as "
             f"RUNS/STREAM/LEARNER/seed-0; {runs} is none"

@@ -18,7 +18,6 @@ from rich.text import Text
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.scores import metrics_by_library, record_files
-from embedbench.scores.predictions import Predictions
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, flatten, make_table, table_cells
 
@@ -140,18 +139,19 @@ def _by_library(rows: Sequence[Row]) -> list[Block]:
 
 def _audits(row: Row) -> list[list[dict[str, Any]]]:
     """`audit` of each run whose answers are at hand, and that has an eval set a session."""
+    if not metrics_by_library.can_audit(row.group.kind.SCORES):
+        return []
     result = []
     for run in row.used:
         place = row.place_of(run)
         shape = np.shape(run.R)
-        if place is None or has_labels(run) or len(shape) != 2 or shape[0] != shape[1]:
+        if place is None or len(shape) != 2 or shape[0] != shape[1]:
             continue
         try:
             answers = record_files.read_predictions(place, run)
         except UserError:  # the rest of the page needs the record alone
             continue
-        if isinstance(answers, Predictions):
-            result.append(metrics_by_library.audit(answers))
+        result.append(metrics_by_library.audit(answers))
     return result
 
 

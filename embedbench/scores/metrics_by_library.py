@@ -11,7 +11,7 @@ that it has not seen. Sessions are counted from 0; T sessions, the last is L = T
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -148,9 +148,9 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
 }
 
 
-def can_audit(p: RunAnswers) -> bool:
-    """Whether the definitions can be applied to some answers: each base score is there."""
-    return {*SCORES} <= {*p.SCORES}
+def can_audit(scores: Iterable[str]) -> bool:
+    """Whether the definitions can be applied to answers with these base scores."""
+    return {*SCORES} <= {*scores}
 
 
 def audit(p: RunAnswers) -> list[dict[str, Any]]:
