@@ -16,17 +16,18 @@ from embedbench.config.fields_added_later import EARLIER
 from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
-from embedbench.scores.against_chance import guessing
+from embedbench.scores.answer_kinds import kind_of
 from embedbench.scores.learner_verdicts import ROUNDING, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, BaseScore, RunRecord
 from embedbench.scores.scores_of_guessing import GUESSES
 from embedbench.scores.unrecorded_metrics import Outside
 
 from .headings_and_units import SCORE_NAMES
 from .results import Result, Results, count_text
-from .table_metric import BASE_SCORES, PER_CLASS, USUAL, has_labels
+from .table_metric import BASE_SCORES, PER_CLASS, USUAL
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 
@@ -175,8 +176,8 @@ class Group:
 
         That is the expected score of a uniform draw among the classes seen, or among the candidates
         of an eval set where those are fewer: `scores_of_guessing`. The row of the learner `chance`
-        has it, too, in place of its draws. Where answers are label sets no formula holds, and the
-        level is the mean of the runs of `chance`; NaN without any.
+        has it, too, in place of its draws. Where no formula holds, as of label sets, the level is
+        the mean of the runs of `chance`; NaN without any.
         """
         guess = self.guessed
         return math.nan if guess is None else float(guess.pooled[-1])
@@ -184,21 +185,25 @@ class Group:
     @cached_property
     def guessed(self) -> "Guess | None":
         """What guessing scores after each session; None where it is not known."""
-        if has_labels(self.first):
-            return Guess.mean([r for r in self.records if r.learner == GUESSES])
-        return self.guess or self._guess_from_record()
+        drawn = [r for r in self.records if r.learner == GUESSES]
+        return self.guess or self._guess_from_record() or Guess.mean(drawn)
 
     def _guess_from_record(self) -> "Guess | None":
         """The same where no answers can be read; early records say only what there was at last."""
         run = self.first
         sizes = run.n_classes if any(run.n_classes or ()) else None
         seen = np.cumsum(sizes or [introduced_classes(run)])
-        if self.score.startswith("within_") or not seen[-1]:
-            return None
         limits = run.n_candidates or [None]
-        R = guessing(seen[:, None], limits)
+        R = self.kind.guess(seen[:, None], limits) if seen[-1] else None
+        if R is None or self.score.startswith("within_"):
+            return None
         sizes = sizes if len(seen) == len(limits) else None
         return Guess(np.average(R, axis=1, weights=sizes), R)
+
+    @property
+    def kind(self) -> type[RunAnswers]:
+        """The kind of answers that the runs have."""
+        return kind_of(self.score)
 
     @property
     def omega_references(self) -> list[str]:
@@ -318,7 +323,7 @@ class Row:
     @property
     def guesses(self) -> bool:
         """Whether it is the learner `chance`, whose scores are those of guessing on average."""
-        return self.learner == GUESSES and not has_labels(self.group.first)
+        return self.learner == GUESSES and self.group.kind.guess(1, [None]) is not None
 
     @property
     def n(self) -> str:
@@ -397,13 +402,6 @@ class Row:
     def commands(self) -> list[str]:
         """Commands that make the row's runs, each once."""
         return list(dict.fromkeys(r.command for r in self.records if r.command))
-
-
-# the label sets after the last session
-LABELS = (
-    *("pw_js", "js", "exact_match", "superclass_pw_js", "subclass_precision"),
-    *("labels_predicted", "labels_true"),
-)
 
 
 def _reference(record: RunRecord) -> Any:

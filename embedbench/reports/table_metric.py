@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from embedbench.errors import unknown
 from embedbench.plugins import absent, entry_points_by_name
-from embedbench.scores import label_set_scores, single_label_scores
+from embedbench.scores.answer_kinds import KINDS, kind_of
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
 
 USUAL = "accuracy"
-BASE_SCORES = (*single_label_scores.SCORES, *label_set_scores.SCORES)
+BASE_SCORES = tuple(name for kind in KINDS for name in kind.SCORES)
 # the names that papers and other tools have for columns of every table
 ALIASES = {
     "a_last": FINAL,
@@ -87,18 +87,13 @@ def show_by(run: RunRecord, score: str) -> RunRecord:
         return run
     shown, usual = run.by_score[score], run.by_score[run.score]
     of_answers = {k: v for k, v in run.metrics.items() if k not in usual.metrics}
-    curves = run.curves if has_labels(run) else shown.curves
+    of_all = bool(kind_of(score).DETAILS)  # curves are of the answers, and not of one score
     return replace(
         run,
         score=score,
         R=shown.R,
         pooled=shown.pooled,
         metrics=of_answers | shown.metrics,
-        curves=curves,
+        curves=run.curves if of_all else shown.curves,
         moments=None,  # are of the score that was at the top
     )
-
-
-def has_labels(run: RunRecord) -> bool:
-    """Whether a record is of a stream of label sets."""
-    return label_set_scores.SCORES[0] in run.by_score

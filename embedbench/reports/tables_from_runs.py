@@ -32,19 +32,10 @@ from embedbench.text.table_export import flatten
 
 from .compare_learners import judge
 from .load_results import align_records
-from .result_rows import (
-    LABELS,
-    LEFT_OUT,
-    Group,
-    Guess,
-    Row,
-    candidates,
-    find_run,
-    split_tables,
-)
+from .result_rows import LEFT_OUT, Group, Guess, Row, candidates, find_run, split_tables
 from .results import variations
 from .run_rows import differences, labels
-from .table_metric import BASE_SCORES, choose_score, has_labels, show_by, split_names
+from .table_metric import BASE_SCORES, choose_score, show_by, split_names
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
@@ -266,7 +257,7 @@ def _table_json(rows: list[Row]) -> dict[str, Any]:
 
 
 def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
-    further = [*row.group.beside, *(LABELS if has_labels(row.group.first) else ())]
+    further = [*row.group.beside, *row.group.kind.DETAILS]
     return {
         "learner": row.learner,
         "params": row.params,

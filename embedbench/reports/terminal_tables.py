@@ -30,9 +30,8 @@ from .headings_and_units import (
     stat_text,
     value_text,
 )
-from .result_rows import FLAGS, LABELS, Group, Row, candidates, searches, split_tables
+from .result_rows import FLAGS, Group, Row, candidates, searches, split_tables
 from .results import TableVerdicts, describe_measurements
-from .table_metric import has_labels
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row
@@ -94,12 +93,12 @@ def group_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]
     sentence, facts = verdict(rows, judged), line(" · ".join(group.describe()), "dim")
     parts: list[Text | Table] = [line(group.title, "bold"), facts]
     parts += [line(f"verdict: {sentence}"), table]
-    if has_labels(group.first):
-        labels = new_table(["after the last session", *map(heading, LABELS)])
+    if names := group.kind.DETAILS:
+        details = new_table(["after the last session", *map(heading, names)])
         for row in rows:
             if row.used:
-                labels.add_row(line(row.label), *(line(cell_text(row, name)) for name in LABELS))
-        parts += [Text(""), labels]
+                details.add_row(line(row.label), *(line(cell_text(row, name)) for name in names))
+        parts += [Text(""), details]
     remarks = describe_verdicts(judged)
     measured = [row for row in rows if row.used and not row.guesses]
     remarks += describe_measurements({row.label: row.results for row in measured})

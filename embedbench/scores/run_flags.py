@@ -9,9 +9,7 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.config.fields_added_later import EARLIER
 
-from .against_chance import guessing
-from .label_set_predictions import AnyPredictions, LabelSets
-from .predictions import Predictions
+from .run_answers import RunAnswers
 from .run_record import UnscoredRun
 from .score_matrix import ScoreMatrix
 
@@ -29,7 +27,7 @@ FLAGS = (
 LEAST_STEPS = 10
 
 
-def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
+def find_flags(record: UnscoredRun, p: RunAnswers, scores: ScoreMatrix) -> list[str]:
     """The words of `FLAGS` that hold for a run.
 
     `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
@@ -42,7 +40,7 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
     more than the `--budget-mb` of the run.
     """
     holds = {
-        "nan": (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any(),
+        "nan": p.find_unanswered().any(),
         "diverged": any(s.log.get("stopped") == "diverged" for s in record.sessions),
         "test-validation": record.validation == "test",
         "session-id": record.session_id_at_test,
@@ -50,9 +48,9 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
         "few-steps": fewest_steps(record) is not None,
         "over-budget": record.budget_mb is not None and most_held(record) > record.budget_mb,
     }
-    if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
-        limits = record.n_candidates or [None] * len(scores.n_classes)
-        chance = guessing(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
+    limits = record.n_candidates or [None] * len(scores.n_classes)
+    chance = p.guess(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
+    if record.learns and chance is not None:
         holds["not-learned"] = min(scores.R.shape) > 1 and not _learned(scores.R, chance)
         level = np.average(chance[-1], weights=scores.n_classes)
         holds["chance-level"] = scores.pooled[-1] < 1.5 * level

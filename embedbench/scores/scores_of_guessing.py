@@ -3,15 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from embedbench.array_types import Floats
-
-from .against_chance import guessing
-from .predictions import Predictions
 from .record_files import base_score, read_predictions
 from .run_record import BaseScore, RunRecord
-from .single_label_scores import SCORES, score_matrix
 
 GUESSES = "chance"  # the learner whose answers are drawn
 
@@ -20,7 +13,7 @@ def guess_scores(made: RunRecord, directory: Path) -> dict[str, BaseScore]:
     """Base score → what a uniform draw among the candidates scores on average, on a run's stream.
 
     The stream is that of any run with stored answers, of which only sizes and labels are used.
-    Empty where answers are label sets, for which no formula holds.
+    Empty where no formula holds, as for label sets.
 
     Raises
     ------
@@ -28,13 +21,11 @@ def guess_scores(made: RunRecord, directory: Path) -> dict[str, BaseScore]:
         The answers cannot be read.
     """
     p = read_predictions(directory, made)
-    if not isinstance(p, Predictions):
-        return {}
     scores = {}
-    for name in SCORES:
-        share = _share_right(p, made, within=name.startswith("within_"))
-        matrix = score_matrix(p, name, made.n_train_by_class, share=share)
-        scores[name] = base_score(made, p, matrix)
+    for name in p.SCORES:
+        matrix = p.guess_matrix(name, made.n_candidates, made.n_train_by_class)
+        if matrix is not None:
+            scores[name] = base_score(made, p, matrix)
     return scores
 
 
@@ -56,13 +47,3 @@ def _over(drawn: BaseScore | None, average: BaseScore) -> BaseScore:
     """The average, with the metrics of the draws that records do not hold."""
     metrics = {} if drawn is None else drawn.metrics
     return replace(average, metrics={**metrics, **average.metrics})
-
-
-def _share_right(p: Predictions, made: RunRecord, *, within: bool) -> Floats:
-    """(M, n) how often a uniform draw is right of each test sample, at each moment."""
-    if within:  # among the classes of the sample's own session
-        own = 1 / np.maximum(p.set_classes.sum(axis=1), 1)  # (E,)
-        return np.broadcast_to(own[p.eval_set], p.answer.shape)
-    limits = made.n_candidates or [None] * len(p.set_classes)
-    chances = guessing(p.seen.sum(axis=1)[:, None], limits)  # (M, E)
-    return np.where(p.seen[:, p.y], chances[:, p.eval_set], 0.0)

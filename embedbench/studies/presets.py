@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError, unknown
-from embedbench.scores import label_set_scores, single_label_scores
+from embedbench.scores.answer_kinds import KINDS
 
 from .study import Settings
 from .study_file import read_toml, toml_settings, toml_to_text
@@ -19,7 +19,7 @@ from .study_file import read_toml, toml_settings, toml_to_text
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
 SUFFIX = ".toml"
 KEYS = ("preset", "set", "metric")
-SCORES = (*single_label_scores.SCORES, *label_set_scores.SCORES)
+SCORES = [name for kind in KINDS for name in kind.SCORES]
 
 
 def preset_names() -> list[str]:

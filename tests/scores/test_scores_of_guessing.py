@@ -11,7 +11,6 @@ from toy import Array, predictions
 
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.scores_of_guessing import guess_scores, without_draws
-from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 GROUPS = [[0, 1, 2], [3], [4, 5]]
 TRUTH = [[0] * 5 + [1] * 2 + [2], [3] * 4, [4] + [5] * 6]
@@ -28,10 +27,10 @@ def drawn(seed: int) -> Predictions:
     return replace(p, **{name: table.astype(np.int32) for name, table in tables.items()})
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", Predictions.SCORES)
 def test_it_is_the_mean_over_many_draws(tmp_path: Path, name: str) -> None:
     made = write_run(tmp_path, "run", drawn(0), learner="chance", learns=False)
-    every = [score_matrix(drawn(seed), name) for seed in range(DRAWS)]
+    every = [drawn(seed).score_matrix(name) for seed in range(DRAWS)]
     mean = np.mean([matrix.pooled for matrix in every], axis=0)
     found = guess_scores(made, tmp_path / "run")[name].pooled
     np.testing.assert_allclose(found, mean, atol=5 / np.sqrt(4 * DRAWS * 6))
