@@ -19,10 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from embedbench.array_types import Bytes
 from embedbench.engines.engine import Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.equal_contents import (
+    describe_two_classes,
+    describe_two_splits,
+    pairs_apart,
+)
 from embedbench.files.known_names import describe_taken
 from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
@@ -35,7 +41,7 @@ from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify, Progress
 
 from .content_hashes import changed_samples
-from .domain_group_time import across, add_columns, choose_split, pairs_text
+from .domain_group_time import add_columns, choose_split
 from .extraction_work import (
     ExtractionWork,
     Job,
@@ -196,11 +202,13 @@ def finish(
     )
     hashes = bytes.fromhex("".join(note["hashes"] for note in notes))
     digests = np.frombuffer(hashes, np.uint8).reshape(len(source.ids), -1)[kept]
-    pairs = across(digests, ids, samples.split)
+    pairs = pairs_apart(digests, samples.split)
     policy, counts, uniform = workers.policy, *_pictures(notes)
     for remark in policy.remarks(source.name, len(source.ids), counts, uniform):
         notify(remark)
-    for remark in _remarks(source, samples, rule, pairs, skipped):
+    for remark in _same_contents(samples, digests, source.holds):
+        notify(remark)
+    for remark in _remarks(source, samples, rule, skipped):
         notify(remark)
     provenance = {
         "backbone": workers.facts["backbone"],
@@ -212,7 +220,10 @@ def finish(
             **({"package": " ".join(source.package)} if source.package else {}),
         },
         "split": rule,
-        "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
+        "same_content_in_two_splits": {
+            "count": len(pairs),
+            "first": [(ids[a], ids[b]) for a, b in pairs[:100]],
+        },
         KEY: describe_contents(ids, digests, decoded=any(note["decoded"] for note in notes)),
         **known_weights(workers.facts["backbone"]),
     }
@@ -235,16 +246,22 @@ def _pictures(notes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], list[
     return counts, [name for note in notes for name in note[UNIFORM]]
 
 
+def _same_contents(samples: Samples, hashes: Bytes, holds: str) -> Iterator[str]:
+    """Yield sentences on samples with the same content in two splits, and in two classes."""
+    splits, classes = pairs_apart(hashes, samples.split), pairs_apart(hashes, samples.labels)
+    if said := describe_two_splits(splits, samples, holds, "extract"):
+        yield f"{said}; embedbench inspect --json names up to 100 pairs."
+    if said := describe_two_classes(classes, samples, holds, "extract"):
+        yield f"{said}."
+
+
 def _remarks(
     source: Source,
     samples: Samples,
     rule: Mapping[str, Any],
-    pairs: Sequence[tuple[str, str]],
     skipped: Sequence[Sequence[str]],
 ) -> Iterator[str]:
-    """Yield sentences on samples with the same content, samples left out, and a lopsided split."""
-    if pairs:
-        yield pairs_text(pairs, samples.ids.tolist(), samples.split, source.holds) + "."
+    """Yield sentences on samples left out, and a lopsided split."""
     if skipped:
         gone = sorted({*source.labels.tolist()} - {*samples.labels.tolist()})
         names = ", ".join(samples.classes[label] for label in gone)[:NAMES]
