@@ -49,10 +49,12 @@ from .extraction_work import (
     block_rows,
     count_rows,
     hashes_of,
+    ids_digest,
+    job_of,
     quiet_readers,
 )
 from .pixel_policy import UNIFORM
-from .source import Source
+from .source import Source, unusable
 
 NAMES = 300  # characters of names that a sentence lists
 
@@ -142,7 +144,7 @@ def extract(
             tasks = len(ranges(range(-(-len(opened.ids) // Partial.BLOCK))))
             executor = stack.enter_context(engine.executor(tasks, notify))
         workers = Workers(asked, opened, executor)
-        with Partial.begun(Path(out), workers.facts, overwrite=overwrite) as partial:
+        with Partial.begun(Path(out), job_of(workers.facts), overwrite=overwrite) as partial:
             workers.drop_changed(partial, notify)
             workers.fill(partial, progress)
             file = finish(workers, partial, rule, stated, notify)
@@ -313,7 +315,7 @@ def fill_range(
             f"{first[keys[0]]!r})",
             "take machines of one kind, with the same data and versions",
         )
-    partial = Partial.joined(path, first)
+    partial = Partial.joined(path, job_of(first))
     work.fill(partial, [b for b in blocks if not partial.is_whole(b)], lambda done, total: None)
 
 
@@ -359,20 +361,47 @@ class Workers:
             return self._submit(function, *args).result()
 
     def drop_changed(self, partial: Partial, notify: Notify) -> None:
-        """Drop the blocks of an interrupted command whose samples have other contents by now."""
-        n = len(self.source.ids)
-        kept = [b for b in range(-(-n // Partial.BLOCK)) if partial.is_whole(b)]
-        changed = self._changed(partial, kept)
-        if not changed:
-            return
-        samples = [i for rows in changed.values() for i in rows]
-        notify(
-            f"{len(samples)} samples of {self.source.name} have other contents than when this work "
-            f"was interrupted (first {self.source.ids[samples[0]]}): {len(changed)} of {len(kept)} "
-            "finished blocks are computed again."
-        )
-        for block in changed:
+        """Drop the blocks of an interrupted command that are of other samples, or other contents.
+
+        Raises
+        ------
+        UserError
+            No block is of the samples that are there now; or one was left out, and may not be.
+        """
+        source = self.source
+        kept = [block for block in partial.kept() if partial.is_whole(block)]
+        moved = [block for block in kept if not self._is_of(partial, block)]
+        if moved and moved == kept and not partial.overwrite:
+            raise UserError(
+                f"{partial.directory} holds unfinished work of another job (another samples)",
+                f"none of its {len(kept)} finished blocks is of the samples that {source.name} has "
+                "now: bring back those that it had, or drop the work with --overwrite",
+            )
+        if moved:
+            notify(
+                f"{source.name} has other samples than when this work was interrupted: "
+                f"{len(moved)} of {len(kept)} finished blocks are computed again."
+            )
+        there = [block for block in kept if block not in moved]
+        changed = self._changed(partial, there)
+        if changed:
+            samples = [i for rows in changed.values() for i in rows]
+            notify(
+                f"{len(samples)} samples of {source.name} have other contents than when this work "
+                f"was interrupted (first {source.ids[samples[0]]}): {len(changed)} of {len(kept)} "
+                "finished blocks are computed again."
+            )
+        for block in (*moved, *changed):
             partial.drop(block)
+        for block in there:
+            if block not in changed and not self._job.skip_bad:
+                for name, problem in partial.note(block)["skipped"]:
+                    raise unusable(name, source.name, problem)
+
+    def _is_of(self, partial: Partial, block: int) -> bool:
+        """Whether a block is of the samples that have its rows now."""
+        rows = block_rows(block, len(self.source.ids))
+        return bool(partial.note(block)["ids"] == ids_digest(self.source, rows))
 
     def _changed(self, partial: Partial, blocks: Sequence[int]) -> dict[int, list[int]]:
         """Return the samples, by block, that this process reads with other contents."""
