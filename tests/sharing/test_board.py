@@ -161,6 +161,18 @@ def test_records_without_later_settings_are_ranked(team: Path, lean: Path, tmp_p
     assert (one.ranked, one.unranked) == (3, ())
 
 
+def test_the_order_of_digests_in_a_record_is_no_matter(team: Path, tmp_path: Path) -> None:
+    """Other programs write the keys of JSON in another order."""
+
+    def turn_round(values: Any) -> None:
+        for file in values["files"]:
+            file["digests"] = dict(reversed(file["digests"].items()))
+
+    path = edited_record(team / "a.zip", tmp_path / "b.zip", NCM, turn_round)
+    (one,) = board([path], [team / "e.h5"]).submissions
+    assert (one.ranked, one.unranked) == (9, ())
+
+
 def test_a_small_pack_builds_no_large_stream(
     team: Path, lean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
