@@ -15,7 +15,8 @@ from report_records import keep, make, put, typed
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.load_results import load_runs
-from embedbench.reports.results import Result, Results, column_stats, count_text
+from embedbench.reports.measurement_words import count_text
+from embedbench.reports.results import Result, Results, column_stats
 from embedbench.reports.tables_from_runs import collect, csv_rows, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.scores.learner_verdicts import compare_with_best
