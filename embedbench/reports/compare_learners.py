@@ -29,7 +29,7 @@ from .result_rows import Row, earlier_settings, searches, stream_title
 from .results import Result, Results, TableVerdicts
 from .run_rows import labels
 
-FEWER = 0.9  # of the groups, or samples, where a line says that they count as fewer
+FEWER = 0.9  # of the groups, where a line says that they count as fewer
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 
 
@@ -154,7 +154,7 @@ def describe_sample(judged: TableVerdicts) -> str:
     count = max(v.groups for v in every)
     effective = min(v.effective_groups for v in every)
     text = f"{count:,} {judged.groups}"
-    if effective < FEWER * count:
+    if judged.groups == "groups" and effective < FEWER * count:
         text += f" of unequal weight that count as {effective:,.1f}"
     return f"{text}, as {judged.why}" if judged.why else text
 

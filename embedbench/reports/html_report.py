@@ -69,6 +69,7 @@ def _block(part: Text | Table) -> Block:
 def _section(rows: list[Row], styles: dict[str, int]) -> Block:
     judged = judge(rows)
     title, facts, verdict, *parts = map(_block, group_parts(rows, judged=judged))
+    parts[0] |= {"stacked": True}
     bars = draw_bars(judged.rows)
     if any(bars):
         parts[0] |= {"bars": bars, "barred": parts[0]["heads"].index(heading(BEHIND))}

@@ -6,7 +6,7 @@ from embedbench.scores.learner_verdicts import RowVerdict
 
 WIDTH, HEIGHT = 120, 12  # units of a bar's drawing
 MARGIN = 5  # units at both ends, for arrows and marks
-BEYOND = 1.5  # the scale ends there, as a multiple of the largest distance to the best
+BEYOND = 2.0  # the scale ends there, as a multiple of the largest distance to the best
 
 
 def draw_bars(verdicts: Sequence[RowVerdict | None]) -> list[str]:
@@ -28,7 +28,7 @@ def _scale(known: Sequence[RowVerdict]) -> tuple[float, float]:
     ends = [end for v in below for end in (v.behind_by_least, v.behind_by_most)]
     farthest = max((v.behind_by for v in below), default=0.0)
     limit = BEYOND * farthest
-    low = max(min([0.0, *ends]), -limit / 2)
+    low = max(min([0.0, *ends]), -limit / 4)
     high = min(max([farthest, *ends]), max(limit, farthest))
     return (low, high) if high > low else (-1.0, 1.0)
 

@@ -134,6 +134,9 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
         single = "seeds" if judged.units == "orders" else judged.units
         heads[2] += f" ± {single}"
     table = new_table(heads, gap=1 if stacked else 2)
+    if stacked:
+        for column, head in zip(table.columns, heads, strict=True):
+            column.header = Text(_stack(head))
     flagged = any(row.flags for row in rows)
     if flagged:
         table.add_column("flags", no_wrap=True)
@@ -144,11 +147,16 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
         ]
         cells += [texts[i] for texts in efforts.values()]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
-        cells = [re.sub(r" (?=[±(])", "\n", cell) for cell in cells] if stacked else cells
+        cells = list(map(_stack, cells)) if stacked else cells
         flags = [line(" ".join(_mark(f) + _tried(row, f) for f in row.flags))] * flagged
         dim = None if row.learns else "dim"
         table.add_row(line(row.label), *map(Text, cells), *flags, style=dim)
     return table
+
+
+def _stack(text: str) -> str:
+    """The same with an interval below its number."""
+    return re.sub(r" (?=[±(])", "\n", text)
 
 
 def behind_text(verdict: RowVerdict | None, metric: str = FINAL) -> str:

@@ -130,25 +130,32 @@ class _Table:
 
     def _behind(self, behind: Sequence[Row], leader: int) -> str:
         """Who is behind, by at least how much, and below which row if that is not the leader."""
-        metric, bounds = self.judged.metric, []
-        for row in behind:
-            found = self.verdict(row)
-            text = value_text(found.behind_by_least, metric)
-            if found.against is not None and found.against != leader:
-                text += f" (below {self.rows[found.against].label})"
-            bounds.append(text)
+        metric, bounds = self.judged.metric, [self.verdict(row).behind_by_least for row in behind]
         unit = " points" * is_percent(metric)
+        sources = "".join(f", {text}" for text in self._sources(behind, leader))
         if len(behind) == 1:
-            return f"{behind[0].label} is behind by at least {bounds[0]}{unit} (at 5 %)"
+            by = f"{value_text(bounds[0], metric)}{unit}"
+            return f"{behind[0].label} is behind by at least {by} (at 5 %{sources})"
         if len(behind) > NAMED + 1:
-            every = [self.verdict(row).behind_by_least for row in behind]
-            by = f"{value_text(min(every), metric)} to {value_text(max(every), metric)}"
+            by = f"{value_text(min(bounds), metric)} to {value_text(max(bounds), metric)}"
         else:
-            by = _join(bounds)
+            by = _join([value_text(bound, metric) for bound in bounds])
         return (
             f"{_names(behind)} are behind, by at least {by}{unit} ({len(behind)} statements, each "
-            "at 5 %)"
+            f"at 5 %{sources})"
         )
+
+    def _sources(self, behind: Sequence[Row], leader: int) -> list[str]:
+        """Rows that bounds come from, if not from the leader: "that of si from ewc"."""
+        by_source: dict[int, list[Row]] = {}
+        for row in behind:
+            against = self.verdict(row).against
+            if against is not None and against != leader:
+                by_source.setdefault(against, []).append(row)
+        return [
+            f"that of {_names(rows)} from {self.rows[source].label}"
+            for source, rows in by_source.items()
+        ]
 
     def _seen(self, level: Sequence[Row]) -> str:
         """The smallest difference to the best that could have been seen, where none was."""
