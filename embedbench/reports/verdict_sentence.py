@@ -14,6 +14,7 @@ from .headings_and_units import difference_text, is_percent, value_text
 from .result_rows import Row, has_labels
 from .results import TableVerdicts
 
+LEARNED = " among those that learned the new sessions"
 NAMED = 3  # learners named in a list, before "and 4 more"
 
 
@@ -39,7 +40,8 @@ def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
     table = _Table(rows, judged or judge(rows))
     if len(every) == 1:
         return f"none, of one learner: {best.label} has {_level(best)}"
-    first, *others = table.compare(ranked)
+    among = LEARNED if idle and ranked[0] is best else ""
+    first, *others = table.compare(ranked, among)
     if ranked[0] is not best:
         first = (
             f"{best.label} has {_final_text(best)} but did not learn the new sessions; of the "
@@ -98,8 +100,11 @@ class _Table:
         assert found is not None
         return found
 
-    def compare(self, ranked: Sequence[Row]) -> list[str]:
-        """What is said of learners, best first: of the first, then of the others."""
+    def compare(self, ranked: Sequence[Row], among: str = "") -> list[str]:
+        """What is said of learners, best first: of the first, then of the others.
+
+        `among` says which they are, if they are not all of the table.
+        """
         leader, *rest = ranked
         if not rest:
             return [f"{leader.label} has {_level(leader)}"]
@@ -108,22 +113,24 @@ class _Table:
         level = [row for row in rest if of[id(row)].behind is False]
         unknown = [row for row in rest if of[id(row)].behind is None]
         if len(unknown) == len(rest):
-            return [self._undecidable(leader, rest[0])]
+            return [self._undecidable(leader, rest[0], among)]
         place = next(i for i, row in enumerate(self.rows) if row is leader)
         if any(place in of[id(row)].above for row in behind):
             parts = [f"{leader.label} leads with {_level(leader)}"]
         elif behind:
             parts = [f"nobody leads: {leader.label} has the highest mean, {_level(leader)}"]
         else:
-            parts = [f"nothing is decided: {leader.label} has the highest mean, {_level(leader)}"]
+            parts = [
+                f"nothing is decided{among}: {leader.label} has the highest mean, {_level(leader)}"
+            ]
         parts += [f"{_names(level)} may be level"] if level else []
         parts += [self._behind(behind, place)] if behind else [self._seen(level)]
         parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
         return parts
 
-    def _undecidable(self, leader: Row, following: Row) -> str:
+    def _undecidable(self, leader: Row, following: Row, among: str) -> str:
         return (
-            f"nothing is decided: {leader.label} has {_level(leader)} and {following.label}, the "
+            f"nothing is decided{among}: {leader.label} has {_level(leader)} and {following.label}, the "
             f"next, {_final_text(following)}; without stored answers or {self.judged.units} in "
             "common, three where all differences are equal, nothing can be said of the difference"
         )

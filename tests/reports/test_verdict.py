@@ -72,6 +72,15 @@ def test_nobody_leads_where_nothing_is_decided() -> None:
     )
 
 
+def test_what_is_not_decided_is_said_of_those_that_learned() -> None:
+    """Of er, which is behind by far, it is said that it did not learn."""
+    leader, si = runs("mlp", 0.80, 0.81, 0.82), runs("si", 0.77, 0.83, 0.81)
+    text = sentence(leader, si, runs("er", 0.10, 0.11, 0.13, flags=["not-learned"]))
+    assert text.startswith(
+        "nothing is decided among those that learned the new sessions: mlp has the highest mean, "
+    )
+
+
 def test_a_bound_that_another_row_gives_is_said_to_be_below_it() -> None:
     """The best varies too much to be above anybody; ewc, which does not, is above si."""
     leader = runs("mas", 0.5, 0.9, 0.95)
