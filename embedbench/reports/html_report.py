@@ -5,15 +5,20 @@ It has the tables of the terminal, the figures of files, and what is behind each
 
 import base64
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_records import plain
+from embedbench.errors import UserError
+from embedbench.scores import metrics_by_library, record_files
+from embedbench.scores.predictions import Predictions
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, flatten, make_table, table_cells
 
@@ -97,6 +102,8 @@ def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, li
             "Among all classes, and within the session, %",
             [{"learner": row.label} | {k: cell_text(row, k) for k in ANSWERS} for row in used],
         )
+    if by_library := _by_library(used):
+        yield "The same answers by other libraries' definitions, %", by_library
     costs: list[Block] = []
     for row in rows:
         memory = {f"{k} MB": n / 1e6 for k, n in row.footprint.items()}
@@ -117,6 +124,43 @@ def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, li
     of_first = {"file": of_files, "stream": vars(first.digests), "environment": first.environment}
     origins = [{"of": name, "is": value} for name, value in flatten(of_first).items()]
     yield f"Digests and environment of run {first.run}", origins
+
+
+def _by_library(rows: Sequence[Row]) -> list[Block]:
+    """What other libraries would print for the runs of each learner: means, a row a definition.
+
+    Empty where no run of a learner has an eval set a session, or its answers are not at hand.
+    """
+    by_learner = {row.label: _audits(row) for row in rows if row.learns}
+    by_learner = {label: audits for label, audits in by_learner.items() if audits}
+    if not by_learner:
+        return []
+    result: list[Block] = []
+    for number, definition in enumerate(next(iter(by_learner.values()))[0]):
+        line = {"what": f"{definition['group']}: {definition['name']}"}
+        for label, audits in by_learner.items():
+            mean = float(np.mean([100 * audit[number]["value"] for audit in audits]))
+            line[label] = "–" if math.isnan(mean) else f"{mean:.1f}"
+        sources = "; ".join(definition["sources"])
+        result.append({**line, "printed by": sources, "formula": definition["formula"]})
+    return result
+
+
+def _audits(row: Row) -> list[list[dict[str, Any]]]:
+    """`audit` of each run whose answers are at hand, and that has an eval set a session."""
+    result = []
+    for run in row.used:
+        place = row.place_of(run)
+        shape = np.shape(run.R)
+        if place is None or has_labels(run) or len(shape) != 2 or shape[0] != shape[1]:
+            continue
+        try:
+            answers = record_files.read_predictions(place, run)
+        except UserError:  # the rest of the page needs the record alone
+            continue
+        if isinstance(answers, Predictions):
+            result.append(metrics_by_library.audit(answers))
+    return result
 
 
 def _image(figure: Figure, name: str) -> dict[str, str]:
