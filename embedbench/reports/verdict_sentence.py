@@ -130,9 +130,10 @@ class _Table:
 
     def _undecidable(self, leader: Row, following: Row, among: str) -> str:
         return (
-            f"nothing is decided{among}: {leader.label} has {_level(leader)} and {following.label}, the "
-            f"next, {_final_text(following)}; without stored answers or {self.judged.units} in "
-            "common, three where all differences are equal, nothing can be said of the difference"
+            f"nothing is decided{among}: {leader.label} has {_level(leader)} and "
+            f"{following.label}, the next, {_final_text(following)}; without stored answers or "
+            f"{self.judged.units} in common, three where all differences are equal, nothing can be "
+            "said of the difference"
         )
 
     def _behind(self, behind: Sequence[Row], leader: int) -> str:
