@@ -30,7 +30,7 @@ from .headings_and_units import (
     value_text,
 )
 from .measurement_words import describe_measurements
-from .result_rows import FLAGS, LABELS, Group, Row, candidates, has_labels, searches, split_tables
+from .result_rows import FLAGS, Group, Row, candidates, searches, split_tables
 from .results import TableVerdicts
 from .verdict_sentence import verdict
 
@@ -98,12 +98,12 @@ def group_parts(
     sentence, facts = verdict(rows, judged), line(" · ".join(group.describe()), "dim")
     parts: list[Text | Table] = [line(group.title, "bold"), facts]
     parts += [line(f"verdict: {sentence}"), table]
-    if has_labels(group.first):
-        labels = new_table(["after the last session", *map(heading, LABELS)])
+    if names := group.kind.DETAILS:
+        details = new_table(["after the last session", *map(heading, names)])
         for row in rows:
             if row.used:
-                labels.add_row(line(row.label), *(line(cell_text(row, name)) for name in LABELS))
-        parts += [Text(""), labels]
+                details.add_row(line(row.label), *(line(cell_text(row, name)) for name in names))
+        parts += [Text(""), details]
     remarks = describe_verdicts(judged)
     remarks += describe_measurements({row.label: row.results for row in rows if row.used})
     remarks += describe_weak_reference(rows, judged)

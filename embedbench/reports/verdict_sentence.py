@@ -11,7 +11,7 @@ from embedbench.scores.run_record import FINAL
 
 from .compare_learners import judge
 from .headings_and_units import difference_text, is_percent, value_text
-from .result_rows import Row, has_labels
+from .result_rows import Row
 from .results import TableVerdicts
 
 LEARNED = " among those that learned the new sessions"
@@ -76,7 +76,7 @@ def _is_flagged(row: Row, flag: str) -> bool:
 def _level(row: Row) -> str:
     """The final score of a row, beside those of the offline reference and of chance."""
     ideal, guess = row.group.offline, row.group.chance
-    name = "final pw-JS" if has_labels(row.group.first) else "final accuracy"
+    name = f"final {row.group.kind.NOUN}"
     levels = []
     if not math.isnan(ideal):
         levels.append(f"offline: {_percent(ideal)}")
