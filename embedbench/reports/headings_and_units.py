@@ -2,6 +2,7 @@
 
 import math
 
+from embedbench.scores.answer_kinds import KINDS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import amount, format_signed, megabytes
 from embedbench.scores.run_record import FINAL
@@ -15,13 +16,7 @@ STREAMING = "omega_streaming"
 COUNTS = ("labels_predicted", "labels_true")  # of labels to a sample
 # the base scores: in words, as the axis of a figure or a sentence has them
 SCORE_NAMES = {
-    "accuracy": "accuracy",
-    "class_accuracy": "mean per-class accuracy",
-    "within_accuracy": "accuracy within the session",
-    "within_class_accuracy": "mean per-class accuracy within the session",
-    "pw_js": "pw-JS",
-    "js": "JS",
-    "exact_match": "exact match",
+    score: kind.NAMES.get(score, score.replace("_", " ")) for kind in KINDS for score in kind.SCORES
 }
 # what a heading of one of them means
 SCORE_MEANINGS = {
@@ -37,7 +32,7 @@ SCORE_MEANINGS = {
 }
 HEADINGS = {
     INCREMENTAL: "AIA %",
-    "behind": "behind by",
+    "behind": "behind by (95 %)",
     **{name: f"Ω_{name.removeprefix('omega_')}" for name in (*OMEGAS, STREAMING)},
     AVERAGE: "AA %",
     FORGETTING: "AF %",
@@ -76,8 +71,7 @@ MEANINGS = {
 
 def metric_name(name: str, score: str | None = None) -> str:
     """A metric in words, in a table of one base score."""
-    if name == FINAL and score in SCORE_NAMES:
-        return SCORE_NAMES[score]
+    name = score if name == FINAL and score else name
     return SCORE_NAMES.get(name) or name.replace("_", " ")
 
 

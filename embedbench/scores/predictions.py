@@ -4,7 +4,7 @@ They are the ground truth of a run: every score is a pure function of them. docs
 describes the layout of `predictions.h5`, so that it can be read without this module.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -91,7 +91,11 @@ class Predictions(RunAnswers):
     SCORES: ClassVar[tuple[str, ...]] = (
         *("class_accuracy", "accuracy", "within_class_accuracy", "within_accuracy"),
     )
-    NOUN: ClassVar[str] = "accuracy"
+    NAMES: ClassVar[Mapping[str, str]] = {
+        "class_accuracy": "mean per-class accuracy",
+        "within_accuracy": "accuracy within the session",
+        "within_class_accuracy": "mean per-class accuracy within the session",
+    }
 
     @property
     def lacks_within(self) -> bool:
