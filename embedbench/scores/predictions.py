@@ -43,7 +43,8 @@ class Predictions(ArrayFile):
     seen : array of bool
         (M, C) classes seen so far, the candidates of the answer.
     answer : Answers
-        (M, n) the answer over the classes seen so far; -1 where a score was NaN.
+        (M, n) the answer over the classes seen so far; -1 where a score was NaN, or where another
+        tool gave none.
     within : Answers
         (M, n) the answer over the classes of the sample's session; -1 where a score was NaN.
     rank : array of int or None
@@ -92,6 +93,18 @@ class Predictions(ArrayFile):
         From scores both kinds of answers are made.
         """
         return bool((self.within < 0).all() and (self.answer >= 0).any())
+
+    def find_unanswered(self) -> Bools:
+        """(M, n) whether an answer is missing that was due.
+
+        Another tool that gives answers alone owes none before learning: to a sample of a later
+        session, or of a class that was not seen. A learner of ours owes all.
+        """
+        none = np.asarray(self.answer < 0, dtype=np.bool_)
+        if not self.lacks_within:
+            return none
+        reached = self.eval_set <= self.session[:, None]
+        return np.asarray(none & reached & self.seen[:, self.y], dtype=np.bool_)
 
     def check(self) -> None:
         """Refuse values that no run can have written."""

@@ -22,7 +22,8 @@ def score_matrix(
     (Kemker et al. 2018, "mean-per-class accuracy"). Both use the answer over the classes seen so
     far; `within_…` use the answer within the sample's own session (task-incremental). An eval set
     is scored as soon as all its classes were seen; for `within_…` it is scored at every moment,
-    and NaN where another tool gave no such answers. `class_sizes` are (C,) training samples of each
+    and NaN where another tool gave no such answers. So is the score of a set before its session
+    where another tool left answers out. `class_sizes` are (C,) training samples of each
     class in the whole stream, if they are known.
     """
     within = name.startswith("within_")
@@ -43,6 +44,8 @@ def score_matrix(
     if not within:
         unseen = p.set_classes[None, :, :] & ~p.seen[:, None, :]  # (M, E, C)
         values[unseen.any(axis=2)] = np.nan
+    if p.lacks_within:
+        values[_before_learning(p)] = np.nan
     pooled, recalls = np.full(len(right), np.nan), np.full((len(right), n_classes), np.nan)
     for m, session in enumerate(p.session):
         known = slice(0, bounds[min(int(session) + 1, n_sets)])
@@ -55,6 +58,14 @@ def score_matrix(
         recalls[m, there] = np.where(p.seen[m, there], shares, np.nan)
     in_set = p.set_classes.sum(axis=1)
     return ScoreMatrix.of(name, p, values, pooled, sizes, in_set, recalls, class_sizes)
+
+
+def _before_learning(p: Predictions) -> Bools:
+    """(M, E) where another tool left answers to the samples of a later session out."""
+    none = p.answer < 0
+    sets = np.arange(len(p.set_classes))
+    missing = np.stack([none[:, p.eval_set == e].any(axis=1) for e in sets], axis=1)
+    return np.asarray(missing & (sets > p.session[:, None]), dtype=np.bool_)
 
 
 def _accuracy(right: Bools, y: Ints, by_class: bool) -> Floats:
