@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from embedbench.scores.learner_verdicts import Over
     from embedbench.sharing.verify_pack import Submission
 
-    from .command_output import Tables
+    from .command_output import Part, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,12 @@ class ReportOptions:
     width: Annotated[
         str, typer.Option(help="Of the figure: a column of a two-column paper, or its page.")
     ] = "column"
+    difference: Annotated[
+        float | None,
+        typer.Option(
+            metavar="POINTS", help="Of CSV files: also say how many runs see this difference."
+        ),
+    ] = None
 
     @property
     def views(self) -> list[str]:
@@ -103,11 +110,13 @@ class ReportOptions:
         for path in (self.html, self.out):
             if path is not None:
                 shared.check_free(path, overwrite)
-        if len(runs) > 1 and not self.bridge:
+        folders, files = split_files(runs)
+        if len(folders) > 1 and not self.bridge:
             raise UserError(
-                f"expected one directory of runs, got {len(runs)}",
+                f"expected one directory of runs, got {len(folders)}",
                 "embedbench runs merge makes one of several, --bridge compares files",
             )
+        self._check_files(folders, files)
         if len(runs) == 1 and runs[0].suffix == ".toml" and not self.is_plain:
             raise UserError(f"{runs[0]} says what to show", "leave --compare, --metric, … out")
         values = {"--by": (self.by, ("order",)), "--beside": (self.beside, ("zoo",))}
@@ -117,6 +126,24 @@ class ReportOptions:
         if len(self.views) > 1:
             raise UserError(
                 f"{' and '.join(self.views)} make tables of their own", "give one of them"
+            )
+
+    def _check_files(self, folders: Sequence[Path], files: Sequence[Path]) -> None:
+        """Refuse what does not go together with CSV files, or without them."""
+        if self.difference is not None and not files:
+            raise UserError("--difference is for CSV files", "name one: report RUNS theirs.csv")
+        if self.difference is not None and not 0 < self.difference < math.inf:
+            points = "a number of points above 0"
+            raise UserError("--difference", expected=points, got=self.difference)
+        if not files:
+            return
+        if any(path.suffix == ".toml" for path in folders):
+            raise UserError(f"{folders[0]} says what to show", f"name {files[0]} in its runs")
+        given = [*self.views, *(["--figure"] if self.figure else [])]
+        given += ["--over"] if self.over and not folders else []
+        if given:
+            raise UserError(
+                f"{given[0]} is of answers, and {files[0]} has none", f"leave {given[0]} out"
             )
 
     @property
@@ -135,7 +162,8 @@ def report(
         typer.Argument(
             metavar="RUNS",
             help="One directory, or a TOML file with a table report; several with --bridge; packs "
-            "with --site.",
+            "with --site. A CSV file of accuracies or printed means (docs/runs.md) stands beside a "
+            "directory, or alone.",
         ),
     ],
     options: ReportOptions,
@@ -168,20 +196,25 @@ def report(
     options.check(runs, overwrite)
     over: Over = "seeds" if options.over else "seeds and samples"
     rows: list[Row] = []
+    parts: Sequence[Part] = ()  # of a page, beside those of the runs
     failed: list[str] = []  # metrics
     if runs[0].suffix == ".toml":
         selections = toml_report.read_selections(runs[0])
         tables = selected_tables(toml_report.select(selections, runs[0].parent, say))
+        parts = tables[2]
+    elif files := split_files(runs)[1]:
+        rows = [row for root in split_files(runs)[0] for row in collect(root, over=over)]
+        tables, parts = _outside_tables(rows, files, options, form)
     else:
         for root in runs:
             rows += collect(root, metrics=options.metric or (), over=over, failed=failed.append)
         tables = _tables(rows, options, form)
+        parts = tables[2] if options.bridge else ()
     if options.html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
         title = [line("From frozen to full", TITLE)] * options.bridge
-        parts = [*title, *tables[2]] if options.bridge or not rows else ()
-        write_html(rows, options.html, page_heading(runs), parts=parts)
+        write_html(rows, options.html, page_heading(runs), parts=[*title, *parts])
         note(f"wrote {options.html}")
     if options.figure and options.out:
         from embedbench.reports.figure_kinds import save_figure
@@ -223,6 +256,33 @@ def _pack_line(submission: Submission) -> str:
     if submission.repeated:
         numbers += f", equal answers of an earlier pack: {submission.repeated}"
     return f"{submission.pack}: {numbers}"
+
+
+def split_files(runs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """What is named: directories and others, and CSV files."""
+    files = [path for path in runs if path.suffix.lower() == ".csv" and not path.is_dir()]
+    return [path for path in runs if path not in files], files
+
+
+def _outside_tables(
+    rows: list[Row], files: Sequence[Path], options: ReportOptions, form: str
+) -> tuple[Tables, Sequence[Part]]:
+    """The tables of runs, if there are some, and those with the results of CSV files."""
+    from embedbench.reports import results_beside
+
+    difference = None if options.difference is None else options.difference / 100
+    wanted = results_beside.Wanted(tuple(options.metric or ()), difference)
+    if rows:
+        views = results_beside.tables_beside(rows, files, wanted, note)
+    else:
+        views = results_beside.tables_of_files(files, wanted, note)
+    outside = selected_tables(views)
+    data = {"schema": results_beside.SCHEMA, "tables": [view.data for view in views]}
+    if not rows:
+        return (data, *outside[1:]), outside[2]
+    ours = run_tables(rows, form)
+    both = {**ours[0], "beside": data}
+    return (both, [*ours[1], *outside[1]], [*ours[2], line(""), *outside[2]]), outside[2]
 
 
 def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:

@@ -150,8 +150,14 @@ def compare_with_best(
         Whether less is better.
     """
     apart = subtract_rows(-values if lower else values, variances, groups)
+    return judge_rows(apart, *_row_means(values, apart), lower=lower)
+
+
+def judge_rows(
+    apart: Differences, means: Floats, halves: Floats, *, lower: bool
+) -> list[RowVerdict]:
+    """The verdict on each row by its differences, (k,) mean and half-width of its interval."""
     bound, half = apart.behind_by_least(), apart.half_widths(apart.shared_level)
-    means, halves = _row_means(values, apart)
     ranks = _ranks(-means if lower else means, bound)
     result = []
     for i, (rank, allowed) in enumerate(ranks):
