@@ -143,7 +143,7 @@ class ReportOptions:
         given += ["--over"] if self.over and not folders else []
         if given:
             raise UserError(
-                f"{given[0]} is of answers, and {files[0]} has none", f"leave {given[0]} out"
+                f"{given[0]} is for runs, and {files[0]} has results alone", f"leave {given[0]} out"
             )
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.config.json_records import plain
-from embedbench.scores.learner_verdicts import RowVerdict
+from embedbench.scores.learner_verdicts import LEAST, RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
 from embedbench.scores.unpaired_differences import POWER, ComparedMeans, compare_means
@@ -124,7 +124,9 @@ class MeansTable:
             return "it has no mean"
         if printed is not None and printed.lacks:
             return printed.lacks
-        if stat.n < 2 or math.isnan(stat.sd) or not stat.sd:
+        if stat.sd == 0 and stat.n < LEAST:
+            return f"a spread of 0 of fewer than {LEAST} runs is no proof"
+        if stat.n < 2 or math.isnan(stat.sd):
             return "fewer than two runs that differ"
         return "no other row can be compared with it"
 

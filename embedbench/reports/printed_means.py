@@ -39,6 +39,7 @@ METRIC, UNIT, BETTER, TABLE, SOURCE = "metric", "unit", "better", "table", "sour
 OWN = {MEAN, METRIC, UNIT, BETTER, TABLE, SOURCE, SESSION, SPREAD, KIND, "n"}
 PRINTED = "printed"  # among the values of a result: metric → `Printed`
 DIRECTIONS = ("higher", "lower")
+LOSSES = ("forgetting", "error")  # words in the name of a metric where less is better
 BOTH = re.compile(r"(\S+?) ?(?:±|\+-|\+/-) ?(\S+)")  # a mean and ± in one cell
 
 
@@ -219,7 +220,8 @@ def _join_metrics(cells: Sequence[_Cell], lines: Lines) -> list[Result]:
         printed = {**made.values[PRINTED], cell.metric: cell.printed}
         values = {**made.values, cell.metric: cell.printed.stat, PRINTED: printed}
         lower = made.lower
-        better = cell.line.cells.get(BETTER, DIRECTIONS[0])
+        usual = DIRECTIONS[any(word in cell.metric.lower() for word in LOSSES)]
+        better = cell.line.cells.get(BETTER, usual)
         if better not in DIRECTIONS:
             raise unknown("better", better, DIRECTIONS, at=cell.line.at)
         if better == DIRECTIONS[1]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from embedbench.errors import UserError, list_first, unknown
@@ -37,6 +38,7 @@ class Wanted:
 def read_files(paths: Iterable[Path], notify: Notify) -> dict[Path, list[Result]]:
     """The results in CSV files; runs whose flags keep them out of means are left out."""
     files = {}
+    notify = cache(notify)  # each sentence once
     for path in paths:
         kept = []
         for result in read_results(path, notify):
@@ -53,21 +55,20 @@ def read_files(paths: Iterable[Path], notify: Notify) -> dict[Path, list[Result]
 def tables_of_files(paths: Sequence[Path], wanted: Wanted, notify: Notify) -> list[TableView]:
     """The tables in CSV files alone: one for each table or stream that they name, and metric."""
     tables: dict[str, list[tuple[Path, Result]]] = {}
-    for path, results in read_files(paths, notify).items():
-        rows = [{**r.values, "learner": r.learner} for r in results]
-        of_streams = streams(rows) if rows else []
-        settings = settings_apart(rows)
-        for result, stream, setting in zip(results, of_streams, settings, strict=True):
-            title = " · ".join(filter(None, [result.values.get(TABLE, ""), stream]))
-            named = replace(result, setting=setting)
-            tables.setdefault(title, []).append((path, named))
+    read = read_files(paths, notify)
+    every = [(path, result) for path, results in read.items() for result in results]
+    rows = [{**result.values, "learner": result.learner} for _, result in every]
+    named = zip(every, streams(rows), settings_apart(rows), strict=True)
+    for (path, result), stream, setting in named:
+        title = " · ".join(filter(None, [result.values.get(TABLE, ""), stream]))
+        tables.setdefault(title, []).append((path, replace(result, setting=setting)))
     views = []
     for title, placed in tables.items():
-        named, places = _told_apart(placed, several=len(paths) > 1)
-        results = Results(tuple(named))
-        _check_once(results)
-        for metric in wanted.metrics or _usual_metrics(results):
-            mine = _having(results, metric)
+        told, places = _told_apart(placed, several=len(paths) > 1)
+        together = Results(tuple(told))
+        _check_once(together)
+        for metric in wanted.metrics or _usual_metrics(together):
+            mine = _having(together, metric)
             if not len(mine):
                 continue
             of = heading(metric)
@@ -76,8 +77,9 @@ def tables_of_files(paths: Sequence[Path], wanted: Wanted, notify: Notify) -> li
             views += [view(table), *_by_session(table)]
     if not views:
         names = {name for placed in tables.values() for name in _names([r for _, r in placed])}
-        missing = wanted.metrics[0] if wanted.metrics else FINAL
-        raise unknown("value of the results", missing, names)
+        if wanted.metrics:
+            raise unknown("value of the results", wanted.metrics[0], names)
+        raise UserError(f"{paths[0]} has no number that is defined", "see docs/runs.md")
     return views
 
 
@@ -144,7 +146,7 @@ def _stream_tables(
         if name not in agreed:
             raise unknown("metric that ours and theirs have", name, agreed)
     if not agreed:
-        have = {*SCORE_NAMES, *(name for run in ours for name in run.record.metrics)}
+        have = {*SCORE_NAMES, *mine[0].group.first.metrics}
         raise unknown("metric", given[0] if given else "", have, at=theirs[0][0])
     notes = []
     for result in outside:

@@ -98,10 +98,14 @@ def _column_names(given: Sequence[str], path: Path) -> tuple[list[str], str]:
         kinds = [name for name in names if find_kind(name)]
         spread_is = find_kind(kinds[0]) if kinds else ""
         names = [SPREAD if name in kinds else OTHER_NAMES.get(name.lower(), name) for name in names]
-    for name, said in zip(names, given, strict=True):
+    for name in names:
         if name and names.count(name) > 1:
+            alike = [
+                said for said, is_called in zip(given, names, strict=True) if is_called == name
+            ]
+            also = f" ({' and '.join(alike)})" if len({*alike}) > 1 else ""
             raise UserError(
-                f"{path} has two columns {short(name)}", "leave one out, or rename it", got=said
+                f"{path} has two columns {short(name)}{also}", "leave one out, or rename it"
             )
     return names, spread_is
 

@@ -126,11 +126,13 @@ def _table(
 ) -> TableView:
     every = [run for name in selection.runs for run in runs_of(name)]
     where = {name: _values(given) for name, given in selection.where.items()}
-    for run in every:
-        silent = [name for name in where if run.record is None and name not in run.values]
-        if silent:
-            notify(f"left out: {run.label}: it has no {silent[0]}, which where asks for")
-    kept = itertools.compress(every, matching([run.values for run in every], where))
+    keep = matching([run.values for run in every], where)
+    kept = itertools.compress(every, keep)
+    if any(run.record is not None for run in every):
+        for run in every:
+            silent = [name for name in where if run.record is None and name not in run.values]
+            if silent:
+                notify(f"left out: {run.label}: it has no {silent[0]}, which where asks for")
     used = [r for r in kept if not {*str(r.values.get("flags", "")).split()} & {*LEFT_OUT}]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")

@@ -34,19 +34,56 @@ MOST = 1_000_000  # runs that are looked for
 class MixedDifferences(Differences):
     """Differences of which some are paired by seed; of the others rows have their own variance."""
 
-    row_variance: Floats  # (k,) squared standard error of each mean; NaN where unknown
-    row_n: Ints  # (k,) runs of each row
+    row_variance: Floats  # (…, k) squared standard error of each mean; NaN where unknown
+    row_n: Ints  # (…, k) runs of each row
     rounding: Floats  # (k,) how far each mean may be from what is printed
     paired: Bools  # (k, k) whether rows share seeds, and their differences a variance
 
     def half_widths(self, level: Floats) -> Floats:
-        """(k, k) half-widths at one-sided levels that broadcast to (k, k)."""
+        """(…, k, k) half-widths at one-sided levels that broadcast to (…, k, k)."""
         pairs = quantile(self.n - 1, level) ** 2 * self.seed_variance
-        first = quantile(self.row_n[:, None] - 1, level) ** 2 * self.row_variance[:, None]
-        second = quantile(self.row_n[None, :] - 1, level) ** 2 * self.row_variance[None, :]
+        variance, n = self.row_variance, self.row_n
+        first = quantile(n[..., :, None] - 1, level) ** 2 * variance[..., :, None]
+        second = quantile(n[..., None, :] - 1, level) ** 2 * variance[..., None, :]
         half = np.sqrt(np.where(self.paired, pairs, first + second))
         rounding = self.rounding[:, None] + self.rounding[None, :]
         return np.where(self.decidable, half + rounding, np.nan)
+
+
+def subtract_means(
+    means: Floats, variances: Floats, n: Ints, rounding: Floats, by_seed: Differences | None = None
+) -> MixedDifferences:
+    """The differences of all pairs of means (…, k); more is better.
+
+    Parameters
+    ----------
+    means, variances : array of float
+        (…, k) and their squared standard errors; NaN where unknown.
+    n, rounding : array
+        (…, k) runs of each, and (k,) half a unit of its last digit.
+    by_seed : Differences or None
+        Those of the rows' runs, which go first where they are decidable.
+    """
+    apart = means[..., None, :] - means[..., :, None]
+    pairs = np.minimum(n[..., :, None], n[..., None, :])
+    variance = variances[..., :, None] + variances[..., None, :]
+    paired = np.zeros(apart.shape[-2:], dtype=np.bool_)
+    if by_seed is not None:
+        paired = by_seed.decidable
+        apart = np.where(paired, by_seed.mean, apart)
+        pairs = np.where(paired, by_seed.n, pairs)
+        variance = np.where(paired, by_seed.seed_variance, variance)
+    return MixedDifferences(
+        mean=apart,
+        n=pairs,
+        seed_variance=variance,
+        sample_variance=np.full(apart.shape, np.nan),
+        groups=0,
+        row_variance=variances,
+        row_n=n,
+        rounding=rounding,
+        paired=paired,
+    )
 
 
 @dataclass(frozen=True)
@@ -95,21 +132,12 @@ def compare_means(
         Whether less is better.
     """
     means = np.array([stat.mean for stat in stats])
-    n = np.array([stat.n for stat in stats])
-    of_rows = np.array([_variance(stat) for stat in stats])
-    signed = -means if lower else means
-    by_seed = subtract_rows(-values if lower else values)
-    paired = by_seed.decidable
-    apart = MixedDifferences(
-        mean=np.where(paired, by_seed.mean, signed[None, :] - signed[:, None]),
-        n=np.where(paired, by_seed.n, np.minimum(n[:, None], n[None, :])),
-        seed_variance=np.where(paired, by_seed.seed_variance, of_rows[:, None] + of_rows[None, :]),
-        sample_variance=np.full(paired.shape, np.nan),
-        groups=0,
-        row_variance=of_rows,
-        row_n=n,
-        rounding=rounding,
-        paired=paired,
+    apart = subtract_means(
+        -means if lower else means,
+        np.array([_variance(stat) for stat in stats]),
+        np.array([stat.n for stat in stats]),
+        rounding,
+        subtract_rows(-values if lower else values),
     )
     halves = np.array([stat.half for stat in stats])
     verdicts = judge_rows(apart, means, halves, lower=lower)

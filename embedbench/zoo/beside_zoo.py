@@ -45,7 +45,7 @@ def beside_parts(rows: Sequence[dict[str, str]]) -> "list[Text | Table]":
             ]
         )
         parts += [line(f"Published rows beside {title}", TITLE), table]
-        parts += map(line, _describe_spreads([r for r in rows if r["table"] == title]))
+    parts += map(line, _describe_spreads(rows))
     return [*parts, *(line(f"[{n}] {where}") for where, n in places.items())]
 
 
