@@ -28,6 +28,7 @@ from .results import Results
 from .results_csv import CI, STD
 
 SCHEMA = "embedbench-means/1.0"
+ALONE = "no other row can be compared with it"
 NAMED = 6  # pairs of rows that a line lists
 OURS = "ours"  # where rows of our runs are from
 
@@ -128,7 +129,7 @@ class MeansTable:
             return f"a spread of 0 of fewer than {LEAST} runs is no proof"
         if stat.n < 2 or math.isnan(stat.sd):
             return "fewer than two runs that differ"
-        return "no other row can be compared with it"
+        return ALONE
 
     @property
     def pairs(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -245,8 +246,8 @@ def verdict_on(table: MeansTable) -> str:
         return f"{lead}, and there is no other row to compare it with"
     verdicts = table.verdicts
     if all(verdicts[label].behind is None for label in known):
-        reasons = dict.fromkeys(table.lacks(label) for label in known)
-        return f"{' and '.join(reasons)}: no difference can be called decided ({lead})"
+        reasons = [why for why in dict.fromkeys(map(table.lacks, known)) if why != ALONE]
+        return f"{', or '.join(reasons)}: no difference can be called decided ({lead})"
     parts = [lead]
     behind = [label for label in known if verdicts[label].behind]
     if behind:
