@@ -271,7 +271,7 @@ def _outside_tables(
     from embedbench.reports import results_beside
 
     difference = None if options.difference is None else options.difference / 100
-    wanted = results_beside.Wanted(tuple(options.metric or ()), difference)
+    wanted = results_beside.TableChoice(tuple(options.metric or ()), difference)
     if rows:
         views = results_beside.tables_beside(rows, files, wanted, note)
     else:

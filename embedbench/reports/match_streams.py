@@ -23,7 +23,7 @@ class KnownStream:
     names: tuple[str, ...] = ()
 
 
-def stated(result: Result) -> dict[str, Any]:
+def stream_facts(result: Result) -> dict[str, Any]:
     """What a line says of its stream."""
     return {
         name: value
@@ -58,13 +58,13 @@ def explain_misfit(result: Result, known: Sequence[KnownStream]) -> str:
         stream.title if name == "stream" else str(stream.facts.get(name, "none"))
         for stream in known
     )
-    return f"its {name} is {short(stated(result)[name])}, and of ours {', '.join(ours)}"
+    return f"its {name} is {short(stream_facts(result)[name])}, and of ours {', '.join(ours)}"
 
 
 def _agrees(result: Result, stream: KnownStream) -> dict[str, bool]:
     """For each thing that a line says of its stream, whether it is so of one of ours."""
     agrees = {}
-    for name, value in stated(result).items():
+    for name, value in stream_facts(result).items():
         if name == "stream":
             agrees[name] = str(value) in (stream.title, *stream.names)
         else:

@@ -23,7 +23,7 @@ from embedbench.text.terminal_text import line, new_table
 
 from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_percent
-from .printed_means import PRINTED, SOURCE, Printed
+from .printed_means import PRINTED, SOURCE, PrintedMean
 from .results import Results
 from .results_csv import CI, STD
 
@@ -85,9 +85,9 @@ class MeansTable:
         return {label: rows.stat(self.metric) for label, rows in self.rows.items()}
 
     @cached_property
-    def printed(self) -> dict[str, Printed | None]:
+    def printed(self) -> dict[str, PrintedMean | None]:
         """Label → what was printed of it; None of runs."""
-        of: dict[str, Printed | None] = {}
+        of: dict[str, PrintedMean | None] = {}
         for label, rows in self.rows.items():
             of[label] = rows.rows[0].values.get(PRINTED, {}).get(self.metric)
         return of

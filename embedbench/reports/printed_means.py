@@ -37,14 +37,14 @@ from .results_csv import (
 MEAN = "mean"  # a column; and what its numbers are where no column `metric` says it
 METRIC, UNIT, BETTER, TABLE, SOURCE = "metric", "unit", "better", "table", "source"
 OWN = {MEAN, METRIC, UNIT, BETTER, TABLE, SOURCE, SESSION, SPREAD, KIND, "n"}
-PRINTED = "printed"  # among the values of a result: metric → `Printed`
+PRINTED = "printed"  # among the values of a result: metric → `PrintedMean`
 DIRECTIONS = ("higher", "lower")
 LOSSES = ("forgetting", "error")  # words in the name of a metric where less is better
 BOTH = re.compile(r"(\S+?) ?(?:±|\+-|\+/-) ?(\S+)")  # a mean and ± in one cell
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedMean:
     """What was printed of a mean, as a fraction.
 
     Parameters
@@ -98,7 +98,7 @@ class _Cell:
 
     line: Line
     metric: str
-    printed: Printed
+    printed: PrintedMean
     decimals: int
 
     @property
@@ -172,7 +172,7 @@ def _read_cell(line: Line, column: str, lines: Lines) -> _Cell:
         raise unknown("± is", given, dict.fromkeys(KINDS.values()), at=line.at)
     decimals = 0 if math.isnan(mean) else max(0, -int(Decimal(text).as_tuple().exponent))
     metric = line.cells.get(METRIC, column)
-    return _Cell(line, metric, Printed(mean, spread, kind, n), decimals)
+    return _Cell(line, metric, PrintedMean(mean, spread, kind, n), decimals)
 
 
 def _scale(cells: Sequence[_Cell], lines: Lines, notify: Callable[[str], None]) -> list[_Cell]:

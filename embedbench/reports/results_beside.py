@@ -13,7 +13,7 @@ from embedbench.text.terminal_text import line, new_table
 from .comparison_tables import TableView, section
 from .headings_and_units import INCREMENTAL, heading, value_text
 from .load_results import Run
-from .match_streams import ON_THEIR_WORD, KnownStream, explain_misfit, match_stream, stated
+from .match_streams import ON_THEIR_WORD, KnownStream, explain_misfit, match_stream, stream_facts
 from .means_tables import OURS, SCHEMA, MeansTable, view
 from .outside_results import read_results
 from .printed_means import MEAN, PRINTED, TABLE
@@ -22,13 +22,13 @@ from .results import Result, Results
 from .results_csv import is_accuracy
 from .run_rows import settings_apart, streams, value_names
 
-__all__ = ["SCHEMA", "Wanted", "tables_beside", "tables_of_files"]
+__all__ = ["SCHEMA", "TableChoice", "tables_beside", "tables_of_files"]
 
 Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TableChoice:
     """What is asked of tables: metrics (all that there are, if none), and a difference to see."""
 
     metrics: Sequence[str] = ()
@@ -52,7 +52,7 @@ def read_files(paths: Iterable[Path], notify: Notify) -> dict[Path, list[Result]
     return files
 
 
-def tables_of_files(paths: Sequence[Path], wanted: Wanted, notify: Notify) -> list[TableView]:
+def tables_of_files(paths: Sequence[Path], wanted: TableChoice, notify: Notify) -> list[TableView]:
     """The tables in CSV files alone: one for each table or stream that they name, and metric."""
     tables: dict[str, list[tuple[Path, Result]]] = {}
     read = read_files(paths, notify)
@@ -84,7 +84,7 @@ def tables_of_files(paths: Sequence[Path], wanted: Wanted, notify: Notify) -> li
 
 
 def tables_beside(
-    rows: Sequence[Row], paths: Sequence[Path], wanted: Wanted, notify: Notify
+    rows: Sequence[Row], paths: Sequence[Path], wanted: TableChoice, notify: Notify
 ) -> list[TableView]:
     """The results of CSV files beside ours, a table for each stream and metric that agree."""
     tables = split_tables(rows)
@@ -117,7 +117,7 @@ def _known_stream(mine: Sequence[Row]) -> KnownStream:
 
 
 def _stream_tables(
-    mine: Sequence[Row], stream: KnownStream, theirs: list[tuple[Path, Result]], wanted: Wanted
+    mine: Sequence[Row], stream: KnownStream, theirs: list[tuple[Path, Result]], wanted: TableChoice
 ) -> list[TableView]:
     """The tables of one stream, ours and theirs; refuses theirs if no metric agrees."""
     ours = [result for row in mine if row.learns for result in row.results]
@@ -150,7 +150,7 @@ def _stream_tables(
         raise unknown("metric", given[0] if given else "", have, at=theirs[0][0])
     notes = []
     for result in outside:
-        if not stated(result):
+        if not stream_facts(result):
             notes.append(ON_THEIR_WORD.format(result.label))
     views = []
     for metric in wanted.metrics or agreed:

@@ -26,7 +26,7 @@ from embedbench.text.terminal_text import line, new_table
 from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_cost, stat_text
 from .load_results import Run
-from .match_streams import ON_THEIR_WORD, KnownStream, match_stream, stated
+from .match_streams import ON_THEIR_WORD, KnownStream, match_stream, stream_facts
 from .outside_results import read_results
 from .result_rows import LEFT_OUT
 from .results import Result, Results, describe_measurements
@@ -218,7 +218,7 @@ def _means(selection: Selection, runs: Results) -> TableView:
     allowed, rest = _allowed(selection, learn)
     if selection.columns == "metric":
         rest += _check_streams(cells, runs)
-    silent = [run.label for run in runs if run.record is None and not stated(run)]
+    silent = [run.label for run in runs if run.record is None and not stream_facts(run)]
     if silent and any(run.record is not None for run in runs):
         rest += [ON_THEIR_WORD.format(name) for name in dict.fromkeys(silent)]
     if len(runs.group("stream")) == 1:

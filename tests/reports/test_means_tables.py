@@ -9,7 +9,7 @@ import pytest
 from command_line import embedbench
 
 from embedbench.reports.comparison_tables import TableView
-from embedbench.reports.results_beside import Wanted, tables_of_files
+from embedbench.reports.results_beside import TableChoice, tables_of_files
 from embedbench.text.terminal_text import render_text
 from embedbench.zoo.zoo_entries import read_zoo
 
@@ -18,7 +18,7 @@ HEAD = "method,mean,±,n,± is\n"
 
 
 def views_of(path: Path, **wanted: Any) -> list[TableView]:
-    return tables_of_files([path], Wanted(**wanted), lambda _: None)
+    return tables_of_files([path], TableChoice(**wanted), lambda _: None)
 
 
 def view_of(folder: Path, text: str, **wanted: Any) -> TableView:

@@ -10,7 +10,7 @@ from report_records import keep, make
 
 from embedbench.errors import UserError
 from embedbench.reports.load_results import load_runs
-from embedbench.reports.results_beside import Wanted, tables_beside
+from embedbench.reports.results_beside import TableChoice, tables_beside
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import read_selections, select
 
@@ -46,7 +46,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def beside(root: Path, folder: Path, text: str, **wanted: Any) -> list[dict[str, Any]]:
     (folder / "theirs.csv").write_text(text, encoding="utf-8")
     rows = collect(root, notify=pytest.fail)
-    views = tables_beside(rows, [folder / "theirs.csv"], Wanted(**wanted), lambda _: None)
+    views = tables_beside(rows, [folder / "theirs.csv"], TableChoice(**wanted), lambda _: None)
     return [view.data for view in views]
 
 
