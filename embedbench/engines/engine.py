@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from embedbench import plugins
-from embedbench.config.run_seeds import read_whole
+from embedbench.config.plain_numbers import read_whole
 from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores

@@ -18,11 +18,10 @@ from embedbench.array_types import Floats
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores import learner_verdicts, metric_jackknife, record_files
+from embedbench.scores.answer_kinds import kind_of
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import LeftOut, find_metric
-from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, RunRecord
-from embedbench.scores.single_label_scores import SCORES
 from embedbench.scores.unrecorded_metrics import LOWER as LOWER_OF_ANSWERS
 
 from .headings_and_units import is_cost
@@ -118,17 +117,15 @@ class Result:
         return given if isinstance(given, Stat) else None
 
     def leave_out(self, metric: str, *, grouped: bool) -> LeftOut | None:
-        """A metric without each group, or sample; None without answers of one class a sample."""
+        """A metric without each group, or sample; None without answers that allow it."""
         if self.without is not None or self.place is None or self.record is None:
             return self.without
         try:
             answers = record_files.read_predictions(self.place, self.record)
         except UserError:  # a record is enough for a table
             return None
-        if not isinstance(answers, Predictions):
-            return None
         groups = answers.group if grouped else None
-        return leave_out_groups(replace(answers, group=groups), self.record, metric, groups)
+        return leave_out_groups(answers, self.record, metric, groups)
 
 
 @dataclass(frozen=True)
@@ -341,7 +338,7 @@ class Results:
         """The variances by the test sample, the number of its groups, and what they are."""
         runs = [run.record for run in self.rows if run.record]
         sampled = find_metric(metric) is not None and len(runs) == len(self.rows)
-        if len(self.learners) < 2 or not sampled or runs[0].score not in SCORES:
+        if len(self.learners) < 2 or not sampled or not kind_of(runs[0].score).rates_samples():
             return _UNKNOWN
         # plain answers hold no groups: then every sample is one, in all runs
         grouped = all(run.answers == "full" and run.imported is None for run in runs)

@@ -28,7 +28,7 @@ from .headings_and_units import (
     stat_text,
     value_text,
 )
-from .result_rows import FLAGS, LABELS, Group, Row, candidates, has_labels, searches, split_tables
+from .result_rows import FLAGS, Group, Row, candidates, searches, split_tables
 from .results import TableVerdicts, describe_measurements
 from .verdict_sentence import verdict
 
@@ -90,12 +90,12 @@ def group_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]
     sentence, facts = verdict(rows, judged), line(" · ".join(group.describe()), "dim")
     parts: list[Text | Table] = [line(group.title, "bold"), facts]
     parts += [line(f"verdict: {sentence}"), table]
-    if has_labels(group.first):
-        labels = new_table(["after the last session", *map(heading, LABELS)])
+    if names := group.kind.DETAILS:
+        details = new_table(["after the last session", *map(heading, names)])
         for row in rows:
             if row.used:
-                labels.add_row(line(row.label), *(line(cell_text(row, name)) for name in LABELS))
-        parts += [Text(""), labels]
+                details.add_row(line(row.label), *(line(cell_text(row, name)) for name in names))
+        parts += [Text(""), details]
     remarks = describe_verdicts(judged)
     remarks += describe_measurements({row.label: row.results for row in rows if row.used})
     remarks += describe_weak_reference(rows, judged)

@@ -7,7 +7,7 @@ from embedbench.scores.run_record import FINAL
 
 from .compare_learners import judge
 from .headings_and_units import difference_text, value_text
-from .result_rows import Row, has_labels
+from .result_rows import Row
 from .results import TableVerdicts
 
 NAMED = 3  # learners named in a list, before "and 4 more"
@@ -68,7 +68,7 @@ def _is_flagged(row: Row, flag: str) -> bool:
 def _level(row: Row) -> str:
     """The final score of a row, beside those of the offline reference and of chance."""
     ideal, guess = row.group.offline, row.group.chance
-    name = "final pw-JS" if has_labels(row.group.first) else "final accuracy"
+    name = f"final {row.group.kind.NOUN}"
     levels = []
     if not math.isnan(ideal):
         levels.append(f"offline: {_percent(ideal)}")

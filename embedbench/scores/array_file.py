@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import ClassVar, Self, get_type_hints
+from typing import Annotated, ClassVar, Self, get_origin, get_type_hints
 
 import h5py
 import numpy as np
@@ -40,7 +40,11 @@ class ArrayFile:
     def tables(cls) -> dict[str, tuple[str, str]]:
         """Stored type and axes of each table."""
         hints = get_type_hints(cls, include_extras=True)
-        return {name: hints[name].__metadata__ for name in cls.__annotations__ if name != "FORMAT"}
+        return {
+            name: hints[name].__metadata__
+            for name in cls.__annotations__
+            if get_origin(hints[name]) is Annotated
+        }
 
     @classmethod
     def optional(cls) -> set[str]:

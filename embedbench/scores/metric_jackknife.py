@@ -24,9 +24,8 @@ from embedbench.array_types import Array, Bools, Floats, Ints
 from . import against_chance
 from .few_shot_scores import class_ratio, gacc_area
 from .metrics import Metric, Reference, all_metrics, average_anytime_accuracy, final_accuracy
-from .predictions import Predictions
+from .run_answers import RunAnswers, SampleScores
 from .score_matrix import ScoreMatrix, mean_or_nan
-from .single_label_scores import score_matrix
 
 MINIMUM = "worst_class_accuracy"  # a jackknife does not estimate the variance of a minimum
 BY_MOMENT = ("values", "pooled", "session", "samples_seen", "classes_seen", "per_class")
@@ -77,15 +76,20 @@ class LeftOut:
 
 
 def leave_out_metric(
-    p: Predictions,
+    p: RunAnswers,
     score: str,
     metric: Metric,
     reference: Reference,
     *,
     groups: Array | None = None,
     class_sizes: Sequence[int] | None = None,
-) -> LeftOut:
-    """A metric of a run without each of the (n,) `groups` of its test samples, or each sample."""
+) -> LeftOut | None:
+    """A metric of a run without each of the (n,) `groups` of its test samples, or each sample.
+
+    None for a kind of answers whose scores are no means over samples.
+    """
+    if not p.rates_samples():
+        return None
     names, number = np.unique(p.ids if groups is None else groups, return_inverse=True)
     if metric is final_accuracy:
         final = leave_out_final(p, number, len(names) + 1, score)
@@ -93,7 +97,7 @@ def leave_out_metric(
     ends_only = metric is not average_anytime_accuracy
     rest = _Rest(p, score, number, len(names) + 1, class_sizes, ends_only=ends_only)
     values = np.empty(len(names) + 1)
-    for alike in [*_alike(p, rest.right, number), np.array([len(names)])]:
+    for alike in [*_alike(rest.rated, number), np.array([len(names)])]:
         with np.errstate(invalid="ignore", divide="ignore"):
             values[alike] = metric(rest.matrix(alike[0]), reference)
     return LeftOut(names, values, groups is not None)
@@ -104,7 +108,7 @@ class _Rest:
 
     def __init__(
         self,
-        p: Predictions,
+        p: RunAnswers,
         score: str,
         number: Ints,
         n_groups: int,
@@ -112,16 +116,17 @@ class _Rest:
         *,
         ends_only: bool,
     ) -> None:
-        whole = score_matrix(p, score, class_sizes)
+        whole = p.score_matrix(score, class_sizes)
         moments = whole.ends if ends_only else np.arange(len(p.session))
         parts = {name: getattr(whole, name)[moments] for name in BY_MOMENT}
         self.whole = whole = replace(whole, **parts)
-        self.right, classes = rate_answers(p, score, moments)
-        counts = p.eval_set <= whole.session[:, None]
-        pooled = leave_out_means(self.right, counts, classes, number, n_groups)
+        self.rated = rated = _rate(p, score, moments)
+        counts, one = rated.sets <= whole.session[:, None], np.zeros_like(rated.labels)
+        classes = rated.labels if rated.by_class else one
+        pooled = leave_out_means(rated.values, counts, classes, number, n_groups)
         self.pooled = np.where(np.isnan(whole.pooled)[:, None], np.nan, pooled)
-        self.sets = self._parts(whole.values, p.eval_set, np.ones_like(counts), classes, number)
-        self.classes = self._parts(whole.per_class, p.y, counts, np.zeros_like(p.y), number)
+        self.sets = self._parts(whole.values, rated.sets, np.ones_like(counts), classes, number)
+        self.classes = self._parts(whole.per_class, rated.labels, counts, one, number)
 
     def _parts(
         self, known: Floats, part_of: Ints, counts: Bools, classes: Ints, number: Ints
@@ -134,7 +139,11 @@ class _Rest:
                 number[samples], return_inverse=True, return_counts=True
             )
             left = leave_out_means(
-                self.right[:, samples], counts[:, samples], classes[samples], local, len(groups)
+                self.rated.values[:, samples],
+                counts[:, samples],
+                classes[samples],
+                local,
+                len(groups),
             )
             left[np.isnan(known[:, k])] = np.nan
             for g, column, size in zip(groups.tolist(), left.T, sizes.tolist(), strict=True):
@@ -155,33 +164,31 @@ class _Rest:
         return replace(left, pooled=self.pooled[:, group])
 
 
-def _alike(p: Predictions, right: Floats, number: Ints) -> list[Ints]:
-    """Groups whose removal gives the same: single samples of one kind that were answered alike."""
+def _rate(p: RunAnswers, score: str, moments: Ints) -> SampleScores:
+    rated = p.rate_samples(score, moments)
+    assert rated is not None  # `leave_out_metric` has asked
+    return rated
+
+
+def _alike(rated: SampleScores, number: Ints) -> list[Ints]:
+    """Groups whose removal gives the same: single samples of one class that scored alike."""
     n_groups = int(number.max()) + 1
     if n_groups < len(number):
         return [np.array([g]) for g in range(n_groups)]
-    rows = np.array([p.eval_set, p.y, *right])[:, np.argsort(number)]
+    rows = np.array([rated.sets, rated.labels, *rated.values])[:, np.argsort(number)]
     _, kind = np.unique(rows, axis=1, return_inverse=True)
     kind = kind.ravel()
     order = np.argsort(kind, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)
 
 
-def leave_out_final(p: Predictions, groups: Ints, n_groups: int, score: str) -> Floats:
+def leave_out_final(p: RunAnswers, groups: Ints, n_groups: int, score: str) -> Floats:
     """(n_groups,) the final score of a run without the samples of each of its (n,) `groups`."""
-    if p.lacks_within and score.startswith("within_"):
-        return np.full(n_groups, np.nan)
     last = np.array([len(p.session) - 1])
-    right, classes = rate_answers(p, score, last)
-    counts = p.eval_set <= p.session[last, None]
-    return np.asarray(leave_out_means(right, counts, classes, groups, n_groups)[0])
-
-
-def rate_answers(p: Predictions, score: str, moments: Ints) -> tuple[Floats, Ints]:
-    """(M, n) 1 where an answer is right; and (n,) classes, all 0 where a score is over samples."""
-    answers = (p.within if score.startswith("within_") else p.answer)[moments]
-    classes = p.y if score.endswith("class_accuracy") else np.zeros_like(p.y)
-    return (answers == p.y).astype(np.float64), classes
+    rated = _rate(p, score, last)
+    classes = rated.labels if rated.by_class else np.zeros_like(rated.labels)
+    counts = rated.sets <= p.session[last, None]
+    return np.asarray(leave_out_means(rated.values, counts, classes, groups, n_groups)[0])
 
 
 def leave_out_means(

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from confident_runs import hinted_run, keep_runs
 from plan_runs import plan
 from protocol_files import make_file
 from report_records import HEX, keep, make
@@ -22,6 +24,7 @@ from embedbench.reports.score_figures import trade_off
 from embedbench.reports.tables_from_runs import collect, csv_rows, to_json
 from embedbench.reports.terminal_tables import print_tables, table_text
 from embedbench.runs.grid_scheduler import run_grid
+from embedbench.scores.metrics_by_library import audit
 from embedbench.scores.number_text import amount, format_signed
 
 
@@ -281,3 +284,13 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     inner = {k for key in ("seeds", "digests", "reference", "environment") for k in data[key]}
     assert {*data, *inner, *data["sessions"][0]} <= documented
     assert set(to_json([ncm])["tables"][0]["rows"][0]) <= documented
+
+
+def test_a_page_says_what_other_libraries_would_print(tmp_path: Path) -> None:
+    """Means over the runs of a learner, by the definitions of `score --audit`."""
+    answers = [hinted_run(seed, 2) for seed in (4, 5)]
+    keep_runs(tmp_path, {"ncm": answers})
+    text = re.sub(r"<[^>]+>", " ", render(collect(tmp_path), "runs"))
+    finals = [audit(p)[1]["value"] for p in answers]
+    expected = f"accuracy: final, per sample {100 * np.mean(finals):.1f} Avalanche: StreamAccuracy"
+    assert expected in " ".join(text.split())

@@ -31,7 +31,6 @@ from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
 from embedbench.scores.metrics import Reference, omega_all
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.single_label_scores import score_matrix
 from embedbench.text.terminal_text import render_text
 
 
@@ -115,7 +114,7 @@ def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
 def test_omega_has_a_share_with_its_reference_fixed(tmp_path: Path) -> None:
     """One seed: the half-widths are those of Ω_all without each sample, by the ordinary scorer."""
     p = answers(1)
-    alpha = float(score_matrix(merged(p)).pooled[-1])
+    alpha = float(merged(p).score_matrix().pooled[-1])
     first = np.where(p.y % 2, p.answer, p.seen.argmax(axis=1)[:, None]).astype(np.int32)
     made = {"ncm": p, "mlp": replace(p, answer=first)}
     write_references(tmp_path)
@@ -127,7 +126,7 @@ def test_omega_has_a_share_with_its_reference_fixed(tmp_path: Path) -> None:
         of, omegas = made[label], []
         for left in p.ids:
             rest = keep_samples(of, of.ids != left)
-            omegas.append(omega_all(score_matrix(rest), Reference(ideal=alpha)))
+            omegas.append(omega_all(rest.score_matrix(), Reference(ideal=alpha)))
         n = len(omegas)
         half = stats.t.isf(0.025, n - 1) * math.sqrt(np.var(omegas) * (n - 1))
         assert on.half == pytest.approx(half, rel=1e-9), label

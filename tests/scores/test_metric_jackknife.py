@@ -23,7 +23,6 @@ from embedbench.scores.metric_jackknife import (
 from embedbench.scores.metrics import Reference, all_metrics
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.score_matrix import ScoreMatrix
-from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 NAN = math.nan
 
@@ -49,7 +48,7 @@ def offline_answers(p: Predictions, sessions: int, seed: int) -> Predictions:
 
 def reference(p: Predictions, offline: Sequence[Sequence[Predictions]], score: str) -> Reference:
     """The reference values as `record_files.evaluate` makes them."""
-    ideals = [np.mean([score_matrix(q, score).pooled[-1] for q in each]) for each in offline]
+    ideals = [np.mean([q.score_matrix(score).pooled[-1] for q in each]) for each in offline]
     so_far = np.array(ideals) if len(ideals) > 1 else None
     chance = np.linspace(0, 0.3, len(p.set_classes))
     return Reference(ideal=float(ideals[-1]), chance=chance, so_far=so_far, normalise_new=True)
@@ -59,7 +58,7 @@ def compute(name: str, p: Predictions, values: Reference, score: str, sizes: lis
     metric = find_metric(name)
     assert metric is not None
     with np.errstate(invalid="ignore", divide="ignore"):
-        return metric(score_matrix(p, score, sizes), values)
+        return metric(p.score_matrix(score, sizes), values)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -67,7 +66,7 @@ def compute(name: str, p: Predictions, values: Reference, score: str, sizes: lis
 def test_leaving_out_a_group_is_the_metric_of_the_others(seed: int, grouped: bool) -> None:
     """Every metric; α_ideal, or one α_offline a session, stays. The last session has 2 moments."""
     rng = np.random.default_rng(seed)
-    score = SCORES[seed % 4]
+    score = Predictions.SCORES[seed % 4]
     p = toy.random_predictions(seed, permutation=seed % 3 == 2)
     if seed % 3 == 2:  # each sample in every eval set, where there are as many
         p = replace(p, ids=np.concatenate([np.arange(n) for n in np.bincount(p.eval_set)]))
@@ -103,8 +102,8 @@ def test_most_metrics_are_defined_on_some_of_these_streams() -> None:
         offline = [[offline_answers(p, t + 1, 3)] for t in range(len(p.set_classes))]
         sizes = np.random.default_rng(seed).integers(10, 30, p.set_classes.shape[1]).tolist()
         for name in NAMES:
-            values = reference(p, offline, SCORES[0])
-            if not math.isnan(compute(name, p, values, SCORES[0], sizes)):
+            values = reference(p, offline, Predictions.SCORES[0])
+            if not math.isnan(compute(name, p, values, Predictions.SCORES[0], sizes)):
                 defined.add(name)
     assert defined == {*NAMES}
 
@@ -127,7 +126,7 @@ def test_gacc_is_the_mean_of_its_curve() -> None:
     metric = find_metric("gacc")
     assert metric is not None
     values = leave_out_metric(p, "accuracy", metric, Reference()).values
-    scores = score_matrix(p, "accuracy")
+    scores = p.score_matrix("accuracy")
     curve = few_shot_scores.curves_from_accuracies(scores.R, scores.n_classes)["gacc"]
     assert values[-1] == pytest.approx(curve.mean())
 
