@@ -183,9 +183,6 @@ def report(
 
     Exit 1 if a metric that --metric names fails.
     """
-    from embedbench.reports import toml_report
-    from embedbench.reports.tables_from_runs import collect, say
-
     if site is not None or data:
         if site is None:
             raise UserError("--data is for the streams of a board", "add --site DIR")
@@ -194,22 +191,8 @@ def report(
         write_site(runs, site, data or [], overwrite=overwrite, as_json=form == "json")
         return
     options.check(runs, overwrite)
-    over: Over = "seeds" if options.over else "seeds and samples"
-    rows: list[Row] = []
-    parts: Sequence[Part] = ()  # of a page, beside those of the runs
     failed: list[str] = []  # metrics
-    if runs[0].suffix == ".toml":
-        selections = toml_report.read_selections(runs[0])
-        tables = selected_tables(toml_report.select(selections, runs[0].parent, say))
-        parts = tables[2]
-    elif files := split_files(runs)[1]:
-        rows = [row for root in split_files(runs)[0] for row in collect(root, over=over)]
-        tables, parts = _outside_tables(rows, files, options, form)
-    else:
-        for root in runs:
-            rows += collect(root, metrics=options.metric or (), over=over, failed=failed.append)
-        tables = _tables(rows, options, form)
-        parts = tables[2] if options.bridge else ()
+    rows, tables, parts = _read(runs, options, form, failed)
     if options.html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
@@ -256,6 +239,34 @@ def _pack_line(submission: Submission) -> str:
     if submission.repeated:
         numbers += f", equal answers of an earlier pack: {submission.repeated}"
     return f"{submission.pack}: {numbers}"
+
+
+def _read(
+    runs: Sequence[Path], options: ReportOptions, form: str, failed: list[str]
+) -> tuple[list[Row], Tables, Sequence[Part]]:
+    """What is named: rows of runs, all tables, and those that a page has beside those of the runs.
+
+    `failed` gets the metrics that failed.
+    """
+    from embedbench.reports import toml_report
+    from embedbench.reports.tables_from_runs import collect, say
+
+    over: Over = "seeds" if options.over else "seeds and samples"
+    folders, files = split_files(runs)
+    if runs[0].suffix == ".toml":
+        selections = toml_report.read_selections(runs[0])
+        tables = selected_tables(toml_report.select(selections, runs[0].parent, say))
+        return [], tables, tables[2]
+    rows: list[Row] = []
+    for root in folders:
+        # of files, --metric names what they have
+        metrics = () if files else options.metric or ()
+        rows += collect(root, metrics=metrics, over=over, failed=failed.append)
+    if files:
+        tables, parts = _outside_tables(rows, files, options, form)
+        return rows, tables, parts
+    tables = _tables(rows, options, form)
+    return rows, tables, tables[2] if options.bridge else ()
 
 
 def split_files(runs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
