@@ -14,6 +14,7 @@ import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.config.json_records import plain
+from embedbench.errors import UserError
 from embedbench.scores.learner_verdicts import LEAST, RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
@@ -24,11 +25,12 @@ from embedbench.text.terminal_text import line, new_table
 from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_percent
 from .printed_means import PRINTED, SOURCE, PrintedMean
-from .results import Results
+from .results import Result, Results
 from .results_csv import CI, STD
 
 SCHEMA = "embedbench-means/1.0"
 ALONE = "no other row can be compared with it"
+MOST = 1000  # rows: all pairs are compared
 NAMED = 6  # pairs of rows that a line lists
 OURS = "ours"  # where rows of our runs are from
 
@@ -63,8 +65,11 @@ class MeansTable:
     @cached_property
     def rows(self) -> dict[str, Results]:
         """Label → the results of a row, best mean first; rows without a mean come last."""
-        labels = self.results.learners
-        each = {name: [r for r in self.results if r.label == name] for name in labels}
+        each: dict[str, list[Result]] = {}
+        for result in self.results:
+            each.setdefault(result.label, []).append(result)
+        if len(each) > MOST:
+            raise UserError(f"{self.title} has {len(each):,} rows", f"compare {MOST:,} at most")
         rows = {label: Results(tuple(mine)) for label, mine in each.items()}
         sign = 1 if self.is_lower else -1
 

@@ -2,12 +2,14 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import embedbench
 
+from embedbench.errors import UserError
 from embedbench.reports.comparison_tables import TableView
 from embedbench.reports.results_beside import TableChoice, tables_of_files
 from embedbench.text.terminal_text import render_text
@@ -143,3 +145,20 @@ def test_what_does_not_go_with_a_table(words: tuple[str, ...], sentence: str) ->
 def test_the_text_says_what_it_cannot_see() -> None:
     (made,) = views_of(PRINTED / "masana-random-10.csv")
     assert "unpaired: it is not seen what rows share" in render_text(made.parts)
+
+
+def test_a_table_of_thousands_of_rows_is_refused(tmp_path: Path) -> None:
+    text = "method,mean\n" + "".join(f"a{i},50\n" for i in range(1001))
+    with pytest.raises(UserError, match=r"1,001 rows; compare 1,000 at most"):
+        view_of(tmp_path, text)
+
+
+def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "runs.md").read_text(encoding="utf-8")
+    table = re.findall(r"^```csv\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1]
+    said = verdict(tmp_path, table)
+    assert re.fullmatch(
+        r"BiC has the highest mean, 39.3; iCaRL \(.*\) and LUCIR \(.*\) are behind; "
+        "IL2M may be level",
+        said,
+    )
