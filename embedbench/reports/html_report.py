@@ -21,14 +21,17 @@ from embedbench.scores import metrics_by_library, record_files
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, flatten, make_table, table_cells
 
+from .compare_learners import judge
 from .curve_figures import accuracy_curves
 from .figure_kinds import WIDTHS
 from .figure_style import render_figure
+from .headings_and_units import heading
 from .html_page import page
+from .interval_bars import draw_bars
 from .learner_colours import styles_in
 from .result_rows import Row, split_tables
 from .score_figures import matrix, trade_off
-from .terminal_tables import cell_text, describe_columns, group_parts
+from .terminal_tables import BEHIND, cell_text, describe_columns, group_parts
 from .verdict_sentence import final_score
 
 # Among all classes, and among those of the sample's own session: class- and task-incremental
@@ -68,7 +71,12 @@ def _block(part: Text | Table) -> Block:
 
 
 def _section(rows: list[Row], styles: dict[str, int]) -> Block:
-    title, facts, verdict, *parts = map(_block, group_parts(rows))
+    judged = judge(rows)
+    title, facts, verdict, *parts = map(_block, group_parts(rows, judged=judged))
+    parts[0] |= {"stacked": True}
+    bars = draw_bars(judged.rows)
+    if any(bars):
+        parts[0] |= {"bars": bars, "barred": parts[0]["heads"].index(heading(BEHIND))}
     used = [row for row in rows if row.used]
     learners = [row for row in used if row.learns and final_score(row) == final_score(row)]
     width = WIDTHS["column"]

@@ -171,12 +171,12 @@ def view(table: MeansTable) -> TableView:
 
     The JSON has `title`, `metric`, `lower_is_better`, `verdict` (a sentence), `rows`, `decided` and
     `undecided` (pairs: the row above, the row below) and `notes`. A row has the keys of a `verdict`
-    of `report --json` (`against` is the name of a row), `method`, `from`, `spread` and `spread_is`,
-    as they were printed, and `runs`, how many see the difference that --difference names. Numbers
+    of `report --json` (`against` and `above` are names of rows), `method`, `from`, `spread` and
+    `spread_is`, as they were printed, and `runs`, how many see the difference that --difference names. Numbers
     are fractions.
     """
     heads = ["method", *(["from"] if table.places else []), "n", heading(table.metric), "±"]
-    heads += ["rank", "of", "behind by", "seen from"]
+    heads += ["rank", "of", "behind by (95 %)", "seen from"]
     heads += ["runs"] if table.difference is not None else []
     made = new_table(heads, names=2 if table.places else 1)
     rows = []
@@ -210,7 +210,9 @@ def _row(table: MeansTable, i: int, label: str) -> dict[str, Any]:
     spread, kind = (stat.sd, STD) if printed is None else (printed.spread, printed.kind)
     row: dict[str, Any] = {"method": label, "from": table.places.get(label, "")}
     row |= {**verdict.to_json(), "n": stat.n or None, "spread": spread, "spread_is": kind}
-    row["against"] = None if verdict.against is None else list(table.rows)[verdict.against]
+    labels = list(table.rows)
+    row["against"] = None if verdict.against is None else labels[verdict.against]
+    row["above"] = [labels[j] for j in verdict.above]
     if table.difference is not None:
         row["runs"] = table.compared.count_runs(i, table.difference)
     return row
@@ -227,8 +229,9 @@ def _cells(table: MeansTable, label: str, row: Mapping[str, Any]) -> list[str]:
     behind = table.text(verdict.behind_by)
     if verdict.behind is None:
         behind += " (–)"
-    elif verdict.behind:
-        behind += f" (≥ {table.text(verdict.behind_by_least)})"
+    elif verdict.behind_by > 0:
+        ends = verdict.behind_by_least, verdict.behind_by_most
+        behind += f" ({' to '.join(map(table.text, ends))})"
     cells = [label, *([row["from"]] if table.places else []), str(row["n"] or "–")]
     cells += [table.text(verdict.mean), spread, str(verdict.rank or "–"), allowed_ranks(verdict)]
     cells += [behind, table.text(verdict.detectable)]
@@ -259,7 +262,10 @@ def verdict_on(table: MeansTable) -> str:
         texts = [f"{a} (by at least {table.points(verdicts[a].behind_by_least)})" for a in behind]
         parts.append(f"{_listed(texts)} {_are(behind)} behind")
     else:
-        parts.append("no difference is decided")
+        least = min(v.detectable for v in verdicts.values() if v.behind is not None)
+        parts.append(
+            f"no difference is decided: the smallest that could have been is {table.points(least)}"
+        )
     level = [label for label in known[1:] if verdicts[label].behind is False]
     parts += [f"{_listed(level)} may be level"] if level and behind else []
     unknown: dict[str, list[str]] = {}
@@ -295,9 +301,9 @@ def _basis(table: MeansTable) -> list[str]:
     others = apart.decidable
     paired, alone = bool((others & apart.paired).any()), bool((others & ~apart.paired).any())
     lines = [
-        "behind by: mean difference to the best (≥: at least so much; without it a row may be "
-        "level) · of: the ranks that are left open · seen from: a difference to the best other row "
-        "that would be decided; a bound of 5 % per row, with normal residuals"
+        "behind by (95 %): mean difference to the best, and its interval; a row is behind where "
+        "all of it is above 0, at 5 % for each row, with normal residuals · of: the ranks that are "
+        "left open · seen from: a difference to the best other row that would be decided"
     ]
     if paired:
         lines.append(

@@ -17,6 +17,7 @@ from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
 from embedbench.scores.answer_kinds import kind_of
+from embedbench.scores.collapsed_runs import find_collapsed
 from embedbench.scores.learner_verdicts import Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
@@ -24,7 +25,8 @@ from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside
 
-from .results import Result, Results, count_text
+from .measurement_words import count_text
+from .results import Result, Results
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 
@@ -43,6 +45,11 @@ FLAGS = {
     "over-budget": ("M", "held more than --budget-mb after a session"),
     "tuned": ("V", "--tune chose among so many settings, on validation data"),
     "grid-edge": ("G", "a chosen value lies at its grid's edge: one beyond may be better"),
+    "collapsed": (
+        "K",
+        "a run has under half of what the row's median has above chance: a steady row beside such "
+        "a one is called behind too often",
+    ),
     "test-validation": ("T", "test data could stop training"),
     "session-id": ("S", "the learner knew which session every test sample is from"),
     "imported": ("I", "another tool gave the answers; what it cost is not known"),
@@ -310,6 +317,8 @@ class Row:
             of_run["grid-edge"] = bool((r.tuning or {}).get("edge"))
             for name in (*r.flags, *(name for name, holds in of_run.items() if holds)):
                 flags.setdefault(name, []).append(r.run)
+        if collapsed := find_collapsed([r.metrics[FINAL] for r in self.used], self.group.chance):
+            flags["collapsed"] = [self.used[i].run for i in collapsed]
         alike = {"threads": lambda r: r.environment.get("threads"), "reference": _reference}
         for name, of in alike.items():
             usual = mode(map(of, self.records))

@@ -250,7 +250,7 @@ def csv_rows(data: dict[str, Any]) -> list[dict[str, Any]]:
         for name, stat in (row["metrics"] | seconds).items():
             line |= {name: stat["mean"], f"{name}.half_95": stat["half_95"]}
         verdict = row["verdict"] or {}
-        names = ("behind", "behind_by", "behind_by_least", "detectable")
+        names = ("behind", "behind_by", "behind_by_least", "behind_by_most", "detectable")
         line |= {name: verdict.get(name) for name in names}
         line |= {"passes": row["passes"], "steps": row["steps"]}
         line["bytes.total"] = row["footprint"].get("total")

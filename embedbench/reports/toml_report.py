@@ -27,9 +27,10 @@ from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_cost, stat_text
 from .load_results import Run
 from .match_streams import ON_THEIR_WORD, KnownStream, match_stream, stream_facts
+from .measurement_words import describe_measurements
 from .outside_results import read_results
 from .result_rows import LEFT_OUT
-from .results import Result, Results, describe_measurements
+from .results import Result, Results
 from .run_rows import matching, settings_apart, streams, value_names
 from .tables_from_runs import collect
 

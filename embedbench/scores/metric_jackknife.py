@@ -11,7 +11,9 @@ table have the same.
 **Source**: the delete-one-group jackknife, Quenouille (1956) and Tukey (1958); Efron and Stein
 (1981) show that it overestimates a variance rather than underestimates it. For a mean over groups
 of equal size it equals Σ (S_g - n_g m)² / N² times G / (G - 1), the variance of a ratio under
-cluster sampling (Cochran 1977, section 11.8).
+cluster sampling (Cochran 1977, section 11.8). A variance of groups of unequal size is less certain
+than their number says: they count as 1 / Σ w_g², w_g the share of a group in the score (Kish 1965,
+section 8.2).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ from embedbench.array_types import Array, Bools, Floats, Ints
 
 from . import against_chance
 from .few_shot_scores import class_ratio, gacc_area
+from .learner_verdicts import SampleShare
 from .metrics import Metric, Reference, all_metrics, average_anytime_accuracy, final_accuracy
 from .run_answers import RunAnswers, SampleScores
 from .score_matrix import ScoreMatrix, mean_or_nan
@@ -67,11 +70,18 @@ class LeftOut:
     names: Array  # (G,) of the groups: the same in all runs that are compared
     values: Floats  # (G + 1,) the metric without that group; the last value is the metric itself
     grouped: bool  # whether groups are those of a file; if not, each sample is one
+    weights: Floats  # (G,) the share of each group in the base score on all test samples
 
     def aligned(self, names: Array) -> Floats:
         """The values without each of `names`, which are sorted; some may not be in this run."""
         result = np.full(len(names), self.values[-1])
         result[np.searchsorted(names, self.names)] = self.values[:-1]
+        return result
+
+    def weigh(self, names: Array) -> Floats:
+        """The share of each of `names` in the score, 0 of those that are not in this run."""
+        result = np.zeros(len(names))
+        result[np.searchsorted(names, self.names)] = self.weights
         return result
 
 
@@ -91,16 +101,31 @@ def leave_out_metric(
     if not p.rates_samples():
         return None
     names, number = np.unique(p.ids if groups is None else groups, return_inverse=True)
+    rated = _rate(p, score, np.array([len(p.session) - 1]))
+    weights = weigh_groups(rated.labels, number, by_class=rated.by_class)
     if metric is final_accuracy:
         final = leave_out_final(p, number, len(names) + 1, score)
-        return LeftOut(names, final, groups is not None)
+        return LeftOut(names, final, groups is not None, weights)
     ends_only = metric is not average_anytime_accuracy
     rest = _Rest(p, score, number, len(names) + 1, class_sizes, ends_only=ends_only)
     values = np.empty(len(names) + 1)
     for alike in [*_alike(rest.rated, number), np.array([len(names)])]:
         with np.errstate(invalid="ignore", divide="ignore"):
             values[alike] = metric(rest.matrix(alike[0]), reference)
-    return LeftOut(names, values, groups is not None)
+    return LeftOut(names, values, groups is not None, weights)
+
+
+def weigh_groups(y: Ints, groups: Ints, *, by_class: bool) -> Floats:
+    """(G,) the share of each group in a mean over samples, or over classes of means over theirs.
+
+    >>> weigh_groups(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), by_class=True).round(2)
+    array([0.33, 0.67])
+    """
+    classes = y if by_class else np.zeros_like(y)
+    sizes = np.bincount(classes)
+    return np.asarray(
+        np.bincount(groups, 1 / (sizes[classes] * np.count_nonzero(sizes))), np.float64
+    )
 
 
 class _Rest:
@@ -243,18 +268,45 @@ def pair_variances(left_out: Floats) -> Floats:
     return np.asarray(result * (n_groups - 1) / n_groups)
 
 
-def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> tuple[Floats | None, int]:
-    """The variances of `pair_variances`, and the number of groups; None and 0 if unknown.
+def lasting_variances(left_out: Floats) -> Floats:
+    """(k, k) the `pair_variances` of pairs of rows with ever more seeds; NaN where unknown.
+
+    With n seeds, the variance is V + W/n: W is what seeds and samples do together. One seed alone
+    has V + W, in the mean over the n, so that V = (n · variance - that mean) / (n - 1).
+    """
+    n_groups = left_out.shape[-1]
+    apart = left_out - left_out.mean(axis=-1, keepdims=True)
+    has = ~np.isnan(apart).any(axis=-1)
+    single, n = np.zeros((2, len(has), len(has)))
+    for column, here in zip(apart.transpose(1, 0, 2), has.T, strict=True):
+        x = np.where(here[:, None], column, 0)
+        squares = (x**2).sum(axis=1)
+        both = here[:, None] & here
+        single += np.where(both, squares[:, None] + squares - 2 * x @ x.T, 0)
+        n += both
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = single / n * (n_groups - 1) / n_groups
+        lasting = (n * pair_variances(left_out) - mean) / (n - 1)
+    known = (n > 1) & ~np.eye(len(has), dtype=np.bool_)
+    return np.where(known, np.maximum(lasting, 0), np.nan)
+
+
+def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> SampleShare | None:
+    """What other test samples would change in the differences of rows; None if it is unknown.
 
     `rows` are rows of a table, their columns, and the runs whose mean is there.
     """
     runs = [run for row in rows for column in row for run in column]
-    if not runs:
-        return None, 0
+    if not runs or len({run.grouped for run in runs}) > 1:  # groups and samples are of two kinds
+        return None
     names = np.unique(np.concatenate([run.names for run in runs]))
     nothing = np.full(len(names), np.nan)
-    left_out = [
-        [np.mean([r.aligned(names) for r in runs], axis=0) if runs else nothing for runs in row]
-        for row in rows
-    ]
-    return pair_variances(np.array(left_out)), len(names)
+    left_out = np.array(
+        [
+            [np.mean([r.aligned(names) for r in runs], axis=0) if runs else nothing for runs in row]
+            for row in rows
+        ]
+    )
+    weights = np.mean([run.weigh(names) for run in runs], axis=0)
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    return SampleShare(pair_variances(left_out), len(names), effective, lasting_variances(left_out))

@@ -23,14 +23,21 @@ import numpy as np
 
 from embedbench.array_types import Bools, Floats, Ints
 
-from .learner_verdicts import LEAST, ROUNDING, Differences, RowVerdict, judge_rows, subtract_rows
+from .learner_verdicts import (
+    LEAST,
+    ROUNDING,
+    Differences,
+    RowVerdict,
+    judge_differences,
+    subtract_rows,
+)
 from .mean_intervals import Stat
 
 POWER = 0.8  # how often a true difference is to be seen
 MOST = 1_000_000  # runs that are looked for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MixedDifferences(Differences):
     """Differences of which some are paired by seed; of the others rows have their own variance."""
 
@@ -41,7 +48,7 @@ class MixedDifferences(Differences):
 
     def half_widths(self, level: Floats) -> Floats:
         """(…, k, k) half-widths at one-sided levels that broadcast to (…, k, k)."""
-        pairs = quantile(self.n - 1, level) ** 2 * self.seed_variance
+        pairs = quantile(self.seed_freedom, level) ** 2 * self.seed_variance
         variance, n = self.row_variance, self.row_n
         first = quantile(n[..., :, None] - 1, level) ** 2 * variance[..., :, None]
         second = quantile(n[..., None, :] - 1, level) ** 2 * variance[..., None, :]
@@ -77,8 +84,7 @@ def subtract_means(
         mean=apart,
         n=pairs,
         seed_variance=variance,
-        sample_variance=np.full(apart.shape, np.nan),
-        groups=0,
+        seed_freedom=pairs - 1.0,
         row_variance=variances,
         row_n=n,
         rounding=rounding,
@@ -140,7 +146,7 @@ def compare_means(
         subtract_rows(-values if lower else values),
     )
     halves = np.array([stat.half for stat in stats])
-    verdicts = judge_rows(apart, means, halves, lower=lower)
+    verdicts = judge_differences(apart, means, halves, lower=lower)
     return ComparedMeans(verdicts, apart, np.array([stat.sd for stat in stats]))
 
 
@@ -197,7 +203,7 @@ def count_runs(
     return high
 
 
-def quantile(df: Ints, level: Floats) -> Floats:
+def quantile(df: Ints | Floats, level: Floats) -> Floats:
     """Upper quantile of Student's t, NaN without degrees of freedom; shapes broadcast."""
     from scipy.special import stdtrit  # scipy.stats takes ten times as long to import
 
