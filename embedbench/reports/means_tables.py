@@ -172,8 +172,8 @@ def view(table: MeansTable) -> TableView:
     The JSON has `title`, `metric`, `lower_is_better`, `verdict` (a sentence), `rows`, `decided` and
     `undecided` (pairs: the row above, the row below) and `notes`. A row has the keys of a `verdict`
     of `report --json` (`against` and `above` are names of rows), `method`, `from`, `spread` and
-    `spread_is`, as they were printed, and `runs`, how many see the difference that --difference names. Numbers
-    are fractions.
+    `spread_is`, as they were printed, and `runs`, how many see the difference that --difference
+    names. Numbers are fractions.
     """
     heads = ["method", *(["from"] if table.places else []), "n", heading(table.metric), "±"]
     heads += ["rank", "of", "behind by (95 %)", "seen from"]
