@@ -15,7 +15,7 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
-from embedbench.scores.learner_verdicts import LEAST, RowVerdict
+from embedbench.scores.learner_verdicts import LEAST, ROUNDING, RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
 from embedbench.scores.unpaired_differences import POWER, ComparedMeans, compare_means
@@ -249,7 +249,10 @@ def verdict_on(table: MeansTable) -> str:
     if not known:
         return "no row has a mean"
     best = "lowest" if table.is_lower else "highest"
-    lead = f"{known[0]} has the {best} mean, {table.text(table.stats[known[0]].mean)}"
+    means = {label: table.stats[label].mean for label in known}
+    first = [label for label in known if abs(means[label] - means[known[0]]) < ROUNDING]
+    has = "has" if len(first) == 1 else "have"
+    lead = f"{_listed(first)} {has} the {best} mean, {table.text(means[known[0]])}"
     if len(known) == 1:
         return f"{lead}, and there is no other row to compare it with"
     verdicts = table.verdicts
@@ -266,7 +269,7 @@ def verdict_on(table: MeansTable) -> str:
         parts.append(
             f"no difference is decided: the smallest that could have been is {table.points(least)}"
         )
-    level = [label for label in known[1:] if verdicts[label].behind is False]
+    level = [label for label in known[len(first) :] if verdicts[label].behind is False]
     parts += [f"{_listed(level)} may be level"] if level and behind else []
     unknown: dict[str, list[str]] = {}
     for label in known:

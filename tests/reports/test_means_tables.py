@@ -81,6 +81,11 @@ def test_means_that_differ_by_their_rounding_are_level(tmp_path: Path) -> None:
     assert verdict(tmp_path, text).endswith("the smallest that could have been is 0.1 points")
 
 
+def test_equal_means_are_named_together(tmp_path: Path) -> None:
+    text = f"{HEAD}a,72.5,0.3,5,std\nb,72.5,0.3,5,std\nc,60.0,0.3,5,std\n"
+    assert verdict(tmp_path, text).startswith("a and b have the highest mean, 72.5; c (by at least")
+
+
 def test_the_lowest_forgetting_leads(tmp_path: Path) -> None:
     text = "method,metric,mean,std,n\na,forgetting,20,1,5\nb,forgetting,10,1,5\n"
     made = verdict(tmp_path, text)
