@@ -34,7 +34,10 @@ OTHER_REFERENCES = "Ω of these rows are shares of different offline references;
 
 # flag → mark in a table, meaning
 FLAGS = {
-    "nan": ("N", "scores were NaN; left out of every mean"),
+    "nan": (
+        "N",
+        "answers are missing (a score was NaN, or an import has -1); left out of every mean",
+    ),
     "diverged": ("D", "the training loss was not finite; left out of every mean"),
     "not-learned": ("L", "new sessions under 2 × chance, also at the end: a high Ω_all misleads"),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
