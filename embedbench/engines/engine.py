@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from embedbench import plugins
-from embedbench.config.run_seeds import read_whole
+from embedbench.config.plain_numbers import read_whole
 from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores

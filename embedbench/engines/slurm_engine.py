@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from embedbench.config.run_seeds import is_number, read_whole
+from embedbench.config.plain_numbers import has_only_digits, read_whole
 from embedbench.errors import UserError, unknown
 from embedbench.storage import user_cache
 from embedbench.system import callback_types
@@ -259,6 +259,6 @@ def _cluster(settings: Mapping[str, str]) -> str:
 def _minutes(value: str) -> int:
     """The minutes of "30m", "4h" or "2d"."""
     number, unit = value[:-1], value[-1:]
-    if not (is_number(number) and unit in MINUTES and len(number) < 6):
+    if not (has_only_digits(number) and unit in MINUTES and len(number) < 6):
         raise UserError("time", expected="minutes, hours or days: 30m, 4h, 2d", got=value)
     return int(number) * MINUTES[unit]

@@ -45,6 +45,11 @@ MAYBE_SPLIT = (  # keys that are the split if their values say so
     *("splits", "subset", "partition", "part", "set", "usage", "phase", "data_split"),
     *("split_idx", "split_index", "split_id", "split_ids", "train_test_split"),
 )
+_LISTS = {  # words in the names of lists with one entry a row
+    *("id", "ids", "uid", "uids", "key", "keys", "name", "names", "file", "files", "filename"),
+    *("filenames", "path", "paths", "row", "rows", "idx", "index", "indices", "order", "perm"),
+    *("permutation", "shuffle"),
+}
 NO_VALUE = ("nan", "none", "null", "na", "n/a", "#n/a", "<na>", "nat", "-")  # in small letters
 LISTED = 10  # most names that a sentence lists
 _SHARD = re.compile(r"([-_.]\d+([-_.]of[-_.]\d+)?|[-_.]?(19|20)\d\d)$")  # test-00000-of-00001
@@ -160,6 +165,16 @@ def find_keys(usual: Iterable[str], arrays: Iterable[str]) -> list[str]:
     plain = {name.casefold() for name in usual}
     others = [key for key in keys if _GAPS.sub("_", key.strip().casefold()) in plain]
     return [*exact, *(key for key in others if key not in exact)]
+
+
+def may_list_rows(key: str) -> bool:
+    """Whether an array may name the samples, or number them, by its key.
+
+    >>> may_list_rows("labelIds"), may_list_rows("file_names"), may_list_rows("candidates")
+    (True, True, False)
+    """
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)
+    return bool(_LISTS & {*re.split(r"[-_./\s]+", apart.casefold())})
 
 
 def files_not_read(folder: Path, read: Iterable[Path]) -> list[str]:

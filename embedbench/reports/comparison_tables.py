@@ -23,7 +23,7 @@ from embedbench.text.terminal_text import line, new_table
 
 from .compare_learners import ComparisonStudy, describe_verdicts
 from .headings_and_units import heading, is_percent, value_text
-from .results import count_text, describe_measurements
+from .measurement_words import count_text, describe_measurements
 from .terminal_tables import behind_text
 
 SCHEMA = "embedbench-comparison/2.0"
@@ -81,7 +81,7 @@ def rank_learners(study: ComparisonStudy) -> TableView:
     """
     check_several(study)
     metric, learners = study.metric, []
-    table = new_table(["learner", "n", heading(metric), "rank", "of", "behind by"])
+    table = new_table(["learner", "n", heading(metric), "rank", "of", heading("behind")])
     crossed = study.units == "orders"  # several seeds on each
     named = {label: runs for (label,), runs in study.results.group("learner").items()}
     for (label, runs), v in zip(named.items(), study.verdicts, strict=True):

@@ -15,7 +15,6 @@ from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import t_quantile
-from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
@@ -158,4 +157,4 @@ def _read_curve(row: Row, run: RunRecord, metric: str) -> Any:
     if metric not in ANSWER_METRICS or place is None:
         return (run.curves or {}).get(metric)
     answers = record_files.read_predictions(place, run)
-    return ANSWER_METRICS[metric].curve(answers) if isinstance(answers, Predictions) else None
+    return ANSWER_METRICS[metric].curve(answers)

@@ -21,8 +21,9 @@ from embedbench.text.terminal_text import line, new_table
 
 from .comparison_tables import section
 from .headings_and_units import heading, is_cost, stat_text, value_text
+from .measurement_words import count_text
 from .result_rows import Row
-from .results import Pairs, Result, count_text
+from .results import Pairs, Result
 
 SCHEMA = "embedbench-bridge/1.0"
 METRICS = ("omega_all", FINAL, "average_accuracy", "average_forgetting", *CURVES)

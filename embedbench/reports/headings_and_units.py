@@ -16,7 +16,7 @@ COUNTS = ("labels_predicted", "labels_true")  # of labels to a sample
 HEADINGS = {
     FINAL: "final %",
     INCREMENTAL: "AIA %",
-    "behind": "behind by",
+    "behind": "behind by (95 %)",
     **{name: f"Ω_{name.removeprefix('omega_')}" for name in (*OMEGAS, STREAMING)},
     AVERAGE: "AA %",
     FORGETTING: "AF %",

@@ -18,18 +18,20 @@ from rich.text import Text
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.scores import metrics_by_library, record_files
-from embedbench.scores.predictions import Predictions
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, flatten, make_table, table_cells
 
+from .compare_learners import judge
 from .curve_figures import accuracy_curves
 from .figure_kinds import WIDTHS
 from .figure_style import render_figure
+from .headings_and_units import heading
 from .html_page import page
+from .interval_bars import draw_bars
 from .learner_colours import styles_in
-from .result_rows import Row, has_labels, split_tables
+from .result_rows import Row, split_tables
 from .score_figures import matrix, trade_off
-from .terminal_tables import cell_text, describe_columns, group_parts
+from .terminal_tables import BEHIND, cell_text, describe_columns, group_parts
 from .verdict_sentence import final_score
 
 # Among all classes, and among those of the sample's own session: class- and task-incremental
@@ -69,7 +71,12 @@ def _block(part: Text | Table) -> Block:
 
 
 def _section(rows: list[Row], styles: dict[str, int]) -> Block:
-    title, facts, verdict, *parts = map(_block, group_parts(rows))
+    judged = judge(rows)
+    title, facts, verdict, *parts = map(_block, group_parts(rows, judged=judged))
+    parts[0] |= {"stacked": True}
+    bars = draw_bars(judged.rows)
+    if any(bars):
+        parts[0] |= {"bars": bars, "barred": parts[0]["heads"].index(heading(BEHIND))}
     used = [row for row in rows if row.used]
     learners = [row for row in used if row.learns and final_score(row) == final_score(row)]
     width = WIDTHS["column"]
@@ -89,7 +96,7 @@ def _section(rows: list[Row], styles: dict[str, int]) -> Block:
 
 def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, list[Block]]]:
     """The rows of what is behind a table, each with its heading."""
-    if not has_labels(rows[0].group.first):
+    if {*ANSWERS} <= {*rows[0].group.kind.SCORES}:
         yield (
             "Among all classes, and within the session, %",
             [{"learner": row.label} | {k: cell_text(row, k) for k in ANSWERS} for row in used],
@@ -140,18 +147,19 @@ def _by_library(rows: Sequence[Row]) -> list[Block]:
 
 def _audits(row: Row) -> list[list[dict[str, Any]]]:
     """`audit` of each run whose answers are at hand, and that has an eval set a session."""
+    if not metrics_by_library.can_audit(row.group.kind.SCORES):
+        return []
     result = []
     for run in row.used:
         place = row.place_of(run)
         shape = np.shape(run.R)
-        if place is None or has_labels(run) or len(shape) != 2 or shape[0] != shape[1]:
+        if place is None or len(shape) != 2 or shape[0] != shape[1]:
             continue
         try:
             answers = record_files.read_predictions(place, run)
         except UserError:  # the rest of the page needs the record alone
             continue
-        if isinstance(answers, Predictions):
-            result.append(metrics_by_library.audit(answers))
+        result.append(metrics_by_library.audit(answers))
     return result
 
 

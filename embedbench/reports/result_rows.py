@@ -11,18 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.array_types import Floats
 from embedbench.config.fields_added_later import EARLIER
 from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
+from embedbench.scores.answer_kinds import kind_of
+from embedbench.scores.collapsed_runs import find_collapsed
 from embedbench.scores.learner_verdicts import Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.run_flags import guessing
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside
 
-from .results import Result, Results, count_text
+from .measurement_words import count_text
+from .results import Result, Results
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 
@@ -38,6 +42,11 @@ FLAGS = {
     "over-budget": ("M", "held more than --budget-mb after a session"),
     "tuned": ("V", "--tune chose among so many settings, on validation data"),
     "grid-edge": ("G", "a chosen value lies at its grid's edge: one beyond may be better"),
+    "collapsed": (
+        "K",
+        "a run has under half of what the row's median has above chance: a steady row beside such "
+        "a one is called behind too often",
+    ),
     "test-validation": ("T", "test data could stop training"),
     "session-id": ("S", "the learner knew which session every test sample is from"),
     "imported": ("I", "another tool gave the answers; what it cost is not known"),
@@ -122,7 +131,7 @@ class Group:
         same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
         if not same_runs or len({settings for *_, settings in whole}) > 1:
             yield OTHER_REFERENCES
-        if self.first.score != "pw_js" and not all(r.learns for r in self.records):
+        if self.guess is not None and not all(r.learns for r in self.records):
             yield (
                 "the row chance has answers that were drawn; elsewhere chance is what such answers "
                 "score on average"
@@ -152,20 +161,29 @@ class Group:
         That is the expected accuracy of a uniform draw among the classes seen, or among the
         candidates of an eval set where those are fewer; eval sets count by their classes, as in the
         final score. It does not depend on which runs there are: those of the learner `chance` are
-        draws around it, and have a row of their own. Where answers are label sets no formula holds,
-        and the level is the mean of these runs; NaN without any.
+        draws around it, and have a row of their own. Where no formula holds, as of label sets, the
+        level is the mean of these runs; NaN without any.
         """
         run = self.first
-        if has_labels(run):
+        if self.guess is None:
             drawn = [r.metrics[FINAL] for r in self.records if not r.learns]
             return float(np.mean(drawn)) if drawn else math.nan
-        seen = introduced_classes(run)
-        if not seen:
+        if not introduced_classes(run):
             return math.nan
-        limits = run.n_candidates or [None]
         sizes = run.n_classes or ()
-        weights = sizes if any(sizes) and len(sizes) == len(limits) else None
-        return float(np.average(guessing(seen, limits), weights=weights))
+        weights = sizes if any(sizes) and len(sizes) == len(self.guess) else None
+        return float(np.average(self.guess, weights=weights))
+
+    @cached_property
+    def guess(self) -> Floats | None:
+        """(E,) final score of guessing on each eval set; None where no formula has it."""
+        seen = max(1, introduced_classes(self.first))
+        return self.kind.guess(seen, self.first.n_candidates or [None])
+
+    @property
+    def kind(self) -> type[RunAnswers]:
+        """The kind of answers that the runs have."""
+        return kind_of(self.first.score)
 
     @property
     def omega_references(self) -> list[str]:
@@ -296,6 +314,8 @@ class Row:
             of_run["grid-edge"] = bool((r.tuning or {}).get("edge"))
             for name in (*r.flags, *(name for name, holds in of_run.items() if holds)):
                 flags.setdefault(name, []).append(r.run)
+        if collapsed := find_collapsed([r.metrics[FINAL] for r in self.used], self.group.chance):
+            flags["collapsed"] = [self.used[i].run for i in collapsed]
         alike = {"threads": lambda r: r.environment.get("threads"), "reference": _reference}
         for name, of in alike.items():
             usual = mode(map(of, self.records))
@@ -322,18 +342,6 @@ class Row:
     def commands(self) -> list[str]:
         """Commands that make the row's runs, each once."""
         return list(dict.fromkeys(r.command for r in self.records if r.command))
-
-
-# the label sets after the last session
-LABELS = (
-    *("pw_js", "js", "exact_match", "superclass_pw_js", "subclass_precision"),
-    *("labels_predicted", "labels_true"),
-)
-
-
-def has_labels(run: RunRecord) -> bool:
-    """Whether a record is of a stream of label sets."""
-    return run.score == "pw_js"
 
 
 def _reference(record: RunRecord) -> Any:

@@ -10,7 +10,7 @@ from embedbench.array_types import Array
 from embedbench.scores import metric_jackknife
 from embedbench.scores.metric_jackknife import CURVES, LeftOut, find_metric, quote_curve
 from embedbench.scores.offline_references import reference_values
-from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 
 
@@ -70,7 +70,7 @@ def order_name(run: RunRecord) -> str:
 
 
 def leave_out_groups(
-    answers: Predictions, run: RunRecord, metric: str, groups: Array | None
+    answers: RunAnswers, run: RunRecord, metric: str, groups: Array | None
 ) -> LeftOut | None:
     """A metric of a run without each of its (n,) groups, or samples; None without a jackknife."""
     function = find_metric(metric)

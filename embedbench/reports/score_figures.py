@@ -21,7 +21,7 @@ from .curve_figures import score_name, stack_matrices
 from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
 from .headings_and_units import is_percent
 from .learner_colours import BLANK, LINE, look
-from .result_rows import Row, has_labels
+from .result_rows import Row
 
 COSTS = {"memory after the last session (MB)": "bytes.total", "learning (s)": "seconds.learn"}
 COLOUR_MAP = matplotlib.colormaps["viridis"]  # perceptually uniform, also for colour-blind readers
@@ -49,7 +49,7 @@ def trade_off(
     shape = (1, len(costs)) if beside else (len(costs), 1)
     figure = Figure((width, 2.4 if beside else 1.9 * len(costs)), layout="constrained")
     panels = figure.subplots(*shape, sharey=True, squeeze=False).ravel()
-    name = "final_pw-JS" if metric == FINAL and has_labels(group.first) else metric
+    name = f"final_{group.kind.NOUN}" if metric == FINAL else metric
     panels[0].set_title(name.replace("_", " ") + " (%)" * is_percent(metric), loc="left")
     for axes, (cost, each) in zip(panels, costs.items(), strict=True):
         axes.set_xlabel(cost)

@@ -31,7 +31,7 @@ from embedbench.text.table_export import flatten
 
 from .compare_learners import judge
 from .load_results import align_records
-from .result_rows import LABELS, LEFT_OUT, Group, Row, candidates, has_labels, split_tables
+from .result_rows import LEFT_OUT, Group, Row, candidates, split_tables
 from .results import variations
 from .run_rows import differences, labels
 from .verdict_sentence import verdict
@@ -213,7 +213,7 @@ def _table_json(rows: list[Row]) -> dict[str, Any]:
 
 
 def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
-    further = LABELS if has_labels(row.group.first) else ()
+    further = row.group.kind.DETAILS
     return {
         "learner": row.learner,
         "params": row.params,
@@ -250,7 +250,7 @@ def csv_rows(data: dict[str, Any]) -> list[dict[str, Any]]:
         for name, stat in (row["metrics"] | seconds).items():
             line |= {name: stat["mean"], f"{name}.half_95": stat["half_95"]}
         verdict = row["verdict"] or {}
-        names = ("behind", "behind_by", "behind_by_least", "detectable")
+        names = ("behind", "behind_by", "behind_by_least", "behind_by_most", "detectable")
         line |= {name: verdict.get(name) for name in names}
         line |= {"passes": row["passes"], "steps": row["steps"]}
         line["bytes.total"] = row["footprint"].get("total")

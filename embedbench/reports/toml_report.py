@@ -26,8 +26,9 @@ from embedbench.text.terminal_text import line, new_table
 from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_cost, stat_text
 from .load_results import Run
+from .measurement_words import describe_measurements
 from .result_rows import LEFT_OUT
-from .results import Result, Results, describe_measurements
+from .results import Result, Results
 from .run_rows import matching, read_csv, settings_apart, streams, value_names
 from .tables_from_runs import collect
 

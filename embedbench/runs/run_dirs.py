@@ -21,7 +21,7 @@ from typing import Any
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.array_file import WrongError
-from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import UnscoredRun
 from embedbench.scores.verified_records import fill_reference
 from embedbench.storage import atomic_write, leases, user_cache, value_digest
@@ -104,7 +104,7 @@ def publish(made: Path, run_dir: Path, root: Path, replaces: str | None = None) 
 
 
 def save_run(
-    predictions: AnyPredictions,
+    predictions: RunAnswers,
     unscored: UnscoredRun,
     run_dir: Path,
     root: Path,

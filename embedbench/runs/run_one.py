@@ -7,7 +7,6 @@ makes it.
 import dataclasses
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -15,8 +14,8 @@ import torch
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError, keep_inside
 from embedbench.plugins import code_digest
-from embedbench.scores import label_set_predictions, run_record
-from embedbench.scores.predictions import Predictions
+from embedbench.scores import run_record
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.storage import atomic_write, leases
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import limit_threads
@@ -98,8 +97,7 @@ def execute(task: Task, notify: Notify = lambda _: None, lease: leases.Lease | N
     predictions, sessions = train_and_predict(
         task, checkpoint, (lambda _: None) if lease is None else lease.note
     )
-    if isinstance(predictions, Predictions):
-        predictions = replace(predictions, group=task.group_samples(predictions.ids))
+    predictions = predictions.with_groups(task.group_samples(predictions.ids))
     unscored = _unscored(task, sessions, checkpoint.resumed)
     if not run_dirs.save_run(predictions, unscored, task.run_dir, task.root, task.replaces):
         notify(f"another process has finished {task.label} first; its run is kept")
@@ -126,11 +124,11 @@ def train_and_predict(
     task: Task,
     checkpoint: CheckpointDirectory,
     progress: Callable[[str], None] = lambda _: None,
-) -> tuple[label_set_predictions.AnyPredictions, list[run_record.SessionCosts]]:
+) -> tuple[RunAnswers, list[run_record.SessionCosts]]:
     """Let the learner learn the run's stream, from the checkpoint if there is one."""
     spec, stream = task.spec, task.stream
 
-    def teach() -> tuple[label_set_predictions.AnyPredictions, list[run_record.SessionCosts]]:
+    def teach() -> tuple[RunAnswers, list[run_record.SessionCosts]]:
         progress(f"session {checkpoint.sessions}/{len(stream.sessions)}")
         with limit_threads(task.threads):
             learner = spec.learner.fresh()

@@ -25,7 +25,8 @@ from embedbench.learning.online_learner import OnlineLearner
 from embedbench.learning.pretraining import taught_digest
 from embedbench.learning.sample_containers import blocks
 from embedbench.networks.weights import HeadMetadata, load_head
-from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
+from embedbench.scores.label_set_predictions import pw_js
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import SessionCosts
 from embedbench.storage import user_cache
 from embedbench.streams import view
@@ -45,7 +46,7 @@ def run_stream(
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
     checkpoint: contract.Checkpoint = contract.NO_CHECKPOINT,
-) -> tuple[AnyPredictions, list[SessionCosts]]:
+) -> tuple[RunAnswers, list[SessionCosts]]:
     """Let `learner` learn the sessions in order; evaluate on every test sample after each.
 
     A learner tagged `offline` gets `stream.merged()` and is evaluated once. One tagged
@@ -72,7 +73,7 @@ def _run_stream(
     device: str,
     progress: Callable[[str], None],
     checkpoint: contract.Checkpoint,
-) -> tuple[AnyPredictions, list[SessionCosts]]:
+) -> tuple[RunAnswers, list[SessionCosts]]:
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
     _check(stream, learner)

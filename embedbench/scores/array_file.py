@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, get_origin, get_type_hints
 
 import h5py
 import numpy as np
@@ -42,7 +42,11 @@ class ArrayFile:
     def tables(cls) -> dict[str, tuple[str, str]]:
         """Stored type and axes of each table."""
         hints = get_type_hints(cls, include_extras=True)
-        return {name: hints[name].__metadata__ for name in cls.__annotations__ if name != "FORMAT"}
+        return {
+            name: hints[name].__metadata__
+            for name in cls.__annotations__
+            if get_origin(hints[name]) is Annotated
+        }
 
     @classmethod
     def optional(cls) -> set[str]:

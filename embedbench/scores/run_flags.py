@@ -1,14 +1,12 @@
 """The flags of a run, which mark it in tables: no problem is averaged away unseen."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from embedbench.array_types import Floats, Ints
+from embedbench.array_types import Floats
 
-from .label_set_predictions import AnyPredictions, LabelSets
-from .predictions import Predictions
+from .run_answers import RunAnswers
 from .run_record import UnscoredRun
 from .score_matrix import ScoreMatrix
 
@@ -26,7 +24,7 @@ FLAGS = (
 LEAST_STEPS = 10
 
 
-def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
+def find_flags(record: UnscoredRun, p: RunAnswers, scores: ScoreMatrix) -> list[str]:
     """The words of `FLAGS` that hold for a run.
 
     `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
@@ -39,7 +37,7 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
     more than the `--budget-mb` of the run.
     """
     holds = {
-        "nan": (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any(),
+        "nan": p.find_unanswered().any(),
         "diverged": any(s.log.get("stopped") == "diverged" for s in record.sessions),
         "test-validation": record.validation == "test",
         "session-id": record.session_id_at_test,
@@ -47,9 +45,9 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
         "few-steps": fewest_steps(record) is not None,
         "over-budget": record.budget_mb is not None and most_held(record) > record.budget_mb,
     }
-    if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
-        limits = record.n_candidates or [None] * len(scores.n_classes)
-        chance = guessing(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
+    limits = record.n_candidates or [None] * len(scores.n_classes)
+    chance = p.guess(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
+    if record.learns and chance is not None:
         holds["not-learned"] = min(scores.R.shape) > 1 and not _learned(scores.R, chance)
         level = np.average(chance[-1], weights=scores.n_classes)
         holds["chance-level"] = scores.pooled[-1] < 1.5 * level
@@ -87,13 +85,3 @@ def _learned(scores: Floats, chance: Floats) -> bool:
         if not score < min(2 * level, (1 + level) / 2):
             return True
     return False
-
-
-def guessing(seen: int | Ints, limits: Sequence[int | None]) -> Floats:
-    """(…, E) expected accuracy of a uniform draw among the candidates of each eval set.
-
-    `seen` are (…, 1) classes seen so far, `limits` (E,) candidates; None: all classes seen.
-    """
-    most = np.array([np.inf if n is None else n or np.inf for n in limits])
-    chances: Floats = 1.0 / np.minimum(seen, most)
-    return chances

@@ -21,12 +21,11 @@ from embedbench.errors import UserError
 from embedbench.reports import comparison_tables, headings_and_units, result_rows
 from embedbench.reports.compare_learners import ComparisonStudy, describe_verdicts
 from embedbench.reports.html_page import page
+from embedbench.reports.measurement_words import count_text, describe_measurements
 from embedbench.reports.results import (
     Result,
     Results,
     TableVerdicts,
-    count_text,
-    describe_measurements,
 )
 from embedbench.reports.run_rows import labels
 from embedbench.reports.terminal_tables import behind_text

@@ -27,8 +27,7 @@ from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache, number_groups
 from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores import metric_jackknife, record_files
-from embedbench.scores.label_set_predictions import AnyPredictions
-from embedbench.scores.predictions import UNRANKED, Predictions
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import regular_files, user_cache, value_digest
@@ -146,9 +145,9 @@ class _Checks:
                 unranked.append(UnrankedRun(self._name(place), "", reason))
 
     def _left_out(
-        self, predictions: AnyPredictions, made: RunRecord
+        self, predictions: RunAnswers, made: RunRecord
     ) -> metric_jackknife.LeftOut | None:
-        if not isinstance(predictions, Predictions):
+        if not predictions.rates_samples():
             return None
         names = self.rebuilder.groups(made)
         groups = None if names is None else names[predictions.ids]
@@ -257,7 +256,7 @@ class Rebuilder:
         self._chance = Spec("chance", learner_and_protocol_names.learner_class("chance")())
         self._files = {_key(EmbeddingFile.open(path).digests): str(path) for path in data}
 
-    def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[RunSpec, RunRecord]:
+    def on_stream(self, made: RunRecord, predictions: RunAnswers) -> tuple[RunSpec, RunRecord]:
         """The run on the rebuilt stream, and its record with what the files say."""
         if made.seeds != Seeds.of(made.seed):
             raise UserError(f"its four seeds are not those that seed {made.seed} draws")
@@ -283,9 +282,7 @@ class Rebuilder:
         ours = {k: described[k] for k in kept}
         return spec, replace(made, **ours)
 
-    def compare(
-        self, spec: RunSpec, made: RunRecord, predictions: AnyPredictions
-    ) -> dict[str, Any]:
+    def compare(self, spec: RunSpec, made: RunRecord, predictions: RunAnswers) -> dict[str, Any]:
         """Compare a run with its stream; returns what a record says of that stream."""
         try:
             task = make_task(spec, Path(), self.streams)
@@ -300,12 +297,10 @@ class Rebuilder:
         what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
         if what := what or _difference(task.stream, predictions):
             raise UserError(f"its {what!r} is not that {rebuilt}")
-        if isinstance(predictions, Predictions):
-            _check_answers(task.stream, predictions)
+        _check_answers(task.stream, predictions)
+        if predictions.group is not None:
             ours = task.group_samples(predictions.ids)
-            if (group := predictions.group) is not None and (
-                ours is None or not np.array_equal(group, ours)
-            ):
+            if ours is None or not np.array_equal(predictions.group, ours):
                 raise UserError(f"its 'group' is not that {rebuilt}")
         return described
 
@@ -383,7 +378,7 @@ def _key(digests: dict[str, str]) -> str:
     return json.dumps(digests, sort_keys=True)
 
 
-def _difference(stream: Stream, predictions: AnyPredictions) -> str:
+def _difference(stream: Stream, predictions: RunAnswers) -> str:
     """The first part of some predictions that is not that of the stream; or empty."""
     truth = stream_truth(stream)
     if {*truth} - {*vars(predictions)}:
@@ -400,26 +395,9 @@ def _difference(stream: Stream, predictions: AnyPredictions) -> str:
     return "" if np.array_equal(predictions.seen, seen[predictions.session]) else "seen"
 
 
-def _check_answers(stream: Stream, predictions: Predictions) -> None:
-    """Refuse answers that follow from no scores of a learner.
-
-    Both answers to a sample are the best class by the same scores, once among the candidates and
-    once within the session.
-    """
-    sets = predictions.eval_set
+def _check_answers(stream: Stream, predictions: RunAnswers) -> None:
+    """Refuse answers that follow from no scores of a learner on this stream."""
     limits = [e.candidates for e in stream.eval_sets]
-    ranks = [None] * len(predictions.seen) if predictions.rank is None else predictions.rank
-    for seen, answer, within, rank in zip(
-        predictions.seen, predictions.answer, predictions.within, ranks, strict=True
-    ):
-        allowed, none = allowed_classes(seen, limits), answer < 0
-        if not (allowed[sets, answer] | none).all():
-            raise UserError("it has answers outside of the candidates of its stream")
-        if rank is not None:
-            unranked = ~allowed[sets, predictions.y] | none
-            if not np.array_equal(rank == UNRANKED, unranked):
-                raise UserError("its ranks contradict the candidates of its stream")
-        inside = predictions.set_classes[sets, answer] | none
-        both = inside & (allowed[sets, within] | (within < 0))
-        if not np.array_equal(answer[both], within[both]):
-            raise UserError("its answers over all classes contradict those within the session")
+    wrong = predictions.find_contradiction(allowed_classes(s, limits) for s in predictions.seen)
+    if wrong:
+        raise UserError(wrong)

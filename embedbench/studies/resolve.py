@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from embedbench.config.make_from_settings import make, nearest
-from embedbench.config.run_seeds import LARGEST, Seeds, read_whole
+from embedbench.config.plain_numbers import read_whole
+from embedbench.config.run_seeds import LARGEST, Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import learner_and_protocol_names as by_name

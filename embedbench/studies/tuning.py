@@ -81,13 +81,12 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
 def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache) -> float:
     """Mean-per-class accuracy on validation data, over all moments of the first sessions."""
     from embedbench.runs.stream_runner import run_stream
-    from embedbench.scores.make_score_matrices import score_matrices
 
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)
     with cpu_threads.limit_threads(threads), keep_inside(f"the learner {spec.learner}"):
         predictions, _ = run_stream(stream, spec.learner.fresh(), spec.seeds, spec.device)
-    return float(np.mean(next(iter(score_matrices(predictions).values())).pooled))
+    return float(np.mean(predictions.score_matrix().pooled))
 
 
 @dataclass(frozen=True)

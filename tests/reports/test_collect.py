@@ -268,7 +268,7 @@ def test_references_that_are_missing_or_unequal_and_chance_are_noted(tmp_path: P
     better = {**make()["reference"], "ideal": {"class_accuracy": 0.95}}
     keep(tmp_path, make("ncm", reference=better), make("chance", final=0.3, learns=False))
     text = table_text(collect(tmp_path))
-    nothing = "no verdict (–): that takes two seeds in common, or stored answers\n"
+    nothing = "no verdict (–): that takes seeds in common, three where all differences are equal"
     for note in (nothing, "Ω is open", "different offline references", "the row chance has answ"):
         assert note in text
     assert "chance: 25.0 %" in text  # what guessing scores on average

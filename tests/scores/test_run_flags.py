@@ -10,7 +10,7 @@ from report_records import unscored
 from toy import predictions
 
 from embedbench.scores import record_files
-from embedbench.scores.run_flags import fewest_steps, guessing
+from embedbench.scores.run_flags import fewest_steps
 
 GROUPS = [[0, 1], [2, 3], [4, 5]]
 TRUTH = [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]
@@ -79,11 +79,6 @@ def test_flags_of_what_the_record_says(tmp_path: Path) -> None:
     found = flags(tmp_path, *answers, log=log, validation="test", session_id_at_test=True)
     assert found == ("diverged", "test-validation", "session-id")
     assert flags(tmp_path, NOTHING, NOTHING, [-1] * 12, learns=False) == ("nan",)
-
-
-def test_guessing_is_among_the_candidates_of_each_set() -> None:
-    found = guessing(np.array([[2], [4]]), [None, 2, 0, 9])  # 0: all classes seen
-    assert found.tolist() == [[0.5] * 4, [0.25, 0.5, 0.25, 0.25]]
 
 
 @pytest.mark.parametrize(

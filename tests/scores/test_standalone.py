@@ -21,8 +21,8 @@ from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
 from embedbench.scores.metrics import all_metrics
+from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.single_label_scores import SCORES
 from embedbench.scores.verified_records import rescore
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "standalone_score.py"
@@ -154,7 +154,7 @@ def test_random_predictions_are_reproduced(tmp_path: Path, seed: int) -> None:
         "chance_run": "run",
     }
     kept = write_run(tmp_path, "run", p, reference=reference)
-    assert list(kept.by_score) == list(SCORES)
+    assert list(kept.by_score) == list(Predictions.SCORES)
     assert kept.reference.ideal is not None
     assert kept.reference.ideal["accuracy"] > 0
     assert complaint(tmp_path / "run") == ""
