@@ -78,9 +78,9 @@ class _Call:
 class SlurmExecutor(Executor):
     """Jobs of SLURM, one a task; see `SETTINGS`.
 
-    A thread submits what was asked for as arrays of jobs, and looks for what has finished. A
-    function may have a method `progress`, a number that grows with what it has saved: a job that
-    ends without an answer after it grew is no failed try.
+    A thread submits what was asked for as arrays of jobs, and looks for what has finished. The
+    first argument of a function may have a method `progress`, a number that grows with what is
+    saved of it: a job that ends without an answer after it grew is no failed try.
     """
 
     def __init__(self, resources: engine_tasks.Resources, settings: Mapping[str, str]) -> None:
@@ -102,7 +102,7 @@ class SlurmExecutor(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` in a job."""
-        progress = getattr(fn, "progress", int)
+        progress = getattr(args[0] if args else None, "progress", int)
         task = _Call(engine_tasks.pack(in_job, (fn, *args), kwargs), progress, progress())
         self._waiting.put(task)
         return task.future

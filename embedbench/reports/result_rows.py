@@ -37,7 +37,10 @@ OTHER_REFERENCES = "Ω of these rows are shares of different offline references;
 
 # flag → mark in a table, meaning
 FLAGS = {
-    "nan": ("N", "scores were NaN; left out of every mean"),
+    "nan": (
+        "N",
+        "answers are missing (a score was NaN, or an import has -1); left out of every mean",
+    ),
     "diverged": ("D", "the training loss was not finite; left out of every mean"),
     "not-learned": (
         "L",

@@ -26,10 +26,12 @@ from embedbench.text.terminal_text import line, new_table
 from .comparison_tables import TableView, allowed_ranks, section
 from .headings_and_units import heading, is_cost, metric_name, stat_text
 from .load_results import Run
+from .match_streams import ON_THEIR_WORD, KnownStream, match_stream, names_stream
 from .measurement_words import describe_measurements
+from .outside_results import read_results
 from .result_rows import LEFT_OUT
 from .results import Result, Results
-from .run_rows import matching, read_csv, settings_apart, streams, value_names
+from .run_rows import matching, settings_apart, streams, value_names
 from .table_metric import first_score, meant
 from .tables_from_runs import collect
 
@@ -107,15 +109,14 @@ def select(
     def runs_of(name: str, score: str | None) -> list[Result]:
         path = folder / name
         if path.suffix == ".csv":
-            names = read_csv(path)
-            return [Result(learner=row["learner"], seed=row["seed"], values=row) for row in names]
+            return read_results(path, notify)
         return checked_runs(path, wanted, notify, score)
 
     tables = []
     for selection in selections:
         score = first_score(name.removeprefix(MAX) for name in selection.metrics)
         runs = [run for name in selection.runs for run in runs_of(name, score)]
-        tables.append(_table(selection, runs))
+        tables.append(_table(selection, runs, notify))
     return tables
 
 
@@ -138,20 +139,77 @@ def checked_runs(
     return result
 
 
-def _table(selection: Selection, every: Sequence[Result]) -> TableView:
+def _table(
+    selection: Selection, every: Sequence[Result], notify: Callable[[str], None]
+) -> TableView:
     where = {name: _values(given) for name, given in selection.where.items()}
-    kept = itertools.compress(every, matching([run.values for run in every], where))
+    keep = matching([run.values for run in every], where)
+    kept = itertools.compress(every, keep)
+    if any(run.record is not None for run in every):
+        for run in every:
+            silent = [name for name in where if run.record is None and name not in run.values]
+            if silent:
+                notify(f"left out: {run.label}: it has no {silent[0]}, which where asks for")
     used = [r for r in kept if not {*str(r.values.get("flags", "")).split()} & {*LEFT_OUT}]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
     rows = [run.values for run in used]
-    apart = zip(used, streams(rows), settings_apart(rows), strict=True)
-    named = [replace(run, stream=stream, setting=setting) for run, stream, setting in apart]
+    named = [
+        replace(run, setting=setting)
+        for run, setting in zip(_with_streams(used), settings_apart(rows), strict=True)
+    ]
     known = value_names(rows)
     for name in selection.metrics:
         if name.removeprefix(MAX) not in known:
             raise unknown("value of the runs", name.removeprefix(MAX), known)
     return _means(selection, Results(tuple(named)))
+
+
+def _with_streams(runs: Sequence[Result]) -> list[Result]:
+    """The runs with the names of their streams: of ours where a line of a file is of one of these.
+
+    Then it also has the class order that ours has with its seed, so that they are paired.
+    """
+    ours = [run for run in runs if run.record is not None]
+    names = dict(zip(map(id, ours), streams([run.values for run in ours]), strict=True))
+    known = [
+        KnownStream(names[id(first)], first.values)
+        for first in {names[id(run)]: run for run in reversed(ours)}.values()
+    ]
+    for run in runs:
+        found = None if run.record is not None else match_stream(run, known)
+        if found is not None:
+            names[id(run)] = found.title
+    others = [run for run in runs if id(run) not in names]
+    names |= dict(zip(map(id, others), streams([run.values for run in others]), strict=True))
+    orders: dict[tuple[str, int | None], set[str]] = {}
+    for run in ours:
+        orders.setdefault((names[id(run)], run.seed), set()).add(run.order)
+    made = []
+    for run in runs:
+        stream = names[id(run)]
+        order = orders.get((stream, run.seed), {run.order})
+        made.append(replace(run, stream=stream, order=run.order or min(order)))
+    return made
+
+
+def _check_streams(cells: "Cells", runs: Results) -> list[str]:
+    """Refuse a result of a file beside means over other streams; a remark where ours differ so."""
+    of: dict[Key, set[str]] = {}
+    for (key, _), mine in cells.items():
+        of.setdefault(key, set()).update(run.stream for run in mine)
+    most = max(of, key=lambda key: len(of[key]))
+    fewer = [key for key in of if of[key] != of[most]]
+    if not fewer:
+        return []
+    name, other = (" ".join(key).strip() for key in (fewer[0], most))
+    counts = f"{name} is of {len(of[fewer[0]])} and {other} of {len(of[most])} streams"
+    if len({run.record is None for run in runs}) > 1:
+        raise UserError(
+            f"{counts}, and a result from elsewhere stands beside no mean over other streams",
+            'say where, or columns = "stream"; docs/runs.md says how a file names its stream',
+        )
+    return [f"means over other streams are not comparable: {counts}"]
 
 
 def _values(given: Any) -> list[Any]:
@@ -175,6 +233,11 @@ def _means(selection: Selection, runs: Results) -> TableView:
     columns = list(dict.fromkeys(column for _, column in cells))
     heads = list(itertools.product(columns, selection.metrics))
     allowed, rest = _allowed(selection, learn)
+    if selection.columns == "metric":
+        rest += _check_streams(cells, runs)
+    silent = [run.label for run in runs if run.record is None and not names_stream(run)]
+    if silent and any(run.record is not None for run in runs):
+        rest += [ON_THEIR_WORD.format(name) for name in dict.fromkeys(silent)]
     if len(runs.group("stream")) == 1:
         labels = {" ".join(key).strip(): each for (key, _), each in cells.items()}
         rest += describe_measurements(labels, selection.metrics[0].removeprefix(MAX))
@@ -297,7 +360,7 @@ def _allowed(
             continue
         for (stream,), runs in each.items():
             keys = {" ".join(key): key for run in runs if (key := _key(selection, run))}
-            scored = [run for run in runs if not math.isnan(run.values.get(name, math.nan))]
+            scored = [run for run in runs if not math.isnan(run.value(name))]
             mine = Results(
                 tuple(
                     replace(run, learner=" ".join(_key(selection, run)), setting="")

@@ -47,7 +47,8 @@ class Predictions(RunAnswers):
     seen : array of bool
         (M, C) classes seen so far, the candidates of the answer.
     answer : Answers
-        (M, n) the answer over the classes seen so far; -1 where a score was NaN.
+        (M, n) the answer over the classes seen so far; -1 where a score was NaN, or where another
+        tool gave none.
     within : Answers
         (M, n) the answer over the classes of the sample's session; -1 where a score was NaN.
     rank : array of int or None
@@ -175,7 +176,8 @@ class Predictions(RunAnswers):
         recalls (Kemker et al. 2018, "mean-per-class accuracy"). Both use the answer over the
         classes seen so far; `within_…` use the answer within the sample's own session
         (task-incremental). An eval set is scored as soon as all its classes were seen; for
-        `within_…` it is scored at every moment, and NaN where another tool gave no such answers.
+        `within_…` it is scored at every moment, and NaN where another tool gave no such answers. So
+        is the score of a set before its session, where another tool left answers out.
         `class_sizes` are (C,) training samples of each class in the whole stream, if they are
         known.
         """
@@ -204,6 +206,8 @@ class Predictions(RunAnswers):
         if not within:
             unseen = self.set_classes[None, :, :] & ~self.seen[:, None, :]  # (M, E, C)
             values[unseen.any(axis=2)] = np.nan
+        if self.lacks_within:
+            values[self._left_out_before_learning()] = np.nan
         pooled, recalls = np.full(len(right), np.nan), np.full((len(right), n_classes), np.nan)
         for m, session in enumerate(self.session):
             known = slice(0, bounds[min(int(session) + 1, n_sets)])
@@ -216,6 +220,13 @@ class Predictions(RunAnswers):
             recalls[m, there] = np.where(self.seen[m, there], shares, np.nan)
         in_set = self.set_classes.sum(axis=1)
         return ScoreMatrix.of(name, self, values, pooled, sizes, in_set, recalls, class_sizes)
+
+    def _left_out_before_learning(self) -> Bools:
+        """(M, E) where another tool left answers to the samples of a later session out."""
+        sets = np.arange(self.n_sets)
+        none = [(self.answer[:, self.eval_set == e] < 0).any(axis=1) for e in sets]
+        later = sets > self.session[:, None]
+        return np.asarray(np.stack(none, axis=1) & later, dtype=np.bool_)
 
     def curves(self, scores: ScoreMatrix, *, limited: bool) -> dict[str, Floats]:
         """The curves against chance; see `against_chance`."""
@@ -254,8 +265,16 @@ class Predictions(RunAnswers):
     # --- the stream that was answered ---
 
     def find_unanswered(self) -> Bools:
-        """(M, n) whether a score was NaN."""
-        return np.asarray(self.answer < 0, dtype=np.bool_)
+        """(M, n) whether an answer is missing that was due.
+
+        Another tool that gives answers alone owes none before learning: to a sample of a later
+        session, or of a class that was not seen. A learner of ours owes all.
+        """
+        none = np.asarray(self.answer < 0, dtype=np.bool_)
+        if not self.lacks_within:
+            return none
+        reached = self.eval_set <= self.session[:, None]
+        return np.asarray(none & reached & self.seen[:, self.y], dtype=np.bool_)
 
     def with_groups(self, group: Ints | None) -> Self:
         """The same with the number of each sample's group, (n,)."""

@@ -130,13 +130,18 @@ def read_predictions(directory: Path, made: UnscoredRun | None = None) -> RunAns
     with user_cache.refuse_changes(directory / PREDICTIONS):
         predictions_sha256(directory, made)
         predictions = load_any(directory / PREDICTIONS)
-    for key, values, expected in _lists(made, predictions):
+    check_lengths(made, predictions, directory)
+    return predictions
+
+
+def check_lengths(made: UnscoredRun, p: RunAnswers, directory: Path) -> None:
+    """Refuse a record with a list that is not as long as its predictions say."""
+    for key, values, expected in _lists(made, p):
         if isinstance(values, tuple) and len(values) != expected:
             raise UserError(
                 f"{directory}: {key} has {len(values)} values, predictions.h5 has {expected}",
                 "make that run again with --overwrite",
             )
-    return predictions
 
 
 def _lists(made: UnscoredRun, p: RunAnswers) -> Iterator[tuple[str, Any, int]]:
@@ -156,19 +161,20 @@ def _lists(made: UnscoredRun, p: RunAnswers) -> Iterator[tuple[str, Any, int]]:
             yield f"reference.chance.{name}", chance, min(sessions + 1, p.n_sets)
 
 
-def evaluate(
-    made: UnscoredRun, directory: Path, root: Path, place: Path | None = None
-) -> RunRecord:
-    """Return a record with every score, metric and flag computed from its predictions.
+def evaluate(made: UnscoredRun, directory: Path, root: Path) -> RunRecord:
+    """`score_answers` of a run that lies in a directory; its predictions are checked first."""
+    return score_answers(made, read_predictions(directory, made), root, directory)
+
+
+def score_answers(made: UnscoredRun, predictions: RunAnswers, root: Path, place: Path) -> RunRecord:
+    """Return a record with every score, metric and flag computed from predictions.
 
     The record names its reference runs by paths relative to `root`. If one is missing or damaged,
     the reference values in the record are used, and `reference.source` is "record", or "missing"
-    without such values. `place` is where the run will lie, if not in `directory`: a chance run
-    refers to itself.
+    without such values. `place` is where the run lies, or will lie: a chance run refers to itself.
     """
-    predictions = read_predictions(directory, made)
     matrices = predictions.score_matrices(made.n_train_by_class)
-    itself = {(place or directory).resolve(): matrices}
+    itself = {place.resolve(): matrices}
     reference = _measure_references(made.reference, root, list(matrices), itself)
     described: dict[str, Any] = {f.name: getattr(made, f.name) for f in fields(UnscoredRun)}
     described["reference"] = reference

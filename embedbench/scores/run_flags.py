@@ -30,7 +30,8 @@ LEAST_STEPS = 10
 def find_flags(record: UnscoredRun, p: RunAnswers, scores: ScoreMatrix) -> list[str]:
     """The words of `FLAGS` that hold for a run.
 
-    `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
+    `nan`: an answer is missing, as some scores were NaN, or another tool gave none for a class that
+    was learned. `chance-level`: the final score is under 1.5 times chance.
     `not-learned`: the sessions after the first score under twice chance in the mean, both right
     after each of them (R[i, i]) and after the last one (R[T-1, i]), so a high Ω_all only means that
     there was nothing to forget; a learner that learns sessions later, by replay, does not have it.

@@ -44,7 +44,7 @@ METRICS = (FINAL, "omega_all", "raa", "gacc", *COSTS)
 
 
 @dataclass
-class Sent:
+class BoardRun:
     """A run that agrees in everything.
 
     Parameters
@@ -76,7 +76,7 @@ def board(
     """
     rebuilder = Rebuilder(data)
     submissions: list[Submission] = []
-    sent: dict[Any, Sent] = {}
+    sent: dict[Any, BoardRun] = {}
     for path in packs:
         submission = _add_pack(*verify(path, rebuilder), sent)
         submissions.append(submission)
@@ -84,7 +84,7 @@ def board(
             notify(f"refused: {submission.refused}")
         for one in submission.unranked:
             notify(f"not ranked: {submission.pack}: {one.run}: {one.reason}")
-    streams: dict[str, list[Sent]] = {}
+    streams: dict[str, list[BoardRun]] = {}
     for run in sent.values():
         streams.setdefault(_stream_key(run.run.record), []).append(run)
     made = [_stream(runs) for runs in streams.values()]
@@ -92,7 +92,9 @@ def board(
     return Board(SCHEMA, STATEMENT, __version__, tuple(submissions), tuple(made))
 
 
-def _add_pack(submission: Submission, runs: list[CheckedRun], sent: dict[Any, Sent]) -> Submission:
+def _add_pack(
+    submission: Submission, runs: list[CheckedRun], sent: dict[Any, BoardRun]
+) -> Submission:
     """Add the runs of a pack to those `sent` so far, and count how many are new.
 
     A run that an earlier pack has is a repetition with the same outcome: it is named beside the
@@ -108,7 +110,7 @@ def _add_pack(submission: Submission, runs: list[CheckedRun], sent: dict[Any, Se
             repeated += 1
             earlier.also_by.append(submission.by or submission.pack)
     submission = replace(submission, ranked=len(new), repeated=repeated)
-    sent |= {_identity(run): Sent(submission, run) for run in new}
+    sent |= {_identity(run): BoardRun(submission, run) for run in new}
     return submission
 
 
@@ -124,14 +126,14 @@ def _stream_key(made: RunRecord) -> str:
     return json.dumps([made.protocol, digests.recipe, digests.features, made.reference.preset])
 
 
-def _stream(sent: list[Sent]) -> BoardStream:
+def _stream(sent: list[BoardRun]) -> BoardStream:
     """The entries of one stream, ranked by the final score."""
     score = choose_score([one.run.record for one in sent])
     for one in sent:
         one.run = replace(one.run, record=show_by(one.run.record, score))
     runs = [one.run for one in sent]
     first = runs[0].record
-    by_entry: dict[Any, list[Sent]] = {}
+    by_entry: dict[Any, list[BoardRun]] = {}
     for one in sent:
         learner = one.run.learner
         by_entry.setdefault((one.pack, f"{learner} {learner.identity}"), []).append(one)
@@ -193,7 +195,7 @@ def _results(label: str, runs: Sequence[CheckedRun]) -> Results:
 
 
 def _entry(
-    label: str, sent: Sequence[Sent], used: Results, verdict: learner_verdicts.RowVerdict | None
+    label: str, sent: Sequence[BoardRun], used: Results, verdict: learner_verdicts.RowVerdict | None
 ) -> Entry:
     """An entry with its verdict."""
     pack = sent[0].pack

@@ -192,17 +192,17 @@ class _Checks:
 
     def _check_place(self, spec: RunSpec, place: Path, made: RunRecord) -> None:
         """Refuse a run in another place than its own, or with references of another stream."""
-        streams, root = self.rebuilder.streams, self.pack.runs
-        if (right := streams.run_dir(spec, root)) != place:
-            raise UserError(f"its place is {self._name(right)}, by its settings and seed")
-        wanted = streams.reference(spec, root)
+        task = make_task(spec, self.pack.runs, self.rebuilder.streams)
+        if task.run_dir != place:
+            raise UserError(f"its place is {self._name(task.run_dir)}, by its settings and seed")
+        wanted = task.reference
         named = made.reference.learner or wanted.learner  # earlier versions named no trunk
         kept = replace(made.reference, source=wanted.source, ideal=None, chance=None, learner=named)
         if wanted != kept:
             raise UserError("its references are not offline and chance runs of its stream")
-        offline = [run for part in streams.offline_runs(spec) for run in part]
+        offline = [run for part in task.streams.offline_runs(spec) for run in part]
         for other in (spec.chance_run(), *offline):
-            there = streams.run_dir(other, root)
+            there = task.beside(other).run_dir
             if there != place and (wrong := self._wrong(other, there)):
                 raise UserError(f"of its reference {self._name(there)}, {wrong}")
 

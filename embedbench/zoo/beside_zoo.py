@@ -46,7 +46,21 @@ def beside_parts(rows: Sequence[dict[str, str]]) -> "list[Text | Table]":
             ]
         )
         parts += [line(f"Published rows beside {title}", TITLE), table]
+    parts += map(line, _describe_spreads(rows))
     return [*parts, *(line(f"[{n}] {where}") for where, n in places.items())]
+
+
+def _describe_spreads(rows: Sequence[dict[str, str]]) -> list[str]:
+    """Say of which printed tables no difference can be called decided, as they have no spread."""
+    places = dict.fromkeys(row["printed in"] for row in rows)
+    without = [
+        place
+        for place in places
+        if not any("±" in row["last"] for row in rows if row["printed in"] == place)
+    ]
+    if not without:
+        return []
+    return [f"no spread is printed: no difference can be called decided in {'; '.join(without)}"]
 
 
 def rows_beside(rows: Sequence[Row], notify: Any) -> list[dict[str, str]]:
@@ -148,6 +162,7 @@ def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> dict[str, st
         "avg": f"{row.avg} ± {row.avg_sd}" if row.avg_sd else row.avg,
         "ours": f"{100 * ours.mean:.2f}" if ours is not None else "",
         "verdict": verdict,
+        "printed in": f"{row.paper}, {row.table}",
         "where": f"{row.paper}; {row.table}; {row.column}; {row.source}",
     }
 

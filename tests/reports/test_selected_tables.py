@@ -17,7 +17,8 @@ from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_tables import TableView, allowed_ranks
 from embedbench.reports.load_results import load_runs
-from embedbench.reports.run_rows import read_csv, streams
+from embedbench.reports.results_csv import read_csv
+from embedbench.reports.run_rows import streams
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import read_selections, select
 from embedbench.scores.run_record import RunRecord
