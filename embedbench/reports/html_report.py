@@ -6,6 +6,7 @@ It has the tables of the terminal, the figures of files, and what is behind each
 import base64
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from .verdict_sentence import final_score
 
 # Among all classes, and among those of the sample's own session: class- and task-incremental
 ANSWERS = ("accuracy", "within_accuracy", "class_accuracy", "within_class_accuracy")
+NO_BREAK = "\N{NO-BREAK SPACE}"
 Block = dict[str, Any]  # a line or a table, as the template takes it
 
 
@@ -73,10 +75,13 @@ def _block(part: Text | Table) -> Block:
 def _section(rows: list[Row], styles: dict[str, int]) -> Block:
     judged = judge(rows)
     title, facts, verdict, *parts = map(_block, group_parts(rows, judged=judged))
-    parts[0] |= {"stacked": True}
+    heads = parts[0]["heads"]
     bars = draw_bars(judged.rows)
     if any(bars):
-        parts[0] |= {"bars": bars, "barred": parts[0]["heads"].index(heading(BEHIND))}
+        parts[0] |= {"bars": bars, "barred": heads.index(heading(BEHIND))}
+    # long heads may have two lines, but a unit stays with its name
+    heads = [re.sub(" (?=%|s$)", NO_BREAK, head) for head in heads]
+    parts[0] |= {"stacked": True, "heads": heads}
     used = [row for row in rows if row.used]
     learners = [row for row in used if row.learns and final_score(row) == final_score(row)]
     width = WIDTHS["column"]

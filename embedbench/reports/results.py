@@ -29,6 +29,7 @@ from .headings_and_units import is_cost
 from .run_rows import matching
 from .run_values import leave_out_groups, order_name, run_value
 from .sample_groups import SampleGroups
+from .table_metric import BASE_SCORES
 
 if TYPE_CHECKING:
     import pandas
@@ -361,7 +362,8 @@ class Results:
     def _sample_share(self, metric: str) -> tuple[learner_verdicts.SampleShare | None, str, str]:
         """What the test sample does, what it is counted in, and why not in groups."""
         runs = [run.record for run in self.rows if run.record]
-        sampled = find_metric(metric) is not None and len(runs) == len(self.rows)
+        sampled = metric in BASE_SCORES or find_metric(metric) is not None
+        sampled = sampled and len(runs) == len(self.rows)
         if len(self.learners) < 2 or not sampled or not kind_of(runs[0].score).rates_samples():
             return _UNKNOWN
         made, why = self._leave_out(metric)

@@ -14,6 +14,8 @@ from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_flags import optimiser_steps
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 
+from .table_metric import show_by
+
 
 def run_value(
     run: RunRecord, name: str, moment: int | None = None, eval_set: int | None = None
@@ -79,6 +81,8 @@ def leave_out_groups(
     answers: RunAnswers, run: RunRecord, metric: str, groups: Array | None
 ) -> LeftOut | None:
     """A metric of a run without each of its (n,) groups, or samples; None without a jackknife."""
+    if metric in run.by_score:  # its final score
+        run, metric = show_by(run, metric), FINAL
     function = find_metric(metric)
     if function is None:
         return None

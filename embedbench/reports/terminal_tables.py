@@ -142,7 +142,7 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
     table = new_table(heads, gap=1 if stacked else 2)
     if stacked:
         for column, head in zip(table.columns, heads, strict=True):
-            column.header = Text(_stack(head))
+            column.header = Text(_stack(head).replace(" accuracy", "\naccuracy"))
     flagged = any(row.flags for row in rows)
     if flagged:
         table.add_column("flags", no_wrap=True)

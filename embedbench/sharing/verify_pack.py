@@ -20,7 +20,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.run_values import leave_out_groups
-from embedbench.reports.table_metric import USUAL, show_by
+from embedbench.reports.table_metric import USUAL
 from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec
@@ -29,7 +29,7 @@ from embedbench.runs.stream_cache import StreamCache, number_groups
 from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores import metric_jackknife, record_files
 from embedbench.scores.run_answers import RunAnswers
-from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.scores_of_guessing import without_draws
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import regular_files, user_cache, value_digest
@@ -157,7 +157,7 @@ class _Checks:
         groups = None if names is None else names[predictions.ids]
         result: dict[str, metric_jackknife.LeftOut] = {}
         for score in {USUAL, made.metric or USUAL} & made.by_score.keys():
-            left = leave_out_groups(predictions, show_by(made, score), FINAL, groups)
+            left = leave_out_groups(predictions, made, score, groups)
             result |= {} if left is None else {score: left}
         return result
 

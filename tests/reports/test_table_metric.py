@@ -17,6 +17,8 @@ from embedbench.errors import UserError
 from embedbench.reports import score_figures
 from embedbench.reports.html_report import render
 from embedbench.reports.learner_colours import styles_in
+from embedbench.reports.load_results import load_runs
+from embedbench.reports.results import Results
 from embedbench.reports.table_metric import choose_score, show_by
 from embedbench.reports.tables_from_runs import collect, csv_rows, to_json
 from embedbench.reports.terminal_tables import table_text
@@ -105,9 +107,8 @@ def test_tables_to_paste_name_it_too(root: Path, form: str) -> None:
 
 
 def test_the_page_names_it_too(root: Path) -> None:
-    assert '<th scope="col">class accuracy %</th>' in render(
-        collect(root, metrics=["class_accuracy"]), "runs"
-    )
+    text = render(collect(root, metrics=["class_accuracy"]), "runs")
+    assert '<th scope="col">class accuracy\N{NO-BREAK SPACE}%</th>' in text
 
 
 def test_csv_says_of_which_score_its_numbers_are(root: Path) -> None:
@@ -185,6 +186,17 @@ def test_a_score_that_runs_do_not_have_is_refused(root: Path) -> None:
 def test_what_a_record_says_keeps_its_meaning(root: Path) -> None:
     kept = load(root / "stream-1" / "fair" / "seed-0")
     assert (kept.score, kept.metrics["final_accuracy"]) == ("class_accuracy", 5 / 6)
+
+
+def test_a_base_score_by_its_name_has_the_verdicts_of_its_table(root: Path) -> None:
+    """In Python: the test sample's share is in them, too."""
+    names = {"learner": ["common", "fair"]}
+    rows = load_runs(root, notify=pytest.fail).where(names).results()
+    shown = Results(
+        tuple(one for row in collect(root, metrics=["accuracy"]) for one in row.results)
+    )
+    mine, of_table = rows.verdicts("accuracy"), shown.where(names).verdicts("final_accuracy")
+    assert [v and v.detectable for v in mine.rows] == [v and v.detectable for v in of_table.rows]
 
 
 # --- what runs were made to show ---
