@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from embedbench.config.fields_added_later import later
+from embedbench.config.make_from_settings import join_list
 from embedbench.config.plain_numbers import plain_number
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
@@ -84,10 +85,12 @@ class IncrementalClass(Protocol):
     )
 
     def __post_init__(self) -> None:
+        if isinstance(self.sessions, list | tuple):
+            self.sessions = join_list(self.sessions, "protocol.sessions")
         super().__post_init__()
         if not isinstance(self.sessions, str):
             return
-        self._sizes()  # refuses what is no list of sizes
+        self.sessions = join_list(self._sizes(), "protocol.sessions")
         given = [name for name, usual in (("base", 0), ("step", 1)) if getattr(self, name) != usual]
         if given:
             raise UserError(

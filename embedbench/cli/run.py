@@ -249,6 +249,11 @@ def _choose_runs(
     specs = resolve.resolve(study, out=out, device=device, checkpoint=checkpoint)
     if study.preset and not quiet:
         note(f"preset {study.preset}: {presets.about(study.preset)[0]}")
+    for name in dict.fromkeys(resolve.references_without_validation(specs)):
+        note(
+            f"the reference {name} stops by its training loss, because protocol.validation=none; "
+            f"--set {name}.mlp.stop.rule=epochs and {name}.mlp.stop.epochs fix its epochs"
+        )
     grids = resolve.grids(study, study.tune)
     chosen: list[run_spec.RunSpec] = []
     for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):

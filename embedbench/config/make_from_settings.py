@@ -67,8 +67,12 @@ def nearest(cls: type, name: str) -> list[str]:
     return [*same, *nested] or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
 
 
-def _join_list(values: Sequence[Any], name: str) -> str:
-    """The values of a list as one text, with commas; a text with a comma in double quotes."""
+def join_list(values: Sequence[Any], name: str) -> str:
+    """The values of a list as one text, with commas; a text with a comma in double quotes.
+
+    >>> join_list(["a", "b, c"], "names"), join_list([10, 5], "sizes")
+    ('a,"b, c"', '10,5')
+    """
     for value in values:
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise UserError(name, expected="a list of names or whole numbers", got=values)
@@ -91,7 +95,7 @@ def _read(value: Any, hint: Any, name: str) -> Any:
     """
     options = _options(hint)
     if isinstance(value, list | tuple) and str in options:
-        return _join_list(value, name)
+        return join_list(value, name)
     if isinstance(value, str):
         if type(None) in options and value.lower() in ("none", "null"):
             return None

@@ -169,6 +169,9 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
             "take a learner of batches, such as er, agem, gdumb or slda, or use --set "
             "protocol.task_free=false"
         )
+    if stream.validation == "none":
+        online = bool(stream.observe_batch)
+        contract.refuse_without_validation(learner, learner.name, online=online)
     for i, session in enumerate(stream.sessions):
         _check_samples(session.x, session.y, stream.spec, f"session {i}")
         _check_samples(session.val_x, session.val_y, stream.spec, f"session {i}'s validation data")

@@ -3,10 +3,12 @@
 import csv
 import io
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Ints
+from embedbench.config.make_from_settings import join_list
 from embedbench.config.plain_numbers import plain_number
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
@@ -19,34 +21,27 @@ LACK = "outside protocol.classes"
 LEAST = 2
 
 
-def check_classes(classes: str) -> None:
-    """Refuse a value of `classes` that fits no file."""
-    if classes == ALL:
-        return
-    count = count_of(classes)
-    if count is None:
-        names = class_names_in(classes)
-        if "" not in names and len({*names}) == len(names) >= LEAST:
-            return
-    elif count >= LEAST:
-        return
+def read_classes(given: Any) -> int | str:
+    """A value of `classes`, with one form for each choice; refuse what fits no file.
+
+    >>> read_classes("20"), read_classes("dog, cat"), read_classes(["b", "a"]), read_classes("all")
+    (20, 'cat,dog', 'a,b', 'all')
+    """
+    listed = isinstance(given, list | tuple)
+    text = join_list(given, "protocol.classes") if listed else str(given)
+    if text == ALL:
+        return ALL
+    count = None if listed or isinstance(given, bool) else plain_number(text.strip())
+    if isinstance(count, int) and count >= LEAST:
+        return count
+    names = class_names_in(text)
+    if count is None and "" not in names and len({*names}) == len(names) >= LEAST:
+        return join_list(sorted(names), "protocol.classes")  # their order decides nothing
     raise UserError(
         "protocol.classes",
         expected="all, a number of classes from 2 on, or two or more names with commas, each once",
-        got=classes,
+        got=given,
     )
-
-
-def count_of(classes: str) -> int | None:
-    """The number of classes that a value of `classes` states; None if it names them.
-
-    >>> count_of("20"), count_of("cat,dog"), count_of("1,2")
-    (20, None, None)
-    """
-    number = plain_number(classes.strip())
-    if number is None or number != int(number):
-        return None
-    return int(number)
 
 
 def class_names_in(classes: str) -> list[str]:
@@ -59,15 +54,17 @@ def class_names_in(classes: str) -> list[str]:
     return [name.strip() for row in rows for name in row]
 
 
-def choose_classes(file: EmbeddingFile, classes: str, order: str = "natural") -> EmbeddingFile:
+def choose_classes(
+    file: EmbeddingFile, classes: int | str, order: str = "natural"
+) -> EmbeddingFile:
     """The file with the classes of a stream alone; the same rows and digests.
 
     Parameters
     ----------
     file : EmbeddingFile
         With the classes that its training samples teach.
-    classes : str
-        "all"; a number N, the first N in `order`; or names with commas.
+    classes : int or str
+        "all"; a number N, the first N in `order`; or names, as `read_classes` returns them.
     order : str
         Of the stream's classes. An order that the seed draws counts as that of the file, so that
         all seeds have the same classes.
@@ -101,32 +98,32 @@ class OrderedFile:
     notes: tuple[str, ...]
 
 
-def order_chosen(file: EmbeddingFile, classes: str, order: str, seed: int) -> OrderedFile:
+def order_chosen(file: EmbeddingFile, classes: int | str, order: str, seed: int) -> OrderedFile:
     """The classes of a stream in their order; the arguments are those of `choose_classes`.
 
     The first N of an order stay in that order. Classes that are named are ordered as if the file
     had no others.
     """
     chosen = choose_classes(file, classes, order)
-    if chosen is file or order == "random" or count_of(classes) is None:
+    if chosen is file or order == "random" or isinstance(classes, str):
         return OrderedFile(chosen, class_order(order, chosen, seed), order_notes(order, chosen))
     first = _chosen(file, classes, order)
     # the chosen file has the same classes, numbered anew from 0 on
     return OrderedFile(chosen, np.searchsorted(np.sort(first), first), order_notes(order, file))
 
 
-def _chosen(file: EmbeddingFile, classes: str, order: str) -> Ints:
+def _chosen(file: EmbeddingFile, classes: int | str, order: str) -> Ints:
     """The chosen classes of the file, those of a number in their order."""
-    n, count = file.samples.n_leaves, count_of(classes)
-    if count is None:
+    n = file.samples.n_leaves
+    if isinstance(classes, str):
         return _named(file, classes)
-    if count > n:
+    if classes > n:
         raise UserError(
             "protocol.classes",
             expected=f"at most {n}, the classes of {file.path.name} with training samples",
-            got=count,
+            got=classes,
         )
-    return class_order("natural" if order == "random" else order, file, 0)[:count]
+    return class_order("natural" if order == "random" else order, file, 0)[:classes]
 
 
 def _named(file: EmbeddingFile, classes: str) -> Ints:

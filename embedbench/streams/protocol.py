@@ -15,7 +15,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.storage.regular_files import read_text
 
 from .class_order import ORDERS, _order_file, was_by_position
-from .class_subset import ALL, check_classes, choose_classes
+from .class_subset import ALL, choose_classes, read_classes
 from .make_sessions import no_validation_notes, one_file
 from .stream import EvalSet, Session, Stream, StreamSpec
 from .taught_classes import has_untaught_classes, notes_on_classes
@@ -34,7 +34,7 @@ class Protocol(ABC):
         the session, to imitate a paper; flagged where a learner looks at it.
     val_fraction : float
         Share of each class's training samples that becomes validation data, in (0, 1).
-    classes : str
+    classes : int or str
         The classes of the file that the stream has. "all"; a number N, the first N in `order`
         (where the seed draws the order, the first of the file); or names with commas, of which one
         with a comma stands in double quotes.
@@ -71,7 +71,7 @@ class Protocol(ABC):
     scale_least: Annotated[int, at_least(0)] = later(50, earlier=0)
     observe_batch: Annotated[int, at_least(0)] = 10
     evaluate_every: Annotated[int, at_least(0)] = 0
-    classes: str = later(ALL, earlier=ALL)
+    classes: int | str = later(ALL, earlier=ALL)
 
     name: ClassVar[str]
     normalise_new: ClassVar[bool] = False
@@ -82,7 +82,7 @@ class Protocol(ABC):
 
     def __post_init__(self) -> None:
         check_settings(self, "")
-        check_classes(self.classes)
+        self.classes = read_classes(self.classes)
 
     @abstractmethod
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
