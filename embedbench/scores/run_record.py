@@ -461,7 +461,8 @@ class SessionCosts(JsonRecord):
         `epochs`, `stopped` (the rule that ended it; `diverged` where the loss was not finite) and
         `train_loss`; online learners have `steps` and `epochs`, their steps on each batch, and with
         `passes` also `presented` (samples, those from memory included). A setting that was chosen
-        on validation data (such as λ) is here.
+        on validation data (such as λ) is here. Where validation data is test data, the runner adds
+        `test_data_unread`: the learner has read none of it so far.
     """
 
     learn_seconds: float
