@@ -203,11 +203,14 @@ def describe(kind: str, name: str) -> dict[str, Any]:
     if kind != "presets":
         return _class(kind, name)
     summary, about = presets.about(name)
+    origin = presets.origin(name)._asdict()
+    said = [f"{key.capitalize()}: {text}" for key, text in origin.items() if text]
     return {
         "kind": "presets",
         "name": name,
         "summary": summary,
-        "about": about,
+        "about": "\n".join(filter(None, [about, *said])),
+        **origin,
         "set": f"`run --preset {name}` has these settings; `--set` goes over them.",
         "settings": [{"setting": str(k), "value": v} for k, v in presets.preset(name).items()],
     }
