@@ -95,7 +95,8 @@ class IncrementalClass(Protocol):
         if given:
             raise UserError(
                 f"protocol.sessions={self.sessions} says the classes of every session",
-                f"leave protocol.{given[0]} out",
+                f"leave protocol.{given[0]} out; where it is a preset's, set protocol.base=0 and "
+                "protocol.step=1",
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:

@@ -17,6 +17,7 @@ from embedbench.config.run_seeds import LARGEST, Seeds, read_whole
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner, refuse_without_validation
 from embedbench.runs import learner_and_protocol_names as by_name
+from embedbench.runs.named_streams import find_protocol
 from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 from embedbench.text.undecoded_text import join_words
@@ -133,9 +134,11 @@ def resolve(
     """
     check_study(study)
     runs: dict[RunSpec, None] = {}
-    for files, protocol in itertools.product(study.files, study.protocols):
+    for files, name in itertools.product(study.files, study.protocols):
+        protocol, named = find_protocol(name)
+        of_name = {Key("protocol", key): value for key, value in named.items()}
         for point in _points(_protocol_grid(study)):
-            settings = study.set | point | _trunk_settings(study)
+            settings = of_name | study.set | point | _trunk_settings(study)
             stream = _StreamStudy(study, files, protocol, settings)
             runs |= dict.fromkeys(stream.runs(str(out), device, checkpoint))
     return list(runs)
