@@ -57,8 +57,9 @@ class ReportOptions:
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="A further column, or the metric of --compare, --by and --figure "
-            "(final_accuracy); also package.module:function. Repeatable."
+            help="The score of the tables (accuracy), such as class_accuracy; a further column; "
+            "or the metric of --compare, --by and --figure; also package.module:function. "
+            "Repeatable."
         ),
     ] = None
     figure: Annotated[
@@ -74,6 +75,10 @@ class ReportOptions:
     width: Annotated[
         str, typer.Option(help="Of the figure: a column of a two-column paper, or its page.")
     ] = "column"
+    fit_axis: Annotated[
+        bool,
+        typer.Option("--fit-axis", help="Axes of the figure fit the values; else they begin at 0."),
+    ] = False
     difference: Annotated[
         float | None,
         typer.Option(
@@ -149,10 +154,13 @@ class ReportOptions:
     @property
     def one_metric(self) -> str:
         """The one metric that learners are compared by."""
-        if self.metric and len(self.metric) > 1:
-            names = ", ".join(self.metric)
-            raise UserError(f"--compare and --by take one --metric, got {names}")
-        return self.metric[0] if self.metric else "final_accuracy"
+        from embedbench.reports.table_metric import BASE_SCORES, split_names
+
+        score, names = split_names(self.metric or ())
+        if (several := len(names) > 1) or {*names} & {*BASE_SCORES}:
+            given = ", ".join(names if several else [str(score), *names])
+            raise UserError(f"--compare, --by and --figure take one --metric, got {given}")
+        return names[0] if names else "final_accuracy"
 
 
 @shared.taking(options=ReportOptions, form=shared.chosen_form)
@@ -199,15 +207,21 @@ def report(
         title = [line("From frozen to full", TITLE)] * options.bridge
         write_html(rows, options.html, page_heading(runs), parts=[*title, *parts])
         note(f"wrote {options.html}")
-    if options.figure and options.out:
-        from embedbench.reports.figure_kinds import save_figure
-
-        metric = options.one_metric
-        save_figure(rows, options.figure, options.out, width=options.width, metric=metric)
-        note(f"wrote {options.out}")
+    _draw(rows, options)
     show_tables(form, *tables)  # last: who reads it may stop reading
     if {*failed} & {*(options.metric or ())}:  # a sentence said so
         raise typer.Exit(1)
+
+
+def _draw(rows: list[Row], options: ReportOptions) -> None:
+    """Write the figure, if one is wanted."""
+    if options.figure is None or options.out is None:
+        return
+    from embedbench.reports.figure_kinds import save_figure
+
+    metric, fit = options.one_metric, options.fit_axis
+    save_figure(rows, options.figure, options.out, width=options.width, metric=metric, fit=fit)
+    note(f"wrote {options.out}")
 
 
 def write_site(
@@ -249,6 +263,7 @@ def _read(
     `failed` gets the metrics that failed.
     """
     from embedbench.reports import toml_report
+    from embedbench.reports.table_metric import first_score, meant
     from embedbench.reports.tables_from_runs import collect, say
 
     over: Over = "seeds" if options.over else "seeds and samples"
@@ -258,9 +273,11 @@ def _read(
         tables = selected_tables(toml_report.select(selections, runs[0].parent, say))
         return [], tables, tables[2]
     rows: list[Row] = []
+    metrics = options.metric or []
+    if files:  # of which --metric also names what they alone have
+        score = first_score(map(meant, metrics))
+        metrics = [] if score is None else [score]
     for root in folders:
-        # of files, --metric names what they have
-        metrics = () if files else options.metric or ()
         rows += collect(root, metrics=metrics, over=over, failed=failed.append)
     if files:
         tables, parts = _outside_tables(rows, files, options, form)
@@ -280,9 +297,10 @@ def _outside_tables(
 ) -> tuple[Tables, Sequence[Part]]:
     """The tables of runs, if there are some, and those with the results of CSV files."""
     from embedbench.reports import results_beside
+    from embedbench.reports.table_metric import meant
 
     difference = None if options.difference is None else options.difference / 100
-    wanted = results_beside.TableChoice(tuple(options.metric or ()), difference)
+    wanted = results_beside.TableChoice(tuple(map(meant, options.metric or ())), difference)
     if rows:
         views = results_beside.tables_beside(rows, files, wanted, note)
     else:

@@ -9,7 +9,8 @@ from embedbench.errors import UserError, short
 from .results import Result
 from .run_rows import RowOfRun
 
-FACTS = ("protocol", "files", "order", "sessions", "reference.preset")  # of a stream, in a row
+# of a stream, in a row; and the base score of the row's numbers
+FACTS = ("protocol", "files", "order", "sessions", "reference.preset", "score")
 PREFIXES = ("protocol.", "digests.")
 ON_THEIR_WORD = "{} does not say of which stream it is: taken to be this one"
 
@@ -30,6 +31,11 @@ def stream_facts(result: Result) -> dict[str, Any]:
         for name, value in result.values.items()
         if name == "stream" or name in FACTS or name.startswith(PREFIXES)
     }
+
+
+def names_stream(result: Result) -> bool:
+    """Whether a line says anything of its stream."""
+    return bool(stream_facts(result).keys() - {"score"})
 
 
 def match_stream(result: Result, known: Sequence[KnownStream]) -> KnownStream | None:

@@ -11,13 +11,13 @@ from embedbench.scores.run_record import FINAL
 from embedbench.text.terminal_text import line, new_table
 
 from .comparison_tables import TableView, section
-from .headings_and_units import INCREMENTAL, heading, value_text
+from .headings_and_units import INCREMENTAL, SCORE_NAMES, heading, value_text
 from .load_results import Run
-from .match_streams import ON_THEIR_WORD, KnownStream, explain_misfit, match_stream, stream_facts
+from .match_streams import ON_THEIR_WORD, KnownStream, explain_misfit, match_stream, names_stream
 from .means_tables import OURS, SCHEMA, MeansTable, view
 from .outside_results import read_results
 from .printed_means import MEAN, PRINTED, TABLE
-from .result_rows import LEFT_OUT, SCORE_NAMES, Row, split_tables
+from .result_rows import LEFT_OUT, Row, split_tables
 from .results import Result, Results
 from .results_csv import is_accuracy
 from .run_rows import settings_apart, streams, value_names
@@ -150,14 +150,14 @@ def _stream_tables(
         raise unknown("metric", given[0] if given else "", have, at=theirs[0][0])
     notes = []
     for result in outside:
-        if not stream_facts(result):
+        if not names_stream(result):
             notes.append(ON_THEIR_WORD.format(result.label))
     views = []
     for metric in wanted.metrics or agreed:
         both = Results(
             (*_having(Results(tuple(ours)), metric), *_having(Results(tuple(outside)), metric))
         )
-        title = f"{stream.title} · {heading(metric)}"
+        title = f"{stream.title} · {heading(metric, mine[0].group.score)}"
         remarks = (*_main_score(metric, mine[0], outside), *dict.fromkeys(notes))
         where = {label: places.get(label, OURS) for label in both.learners}
         table = MeansTable(title, metric, both, where, remarks, wanted.difference)

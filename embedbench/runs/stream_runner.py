@@ -273,15 +273,18 @@ def _observe(
 ) -> dict[str, Any]:
     for x, y in batches:
         learner.observe(x, y)
-    if before:
-        return {name: n - before[name] for name, n in _effort(learner).items()}
-    updates = learner.updates if isinstance(learner, OnlineLearner) else 1
-    return {"steps": updates * steps, "epochs": updates}
+    counted = {name: n - before[name] for name, n in _effort(learner).items()}
+    if not isinstance(learner, OnlineLearner):  # a closed form takes no step of an optimiser
+        return {"batches": steps, "epochs": 1, **counted}
+    return counted or {"steps": learner.updates * steps, "epochs": learner.updates}
 
 
 def _effort(learner: contract.Learner) -> dict[str, int]:
-    """What a learner counts of its online training; empty where its batches say it."""
-    return learner.effort() if isinstance(learner, OnlineLearner) and learner.passes else {}
+    """What a learner counts of its online training; empty where its batches say it, or nothing."""
+    if isinstance(learner, OnlineLearner):
+        return learner.effort() if learner.passes else {}
+    counts: Callable[[], dict[str, int]] | None = getattr(learner, "effort", None)
+    return {} if counts is None else counts()
 
 
 def _batches(

@@ -4,7 +4,7 @@ They are the ground truth of a run: every score is a pure function of them. docs
 describes the layout of `predictions.h5`, so that it can be read without this module.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -92,7 +92,11 @@ class Predictions(RunAnswers):
     SCORES: ClassVar[tuple[str, ...]] = (
         *("class_accuracy", "accuracy", "within_class_accuracy", "within_accuracy"),
     )
-    NOUN: ClassVar[str] = "accuracy"
+    NAMES: ClassVar[Mapping[str, str]] = {
+        "class_accuracy": "mean per-class accuracy",
+        "within_accuracy": "accuracy within the session",
+        "within_class_accuracy": "mean per-class accuracy within the session",
+    }
 
     @property
     def lacks_within(self) -> bool:
@@ -178,13 +182,19 @@ class Predictions(RunAnswers):
         known.
         """
         name = name or self.SCORES[0]
+        answers = self.within if name.startswith("within_") else self.answer
+        return self._average(name, np.equal(answers, self.y), class_sizes)
+
+    def _average(
+        self, name: str, right: Bools | Floats, class_sizes: Sequence[int] | None
+    ) -> ScoreMatrix:
+        """Average a base score over samples; `right` is (M, n), how often each answer is right."""
         within = name.startswith("within_")
         if within and self.lacks_within:
             like = self.score_matrix(name.removeprefix("within_"), class_sizes)
             scores = ("values", "pooled", "per_class")
             undefined = {field: np.full_like(getattr(like, field), np.nan) for field in scores}
             return replace(like, name=name, **undefined)
-        right = np.asarray(np.equal(self.within if within else self.answer, self.y), np.bool_)
         by_class = name.endswith("class_accuracy")
         n_sets, n_classes = self.set_classes.shape
         sizes = np.bincount(self.eval_set, minlength=n_sets)
@@ -235,9 +245,22 @@ class Predictions(RunAnswers):
     @classmethod
     def guess(cls, seen: int | Ints, limits: Sequence[int | None]) -> Floats:
         """(…, E) expected accuracy of a uniform draw among the candidates of each eval set."""
-        most = np.array([np.inf if n is None else n or np.inf for n in limits])
-        chances: Floats = 1.0 / np.minimum(seen, most)
-        return chances
+        return against_chance.guessing(seen, limits)
+
+    def guess_matrix(
+        self,
+        name: str,
+        limits: Sequence[int | None] | None = None,
+        class_sizes: Sequence[int] | None = None,
+    ) -> ScoreMatrix:
+        """A base score of uniform draws among the candidates, on average."""
+        if name.startswith("within_"):  # among the classes of the sample's own session
+            own = 1 / np.maximum(self.set_classes.sum(axis=1), 1)  # (E,)
+            share = np.broadcast_to(own[self.eval_set], self.answer.shape)
+        else:
+            chances = self.guess(self.seen.sum(axis=1)[:, None], limits or [None] * self.n_sets)
+            share = np.where(self.seen[:, self.y], chances[:, self.eval_set], 0.0)  # (M, n)
+        return self._average(name, share, class_sizes)
 
     # --- the stream that was answered ---
 
@@ -282,7 +305,7 @@ class Predictions(RunAnswers):
         return ""
 
 
-def _accuracy(right: Bools, y: Ints, by_class: bool) -> Floats:
+def _accuracy(right: Bools | Floats, y: Ints, by_class: bool) -> Floats:
     """(M, n) → (M,) share of right answers at each moment; by class, the mean over those in y."""
     if len(y) == 0:
         return np.full(len(right), np.nan)

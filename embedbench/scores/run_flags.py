@@ -1,10 +1,13 @@
 """The flags of a run, which mark it in tables: no problem is averaged away unseen."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Floats
+from embedbench.config.fields_added_later import EARLIER
 
 from .run_answers import RunAnswers
 from .run_record import UnscoredRun
@@ -93,3 +96,16 @@ def _learned(scores: Floats, chance: Floats) -> bool:
         if not score < min(2 * level, (1 + level) / 2):
             return True
     return False
+
+
+def optimiser_steps(record: UnscoredRun, log: Mapping[str, Any]) -> float:
+    """The optimiser's steps in a session, by the learner's log; NaN for what takes none.
+
+    Records before 2026-11-29 have under `steps`, of learners with a closed form on online streams,
+    the number of batches that they saw; so have those of `exstream`, which took more steps.
+    """
+    of_batches = log.keys() == {"steps", "epochs"} and log["epochs"] == 1
+    settings = EARLIER["learner"].get(record.learner, {}) | record.learner_params
+    if of_batches and "updates" not in settings:
+        return math.nan
+    return float(log.get("steps", math.nan))

@@ -28,10 +28,12 @@ from embedbench.reports.results import (
     TableVerdicts,
 )
 from embedbench.reports.run_rows import labels
+from embedbench.reports.table_metric import choose_score, show_by
 from embedbench.reports.terminal_tables import behind_text
 from embedbench.scores import learner_verdicts
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
+from embedbench.scores.scores_of_guessing import GUESSES
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.version import __version__
 
@@ -125,7 +127,10 @@ def _stream_key(made: RunRecord) -> str:
 
 
 def _stream(sent: list[BoardRun]) -> BoardStream:
-    """The entries of one stream, ranked by final accuracy."""
+    """The entries of one stream, ranked by the final score."""
+    score = choose_score([one.run.record for one in sent])
+    for one in sent:
+        one.run = replace(one.run, record=show_by(one.run.record, score))
     runs = [one.run for one in sent]
     first = runs[0].record
     by_entry: dict[Any, list[BoardRun]] = {}
@@ -139,8 +144,8 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
     learn = [label for label, each in mine.items() if each[0].run.record.learns]
     ranked = [run for label in learn for run in used[label]]
     scored = [run for run in ranked if not math.isnan(run.value(FINAL))]
-    study = ComparisonStudy(result_rows.stream_title(first), FINAL, Results(tuple(scored)))
-    study = study.best_first()
+    title = result_rows.stream_title(first)
+    study = ComparisonStudy(title, FINAL, Results(tuple(scored)), score=score).best_first()
     verdicts = {}
     if len(study.learners) > 1:  # one alone is behind nobody
         verdicts = dict(zip(study.learners, study.verdicts, strict=True))
@@ -149,7 +154,8 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
     ]
     return BoardStream(
         page=f"stream-{value_digest.digest(_stream_key(first))[:12]}.html",  # no text of a pack
-        title=result_rows.stream_title(first),
+        title=title,
+        score=score,
         protocol=first.protocol,
         protocol_params=first.protocol_params,
         files=first.files,
@@ -162,7 +168,7 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
         entries=tuple(sorted(entries, key=_place)),
         units=study.units,
         groups=study.groups,
-        measurements=tuple(describe_measurements({k: v for k, v in used.items() if v.rows})),
+        measurements=tuple(describe_measurements({k: used[k] for k in learn if used[k].rows})),
     )
 
 
@@ -179,9 +185,13 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
 def _results(label: str, runs: Sequence[CheckedRun]) -> Results:
     """The runs of an entry that are in its means."""
     used = [run for run in runs if not {*result_rows.LEFT_OUT} & {*run.record.flags}]
-    return Results(
-        tuple(Result.of_run(run.record, learner=label, without=run.left_out) for run in used)
-    )
+    rows = []
+    for run in used:
+        without = run.left_out.get(run.record.score)
+        rows.append(Result.of_run(run.record, learner=label, without=without))
+    if runs[0].record.learner == GUESSES:  # no seed changes what guessing scores on average
+        rows = [replace(row, answers=GUESSES) for row in rows]
+    return Results(tuple(rows))
 
 
 def _entry(
@@ -256,13 +266,14 @@ class Entry(JsonRecord):
 
 @dataclass(frozen=True)
 class BoardStream(JsonRecord):
-    """One stream with its entries, best final accuracy first.
+    """One stream with its entries, the best by its base score first.
 
     docs/board.md describes each field.
     """
 
     page: str
     title: str
+    score: str
     protocol: str
     protocol_params: dict[str, Any]
     files: tuple[FileInfo, ...]
@@ -336,6 +347,7 @@ def _index_page(board: Board) -> str:
             e.label for e in learned[1:] if e.verdict and not e.verdict.behind
         ],
         cell=_cell,
+        metric_name=headings_and_units.metric_name,
     )
 
 
@@ -346,9 +358,10 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
         "board_stream.html.j2",
         board=board,
         cell=_cell,
+        metric_name=headings_and_units.metric_name,
         stream=stream,
         columns=[
-            (name, headings_and_units.heading(COSTS.get(name, name)))
+            (name, headings_and_units.heading(COSTS.get(name, name), stream.score))
             for name in METRICS
             if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
         ],

@@ -15,9 +15,10 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import find_here, origin
 from embedbench.files.remote.uri import Name
 from embedbench.reports.result_rows import Row, split_tables
+from embedbench.reports.table_metric import USUAL
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
-from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
+from embedbench.scores.run_record import FileInfo, RunRecord
 from embedbench.text.table_export import TITLE, make_table
 from embedbench.text.terminal_text import line
 
@@ -145,7 +146,7 @@ def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> st
 
 def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> dict[str, str]:
     same = [r for r in mine if r.learner == row.learner and _has(r.params, row.settings)]
-    ours = same[0].metrics[FINAL] if same else None
+    ours = same[0].number(USUAL) if same else None  # as the published one: per sample
     if reason:
         verdict = f"{reason}: no verdict"
     elif ours is None or math.isnan(ours.mean):

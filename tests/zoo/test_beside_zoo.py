@@ -63,6 +63,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs"
 
 
+def test_ours_is_by_the_metric_of_the_stream_whatever_the_table_shows(runs: Path) -> None:
+    """Accuracy per sample, as papers print it on this stream."""
+    words = ("report", runs, "--beside", "zoo", "--json", "--metric", "within_accuracy")
+    found = json.loads(command(*words))["published"]
+    assert {row["ours"] for row in found} == {row["ours"] for row in beside(runs).values()}
+
+
 def test_a_stand_in_gets_rows_and_no_verdict(runs: Path) -> None:
     rows = beside(runs)
     theirs = [row for row in read_zoo().published if row.data == "cifar100"]
