@@ -74,8 +74,7 @@ class DescribedStream(JsonRecord):
     digests : Digests
         They say which runs may be averaged or compared.
     validation : str
-        `train`: validation data was taken from training data; `none`: there was none; `test`: test
-        data could stop it.
+        `train`: of training data; `none`: there was none; `test`: test data could stop it.
     notes : tuple of str
         What the protocol decided for this file because its parameters left it open.
     scale : str or None

@@ -81,6 +81,24 @@ def test_flags_of_what_the_record_says(tmp_path: Path) -> None:
     assert flags(tmp_path, NOTHING, NOTHING, [-1] * 12, learns=False) == ("nan",)
 
 
+@pytest.mark.parametrize(
+    ("unread", "flagged"),
+    [([True] * 3, False), ([True, False, True], True), ([True, True, None], True)],
+)
+def test_a_learner_that_read_no_test_data_is_not_flagged(
+    tmp_path: Path, unread: list[bool | None], flagged: bool
+) -> None:
+    within = np.tile(np.concatenate(TRUTH), (3, 1))
+    answers = [NOTHING, LATE, [*OLD, *TRUTH[1], *TRUTH[2]]]
+    predictions(TRUTH, answers, GROUPS, within=within).save(tmp_path / "predictions.h5")
+    made = unscored(3, validation="test")
+    logs = [{} if said is None else {"test_data_unread": said} for said in unread]
+    sessions = [replace(s, log=log) for s, log in zip(made.sessions, logs, strict=True)]
+    made = replace(made, sessions=tuple(sessions))
+    found = record_files.evaluate(made, tmp_path, tmp_path).flags
+    assert ("test-validation" in found) == flagged
+
+
 def test_guessing_is_among_the_candidates_of_each_set() -> None:
     found = guessing(np.array([[2], [4]]), [None, 2, 0, 9])  # 0: all classes seen
     assert found.tolist() == [[0.5] * 4, [0.25, 0.5, 0.25, 0.25]]
