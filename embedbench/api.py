@@ -13,6 +13,7 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.config.fields_added_later import later
 from embedbench.config.make_from_settings import make
+from embedbench.config.named_streams import find_protocol
 from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import above, at_least, require, within
 from embedbench.config.typed_calls import check_arguments
@@ -22,7 +23,6 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local, open_file
 from embedbench.learning.learner import Learner
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
-from embedbench.runs.named_streams import find_protocol
 from embedbench.scores import metrics_by_library
 from embedbench.scores.array_file import WrongError
 from embedbench.scores.metrics import Reference, compute

@@ -80,7 +80,7 @@ class IncrementalClass(Protocol):
     checked: ClassVar[tuple[dict[str, Any], ...]] = (
         {},
         {"sessions": "3,1,2"},
-        {"classes": "4"},
+        {"classes": 4},
         {"classes": "leaf 5,leaf 0,leaf 2", "sessions": 2},
     )
 

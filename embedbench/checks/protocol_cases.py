@@ -24,7 +24,7 @@ from embedbench.streams.view import View, rows_of, table_of
 
 WIDTH = 6
 SEEDS = (0, 1, 2)
-COMMON: tuple[dict[str, Any], ...] = ({"validation": "none"}, {"classes": "4"})
+COMMON: tuple[dict[str, Any], ...] = ({"validation": "none"}, {"classes": 4})
 # samples of each leaf class for training, validation and test
 KINDS = {
     "plain": [(10, 0, 4)] * 6,

@@ -12,11 +12,11 @@ from typing import Any
 from embedbench import plugins
 from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
 from embedbench.config.make_from_settings import make
+from embedbench.config.named_streams import named_streams
 from embedbench.errors import unknown
 from embedbench.files.remote import download_cache, fetch, uri
 from embedbench.reports.trackers import TRACKERS
 from embedbench.runs import learner_and_protocol_names as by_name
-from embedbench.runs.named_streams import named_streams
 from embedbench.scores import against_chance, few_shot_scores, metrics
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.streams import class_order, protocol

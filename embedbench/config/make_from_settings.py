@@ -95,6 +95,8 @@ def _read(value: Any, hint: Any, name: str) -> Any:
     """
     options = _options(hint)
     if isinstance(value, list | tuple) and str in options:
+        if int in options and len(value) < 2:  # as a text it would be a number
+            raise UserError(name, expected="a number, or a list of two or more", got=value)
         return join_list(value, name)
     if isinstance(value, str):
         if type(None) in options and value.lower() in ("none", "null"):

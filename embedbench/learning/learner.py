@@ -269,7 +269,7 @@ def refuse_without_validation(learner: Learner, name: str, *, online: bool) -> N
         return
     looked = ", ".join(f"{name}.{setting}" for setting in needs)
     instead = [f"--set {name}.{one}" for text in needs.values() if text for one in text.split(", ")]
-    by_setting = f"set what does not: {' '.join(instead)}; or " if all(needs.values()) else ""
+    by_setting = f"fix it by {' '.join(instead)}, or " if all(needs.values()) else ""
     raise UserError(
         f"{name} looks at validation data ({looked}), and protocol.validation=none leaves none",
         f"{by_setting}take --set protocol.validation=train",

@@ -74,8 +74,7 @@ class DescribedStream(JsonRecord):
     digests : Digests
         They say which runs may be averaged or compared.
     validation : str
-        `train`: validation data was taken from training data; `none`: there was none; `test`: test
-        data could stop it.
+        `train`: of training data; `none`: there was none; `test`: test data could stop it.
     notes : tuple of str
         What the protocol decided for this file because its parameters left it open.
     scale : str or None
@@ -462,9 +461,8 @@ class SessionCosts(JsonRecord):
         `epochs`, `stopped` (the rule that ended it; `diverged` where the loss was not finite) and
         `train_loss`; online training has `steps` and `epochs`, the steps on each batch, and with
         `passes` also `presented` (samples, those from memory included); a closed form that sees
-        batches has their number, `batches`. A setting that was chosen on validation data (such as
-        λ) is here. Where validation data is test data, the runner adds `test_data_unread`: the
-        learner has read none of it so far.
+        batches has their number, `batches`. A setting chosen on validation data is here. Where that
+        is test data, `test_data_unread` says that the learner has read none of it so far.
     """
 
     learn_seconds: float

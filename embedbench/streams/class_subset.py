@@ -18,7 +18,7 @@ from .taught_classes import declared_classes, keep_classes
 
 ALL = "all"
 LACK = "outside protocol.classes"
-LEAST = 2
+LEAST, MOST = 2, 10**9
 
 
 def read_classes(given: Any) -> int | str:
@@ -32,7 +32,7 @@ def read_classes(given: Any) -> int | str:
     if text == ALL:
         return ALL
     count = None if listed or isinstance(given, bool) else plain_number(text.strip())
-    if isinstance(count, int) and count >= LEAST:
+    if isinstance(count, int) and LEAST <= count <= MOST:
         return count
     names = class_names_in(text)
     if count is None and "" not in names and len({*names}) == len(names) >= LEAST:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from embedbench.config.make_from_settings import make, nearest
+from embedbench.config.named_streams import find_protocol
 from embedbench.config.plain_numbers import read_whole
 from embedbench.config.run_seeds import LARGEST, Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner, refuse_without_validation
 from embedbench.runs import learner_and_protocol_names as by_name
-from embedbench.runs.named_streams import find_protocol
 from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 from embedbench.text.undecoded_text import join_words

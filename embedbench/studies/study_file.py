@@ -23,6 +23,7 @@ from embedbench.system.cpu_threads import MOST_THREADS
 from .study import Key, Lists, Settings, Study, split_names
 
 KEYS = tuple(f.name.replace("_", "-") for f in fields(Study))
+PROTOCOL = "protocol"  # the head of a protocol's settings
 MOST = 2**20  # bytes of a study file
 MOST_KEYS = 10_000  # of a table, after names with commas are taken apart
 
@@ -90,11 +91,9 @@ def _lists(value: Any, where: str) -> Lists:
     lists: Lists = {}
     for key, listed in flat_table(value, where):
         name = f"{where}.{key}"
-        values = tuple(
-            _setting(one, name) for one in (listed if isinstance(listed, list) else [listed])
-        )
-        # a value of a protocol may be a list itself, such as the classes of each session
-        commas = key.head != "protocol" and any("," in value for value in values)
+        each = listed if isinstance(listed, list) else [listed]
+        values = tuple(_setting(key, one, name) for one in each)
+        commas = key.head != PROTOCOL and any("," in value for value in values)
         if not values or commas or any(not value.strip() for value in values):
             raise UserError(name, expected="values without commas", got=values)
         lists[key] = values
@@ -133,9 +132,12 @@ def toml_to_text(value: Any, where: str) -> str:
     raise UserError(where, 'None is "none"', expected="a text, a number, true or false", got=value)
 
 
-def _setting(value: Any, where: str) -> str:
-    """The text of a setting; a list is its values with commas, as `--set` takes it."""
-    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
+def _setting(key: Key, value: Any, where: str) -> str:
+    """The text of a setting, as `--set` takes it.
+
+    One of a protocol may be a list, such as the classes of each session: its values with commas.
+    """
+    if key.head == PROTOCOL and isinstance(value, list):
         return join_list([toml_to_text(one, where) for one in value], where)
     return toml_to_text(value, where)
 
@@ -179,7 +181,7 @@ def flat_table(table: Any, where: str) -> Iterator[tuple[Key, Any]]:
 
 def toml_settings(table: Any, where: str) -> Settings:
     """The settings of a table, as `--set` takes them."""
-    return {key: _setting(value, f"{where}.{key}") for key, value in flat_table(table, where)}
+    return {key: _setting(key, value, f"{where}.{key}") for key, value in flat_table(table, where)}
 
 
 def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -8,11 +8,11 @@ from importlib import resources
 from pathlib import Path
 
 from embedbench.config.json_records import JsonRecord, parse_toml
+from embedbench.config.named_streams import NamedStream, named_streams
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import UserMetadata
 from embedbench.files.sample_metadata import TEST
-from embedbench.runs.named_streams import NamedStream, named_streams
 
 ZOO = "zoo:"
 UNKNOWN = "unknown"

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from embedbench.config.json_records import JsonRecord, parse_toml
 from embedbench.errors import unknown
+
+from .json_records import JsonRecord, parse_toml
 
 FILE = "named_streams.toml"
 _FORM = re.compile(r"b\d+-inc\d+[\w-]*", re.IGNORECASE)
