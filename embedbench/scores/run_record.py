@@ -154,8 +154,7 @@ class UnscoredRun(DescribedStream):
     budget_mb : float or None
         The `--budget-mb` of the run.
     metric : str or None
-        The base score that its tables show where none is named: that of its preset, or `run
-        --metric`.
+        The base score of its tables where none is named: `run --metric`, or that of its preset.
     imported : ImportedAnswers or None
         Where another tool gave the answers. What it cost is then null.
     sessions : tuple of SessionCosts
@@ -379,8 +378,8 @@ class FileInfo(JsonRecord):
     digests : dict
         `samples`, `recipe`, `content`.
     url, commit, sha256 : str or None
-        Of a file that was named by a URL: that, its commit on the hub, and the SHA-256 of its
-        bytes. A pack may also give a URL for others (`runs pack --url`).
+        Of a file named by a URL: that, its commit on the hub, and the SHA-256 of its bytes. A pack
+        may also give a URL for others (`runs pack --url`).
     """
 
     name: str
