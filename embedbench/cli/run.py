@@ -5,7 +5,6 @@ The options make a study: a study file, and what goes over it. Those of the stre
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from embedbench.config.run_seeds import parse_seeds
-from embedbench.errors import unknown
 from embedbench.files.remote.uri import as_written
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies import study_file
@@ -47,7 +45,7 @@ class StreamOptions:
     ] = None
     protocol: Annotated[
         str | None,
-        typer.Option(help="See: embedbench list protocols."),
+        typer.Option(help="Or a stream by name, b0-inc10, …; see embedbench list protocols."),
     ] = None
     seeds: Annotated[
         str | None, typer.Option("--seeds", "--seed", help="0-4 or 0,2,5.", show_default="0")
@@ -65,16 +63,14 @@ class StreamOptions:
 
     def _stream(self, learner: str) -> Study:
         """The stream and the seeds, and learners in a list with commas."""
-        protocols, named, metric = _named_stream(self.protocol)
         order = {Key("protocol", "order"): self.order} if self.order else {}
         return Study(
             files=(tuple(map(as_written, self.files)),) if self.files else (),
-            protocols=protocols,
+            protocols=(self.protocol,) if self.protocol else (),
             learners=split_names(learner),
             seeds=_seeds(self.seeds),
             preset=self.preset,
-            metric=metric,
-            set=named | parse_settings(self.settings or ()) | order,
+            set=parse_settings(self.settings or ()) | order,
         )
 
 
@@ -156,23 +152,6 @@ class StudyOptions(StreamOptions):
         if self.config is None:
             return flags
         return override(study_file.read_study(self.config, allow_code=self.allow_code), flags)
-
-
-def _named_stream(
-    protocol: str | None,
-) -> tuple[tuple[str, ...], dict[Key, str], str | None]:
-    """The protocol, settings and metric that `--protocol` gives; a stream of the zoo has all."""
-    from embedbench.zoo.zoo_entries import read_zoo
-
-    if not protocol:
-        return (), {}, None
-    if not re.fullmatch(r"b\d+-inc\d+[\w-]*", protocol):
-        return (protocol,), {}, None
-    if protocol not in (streams := read_zoo().streams):
-        raise unknown("stream of the zoo", protocol, streams)
-    named = streams[protocol]
-    settings = {Key("protocol", name): value for name, value in named.set.items()}
-    return (named.protocol,), settings, named.metric
 
 
 def _seeds(text: str | None) -> tuple[int, ...]:
@@ -261,6 +240,11 @@ def _choose_runs(
     specs = resolve.resolve(study, out=out, device=device, checkpoint=checkpoint)
     if study.preset and not quiet:
         note(f"preset {study.preset}: {presets.about(study.preset)[0]}")
+    for name in dict.fromkeys(resolve.references_without_validation(specs)):
+        note(
+            f"the reference {name} stops by its training loss, because protocol.validation=none; "
+            f"--set {name}.mlp.stop.rule=epochs and {name}.mlp.stop.epochs fix its epochs"
+        )
     grids = resolve.grids(study, study.tune)
     chosen: list[run_spec.RunSpec] = []
     for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):

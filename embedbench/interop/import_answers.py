@@ -258,7 +258,7 @@ class _AnswerFile:
             if x.isnan().any():
                 row = first + int(x.isnan().any(dim=1).int().argmax())
                 raise WrongError(
-                    f"{name} holds NaN in line {row}; give numbers, or answers_after_… with -1 "
+                    f"{name} holds NaN in row {row}; give numbers, or answers_after_… with -1 "
                     "where there is no answer"
                 )
             which, y = (torch.from_numpy(a[here]) for a in (self.tests.sets, self.tests.labels))

@@ -74,6 +74,11 @@ FLAGS = {
 
 SEEN = ("loss", "embedding")  # settings of our protocols: what the loss or the learner sees
 LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
+VALIDATION = {
+    "train": "validation from training data",
+    "test": "validation from TEST data",
+    "none": "no validation data",
+}
 
 
 def stream_title(run: RunRecord) -> str:
@@ -231,13 +236,12 @@ class Group:
         train = f"{first} training samples"
         if later:
             train += " a session" if first == later else f" at first, then {later} a session"
-        source = "TEST data" if self.first.validation == "test" else "training data"
         sessions = f"{self.sessions} session" + "s" * (self.sessions > 1)
         phrases = [f"{classes} classes", sessions, train]
         loss = None
         if "loss" in earlier_settings(self.first):  # elsewhere the name means another thing
             loss = self.first.protocol_params.get("loss")
-        phrases += [f"validation from {source}"]
+        phrases += [VALIDATION.get(self.first.validation, VALIDATION["train"])]
         phrases += [f"{LOSSES[loss]} (protocol.loss={loss})"] if loss in LOSSES else []
         phrases += [f"scale {self.first.scale}"] if self.first.scale else []
         phrases += [PHRASES[self.score]] if self.score in PHRASES else []

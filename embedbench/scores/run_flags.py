@@ -25,6 +25,7 @@ FLAGS = (
     "over-budget",
 )
 LEAST_STEPS = 10
+UNREAD = "test_data_unread"  # in a session's log: no test data was read as validation data so far
 
 
 def find_flags(record: UnscoredRun, p: RunAnswers, scores: ScoreMatrix) -> list[str]:
@@ -35,7 +36,8 @@ def find_flags(record: UnscoredRun, p: RunAnswers, scores: ScoreMatrix) -> list[
     `not-learned`: the sessions after the first score under twice chance in the mean, both right
     after each of them (R[i, i]) and after the last one (R[T-1, i]), so a high Ω_all only means that
     there was nothing to forget; a learner that learns sessions later, by replay, does not have it.
-    `diverged`: a training loss was not finite. `test-validation`: test data could stop training.
+    `diverged`: a training loss was not finite. `test-validation`: test data could stop training;
+    runs that say that their learner never read it do not have it.
     `session-id`: the learner got the session of every test sample. `imported`: another tool gave
     the answers. `few-steps`: see `fewest_steps`. `over-budget`: after some session the learner held
     more than the `--budget-mb` of the run.
@@ -43,7 +45,7 @@ def find_flags(record: UnscoredRun, p: RunAnswers, scores: ScoreMatrix) -> list[
     holds = {
         "nan": p.find_unanswered().any(),
         "diverged": any(s.log.get("stopped") == "diverged" for s in record.sessions),
-        "test-validation": record.validation == "test",
+        "test-validation": record.validation == "test" and not _unread(record),
         "session-id": record.session_id_at_test,
         "imported": record.imported is not None,
         "few-steps": fewest_steps(record) is not None,
@@ -56,6 +58,11 @@ def find_flags(record: UnscoredRun, p: RunAnswers, scores: ScoreMatrix) -> list[
         level = np.average(chance[-1], weights=scores.n_classes)
         holds["chance-level"] = scores.pooled[-1] < 1.5 * level
     return [flag for flag, is_raised in holds.items() if is_raised]
+
+
+def _unread(record: UnscoredRun) -> bool:
+    """Whether the learner never read the test data that it had as validation data."""
+    return bool(record.sessions) and all(s.log.get(UNREAD) is True for s in record.sessions)
 
 
 def most_held(record: UnscoredRun) -> float:

@@ -2,13 +2,14 @@
 
 Each is a TOML file with a table `[set]`; with `metric` where its paper has another one than the
 accuracy per sample; and, if it extends another, with its `preset`. Those that ship lie in
-`embedbench/assets/presets`.
+`embedbench/assets/presets`, and say where their values are from: `source`, what they have as it is
+there, `fixes`, and what they do not decide or have otherwise, `leaves`.
 """
 
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from embedbench.errors import UserError, unknown
 from embedbench.scores.answer_kinds import KINDS
@@ -18,7 +19,7 @@ from .study_file import read_toml, toml_settings, toml_to_text
 
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
 SUFFIX = ".toml"
-KEYS = ("preset", "set", "metric")
+KEYS = ("preset", "set", "metric", "source", "fixes", "leaves")
 SCORES = [name for kind in KINDS for name in kind.SCORES]
 
 
@@ -36,6 +37,30 @@ def about(name: str) -> tuple[str, str]:
         lines.append(text.removeprefix("#").strip())
     first, *more = lines or [""]
     return first, " ".join(filter(None, more))
+
+
+class Origin(NamedTuple):
+    """Where the values of a preset are from; a part that a file does not state is empty.
+
+    Parameters
+    ----------
+    source : str
+        Paper, code and its commit; "Ours."
+    fixes, leaves : str
+        What it has as it is there; what it does not decide, or has otherwise.
+    """
+
+    source: str
+    fixes: str
+    leaves: str
+
+
+def origin(name: str) -> Origin:
+    """What a preset says of its values."""
+    path = _path(name)
+    table = _table(path)
+    texts = [toml_to_text(table.get(key, ""), f"{path}: {key}") for key in Origin._fields]
+    return Origin(*(" ".join(text.split()) for text in texts))
 
 
 def preset(name: str | None) -> Settings:
@@ -72,7 +97,7 @@ def _tables(name: str | None) -> Iterator[tuple[Path, dict[str, Any]]]:
         if path in paths:
             raise UserError(f"{path} extends itself", "take its preset out")
         paths.append(path)
-        table = _shipped(path) if path.parent == FOLDER else read_toml(path)
+        table = _table(path)
         for key in table:
             if key not in KEYS:
                 study = "A whole study is run with --config."
@@ -90,6 +115,11 @@ def _path(name: str) -> Path:
         yours = f"A file of yours ends in {SUFFIX}."
         raise unknown("preset", name, preset_names(), more=yours)
     return FOLDER / f"{name}{SUFFIX}"
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """The table of a preset's file."""
+    return _shipped(path) if path.parent == FOLDER else read_toml(path)
 
 
 _shipped = cache(read_toml)

@@ -146,8 +146,7 @@ def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> st
 
 def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> dict[str, str]:
     same = [r for r in mine if r.learner == row.learner and _has(r.params, row.settings)]
-    metric = zoo_entries.read_zoo().streams[row.stream].metric or USUAL  # that of the published
-    ours = same[0].number(metric) if same else None
+    ours = same[0].number(USUAL) if same else None  # as the published one: per sample
     if reason:
         verdict = f"{reason}: no verdict"
     elif ours is None or math.isnan(ours.mean):

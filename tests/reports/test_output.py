@@ -148,6 +148,24 @@ def test_what_waits_for_references_is_open_and_what_no_run_has_is_no_column(tmp_
     assert mlp.split() == ["mlp", "1", "80.0", "–", *["open"] * 3, "10.0", "2.0", "6.0"]
 
 
+@pytest.mark.parametrize(
+    ("reference", "is_open"),
+    [
+        ({"source": "missing", "offline_runs": ["references/o"]}, True),
+        ({"source": "missing", "offline_runs": []}, False),  # a run without references
+        ({"source": "runs", "offline_runs": ["references/o"]}, False),  # undefined with them, too
+    ],
+)
+def test_only_what_waits_for_references_is_open(
+    reference: dict[str, Any], is_open: bool, tmp_path: Path
+) -> None:
+    made = make()
+    made["reference"] |= {"ideal": {}, **reference}
+    made["metrics"]["omega_all"] = None
+    keep(tmp_path, made)
+    assert collect(tmp_path)[0].is_open("omega_all") == is_open
+
+
 def test_tables_of_one_title_say_what_differs(tmp_path: Path) -> None:
     for base in (2, 5):
         keep(tmp_path, make(protocol_params={"base": base}), stream=f"stream-{base}")

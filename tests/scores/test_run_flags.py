@@ -82,6 +82,24 @@ def test_flags_of_what_the_record_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("unread", "flagged"),
+    [([True] * 3, False), ([True, False, True], True), ([True, True, None], True)],
+)
+def test_a_learner_that_read_no_test_data_is_not_flagged(
+    tmp_path: Path, unread: list[bool | None], flagged: bool
+) -> None:
+    within = np.tile(np.concatenate(TRUTH), (3, 1))
+    answers = [NOTHING, LATE, [*OLD, *TRUTH[1], *TRUTH[2]]]
+    predictions(TRUTH, answers, GROUPS, within=within).save(tmp_path / "predictions.h5")
+    made = unscored(3, validation="test")
+    logs = [{} if said is None else {"test_data_unread": said} for said in unread]
+    sessions = [replace(s, log=log) for s, log in zip(made.sessions, logs, strict=True)]
+    made = replace(made, sessions=tuple(sessions))
+    found = record_files.evaluate(made, tmp_path, tmp_path).flags
+    assert ("test-validation" in found) == flagged
+
+
+@pytest.mark.parametrize(
     ("params", "logs", "n_train", "fewest"),
     [
         ({}, [{"steps": 9, "stopped": "epochs"}, {"steps": 30, "stopped": "epochs"}], [5, 5], 9),
