@@ -65,7 +65,8 @@ class IIRC(Protocol):
         "incomplete": labels of the session's classes; "complete": of all classes so far;
         "cumulative": as "complete", with the samples of all sessions so far (incremental joint).
     superclass_share, subclass_share, cap : float, float, int
-        Shares and cap of the samples, see above; by default 0.4, 0.8 and 8.
+        An inner node takes this share of its samples (0.4), passes this share on to the classes
+        below (0.8), and counts at most so many leaves below it (8).
     validation : str
         "train" only.
     val_fraction : float
