@@ -19,6 +19,7 @@ from embedbench.reports.results import column_stats
 from embedbench.runs import grid_scheduler
 from embedbench.runs.learner_and_protocol_names import protocol_class
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
@@ -247,7 +248,14 @@ class PaperRuns:
     def sessions_asked(self, protocol: str) -> int:
         """Return the user's setting of `protocol.sessions`; 0 if there is none."""
         given = sort_settings(self.given, self.known).protocol
-        return int(make(protocol_class(protocol), given, name="protocol").sessions)
+        sessions = make(protocol_class(protocol), given, name="protocol").sessions
+        if isinstance(sessions, str):
+            raise UserError(
+                "protocol.sessions",
+                expected="a number of sessions in a paper's table",
+                got=sessions,
+            )
+        return int(sessions)
 
     def run(self, specs: Sequence[RunSpec]) -> None:
         """Make the missing runs; each failure becomes a sentence in `failed`."""
@@ -287,7 +295,7 @@ class PaperRuns:
         """Return the checked records of finished runs that means may include."""
         checker, result = Checker(self.runs_dir, self._fail), []
         for spec in specs:
-            run_dir = self.streams.run_dir(spec, self.runs_dir)
+            run_dir = make_task(spec, self.runs_dir, self.streams).run_dir
             if spec not in self._records and record_files.is_finished(run_dir):
                 try:
                     self._records[spec] = checker.record(run_dir)

@@ -123,7 +123,7 @@ def push(
         provenance.read_weights_entry(file.provenance).licence
     ):
         notify(
-            "the licence of the weights is not stated; extract and import take --weights-licence"
+            "the licence of the weights is not stated; extract and import have --weights-licence"
         )
     with TemporaryDirectory(prefix="embedbench-push-") as folder:
         files = _parcel(file, place, licence, Path(folder))

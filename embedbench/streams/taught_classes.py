@@ -12,6 +12,7 @@ import numpy as np
 
 from embedbench.array_types import Bools, Ints
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.provenance import list_some
 from embedbench.files.sample_metadata import TRAIN, VAL, Samples
 
 from .stream import Stream
@@ -58,9 +59,9 @@ def notes_on_classes(file: EmbeddingFile) -> tuple[str, ...]:
 def with_taught_classes(file: EmbeddingFile, validation: str = "train") -> EmbeddingFile:
     """The file with the classes that its training samples teach; the same rows and digests.
 
-    Where validation data is the test data, the file's validation samples are taught, too.
+    Unless validation data comes from training data, the file's validation samples are taught, too.
     """
-    roles = (TRAIN, VAL) if validation == "test" else (TRAIN,)
+    roles = (TRAIN,) if validation == "train" else (TRAIN, VAL)
     labels = file.labels[np.isin(file.split, roles)]
     return keep_classes(file, labels, "without training samples")
 
@@ -123,15 +124,9 @@ def _notes(file: EmbeddingFile, kept: Bools, out: Bools, lack: str) -> list[str]
         if classes.any():
             names = [file.classes[c] for c in np.flatnonzero(classes)]
             share = f"{len(names):,} of {len(kept):,}{samples}"
-            notes.append(f"classes of {file.path.name} {what} ({share}), left out: {_some(names)}")
+            listed = list_some(names, NAMED)
+            notes.append(f"classes of {file.path.name} {what} ({share}), left out: {listed}")
     return notes
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first names; one more than `NAMED` is named, too: "… 1 more" is as long."""
-    if len(names) <= NAMED + 1:
-        return ", ".join(names)
-    return f"{', '.join(names[:NAMED])}, … {len(names) - NAMED} more"
 
 
 def class_names(stream: Stream, files: Sequence[EmbeddingFile]) -> list[tuple[str, ...]]:

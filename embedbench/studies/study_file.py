@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config import json_records, run_seeds
-from embedbench.config.plain_numbers import plain_number
+from embedbench.config.make_from_settings import join_list
+from embedbench.config.plain_numbers import plain_number, read_whole
 from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.storage.regular_files import read_text
 from embedbench.system.cpu_threads import MOST_THREADS
@@ -22,6 +23,7 @@ from embedbench.system.cpu_threads import MOST_THREADS
 from .study import Key, Lists, Settings, Study, split_names
 
 KEYS = tuple(f.name.replace("_", "-") for f in fields(Study))
+PROTOCOL = "protocol"  # the head of a protocol's settings
 MOST = 2**20  # bytes of a study file
 MOST_KEYS = 10_000  # of a table, after names with commas are taken apart
 
@@ -86,15 +88,20 @@ def _seeds(value: Any, where: str) -> tuple[int, ...]:
 
 def _lists(value: Any, where: str) -> Lists:
     """Lists of values by key."""
-    lists = {k: toml_to_texts(v, f"{where}.{k}") for k, v in flat_table(value, where)}
-    for key, values in lists.items():
-        if not values or any("," in v or not v.strip() for v in values):
-            raise UserError(f"{where}.{key}", expected="values without commas", got=values)
+    lists: Lists = {}
+    for key, listed in flat_table(value, where):
+        name = f"{where}.{key}"
+        each = listed if isinstance(listed, list) else [listed]
+        values = tuple(_setting(key, one, name) for one in each)
+        commas = key.head != PROTOCOL and any("," in value for value in values)
+        if not values or commas or any(not value.strip() for value in values):
+            raise UserError(name, expected="values without commas", got=values)
+        lists[key] = values
     return lists
 
 
 def _whole(most: int) -> Callable[[Any, str], int]:
-    return lambda value, where: run_seeds.read_whole(toml_to_text(value, where), where, 1, most)
+    return lambda value, where: read_whole(toml_to_text(value, where), where, 1, most)
 
 
 def _number(value: Any, where: str) -> float:
@@ -123,6 +130,16 @@ def toml_to_text(value: Any, where: str) -> str:
     except ValueError:  # an integer of more than 4,300 digits
         value = "a number of thousands of digits"
     raise UserError(where, 'None is "none"', expected="a text, a number, true or false", got=value)
+
+
+def _setting(key: Key, value: Any, where: str) -> str:
+    """The text of a setting, as `--set` takes it.
+
+    One of a protocol may be a list, such as the classes of each session: its values with commas.
+    """
+    if key.head == PROTOCOL and isinstance(value, list):
+        return join_list([toml_to_text(one, where) for one in value], where)
+    return toml_to_text(value, where)
 
 
 def toml_to_texts(value: Any, where: str) -> tuple[str, ...]:
@@ -164,7 +181,7 @@ def flat_table(table: Any, where: str) -> Iterator[tuple[Key, Any]]:
 
 def toml_settings(table: Any, where: str) -> Settings:
     """The settings of a table, as `--set` takes them."""
-    return {key: toml_to_text(value, f"{where}.{key}") for key, value in flat_table(table, where)}
+    return {key: _setting(key, value, f"{where}.{key}") for key, value in flat_table(table, where)}
 
 
 def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:

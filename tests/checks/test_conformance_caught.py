@@ -143,6 +143,15 @@ class _SeededValidation(IncrementalClass):
         return super().build(files, seed=seed)
 
 
+class _HoldsOut(IncrementalClass):  # where it says that nothing is held out
+    def build(self, files: Any, *, seed: int) -> Stream:
+        asked = self.validation
+        self.validation = "train"
+        stream = super().build(files, seed=seed)
+        self.validation = asked
+        return stream
+
+
 class _ForgetsParameters(IncrementalClass):
     def recipe(self) -> str:
         return '{"protocol": "incremental-class"}'
@@ -153,6 +162,7 @@ class _Grows(IncrementalClass):  # a parameter that is another one whenever it i
     extra: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.extra += 1
 
 
@@ -210,6 +220,7 @@ IC, P = IncrementalClass, Permutation
 FAULTS: list[tuple[type[Any], Spoil | None, dict[str, str]]] = [
     (_Grows, None, {JSON: "back from JSON"}),
     (_NamesWhatCameLater, None, {JSON: "earlier values are in the recipe: ['overlap']"}),
+    (_HoldsOut, None, {COUNTS: "there is validation data under validation=none"}),
     (_ForgetsParameters, None, {JSON: "['base', 'evaluate_every', 'ob", RECIPE: "another recipe"}),
     (IC, _tests_on_train, {APART: "[0, 1, 2] are in test", COUNTS: "{0} times", MERGED: "every"}),
     (FSCIL, _tests_on_train, {APART: "[0, 2, 3] are", COUNTS: "test samples", MERGED: "varies"}),

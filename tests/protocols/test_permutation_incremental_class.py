@@ -41,6 +41,60 @@ def test_classes_of_the_sessions(eight: EmbeddingFile) -> None:
         assert (stream.normalise_new, stream.can_reveal) == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("sessions", "sizes"),
+    [("5,1,2", [5, 1, 2]), (" 1, 7", [1, 7]), ([2, 2, 4], [2, 2, 4]), ((7, 1), [7, 1])],
+)
+def test_the_classes_of_each_session_as_a_list(
+    eight: EmbeddingFile, sessions: Any, sizes: list[int]
+) -> None:
+    stream = IncrementalClass(sessions=sessions).build([eight], seed=0)
+    expected = [part.tolist() for part in np.split(np.arange(8), np.cumsum(sizes)[:-1])]
+    assert [s.classes.tolist() for s in stream.sessions] == expected
+
+
+def test_a_list_is_in_the_recipe_in_one_form() -> None:
+    forms: tuple[Any, ...] = ("5,1,2", "5, 1,02", [5, 1, 2])
+    assert len({IncrementalClass(sessions=form).recipe() for form in forms}) == 1
+
+
+@pytest.mark.parametrize("sessions", ["5,3,0", "5,-1,4", "8,", "5,x", "5.0,3", "", "none"])
+def test_what_is_no_list_of_sizes_is_refused(sessions: str) -> None:
+    with pytest.raises(UserError, check=says(what="protocol.sessions", got=sessions)):
+        IncrementalClass(sessions=sessions)
+
+
+@pytest.mark.parametrize(
+    ("sessions", "remedy"),
+    [
+        ("5,2", "make the list longer, or take fewer with protocol.classes=7"),
+        ("5,4", "make the list shorter"),
+    ],
+)
+def test_a_list_of_another_sum_is_refused(eight: EmbeddingFile, sessions: str, remedy: str) -> None:
+    with pytest.raises(UserError, check=says(remedy=remedy)):
+        IncrementalClass(sessions=sessions).build([eight], seed=0)
+
+
+def test_a_list_of_a_subset(eight: EmbeddingFile) -> None:
+    stream = IncrementalClass(sessions="5,2", classes=7).build([eight], seed=0)
+    assert [s.classes.tolist() for s in stream.sessions] == [[0, 1, 2, 3, 4], [5, 6]]
+
+
+@pytest.mark.parametrize("other", [{"base": 3}, {"step": 2}])
+def test_a_list_goes_with_no_other_size(other: dict[str, int]) -> None:
+    with pytest.raises(UserError, match=f"leave protocol.{next(iter(other))} out"):
+        IncrementalClass(sessions="5,3", **other)
+
+
+def test_the_first_of_a_list_holds_the_classes_without_test_samples(tmp_path: Path) -> None:
+    file = make_file(tmp_path, [3] * 4, [0] * 4, [1, 0, 0, 1])
+    stream = IncrementalClass(sessions="3,1").build([file], seed=0)
+    assert [s.classes.tolist() for s in stream.sessions] == [[1, 2, 0], [3]]
+    with pytest.raises(UserError, match="at least 3 classes, because the 2 without test samples"):
+        IncrementalClass(sessions="2,2").build([file], seed=0)
+
+
 def test_rows_of_the_sessions(tmp_path: Path) -> None:
     file = make_file(tmp_path, train=(3, 2, 1, 2), val=(1, 1, 1, 1), test=(1, 2, 1, 1))
     # a: 0-2 train, 3 val, 4 test; b: 5-6, 7, 8-9; c: 10, 11, 12; d: 13-14, 15, 16

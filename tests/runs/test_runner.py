@@ -11,18 +11,25 @@ import torch
 from multilabel_streams import hierarchy_stream
 from toy import class_stream
 
+from embedbench.api import make_learner
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.footprint import Footprint
-from embedbench.learning.learner import Context, Learner, Tags
+from embedbench.learning.learner import Context, Learner, Tags, refuse_without_validation
 from embedbench.learning.stopping import Stop
+from embedbench.models.alice import ALICE
 from embedbench.models.chance import Chance
 from embedbench.models.er import ER
+from embedbench.models.ewc import EWC
 from embedbench.models.fr import FR
+from embedbench.models.gdumb import GDumb
+from embedbench.models.icarl import ICaRL
 from embedbench.models.mlp import MLP
+from embedbench.models.ncm import NCM
 from embedbench.models.offline import Offline
+from embedbench.models.pathnet import PathNet
 from embedbench.runs.stream_runner import _validation_score, enough_memory, run_stream
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of, table_of
 
 TRAINING = {"units": 4, "stop": Stop(rule="epochs", epochs=1)}
@@ -74,7 +81,7 @@ def test_an_online_learner_is_evaluated_often(batch: int, every: int, moments: l
     assert found.samples_seen.tolist() == moments
     assert found.session.tolist() == [0 if n <= 40 else 1 if n <= 60 else 2 for n in moments]
     per_session = [-(-n // batch) for n in (40, 20, 20)]
-    assert [s.log["steps"] for s in logs] == per_session
+    assert [s.log["batches"] for s in logs] == per_session
     assert (len(learner.sizes), sum(learner.sizes)) == (sum(per_session), 80)
     assert learner.prepared == len(moments)
 
@@ -125,6 +132,85 @@ class Numbered(MLP):
         return {**self.train(session, ctx), "number": self.learned}
 
 
+BY_VALIDATION = MLP(units=4, stop=Stop(epochs=2, min_steps=0))
+
+
+def without_validation() -> Stream:
+    """A stream whose protocol holds nothing out."""
+    stream = class_stream([[0, 1], [2], [3]])
+    none = [
+        replace(s, val_x=s.val_x.select(np.arange(0)), val_y=s.val_y[:0]) for s in stream.sessions
+    ]
+    return replace(stream, sessions=tuple(none), validation="none")
+
+
+@pytest.mark.parametrize(
+    ("learner", "names"),
+    [
+        (BY_VALIDATION, r"mlp\.stop\.rule=patience.*--set mlp\.stop\.rule=epochs"),
+        (MLP(stop=Stop(rule="plateau")), r"mlp\.stop\.rule=plateau"),
+        (EWC(**TRAINING), r"ewc\.lam=none.*--set ewc\.lam="),
+        (EWC(**TRAINING, lam=1.0, past_validation=True), "ewc.past_validation=true"),
+        (ALICE(), r"alice\.stop\.rule=patience"),
+        (PathNet(), r"\(pathnet\.val_samples=\d+\), .* leaves none; take --set"),
+    ],
+)
+def test_a_learner_that_looks_at_validation_data_needs_some(learner: Learner, names: str) -> None:
+    with pytest.raises(UserError, match=names):
+        refuse_without_validation(learner, learner.name, online=True)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [MLP(**TRAINING), MLP(passes=2.0), EWC(**TRAINING, lam=1.0), ER(), ICaRL(), NCM(), GDumb()],
+)
+def test_others_need_none(learner: Learner) -> None:
+    refuse_without_validation(learner, learner.name, online=True)
+
+
+def test_a_learner_of_batches_needs_some_where_it_gets_sessions() -> None:
+    with pytest.raises(UserError, match=r"er\.stop\.rule=patience"):
+        refuse_without_validation(ER(), "er", online=False)
+
+
+def test_the_runner_refuses_it() -> None:
+    with pytest.raises(UserError, match="mlp looks at validation data"):
+        run_stream(without_validation(), BY_VALIDATION, Seeds.of(0))
+
+
+def test_the_reference_looks_at_its_training_loss_instead() -> None:
+    _, (costs,) = run_stream(without_validation(), Offline(mlp=BY_VALIDATION), Seeds.of(0))
+    assert costs.log["monitor"] == "train_loss"
+
+
+@pytest.mark.parametrize(
+    ("learner", "unread"),
+    [(NCM(), [True] * 3), (MLP(**TRAINING), [True] * 3), (BY_VALIDATION, [False] * 3)],
+)
+def test_the_log_says_whether_test_data_was_read(learner: Learner, unread: list[bool]) -> None:
+    _, costs = run_stream(
+        replace(class_stream([[0, 1], [2], [3]]), validation="test"), learner, Seeds.of(0)
+    )
+    assert [c.log["test_data_unread"] for c in costs] == unread
+
+
+def test_a_learner_that_validates_by_the_context_has_read_it() -> None:
+    class Asks(Chance):
+        def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+            if self.learned == 1:
+                ctx.validate(self.scores)
+            return {"test_data_unread": True}  # which the runner knows better
+
+    stream = replace(class_stream([[0, 1], [2], [3]]), validation="test")
+    _, costs = run_stream(stream, Asks(), Seeds.of(0))
+    assert [c.log["test_data_unread"] for c in costs] == [True, False, False]
+
+
+def test_validation_data_from_training_data_is_not_watched() -> None:
+    _, costs = run_stream(class_stream([[0, 1], [2], [3]]), NCM(), Seeds.of(0))
+    assert not any("test_data_unread" in c.log for c in costs)
+
+
 def test_the_runner_counts_the_sessions() -> None:
     stream = class_stream([[0, 1], [2], [3]])
     learner = Numbered(**TRAINING)
@@ -160,3 +246,9 @@ def test_the_seconds_of_a_run_are_a_sum(monkeypatch: pytest.MonkeyPatch, every: 
     moments = [2, 1] if every else [1, 1]
     assert [log.learn_seconds for log in logs] == moments
     assert [log.evaluate_seconds for log in logs] == moments
+
+
+def test_a_closed_form_logs_batches_and_no_steps() -> None:
+    stream = replace(class_stream([[0, 1], [2]], n_train=20), observe_batch=10)
+    _, logs = run_stream(stream, make_learner("slda"), Seeds.of(0))
+    assert [log.log for log in logs] == [{"batches": 4, "epochs": 1}, {"batches": 2, "epochs": 1}]

@@ -25,11 +25,12 @@ from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
+from embedbench.scores.answer_kinds import load_any
 from embedbench.scores.array_file import WrongError
-from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from embedbench.sharing.board import board
@@ -162,12 +163,12 @@ def test_a_run_with_another_file_is_another_run_with_the_same_answers(tmp_path: 
     assert ANSWER_METRICS["far_auroc_by_score"](a) is None
     # its reference is that of the run without, and has no far samples
     refs = [replace(one, references=1).offline_runs(1)[0][0] for one in (without, spec)]
-    assert cache.run_dir(refs[0], root) == cache.run_dir(refs[1], root)
-    assert cache.stream_to_learn(refs[1]).far is None
+    assert len({make_task(ref, root, cache).place for ref in refs}) == 1
+    assert make_task(refs[1], root, cache).stream.far is None
     # the place follows from the content, not from the name
     for apart in (0.0, 1.0):
         path = str(other(tmp_path, name=f"named-{apart}.h5", apart=apart).path)
-        renamed = StreamCache().run_dir(replace(spec, unknown=path), root)
+        renamed = make_task(replace(spec, unknown=path), root, StreamCache()).run_dir
         assert (renamed == full) == (apart == 0.0)
 
 

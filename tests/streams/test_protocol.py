@@ -58,6 +58,35 @@ def test_validation_on_test_data_is_said_aloud(cls: type[Any], tmp_path: Path) -
     assert ordinary.digests["recipe"] != stream.digests["recipe"]
 
 
+@pytest.mark.parametrize("cls", [IncrementalClass, Permutation])
+def test_without_validation_all_but_test_samples_are_trained_on(
+    cls: type[Any], tmp_path: Path
+) -> None:
+    file = make_file(tmp_path, val=(1, 0, 0, 1))
+    stream = cls(validation="none").build([file], seed=0)
+    trained = np.unique(np.concatenate([s.ids for s in stream.sessions]))
+    np.testing.assert_array_equal(trained, np.flatnonzero(file.split != TEST))
+    assert [len(s.val_x) for s in stream.sessions] == [0] * len(stream.sessions)
+    assert "the 2 validation samples of file.h5 are trained on" in stream.notes
+
+
+def test_no_note_where_a_file_brings_no_validation_samples(tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    assert IncrementalClass(validation="none").build([file], seed=0).notes == ()
+
+
+def test_a_merged_stream_has_no_validation_data_either(tmp_path: Path) -> None:
+    stream = IncrementalClass(validation="none").build([make_file(tmp_path)], seed=0)
+    (merged,) = stream.references
+    assert (merged.validation, len(merged.sessions[0].val_x)) == ("none", 0)
+    assert len(merged.sessions[0].x) == 16
+
+
+def test_iirc_keeps_its_validation_data() -> None:
+    with pytest.raises(UserError, check=says(what="iirc.validation", got="none")):
+        IIRC(validation="none")
+
+
 def test_auto_leaves_pixels_alone_and_standardises_embeddings(tmp_path: Path) -> None:
     pixels = make_file(tmp_path, backbone="pixels", name="pixels.h5")
     stream = Permutation().build([pixels], seed=0)

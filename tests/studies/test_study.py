@@ -124,6 +124,36 @@ def test_settings_of_the_protocols_and_a_grid_over_them() -> None:
     assert [(s["sessions"], s["loss"]) for s in said] == [(4, "all"), (4, "seen")]
 
 
+LISTS = """
+files = "e.h5"
+protocols = ["incremental-class"]
+learners = "ncm"
+"""
+
+
+def test_a_setting_of_a_protocol_may_be_a_list() -> None:
+    text = f'{LISTS}[set]\nprotocol.sessions = [10, 5, 5]\nprotocol.classes = ["a", "b, c"]'
+    (cell,) = cells("--config", write(text))
+    settings = asdict(cell.protocol.settings)
+    assert (settings["sessions"], settings["classes"]) == ("10,5,5", 'a,"b, c"')
+
+
+def test_a_grid_over_lists() -> None:
+    text = f'{LISTS}[grid]\nprotocol.sessions = [[10, 5, 5], "10,10", 4]'
+    every = cells("--config", write(text))
+    assert [asdict(c.protocol.settings)["sessions"] for c in every] == ["10,5,5", "10,10", 4]
+
+
+def test_a_stream_by_name_in_a_file() -> None:
+    text = LISTS.replace("incremental-class", "b50-inc10") + "[set]\nprotocol.loss = 'all'"
+    (cell,) = cells("--config", write(text))
+    settings = asdict(cell.protocol.settings)
+    assert cell.protocol.name == "incremental-class"
+    assert [settings[name] for name in ("base", "step", "order", "loss")] == [
+        50, 10, "icarl1993", "all",
+    ]  # fmt: skip
+
+
 def test_options_go_over_the_file() -> None:
     config = ["--config", write(WHOLE)]
     assert {c.files for c in cells(*config, "x.h5", "y.h5")} == {("x.h5", "y.h5")}

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from file_helpers import says
 from label_set_answers import Sets, above, label_sets, random_label_sets
 from report_records import unscored
 
+from embedbench.errors import UserError
 from embedbench.scores import record_files
-from embedbench.scores.label_set_predictions import Bytes, LabelSets, levels
-from embedbench.scores.label_set_scores import SCORES, curves, score_matrix, superclasses
-from embedbench.scores.make_score_matrices import score_matrices
+from embedbench.scores.label_set_predictions import Bytes, LabelSets, levels, superclasses
 
 NAN = np.nan
 # Two polar bears, a brown bear and a bus.
@@ -35,8 +35,8 @@ def test_scores_by_hand() -> None:
         "js": [[7 / 8, NAN, NAN], [1 / 2, 3 / 4, NAN], [19 / 24, 7 / 12, 1]],
         "exact_match": [[3 / 4, NAN, NAN], [1 / 4, 1 / 2, NAN], [1 / 2, 0, 1]],
     }
-    found = score_matrices(BEARS)
-    assert tuple(found) == SCORES
+    found = BEARS.score_matrices()
+    assert tuple(found) == LabelSets.SCORES
     for name, values in expected.items():
         np.testing.assert_allclose(found[name].values, values, rtol=1e-12)
         np.testing.assert_allclose(found[name].pooled, np.array(values)[:, 0], rtol=1e-12)
@@ -56,7 +56,7 @@ def test_curves_by_hand() -> None:
         "depth_0_pw_js": [13 / 16, 1 / 2, 3 / 4],
         "depth_1_pw_js": [NAN, 1, (1 / 4 + 1 + 1) / 3],
     }
-    found = curves(BEARS)
+    found = BEARS.curves(BEARS.score_matrix(), limited=False)
     assert list(found) == list(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-12, err_msg=name)
@@ -113,9 +113,9 @@ def test_scores_and_curves_are_the_definition(seed: int, n_classes: int, share: 
     under = {c for c in classes - supers if parents[c] >= 0}
     assert levels(p.parents).tolist() == [level[c] for c in range(n_classes)]
     assert set(np.flatnonzero(superclasses(p.parents)).tolist()) == supers
-    found, found_curves = score_matrices(p), curves(p)
+    found, found_curves = p.score_matrices(), p.curves(p.score_matrix(), limited=False)
     for m, pairs in enumerate(plain(p)):
-        for name in SCORES:
+        for name in LabelSets.SCORES:
             each = [sample_score(name, y, g) for y, g in pairs]
             np.testing.assert_allclose(found[name].pooled[m], average(each), rtol=1e-12)
             for k, own in enumerate(sessions):
@@ -139,10 +139,20 @@ def test_scores_and_curves_are_the_definition(seed: int, n_classes: int, share: 
 def test_a_record_has_the_curves_of_the_main_score_alone(tmp_path: Path) -> None:
     BEARS.save(tmp_path / "predictions.h5")
     made = record_files.evaluate(unscored(3), tmp_path, tmp_path)
-    expected = {name: pytest.approx(v, nan_ok=True) for name, v in curves(BEARS).items()}
+    expected = {
+        name: pytest.approx(v, nan_ok=True)
+        for name, v in BEARS.curves(BEARS.score_matrix(), limited=False).items()
+    }
     assert [score.curves for score in made.by_score.values()] == [expected, {}, {}]
 
 
+def test_label_sets_of_one_session_are_made_of_truth_values() -> None:
+    p = LabelSets.from_sets([[1, 1, 0], [1, 0, 1]], [[1, 1, 0], [0, 1, 1]], parents=[-1, 0, 0])
+    assert p.score_matrix("exact_match").pooled.tolist() == [0.5]
+    with pytest.raises(UserError, check=says(expected="(n, C), (n, C) and (C,)")):
+        LabelSets.from_sets([[1, 1, 0]], [[1, 1, 0]], parents=[-1, 0])
+
+
 def test_without_test_samples_there_are_no_scores() -> None:
-    found = score_matrix(replace(BEARS, split=np.ones_like(BEARS.split)))
+    found = replace(BEARS, split=np.ones_like(BEARS.split)).score_matrix()
     assert np.isnan([*found.pooled, *found.values.ravel()]).all()

@@ -11,7 +11,6 @@ from embedbench.array_types import Ints
 from embedbench.scores import metrics
 from embedbench.scores.metrics import Reference
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.single_label_scores import score_matrix
 
 NAN = math.nan
 
@@ -24,20 +23,20 @@ def at_moments(p: Predictions, sessions: Ints) -> Predictions:
 
 def test_a_set_with_an_unseen_class_is_undefined_but_within_is_not() -> None:
     p = predictions([[0], [1]], [[0, 0], [0, 1]], [[0], [1]], within=np.array([[0, 1], [0, 1]]))
-    assert math.isnan(score_matrix(p, "accuracy").R[0, 1])
-    assert score_matrix(p, "within_accuracy").R.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert math.isnan(p.score_matrix("accuracy").R[0, 1])
+    assert p.score_matrix("within_accuracy").R.tolist() == [[1.0, 1.0], [1.0, 1.0]]
     p = predictions([[0], [0, 1]], [[0, 0, 0], [0, 0, 1]], [[0], [0, 1]])
-    assert math.isnan(score_matrix(p, "accuracy").R[0, 1])
-    assert score_matrix(p, "accuracy").R[1, 1] == 1.0
+    assert math.isnan(p.score_matrix("accuracy").R[0, 1])
+    assert p.score_matrix("accuracy").R[1, 1] == 1.0
 
 
 def test_ends_are_the_last_moment_of_each_session() -> None:
     p = random_predictions(3)
     sessions = np.sort(np.append(p.session, p.session[1:]))  # two moments in later sessions
-    found = score_matrix(at_moments(p, sessions))
+    found = at_moments(p, sessions).score_matrix()
     last = [max(m for m in range(len(sessions)) if sessions[m] == s) for s in p.session]
     assert found.ends.tolist() == last
-    np.testing.assert_array_equal(found.R, score_matrix(p).R)
+    np.testing.assert_array_equal(found.R, p.score_matrix().R)
 
 
 # Session 0: classes 0 (4 test samples) and 1 (2). Session 1: class 2 (2). Class 3 has none.
@@ -56,7 +55,7 @@ def by_hand() -> Predictions:
 
 
 def test_recalls_and_metrics_by_hand() -> None:
-    scores = score_matrix(by_hand(), class_sizes=[100, 19, 5, 3])
+    scores = by_hand().score_matrix(class_sizes=[100, 19, 5, 3])
     np.testing.assert_array_equal(scores.per_class, [[0.75, 0.5, NAN, NAN], [0.25, 1.0, 0.5, NAN]])
     assert scores.pooled.tolist() == pytest.approx([0.625, (0.25 + 1.0 + 0.5) / 3])
     reference = Reference()
@@ -65,7 +64,7 @@ def test_recalls_and_metrics_by_hand() -> None:
     assert metrics.per_class_forgetting(scores, reference) == 0.0
     # classes 1 (19 samples) and 2; class 3 has no test sample
     assert metrics.few_shot_accuracy(scores, reference) == 0.75
-    many = score_matrix(by_hand(), class_sizes=[20, 20, 20, 3])
+    many = by_hand().score_matrix(class_sizes=[20, 20, 20, 3])
     assert math.isnan(metrics.few_shot_accuracy(many, reference))
     first = until(scores, 0)
     assert metrics.worst_class_accuracy(first, reference) == 0.5
@@ -74,8 +73,13 @@ def test_recalls_and_metrics_by_hand() -> None:
 
 
 def test_sizes_that_are_not_known_are_nan() -> None:
-    scores = score_matrix(by_hand())
+    scores = by_hand().score_matrix()
     assert scores.class_sizes.shape == (4,)
     assert math.isnan(metrics.few_shot_accuracy(scores, Reference()))
     with pytest.raises(ValueError, match="3 sizes of 4 classes"):
-        score_matrix(by_hand(), class_sizes=[1, 2, 3])
+        by_hand().score_matrix(class_sizes=[1, 2, 3])
+
+
+def test_guessing_is_among_the_candidates_of_each_set() -> None:
+    found = Predictions.guess(np.array([[2], [4]]), [None, 2, 0, 9])  # 0: all classes seen
+    assert found.tolist() == [[0.5] * 4, [0.25, 0.5, 0.25, 0.25]]
