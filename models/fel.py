@@ -44,7 +44,8 @@ class FEL(Learner):
     batch_size, lr, weight_decay, optimiser, optimiser_state, stop
         As in `NetLearner`.
     lr_later : float or None
-        Learning rate of all sessions but the first, above 0; None: `lr`. *Fitted*, see above.
+        Learning rate of all sessions but the first, above 0; None: `lr`. *Fitted* to a
+        published row.
 
     Examples
     --------

@@ -66,7 +66,8 @@ class IIRC(Protocol):
         "incomplete": labels of the session's classes; "complete": of all classes so far;
         "cumulative": as "complete", with the samples of all sessions so far (incremental joint).
     superclass_share, subclass_share, cap : float, float, int
-        Shares and cap of the samples, see above; by default 0.4, 0.8 and 8.
+        An inner node takes the first share of its samples (0.4), less by cap / leaves where it is
+        over more leaves than the cap (8), and passes the last share on to its children (0.8).
     validation : str
         "train" only.
     val_fraction : float

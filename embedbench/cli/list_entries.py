@@ -1,6 +1,8 @@
-"""Entries of `embedbench list`: what has a name, and its settings, without importing torch."""
+"""Entries of `embedbench list`: what has a name, and its settings, without importing torch.
 
-import ast
+What only one kind needs is imported when that kind is listed.
+"""
+
 import importlib.util
 import inspect
 import re
@@ -14,15 +16,13 @@ from embedbench.config.describe_settings import flatten_settings, format_setting
 from embedbench.config.make_from_settings import make
 from embedbench.config.named_streams import named_streams
 from embedbench.errors import unknown
-from embedbench.files.remote import download_cache, fetch, uri
-from embedbench.reports.trackers import TRACKERS
+from embedbench.reports.tracker_names import TRACKERS
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.scores import against_chance, few_shot_scores, metrics
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.streams import class_order, protocol
 from embedbench.studies import presets
 from embedbench.text import terminal_text
-from embedbench.zoo.zoo_entries import zoo_rows
 
 from .command_output import show_tables
 
@@ -46,6 +46,8 @@ BACKBONES = {
     "hf:NAME": "a model of transformers: of images, sounds or texts",
 }
 PACKAGE = Path(__file__).parents[1]
+# The first line of the docstring of the first public class, up to the line's or the text's end.
+_PUBLIC_CLASS = re.compile(r'^class [^_][^:]*:\n    r?"""(?P<line>.*?)(?:"""|$)', re.MULTILINE)
 
 
 def entries(kind: str) -> list[dict[str, str]]:
@@ -59,6 +61,8 @@ def entries(kind: str) -> list[dict[str, str]]:
     if kind == "protocols":
         named = named_streams().items()
         rows += [{"name": name, "summary": stream.summary()} for name, stream in named]
+    if kind not in plugins.KINDS:
+        return rows
     names = {row["name"] for row in rows}
     return rows + [
         {"name": name, "summary": entry.value, "package": plugins.origin(entry)}
@@ -92,9 +96,10 @@ def _classes(room: str, names: Sequence[str]) -> dict[str, str]:
         if not path.is_file():
             listed[name] = _alias(name)
             continue
-        body = ast.parse(path.read_text(encoding="utf-8")).body  # not imported: torch is slow
-        nodes = (node for node in body if isinstance(node, ast.ClassDef) and node.name[0] != "_")
-        listed[name] = (ast.get_docstring(next(nodes)) or "").partition("\n")[0]
+        match = _PUBLIC_CLASS.search(
+            path.read_text(encoding="utf-8")
+        )  # not imported: torch is slow
+        listed[name] = match["line"] if match else ""
     return listed
 
 
@@ -120,6 +125,8 @@ def _backbones() -> dict[str, str]:
 
 def file_rows() -> list[dict[str, str]]:
     """The known files, and those that were fetched, for `embedbench list files`."""
+    from embedbench.files.remote import download_cache, fetch, uri
+
     rows = [
         {
             "name": uri.KNOWN + name,
@@ -144,6 +151,12 @@ def file_rows() -> list[dict[str, str]]:
     ]
 
 
+def _zoo_rows() -> list[dict[str, str]]:
+    from embedbench.zoo.zoo_entries import zoo_rows
+
+    return zoo_rows()
+
+
 # What this package has of a kind: summaries by name, or rows that say more.
 OURS: dict[str, Callable[[], dict[str, str] | list[dict[str, str]]]] = {
     "learners": lambda: _classes("models", by_name.our_learners()),
@@ -161,7 +174,7 @@ OURS: dict[str, Callable[[], dict[str, str] | list[dict[str, str]]]] = {
     "trackers": lambda: TRACKERS,
     "backbones": _backbones,
     "files": file_rows,
-    "zoo": zoo_rows,
+    "zoo": _zoo_rows,
 }
 KINDS = tuple(OURS)
 

@@ -27,12 +27,9 @@ from embedbench.text.printable_text import printable
 from embedbench.text.undecoded_text import as_text
 
 from .load_results import Run
+from .tracker_names import TRACKERS
 
 T = TypeVar("T")
-TRACKERS = {
-    "tensorboard": "event files in DIR: tensorboard:DIR",
-    "wandb": "Weights & Biases, online or offline as WANDB_MODE says: wandb:PROJECT",
-}
 SEEN = ".tracked.json"
 
 

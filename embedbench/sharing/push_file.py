@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from embedbench.config.json_records import JsonRecord
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
 from embedbench.files import hdf5_layout, inspect, provenance, sample_metadata
 from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.export_features import write_parquet
@@ -107,18 +107,24 @@ def push(
         raise UserError(f"--private is for the hub; {place.url} has other permissions")
     file = EmbeddingFile.open(path)
     stated = data_licence(file.provenance)
-    if len({licence, stated} - {""}) != 1:
+    if not licence and not stated:
         raise UserError(
-            f"the licence of the data is needed, and once: {file.path} states {stated or 'none'}, "
-            f"--licence {licence or 'none'}",
-            "say --licence unknown if nobody knows it",
+            f"{file.path} states no licence of its data, and who gets it needs one",
+            "give --licence NAME, or --licence unknown if nobody knows it",
+        )
+    if licence and stated and licence != stated:
+        raise UserError(
+            f"{file.path} states the licence {short(stated)}, and --licence says {short(licence)}",
+            "leave --licence out, or make the file again with the other licence",
         )
     if damage := verify(file.path):
         raise UserError(f"{file.path} is damaged and was not sent: {damage[0]}")
     if file.kind == hdf5_layout.EMBEDDING and not is_stated(
         provenance.read_weights_entry(file.provenance).licence
     ):
-        notify("the licence of the weights is not stated; --weights-licence of extract states it")
+        notify(
+            "the licence of the weights is not stated; extract and import have --weights-licence"
+        )
     with TemporaryDirectory(prefix="embedbench-push-") as folder:
         files = _parcel(file, place, licence, Path(folder))
         if place.repository:

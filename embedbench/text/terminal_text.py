@@ -123,6 +123,8 @@ def _widest(column: Column) -> int:
 
 def align_pairs(lines: Sequence[tuple[str, str]]) -> str:
     """Names and what is said of them, one pair per line; a terminal's width folds both."""
+    if terminal_width() is None:
+        return _align_whole(lines)
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -131,6 +133,17 @@ def align_pairs(lines: Sequence[tuple[str, str]]) -> str:
     for pair in lines:
         table.add_row(*map(line, pair))
     return render_text([table])
+
+
+def _align_whole(lines: Sequence[tuple[str, str]]) -> str:
+    """The same where no line is folded, without a table, which is slow."""
+    from rich.cells import cell_len
+
+    plain = [(printable(name), printable(said)) for name, said in lines]
+    widest = max((cell_len(name) for name, _ in plain), default=0)
+    return "\n".join(
+        f"{name}{' ' * (widest - cell_len(name))}  {said}".rstrip() for name, said in plain
+    )
 
 
 def fit_width(text: str, room: int | None) -> str:

@@ -1,5 +1,6 @@
 """The command line: names, exit codes, what goes to which stream, and what bad input is told."""
 
+import ast
 import json
 import re
 import shutil
@@ -201,6 +202,11 @@ AT_ONCE = {
         (*LOOK, "verify toy.h5"),
         "torch timm sklearn scipy matplotlib",
     ),
+    "names": (
+        "sys",
+        ("list",),
+        "torch embedbench.reports.load_results embedbench.files.remote.download_cache",
+    ),
     "tables": ("sys", ("report made",), "torch matplotlib jinja2"),
     "a page": ("sys", ("report made --html page.html",), "torch matplotlib.pyplot"),
 }
@@ -236,6 +242,17 @@ def test_list_names_everything_with_a_summary(call: Call) -> None:
     every = json.loads(call("list", "--json").out)
     assert list(every) == [kind for kind in list_entries.KINDS if kind not in list_entries.LONG]
     assert re.findall(r"^(\w+):$", call("list").out, re.MULTILINE) == list(every)
+
+
+@pytest.mark.parametrize("room", ["models", "protocols"])
+def test_summaries_of_learners_and_protocols_are_those_of_their_classes(room: str) -> None:
+    kind = {"models": "learners", "protocols": "protocols"}[room]
+    summaries = {row["name"]: row["summary"] for row in list_entries.entries(kind)}
+    for path in sorted((list_entries.PACKAGE / room).glob("[!_]*.py")):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        classes = [n for n in body if isinstance(n, ast.ClassDef) and n.name[0] != "_"]
+        said = (ast.get_docstring(classes[0]) or "").partition("\n")[0]
+        assert summaries[path.stem.replace("_", "-")] == said
 
 
 def test_what_was_written_is_said(call: Call) -> None:

@@ -208,7 +208,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "width": (lambda a: a.update(scores_after_1=a["scores_after_1"][:, :-1]), r"\(20, 4\)"),
     "length": (lambda a: a.update(scores_after_1=a["scores_after_1"][1:]), r"\(19, 5\)"),
     "text": (lambda a: a.update(scores_after_1=a["scores_after_1"].astype(str)), "numbers"),
-    "NaN": (lambda a: a["scores_after_1"].__setitem__((7, 0), np.nan), "scores_after_1 .*line 7;"),
+    "NaN": (lambda a: a["scores_after_1"].__setitem__((7, 0), np.nan), "scores_after_1 .*row 7;"),
     "both kinds": (lambda a: a.update(answers_after_0=np.zeros(20, int)), "answers_after_0.*alone"),
     "rows wrong": (lambda a: a.update(rows=np.arange(20) + 1000), "rows .*test.csv;"),
     "rows short": (lambda a: a.update(rows=np.arange(3)), "rows .*test.csv;"),

@@ -73,7 +73,8 @@ def test_other_content_is_replaced_only_if_asked(hub: Hub, file: EmbeddingFile) 
 def test_a_licence_is_needed(hub: Hub, tmp_path: Path) -> None:
     file = embedding_file(tmp_path)  # states none
     said = refusal(push, file.path, PLACE)
-    assert f"{file.path} states none, --licence none;" in said
+    assert f"{file.path} states no licence of its data" in said
+    assert "--licence NAME, or --licence unknown if nobody knows it" in said
     assert not hub.requests
     for name, licence, said in (
         ("a", "unknown", "license: unknown\n"),
@@ -84,7 +85,8 @@ def test_a_licence_is_needed(hub: Hub, tmp_path: Path) -> None:
         assert said in page
     assert "- **data:** CC BY 4.0" in page
     stated = remade(EmbeddingFile.open(tmp_path / "a.h5"))
-    assert "CC0, --licence MIT" in refusal(push, stated.path, PLACE, licence="MIT")
+    said = refusal(push, stated.path, PLACE, licence="MIT")
+    assert "states the licence 'CC0', and --licence says 'MIT'; leave --licence out" in said
     push(stated.path, "hf://datasets/kanan/c", licence="CC0")
 
 

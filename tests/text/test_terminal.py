@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from report_records import keep, make
+from rich.table import Table
 
 from embedbench.cli.command_output import show_tables
 from embedbench.files.inspect import provenance_lines
@@ -67,6 +68,21 @@ def test_pairs_are_folded_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None
     made = align_pairs(pairs).splitlines()
     assert max(map(len, made)) <= 42
     assert "".join("".join(made).split()) == "".join("".join(map("".join, pairs)).split())
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("a", "b"), ("l\xe4ng\xe9\u6f22", "c")],
+        [("x\ny", "z\t1"), ("\x1b[0ma", "")],
+        [("one", "alone")],
+    ],
+)
+def test_pairs_without_a_terminal_are_those_of_a_wide_table(pairs: list[tuple[str, str]]) -> None:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for pair in pairs:
+        table.add_row(*map(line, pair))
+    assert align_pairs(pairs) == render_text([table])
 
 
 def test_sentences_end_lines_at_words() -> None:
