@@ -22,6 +22,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local, open_file
 from embedbench.learning.learner import Learner
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
+from embedbench.runs.named_streams import find_protocol
 from embedbench.scores import metrics_by_library
 from embedbench.scores.array_file import WrongError
 from embedbench.scores.metrics import Reference, compute
@@ -73,9 +74,9 @@ def build_stream(
     A file may also be a name: `hf://datasets/ORG/NAME@REVISION/mnist.h5`, `https://…`, `s3://…` or
     `known:NAME`; it is fetched, unless it is in the cache.
 
-    `protocol` is a name, `package.module:Class`, or a `Protocol` with its parameters, such as
-    `IncrementalClass(base=5)`. `seed` is the one that `embedbench run --seed` takes; the order seed
-    is drawn from it.
+    `protocol` is a name, also one of a stream (`b0-inc10`; `params` go over its settings),
+    `package.module:Class`, or a `Protocol` with its parameters, such as `IncrementalClass(base=5)`.
+    `seed` is the one that `embedbench run --seed` takes; the order seed is drawn from it.
     """
     if isinstance(protocol, Protocol):
         if params:
@@ -85,7 +86,8 @@ def build_stream(
             )
         made = protocol
     else:
-        made = make(protocol_class(protocol), params, name="protocol")
+        name, named = find_protocol(protocol)
+        made = make(protocol_class(name), {**named, **params}, name="protocol")
     given = [files] if isinstance(files, str | Path | EmbeddingFile) else list(files)
     if not given:
         raise UserError("build_stream needs a file", "give its path or its name")

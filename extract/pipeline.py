@@ -131,7 +131,7 @@ def extract(
     rows, rule = choose_split(opened, split, group, stratify=stratify)
     if opened.split is not None and rule["rule"] != "official":
         notify(f"{opened.name}: its official split is replaced, as --split or --stratify asks.")
-    if remark := describe_straddling(opened.columns.get("group"), rows):
+    if remark := describe_straddling(opened.columns.get("group"), rows, rule):
         notify(f"{opened.name}: {remark}")
     opened = replace(opened, split=rows)
     taken = _taken(opened, rule)

@@ -99,6 +99,14 @@ class EWC(NetLearner):
         "past": "samples",
     }
 
+    def validation_needs(self) -> dict[str, str]:
+        needs = super().validation_needs()
+        if self.lam is None:
+            needs["lam=none"] = "lam=100"
+        if self.past_validation:
+            needs["past_validation=true"] = "past_validation=false"
+        return needs
+
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         self.searched = 0

@@ -67,6 +67,9 @@ class GDumb(ReplayLearner):
         super().__post_init__()
         require(self, self.name, lr_min=within(f"(0, {self.lr}]"))
 
+    def validation_needs(self) -> dict[str, str]:
+        return {}  # it trains on its memory, of which nothing is held out
+
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         self.exemplars.add(x, y)
         self.exemplars.given += len(y)

@@ -22,7 +22,7 @@ class Offline(Learner):
     **Source**: Kemker et al. (2018), "α_ideal", the offline MLP accuracy that normalises Ω.
 
     **Departs**: training also ends after five epochs in a row in which every validation sample was
-    answered right.
+    answered right. On a stream without validation data its rule looks at the training loss.
 
     Parameters
     ----------
@@ -45,6 +45,9 @@ class Offline(Learner):
 
     tags: ClassVar[Tags] = Tags(offline=True, multilabel=True, images=True)
     state: ClassVar[dict[str, str]] = {"model": "parameters"}
+
+    def validation_needs(self) -> dict[str, str]:
+        return {} if self.learner == "slda" else super().validation_needs()
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         if self.learner == "slda" and (spec.multilabel or len(spec.input_shape) > 1):

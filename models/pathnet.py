@@ -84,6 +84,9 @@ class PathNet(Learner):
         "ids": "paths",
     }
 
+    def validation_needs(self) -> dict[str, str]:
+        return {f"val_samples={self.val_samples}": ""}  # they choose the path
+
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.n_classes = seeds, device, spec.n_classes
         inputs = [spec.input_shape[0], *[self.units] * (self.layers - 1)]

@@ -74,7 +74,7 @@ class DomainIncremental(Protocol):
     )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name, self.validation)
+        file = self.take_file(files)
         domain = file.column("domain")
         split = tools.split_rows(file, self.validation, self.val_fraction)
         names, left_out = self._names(file, domain, split, seed)
@@ -122,7 +122,7 @@ class DomainIncremental(Protocol):
         readings = super().later_readings(files)
         if self.domains in ("natural", "random"):  # all are taught
             return readings
-        file = tools.one_file(files, self.name, self.validation)
+        file = self.take_file(files)
         split = tools.split_rows(file, self.validation, self.val_fraction)
         domain = file.column("domain")
         names, _ = self._names(file, domain, split, 0)

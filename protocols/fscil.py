@@ -16,7 +16,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.class_subset import ALL, OrderedFile, order_chosen
 from embedbench.streams.load_table import layer_names, load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
@@ -163,27 +163,30 @@ class FSCIL(Protocol):
             return
         if self.lists not in LISTS:
             raise unknown("lists", self.lists, LISTS)
-        defaults = {"base": 0, "way": 0, "shot": SHOT, "order": "natural"}
+        defaults = {"base": 0, "way": 0, "shot": SHOT, "order": "natural", "classes": ALL}
         given = [what for what, default in defaults.items() if getattr(self, what) != default]
         if given:
             raise UserError(
-                f"the lists of {self.lists} have a base, way, shot and order of their own",
+                f"the lists of {self.lists} have classes, a base, way, shot and order of their own",
                 f"drop protocol.{given[0]}, or protocol.lists",
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name, self.validation)
+        taken = tools.one_file(files, self.name, self.validation)
+        chosen = order_chosen(taken, self.classes, self.order, seed)
+        file = chosen.file
         split = tools.split_rows(file, self.validation, self.val_fraction)
-        pool = split.train if self.validation == "test" else np.flatnonzero(file.split == TRAIN)
+        held_out = self.validation == "train"
+        pool = np.flatnonzero(file.split == TRAIN) if held_out else split.train
         if self.lists:
             drawn, notes = self._listed(file, pool)
         else:
-            drawn, notes = self._generated(file, pool, seed)
+            drawn, notes = self._generated(file, pool, chosen, seed)
         base_classes, base = drawn[0]
         sizes = np.bincount(file.labels[split.train], minlength=file.samples.n_leaves)
         few = tools.mean_rows(sizes, len(base_classes)) < self.scale_least
         val = split.val
-        if self.validation != "test":
+        if held_out:
             val = val[np.isin(file.labels[val], base_classes)]
         base = np.setdiff1d(base, val)
         train = np.sort(np.concatenate([base, *(rows for _, rows in drawn[1:])]))
@@ -222,13 +225,13 @@ class FSCIL(Protocol):
         return drawn, ()
 
     def _generated(
-        self, file: EmbeddingFile, pool: Ints, seed: int
+        self, file: EmbeddingFile, pool: Ints, chosen: OrderedFile, seed: int
     ) -> tuple[list[Drawn], tuple[str, ...]]:
         """Sessions drawn by the seed, and notes."""
         labels, n = file.labels[pool], file.samples.n_leaves
         few = np.bincount(labels, minlength=n) < self.shot
         untested = np.bincount(file.labels[file.split == TEST], minlength=n) == 0
-        order = class_order(self.order, file, seed)
+        order = chosen.order
         early = (few | untested)[order]  # classes that cannot come later
         cuts = self._cuts(n, int(early.sum()), int(untested.sum()))
         *classes, left = np.split(np.concatenate([order[early], order[~early]]), cuts)
@@ -251,7 +254,7 @@ class FSCIL(Protocol):
             )
             if len(some)
         ]
-        return drawn, (*order_notes(self.order, file), *notes)
+        return drawn, (*chosen.notes, *notes)
 
     def _cuts(self, n: int, early: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin, and where the last one ends.

@@ -11,6 +11,7 @@ from embedbench.config.setting_ranges import at_least, within
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
+from embedbench.streams.class_subset import ALL
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.load_table import load_table
 from embedbench.streams.make_sessions import mean_rows, one_file
@@ -103,7 +104,19 @@ class IIRC(Protocol):
             self.val_fraction = _hierarchy.PUBLISHED.get(self.hierarchy, 0.1)
         super().__post_init__()
         if self.validation != "train":
-            raise UserError("iirc.validation", expected="train", got=self.validation)
+            raise UserError(
+                "iirc.validation",
+                "iirc has in-task and post-task validation data by its rules",
+                expected="train",
+                got=self.validation,
+            )
+        if self.classes != ALL:
+            raise UserError(
+                "iirc.classes",
+                "the hierarchy of iirc says which classes there are",
+                expected=ALL,
+                got=self.classes,
+            )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name, self.validation)

@@ -2,20 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from embedbench.config.fields_added_later import later
+from embedbench.config.make_from_settings import join_list
+from embedbench.config.plain_numbers import plain_number
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.class_subset import order_chosen
 from embedbench.streams.load_table import layer_names, load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
+
+MOST_CLASSES = 10**9  # in a session of a list: the sum fits an integer of NumPy
 
 
 @dataclass(kw_only=True)
@@ -34,9 +38,10 @@ class IncrementalClass(Protocol):
         Classes of session 0; 0 means half of them, or an equal share with `sessions`.
     step : int
         K, new classes per session; the last session takes the rest.
-    sessions : int
+    sessions : int or str
         Number of sessions; they share the classes (after `base`) evenly, and if that is not exact,
-        the first ones get one more. 0: the number follows from `step`.
+        the first ones get one more. 0: the number follows from `step`. Or the classes of each
+        session, with commas, "10,5,5,20"; `base` and `step` are then left out.
     order : str
         "natural", "random" (drawn from the seed), "size" (largest classes first), or the path of an
         order file.
@@ -58,27 +63,52 @@ class IncrementalClass(Protocol):
     >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=4, base=22)
     >>> [len(session.y) for session in stream.sessions]
     [198, 54, 54, 54]
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions="10,5,5,20")
+    >>> [len(session.classes) for session in stream.sessions]
+    [10, 5, 5, 20]
     """
 
     base: Annotated[int, at_least(0)] = 0
     step: Annotated[int, at_least(1)] = 1
-    sessions: Annotated[int, at_least(0)] = 0
+    sessions: Annotated[int, at_least(0)] | str = 0
     order: str = "natural"
     loss: Literal["all", "seen"] = later("all", earlier="all")
     embedding: str = later(FINAL, earlier=FINAL)
     layers: str = later("none", earlier="none")
 
     name: ClassVar[str] = "incremental-class"
+    checked: ClassVar[tuple[dict[str, Any], ...]] = (
+        {},
+        {"sessions": "3,1,2"},
+        {"classes": "4"},
+        {"classes": "leaf 5,leaf 0,leaf 2", "sessions": 2},
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sessions, list | tuple):
+            self.sessions = join_list(self.sessions, "protocol.sessions")
+        super().__post_init__()
+        if not isinstance(self.sessions, str):
+            return
+        self.sessions = join_list(self._sizes(), "protocol.sessions")
+        given = [name for name, usual in (("base", 0), ("step", 1)) if getattr(self, name) != usual]
+        if given:
+            raise UserError(
+                f"protocol.sessions={self.sessions} says the classes of every session",
+                f"leave protocol.{given[0]} out; where it is a preset's, set protocol.base=0 and "
+                "protocol.step=1",
+            )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name, self.validation)
+        taken = tools.one_file(files, self.name, self.validation)
+        chosen = order_chosen(taken, self.classes, self.order, seed)
+        file, order = chosen.file, chosen.order
         split = tools.split_rows(file, self.validation, self.val_fraction)
-        order = class_order(self.order, file, seed)
         tested = np.isin(order, file.labels[file.split == TEST])
         order, untested = np.concatenate([order[~tested], order[tested]]), order[~tested]
         cuts = self._cuts(len(order), len(untested))
         names = ", ".join(file.classes[c] for c in untested)
-        notes = order_notes(self.order, file)
+        notes = chosen.notes
         if names:
             notes = (*notes, f"classes without test samples, in the base session: {names}")
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
@@ -102,8 +132,44 @@ class IncrementalClass(Protocol):
             notes=notes,
         )
 
+    def _sizes(self) -> list[int]:
+        """The classes of each session, where `sessions` lists them."""
+        numbers = [plain_number(text.strip()) for text in str(self.sessions).split(",")]
+        sizes = [n for n in numbers if isinstance(n, int) and 1 <= n <= MOST_CLASSES]
+        if len(sizes) < len(numbers) or len(sizes) < 2:
+            raise UserError(
+                "protocol.sessions",
+                expected="a number of sessions, or the classes of each of two or more sessions, "
+                "1 at least, such as 10,5,5,20",
+                got=self.sessions,
+            )
+        return sizes
+
+    def _listed_cuts(self, n: int, untested: int) -> list[int]:
+        """As `_cuts`, where `sessions` lists the classes of each session."""
+        sizes = self._sizes()
+        if sum(sizes) != n:
+            remedy = "make the list shorter"
+            if sum(sizes) < n:
+                remedy = f"make the list longer, or take fewer with protocol.classes={sum(sizes)}"
+            raise UserError(
+                f"protocol.sessions={self.sessions} has {sum(sizes)} classes, and the stream has "
+                f"{n}",
+                remedy,
+            )
+        if sizes[0] <= untested:
+            raise UserError(
+                "the first session of protocol.sessions",
+                expected=f"at least {untested + 1} classes, because the {untested} without test "
+                "samples come first",
+                got=sizes[0],
+            )
+        return [sum(sizes[:k]) for k in range(1, len(sizes))]
+
     def _cuts(self, n: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin."""
+        if isinstance(self.sessions, str):
+            return self._listed_cuts(n, untested)
         if self.sessions and self.step != 1:
             raise UserError(f"give step or sessions, not both; got {self.step} and {self.sessions}")
         if self.sessions and not 2 <= self.sessions <= n - max(self.base, 1) + 1:

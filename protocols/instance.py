@@ -80,7 +80,7 @@ class Instance(Protocol):
         return self.ordering.endswith("instance")
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name, self.validation)
+        file = self.take_file(files)
         split = tools.split_rows(file, self.validation, self.val_fraction)
         parts = self._parts(file, split.train, seed)
         first = float(len(parts[0]))

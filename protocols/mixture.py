@@ -17,7 +17,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST
 from embedbench.streams import make_sessions as tools
-from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.class_subset import order_chosen
 from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
@@ -114,9 +114,11 @@ class Mixture(Protocol):
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name, self.validation)
+        taken = tools.one_file(files, self.name, self.validation)
+        chosen = order_chosen(taken, self.classes, self.order, seed)
+        file = chosen.file
         split = tools.split_rows(file, self.validation, self.val_fraction)
-        parts = self._parts(file, split.train, seed)
+        parts = self._parts(file, split.train, chosen.order, seed)
         for k, part in enumerate(parts):
             if not len(part):
                 raise UserError(
@@ -133,13 +135,12 @@ class Mixture(Protocol):
             [file],
             features,
             fitted=fitted,
-            notes=order_notes(self.order, file),
+            notes=chosen.notes,
             task_free=self.task_free,
         )
 
-    def _parts(self, file: EmbeddingFile, train: Ints, seed: int) -> list[Ints]:
-        """The training rows of each session."""
-        order = class_order(self.order, file, seed)
+    def _parts(self, file: EmbeddingFile, train: Ints, order: Ints, seed: int) -> list[Ints]:
+        """The training rows of each session; `order` (C,) is that of the classes."""
         tested = tools.class_mask(file, file.labels[file.split == TEST])[order]
         classes = np.concatenate([order[tested], order[~tested]])
         labels, rng = file.labels, np.random.default_rng([seed, 1])

@@ -46,7 +46,7 @@ class Permutation(Protocol):
     normalise_new: ClassVar[bool] = True
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = tools.one_file(files, self.name, self.validation)
+        file = self.take_file(files)
         split = tools.split_rows(file, self.validation, self.val_fraction)
         few = len(split.train) < self.scale_least
         table, features, fitted = load_table(file, self.scale, split.train, few=few)

@@ -18,6 +18,7 @@ from embedbench.papers.paper_table import rows_and_parts
 from embedbench.papers.result_files import read_results
 from embedbench.reports.toml_report import read_selections, select
 from embedbench.runs import learner_and_protocol_names as by_name
+from embedbench.studies import presets
 from embedbench.text.markdown import code, escape_markdown, table
 from embedbench.text.table_export import export_tables
 
@@ -86,7 +87,9 @@ def fill(app: Any, name: str, source: list[str]) -> None:
 
 
 def list_names(kind: str) -> str:
-    """Learners or protocols with a link to the page of each; class orders."""
+    """Learners or protocols with a link to the page of each; presets; class orders."""
+    if kind == "presets":
+        return list_presets()
     if kind not in KINDS:
         return f"```text\n{list_entries.listed_text(list_entries.entries(kind))}\n```"
     rows, ours = [], cast(dict[str, str], list_entries.OURS[kind]())
@@ -96,6 +99,17 @@ def list_names(kind: str) -> str:
         held = (tag for tag, has in tags.items() if has and tag not in ("deterministic", "learns"))
         rows.append((f"[`{name}`]({kind}/{page}.md)", escape(summary), ", ".join(held)))
     return table(("name", "what it is", "tags" if kind == "learners" else ""), rows)
+
+
+def list_presets() -> str:
+    """Every preset with its source, what it has from there, and what it leaves."""
+    rows = []
+    for name in presets.preset_names():
+        origin = presets.origin(name)
+        rows.append((f"[`{name}`](#{name})", *map(escape_markdown, origin)))
+    return table(
+        ("preset", "source", "what it fixes, as there", "what it leaves, or has otherwise"), rows
+    )
 
 
 def show_commands(name: str, title: str) -> str:

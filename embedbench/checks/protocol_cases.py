@@ -1,5 +1,6 @@
 """Small, difficult embedding files for the checks of protocols, and streams of them."""
 
+import contextlib
 import dataclasses
 import itertools
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Array, Ints
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 from embedbench.files.write_file import write_file
+from embedbench.streams.class_subset import choose_classes
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream
@@ -21,6 +24,7 @@ from embedbench.streams.view import View, rows_of, table_of
 
 WIDTH = 6
 SEEDS = (0, 1, 2)
+COMMON: tuple[dict[str, Any], ...] = ({"validation": "none"}, {"classes": "4"})
 # samples of each leaf class for training, validation and test
 KINDS = {
     "plain": [(10, 0, 4)] * 6,
@@ -69,12 +73,16 @@ def _columns(samples: Samples) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Case:
-    """A stream, its files, and its name in messages; rows are numbered through all files."""
+    """A stream, its files, and its name in messages; rows are numbered through all files.
+
+    The files have the classes of the stream alone; samples of others have no split.
+    """
 
     where: str
     protocol: type[Protocol]
     files: list[EmbeddingFile]
     stream: Stream
+    validation: str
 
     @property
     def pairs(self) -> list[tuple[Session, EvalSet]]:
@@ -116,13 +124,24 @@ def build(cls: type[Protocol], kind: str, seed: int, **settings: Any) -> Case:
         settings = {"order": "random", **settings}
     widths = (WIDTH, WIDTH - 2) if cls.several_files else (WIDTH,)
     files = [small_file(kind, width) for width in widths]
-    stream = cls(**settings).build(files, seed=seed)
+    protocol = cls(**settings)
+    stream = protocol.build(files, seed=seed)
+    order = getattr(protocol, "order", "natural")
+    files = [choose_classes(file, protocol.classes, order) for file in files]
     given = "".join(f", {name}={value}" for name, value in settings.items() if name != "order")
-    return Case(f"file {kind!r}, seed {seed}{given}", cls, files, stream)
+    where = f"file {kind!r}, seed {seed}{given}"
+    return Case(where, cls, files, stream, protocol.validation)
 
 
 @lru_cache(maxsize=2)
 def all_cases(cls: type[Protocol]) -> list[Case]:
-    """Streams of every kind of small file and seed, with each of the settings to check."""
+    """Streams of every kind of small file and seed, with each of the settings to check.
+
+    Then those with each of `COMMON`, unless the protocol refuses it, or the file is too small.
+    """
     each = itertools.product(KINDS, SEEDS, cls.checked)
-    return [build(cls, kind, seed, **settings) for kind, seed, settings in each]
+    cases = [build(cls, kind, seed, **settings) for kind, seed, settings in each]
+    for kind, settings in itertools.product(KINDS, COMMON):
+        with contextlib.suppress(UserError):
+            cases.append(build(cls, kind, 0, **settings))
+    return cases

@@ -92,8 +92,11 @@ def counts_are_exact(case: Case) -> None:
     """
     stream, all_taught = case.stream, case.protocol.teaches_all
     applies_where(not stream.spec.multilabel)
-    brought = (case.split == VAL).any()
+    held_out = case.validation != "none"
+    brought = held_out and (case.split == VAL).any()
     val = [s.val_x for s in stream.sessions]
+    none_held = held_out or not any(map(len, val))
+    demand(none_held, "there is validation data under validation=none")
     roles = {
         "training": ([s.x for s in stream.sessions] + ([] if brought else val), TRAIN),
         **({"validation": (val, VAL)} if brought else {}),
@@ -101,6 +104,8 @@ def counts_are_exact(case: Case) -> None:
     }
     for role, (views, split) in roles.items():
         mine = case.split == split
+        if role == "training" and not held_out:
+            mine = mine | (case.split == VAL)
         count = np.bincount(case.rows(*views), minlength=len(case.labels))
         expected = {1 if count.max() == 1 else len(stream.sessions)}
         got = set(count[mine].tolist())
@@ -198,7 +203,7 @@ def merged_ignores_the_order(cls: type[Protocol]) -> None:
         case = cases[0]
         streams = case.stream.references[last]
         taught = case.rows(*(v for r in streams for s in r.sessions for v in (s.x, s.val_x)))
-        mine = np.flatnonzero(case.split != TEST)
+        mine = np.flatnonzero(np.isin(case.split, (TRAIN, VAL)))
         mine = mine if cls.teaches_all else np.intersect1d(mine, taught)
         once = np.array_equal(np.sort(taught), mine)
         demand(once, f"file {kind!r}: merged() must teach every sample once")

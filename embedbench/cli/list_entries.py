@@ -16,6 +16,7 @@ from embedbench.errors import unknown
 from embedbench.files.remote import download_cache, fetch, uri
 from embedbench.reports.trackers import TRACKERS
 from embedbench.runs import learner_and_protocol_names as by_name
+from embedbench.runs.named_streams import named_streams
 from embedbench.scores import against_chance, few_shot_scores, metrics
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.streams import class_order, protocol
@@ -55,6 +56,9 @@ def entries(kind: str) -> list[dict[str, str]]:
         if isinstance(listed, dict)
         else listed
     )
+    if kind == "protocols":
+        named = named_streams().items()
+        rows += [{"name": name, "summary": stream.summary()} for name, stream in named]
     names = {row["name"] for row in rows}
     return rows + [
         {"name": name, "summary": entry.value, "package": plugins.origin(entry)}
@@ -169,6 +173,7 @@ NAMES: dict[str, Callable[[], Sequence[str]]] = {
     "learners": by_name.learner_names,
     "protocols": by_name.protocol_names,
     "presets": presets.preset_names,
+    "streams": lambda: list(named_streams()),
 }
 
 
@@ -199,17 +204,36 @@ def settings_text(kind: str, name: str) -> str:
 
 
 def describe(kind: str, name: str) -> dict[str, Any]:
-    """What a learner, protocol or preset is, and its settings as `--set` takes them."""
+    """What has a name, and its settings as `--set` takes them."""
+    if kind == "streams":
+        return _stream(name)
     if kind != "presets":
         return _class(kind, name)
     summary, about = presets.about(name)
+    origin = presets.origin(name)._asdict()
+    said = [f"{key.capitalize()}: {text}" for key, text in origin.items() if text]
     return {
         "kind": "presets",
         "name": name,
         "summary": summary,
-        "about": about,
+        "about": "\n".join(filter(None, [about, *said])),
+        **origin,
         "set": f"`run --preset {name}` has these settings; `--set` goes over them.",
         "settings": [{"setting": str(k), "value": v} for k, v in presets.preset(name).items()],
+    }
+
+
+def _stream(name: str) -> dict[str, Any]:
+    """Describe a stream that has a name."""
+    stream = named_streams()[name]
+    return {
+        "kind": "streams",
+        "name": name,
+        "summary": f"a stream by name, {stream.summary()}",
+        "about": f"`embedbench list {stream.protocol}` says what the settings mean.",
+        "set": f"`run --protocol {name}` has these settings, over those of a preset; `--set` goes "
+        "over them.",
+        "settings": [{"setting": f"protocol.{k}", "value": v} for k, v in stream.set.items()],
     }
 
 
@@ -255,5 +279,5 @@ def _kinds(name: str) -> list[str]:
         return kinds
     every = [*KINDS, *(known for names in NAMES.values() for known in names())]
     meant = by_name.FIELD_NAMES.get(name)
-    near = [meant] if meant else get_close_matches(name, every, n=1, cutoff=0.6)
+    near = [meant] if meant else get_close_matches(name.lower(), every, n=1, cutoff=0.6)
     raise unknown("listing", name, KINDS, near)

@@ -5,7 +5,6 @@ The options make a study: a study file, and what goes over it. Those of the stre
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from embedbench.config.run_seeds import parse_seeds
-from embedbench.errors import unknown
 from embedbench.files.remote.uri import as_written
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies import study_file
@@ -47,7 +45,7 @@ class StreamOptions:
     ] = None
     protocol: Annotated[
         str | None,
-        typer.Option(help="See: embedbench list protocols."),
+        typer.Option(help="Or a stream by name, b0-inc10, …; see embedbench list protocols."),
     ] = None
     seeds: Annotated[
         str | None, typer.Option("--seeds", "--seed", help="0-4 or 0,2,5.", show_default="0")
@@ -65,15 +63,14 @@ class StreamOptions:
 
     def _stream(self, learner: str) -> Study:
         """The stream and the seeds, and learners in a list with commas."""
-        protocols, named = _named_stream(self.protocol)
         order = {Key("protocol", "order"): self.order} if self.order else {}
         return Study(
             files=(tuple(map(as_written, self.files)),) if self.files else (),
-            protocols=protocols,
+            protocols=(self.protocol,) if self.protocol else (),
             learners=split_names(learner),
             seeds=_seeds(self.seeds),
             preset=self.preset,
-            set=named | parse_settings(self.settings or ()) | order,
+            set=parse_settings(self.settings or ()) | order,
         )
 
 
@@ -112,6 +109,12 @@ class StudyOptions(StreamOptions):
             help="Seeds and orders of the trials.", show_default="three unused from 100 on"
         ),
     ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="The score of the tables, such as class_accuracy.", show_default="accuracy"
+        ),
+    ] = None
     budget_mb: Annotated[
         float | None,
         typer.Option(
@@ -137,8 +140,10 @@ class StudyOptions(StreamOptions):
         """The study of the study file, and the options over it."""
         from embedbench.studies.resolve import override
 
+        stream = self._stream(",".join(self.learner or ()))
         flags = replace(
-            self._stream(",".join(self.learner or ())),
+            stream,
+            metric=self.metric or stream.metric,
             **{name: getattr(self, name) for name in AS_GIVEN},
             unknown=as_written(self.unknown) if self.unknown else None,
             tune_seeds=_seeds(self.tune_seeds),
@@ -147,20 +152,6 @@ class StudyOptions(StreamOptions):
         if self.config is None:
             return flags
         return override(study_file.read_study(self.config, allow_code=self.allow_code), flags)
-
-
-def _named_stream(protocol: str | None) -> tuple[tuple[str, ...], dict[Key, str]]:
-    """The protocol and settings that `--protocol` gives: of a protocol, or a stream of the zoo."""
-    from embedbench.zoo.zoo_entries import read_zoo
-
-    if not protocol:
-        return (), {}
-    if not re.fullmatch(r"b\d+-inc\d+[\w-]*", protocol):
-        return (protocol,), {}
-    if protocol not in (streams := read_zoo().streams):
-        raise unknown("stream of the zoo", protocol, streams)
-    named = streams[protocol]
-    return (named.protocol,), {Key("protocol", k): v for k, v in named.set.items()}
 
 
 def _seeds(text: str | None) -> tuple[int, ...]:
@@ -227,7 +218,7 @@ def run(
             outcome.fail(spec, failed[spec])
     if study.budget_mb is not None:
         _note_what_is_over(study.budget_mb, outcome.run_dirs)
-    _report(outcome, out, form)
+    _report(outcome, out, form, (study.metric,) if study.metric else ())
 
 
 def _choose_runs(
@@ -249,6 +240,11 @@ def _choose_runs(
     specs = resolve.resolve(study, out=out, device=device, checkpoint=checkpoint)
     if study.preset and not quiet:
         note(f"preset {study.preset}: {presets.about(study.preset)[0]}")
+    for name in dict.fromkeys(resolve.references_without_validation(specs)):
+        note(
+            f"the reference {name} stops by its training loss, because protocol.validation=none; "
+            f"--set {name}.mlp.stop.rule=epochs and {name}.mlp.stop.epochs fix its epochs"
+        )
     grids = resolve.grids(study, study.tune)
     chosen: list[run_spec.RunSpec] = []
     for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):
@@ -284,7 +280,9 @@ def _note_what_is_over(budget_mb: float, run_dirs: list[Path]) -> None:
             )
 
 
-def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:
+def _report(
+    outcome: grid_scheduler.Outcome, out: Path, form: str, metrics: tuple[str, ...] = ()
+) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.tables_from_runs import collect
     from embedbench.scores.record_files import find
@@ -296,7 +294,7 @@ def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:
     if outcome.elsewhere:
         note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
-    rows = collect(out, outcome.run_dirs)
+    rows = collect(out, outcome.run_dirs, metrics=metrics)
     data, listed, parts = run_tables(rows, form)
     show_tables(form, {**data, "failed": failed}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []

@@ -54,6 +54,7 @@ def import_command(
         settings={key: _number(value) for key, value in given.items()},
         command=join_words(["embedbench", *sys.argv[1:]]),
         overwrite=overwrite,
+        notify=lambda sentence: note(f"note: {sentence}"),
     )
     note(f"imported {name}: {run_dir}")
     for sentence in exported_stream.label_notes(exported_stream.load(stream)[0]):

@@ -14,7 +14,7 @@ _NETWORK = {"passes": 0.0, **_STOP}
 _ONLINE = {"updates": 1, **_NETWORK}
 _MEANS = {"average": "unit"}
 _FEL = {"lr_later": None, **_STOP}
-_STREAM = {"scale_least": 0}
+_STREAM = {"scale_least": 0, "classes": "all"}
 EARLIER: dict[str, dict[str, dict[str, Any]]] = {
     "learner": {
         **dict.fromkeys(("alice", "c-fscil", "nc-fscil"), _STOP),

@@ -1,8 +1,11 @@
 """Make a dataclass from settings: names with dots and texts become its fields."""
 
+import csv
 import dataclasses
 import difflib
+import io
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 from embedbench.errors import UserError, keep_inside, unknown
@@ -64,6 +67,20 @@ def nearest(cls: type, name: str) -> list[str]:
     return [*same, *nested] or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
 
 
+def join_list(values: Sequence[Any], name: str) -> str:
+    """The values of a list as one text, with commas; a text with a comma in double quotes.
+
+    >>> join_list(["a", "b, c"], "names"), join_list([10, 5], "sizes")
+    ('a,"b, c"', '10,5')
+    """
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise UserError(name, expected="a list of names or whole numbers", got=values)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(values)
+    return text.getvalue()
+
+
 def _init_names(hint: Any) -> list[str]:
     """The fields that a dataclass is made with; none for what is no dataclass."""
     if not dataclasses.is_dataclass(hint):
@@ -72,8 +89,13 @@ def _init_names(hint: Any) -> list[str]:
 
 
 def _read(value: Any, hint: Any, name: str) -> Any:
-    """Convert a text to the type `hint`; a value of another type must already fit it."""
+    """Convert a text to the type `hint`; a value of another type must already fit it.
+
+    A list for a setting that is a text becomes the text that `--set` takes, with commas.
+    """
     options = _options(hint)
+    if isinstance(value, list | tuple) and str in options:
+        return join_list(value, name)
     if isinstance(value, str):
         if type(None) in options and value.lower() in ("none", "null"):
             return None

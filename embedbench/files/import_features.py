@@ -3,6 +3,7 @@
 docs/files.md lists what `import` reads.
 """
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -114,7 +115,7 @@ def import_file(
         left_out=source.left_out,
         origin=origin,
     )
-    straddling = describe_straddling(grouped, samples.split)
+    straddling = describe_straddling(grouped, samples.split, made)
     lopsided = describe_lopsided(samples.split, samples.labels, leaves, made)
     equal = _same_rows(source.features, samples)
     for remark in filter(None, (taken, straddling, lopsided, *equal)):
@@ -231,10 +232,27 @@ def _read_source(src: Path, keys: Mapping[str, str | None]) -> Arrays:
         source = {"name": as_text(src.resolve().name), "revision": "", "licence": ""}
         return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
     if not os.path.exists(src):
-        raise UserError(f"there is no file or folder {str(src)!r}", SOURCES)
+        raise UserError(f"there is no file or folder {str(src)!r}", "correct the path")
     readers = [_FILES.get(src.suffix.lower())] if src.is_file() else []
     if src.is_dir():
         readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
     if not readers or readers[0] is None:
-        raise UserError(f"{src} is nothing that import reads", SOURCES)
+        raise UserError(f"{src} is nothing that import reads", _find_way(src))
     return choose_arrays(readers[0](src), src, keys)
+
+
+_TEXTS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+_MEDIA = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".wav", ".flac", ".mp3", ".ogg", ".zip")
+_MOST = 1000  # files of a folder that are looked at to say what it holds
+
+
+def _find_way(src: Path) -> str:
+    """Return what to do with a source that is not read here."""
+    if src.suffix.lower() in _TEXTS:
+        return "save features as npz or Parquet; texts and their labels go in by `extract`"
+    if src.suffix.lower() == ".npy":
+        return "give a folder of npy files, features.npy and labels.npy, and not one of them"
+    inside = src.rglob("*") if src.is_dir() else iter([src])
+    if any(path.suffix.lower() in _MEDIA for path in itertools.islice(inside, _MOST)):
+        return "images and sounds go in by `extract`, where a --backbone makes features of them"
+    return SOURCES

@@ -170,7 +170,8 @@ class _Source:
         if values.ndim not in axes or values.dtype.kind not in kinds:
             form = "(N, D) or (N, H, W, C)" if table else "one value a row"
             raise UserError(
-                f"{self.src}: {key} is {values.dtype} of shape {values.shape}; expected {form}"
+                f"{self.src}: {key} is {values.dtype} of shape {values.shape}; expected {form}",
+                _reshaped(key, values, table=table),
             )
         if table and values.dtype == np.float64:
             return as_float32(values, f"{self.src}: {key}")
@@ -202,12 +203,12 @@ class _Source:
         for what in ("features", "labels"):
             named = asked[what]
             keys[what] = find_keys(KEYS[what], self.arrays) if named is None else [named]
-        if not keys["features"] or not keys["labels"]:
+        if missing := [what for what in keys if not keys[what]]:
             listed = ", ".join(list(self.arrays)[:LONG]) or "nothing"
             raise UserError(
                 f"{self.src} must hold 'features' (one array, or one column of lists) and "
-                f"'labels', and it holds {listed}",
-                "name them with --features and --labels",
+                f"'labels'; it holds {listed}, and no {' and no '.join(missing)}",
+                f"name the key: {' '.join(f'--{what} KEY' for what in missing)}",
             )
         table, target = next(self._fitting(keys), (keys["features"][0], keys["labels"][0]))
         features = self.take(table, "features", table=True)
@@ -418,6 +419,15 @@ class _Source:
             why = f" ({reason})" if reason else ""
             phrases.append(f"{list_first(keys, LISTED)}{why}")
         return [*self._dropped, *phrases]
+
+
+def _reshaped(key: str, values: Array, *, table: bool) -> str:
+    """Return how an array of another shape or type is made what is expected."""
+    if table:
+        return "give one row a sample, as numbers"
+    if values.ndim == 2 and values.shape[1] > 1:
+        return f"give one class a sample; of rows with a 1 at the class, {key}.argmax(axis=1)"
+    return "flatten it" if values.ndim > 1 else "convert it to whole numbers or texts"
 
 
 def is_permuted(values: Array, others: Array) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from embedbench.array_types import Float32s
 from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import check_settings
+from embedbench.errors import UserError
 
 from .footprint import Footprint, Stateful
 
@@ -107,8 +108,8 @@ class Context:
         Takes a function from x (n, D) to scores (n, C). Returns accuracy on the session's
         validation data over the classes seen so far; NaN if there is no validation data.
     validation : str
-        "train", or "test" if the stream's validation data is its test data; nothing may be tuned on
-        the latter.
+        "train"; "none" if the stream has no validation data; or "test" if that is its test data, on
+        which nothing may be tuned.
     progress : callable
         Takes one short line of text.
     checkpoint : Checkpoint
@@ -158,6 +159,15 @@ class Learner(Stateful, ABC):
 
     def __post_init__(self) -> None:
         check_settings(self, self.name)
+
+    def validation_needs(self) -> dict[str, str]:
+        """The settings by which validation data decides: `name=value` → what to set instead.
+
+        They are those of a `Stop` whose rule looks at it. A learner that looks at validation data
+        elsewhere adds its own; one that never does says so by an empty dict. Streams without
+        validation data refuse a learner that has any.
+        """
+        return _watching_rules(self, "")
 
     def later_behaviour(self) -> tuple[str, ...]:
         """What a learner with these settings does otherwise than in earlier versions.
@@ -219,6 +229,51 @@ class Learner(Stateful, ABC):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.learned = state["learned"]
         super().load_state_dict(state)
+
+
+def _watching_rules(settings: Any, prefix: str) -> dict[str, str]:
+    """The stopping rules in settings, nested ones too, that look at validation data."""
+    needs: dict[str, str] = {}
+    for field in dataclasses.fields(settings):
+        value, name = getattr(settings, field.name), f"{prefix}{field.name}"
+        if not dataclasses.is_dataclass(value):
+            continue
+        if getattr(value, "watches", False):
+            rule = getattr(value, "rule", "")
+            needs[f"{name}.rule={rule}"] = f"{name}.rule=epochs, {name}.epochs=20"
+        needs |= _watching_rules(value, f"{name}.")
+    return needs
+
+
+def refuse_without_validation(learner: Learner, name: str, *, online: bool) -> None:
+    """Refuse a learner that looks at validation data, for a stream that has none.
+
+    A reference, as `offline`, is taken: its training then looks at the training loss.
+
+    Parameters
+    ----------
+    learner, name : Learner, str
+        The learner, and the name that `--set` has for it.
+    online : bool
+        Whether learners of batches get batches, and so no validation data on any stream.
+
+    Raises
+    ------
+    UserError
+        It names what to set.
+    """
+    if learner.tags.offline or (online and learner.tags.online):
+        return
+    needs = learner.validation_needs()
+    if not needs:
+        return
+    looked = ", ".join(f"{name}.{setting}" for setting in needs)
+    instead = [f"--set {name}.{one}" for text in needs.values() if text for one in text.split(", ")]
+    by_setting = f"set what does not: {' '.join(instead)}; or " if all(needs.values()) else ""
+    raise UserError(
+        f"{name} looks at validation data ({looked}), and protocol.validation=none leaves none",
+        f"{by_setting}take --set protocol.validation=train",
+    )
 
 
 def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str, Any]:

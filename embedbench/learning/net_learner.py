@@ -93,6 +93,9 @@ class NetLearner(Learner):
                 )
             self.images = replace(self.images, sha256=digest)
 
+    def validation_needs(self) -> dict[str, str]:
+        return {} if self.passes else super().validation_needs()
+
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device, self.learned = spec, seeds, device, 0
         self.scores_are = "logits"

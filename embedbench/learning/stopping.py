@@ -91,6 +91,11 @@ class Stop:
         if self.rule != "patience":  # what has no effect shall not tell two runs apart
             object.__setattr__(self, "perfect", 0)
 
+    @property
+    def watches(self) -> bool:
+        """Whether the rule looks at validation data."""
+        return self.rule in ("patience", "plateau")
+
     def decay(self, optimiser: torch.optim.Optimizer) -> ReduceLROnPlateau | None:
         """The scheduler of the learning rate, if any; it takes each value, lower is better."""
         if self.rule != "plateau":

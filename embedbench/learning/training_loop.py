@@ -214,7 +214,7 @@ class Training:
         limited = self.presented < math.inf
         steps = self.count.steps if limited else epoch * each
         log = {"epochs": epoch, "steps": steps, "stopped": reason, "train_loss": loss}
-        if stop.rule in ("patience", "plateau"):
+        if stop.watches:
             kept = epoch if weights is None else best.epoch
             watched = self.validate is not None or len(self.session.val_x)
             monitor = stop.monitor if watched else "train_loss"

@@ -248,7 +248,14 @@ class PaperRuns:
     def sessions_asked(self, protocol: str) -> int:
         """Return the user's setting of `protocol.sessions`; 0 if there is none."""
         given = sort_settings(self.given, self.known).protocol
-        return int(make(protocol_class(protocol), given, name="protocol").sessions)
+        sessions = make(protocol_class(protocol), given, name="protocol").sessions
+        if isinstance(sessions, str):
+            raise UserError(
+                "protocol.sessions",
+                expected="a number of sessions in a paper's table",
+                got=sessions,
+            )
+        return int(sessions)
 
     def run(self, specs: Sequence[RunSpec]) -> None:
         """Make the missing runs; each failure becomes a sentence in `failed`."""

@@ -42,6 +42,7 @@ class ComparisonStudy:
     results: Results  # the runs that have a score; the learner of each is its label
     notes: tuple[str, ...] = ()  # remarks on the learners
     over: learner_verdicts.Over = "seeds and samples"
+    score: str = ""  # the base score of the metric
 
     @property
     def learners(self) -> list[str]:
@@ -97,7 +98,8 @@ def judge(rows: Sequence[Row]) -> TableVerdicts:
     """The verdicts on the final scores of a table; chance, and what has none, is not compared."""
     each = {str(i): row for i, row in enumerate(rows) if row.learns}
     over = rows[0].group.over
-    study = ComparisonStudy("", FINAL, Results(tuple(measure_runs(each, FINAL))), over=over)
+    results = Results(tuple(measure_runs(each, FINAL)))
+    study = ComparisonStudy("", FINAL, results, over=over, score=rows[0].group.score)
     places = [int(name) for name in study.learners]
     of = {i: verdict.move(places) for i, verdict in zip(places, study.verdicts, strict=True)}
     return study.judged._replace(rows=[of.get(i) for i in range(len(rows))])
@@ -205,5 +207,6 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
         )
     notes = [f"tuned on validation data: {', '.join(notes)}"] if notes else []
     results = Results(tuple(measured))
-    study = ComparisonStudy(stream_title(group.first), metric, results, tuple(notes), group.over)
+    title = stream_title(group.first)
+    study = ComparisonStudy(title, metric, results, tuple(notes), group.over, group.score)
     return study.best_first()

@@ -66,7 +66,9 @@ class Run:
     def row(self) -> dict[str, Any]:
         """Settings, metrics, costs and digests by name.
 
-        Metrics are fractions, times are seconds, sizes are bytes; NaN where undefined. Settings are
+        Metrics are fractions, times are seconds, sizes are bytes; NaN where undefined. They are of
+        the base score `score`; the name of a base score (`accuracy`, …) is the final one by it.
+        Settings are
         `learner.lam`, `protocol.base`, nested ones `learner.stop.epochs`; digests `digests.train`;
         sizes `bytes.total`; times `seconds.learn`. Other names are those of `RunRecord`.
         """
@@ -87,6 +89,7 @@ class Run:
             "flags": " ".join(b.flags),
         }
         row |= {name: value for name, value in b.metrics.items() if name not in row}
+        row |= {name: s.metrics[FINAL] for name, s in b.by_score.items() if name not in row}
         tables = {
             "seconds": vars(b.seconds),
             "bytes": b.footprint,

@@ -64,6 +64,8 @@ class Result:
         Its final score without each group of the test sample, if that is known already.
     lower : frozenset of str
         Metrics of other people where less is better; `LOWER` has ours.
+    curves : mapping
+        Base score → its value after each session, of results without a record: a number, or `Stat`.
     """
 
     learner: str
@@ -78,6 +80,7 @@ class Result:
     place: Path | None = None
     without: LeftOut | None = None
     lower: frozenset[str] = frozenset()
+    curves: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
     def of_run(cls, record: RunRecord, place: Path | None = None, **names: Any) -> "Result":
@@ -109,12 +112,22 @@ class Result:
 
     def value(self, metric: str, moment: int | None = None, eval_set: int | None = None) -> float:
         """A value of a run, or the mean of a mean; NaN where there is none."""
-        given = self.values.get(metric)
+        given = self._given(metric, moment, eval_set)
         if isinstance(given, Stat):
             return given.mean
         if given is not None:
             return float(given)
         return run_value(self.record, metric, moment, eval_set) if self.record else math.nan
+
+    def _given(self, metric: str, moment: int | None, eval_set: int | None) -> Any:
+        """What is known of a value without its record; a `Stat` is of the moment of its mean."""
+        given = self.values.get(metric)
+        if moment is None:
+            return given
+        if eval_set is None and metric in self.curves:
+            curve = self.curves[metric]
+            return curve[moment] if moment < len(curve) else math.nan
+        return given if isinstance(given, Stat) else None
 
     def leave_out(self, metric: str, groups: SampleGroups | None) -> LeftOut | None:
         """A metric without each group, or sample; None without answers that allow it."""
@@ -192,7 +205,7 @@ class Results:
 
     def stat(self, metric: str, moment: int | None = None, eval_set: int | None = None) -> Stat:
         """The mean of all rows over their measurements; of a printed row alone what it says."""
-        given = [row.values.get(metric) for row in self.rows]
+        given = [row._given(metric, moment, eval_set) for row in self.rows]
         if len(given) == 1 and isinstance(given[0], Stat):
             return given[0]
         if any(row.seed is not None for row in self.rows) and any(

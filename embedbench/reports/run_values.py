@@ -11,6 +11,7 @@ from embedbench.scores import metric_jackknife
 from embedbench.scores.metric_jackknife import CURVES, LeftOut, find_metric, quote_curve
 from embedbench.scores.offline_references import reference_values
 from embedbench.scores.run_answers import RunAnswers
+from embedbench.scores.run_flags import optimiser_steps
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 
 
@@ -55,8 +56,13 @@ def _value_at(run: RunRecord, name: str, moment: int, eval_set: int | None) -> f
 
 def _logged(run: RunRecord, name: str) -> list[float]:
     """A number of the learner's log for each session; 0 for one without training data."""
-    logs = zip(run.sessions, run.n_train, strict=True)
-    return [float(s.log.get(name, math.nan)) if n else 0.0 for s, n in logs]
+    values = []
+    for session, n in zip(run.sessions, run.n_train, strict=True):
+        value = float(session.log.get(name, math.nan))
+        if name == "steps":
+            value = optimiser_steps(run, session.log)
+        values.append(value if n else 0.0)
+    return values
 
 
 def order_name(run: RunRecord) -> str:

@@ -22,8 +22,10 @@ from .headings_and_units import (
     INCREMENTAL,
     MEANINGS,
     OMEGAS,
+    SCORE_MEANINGS,
     SHARES,
     STREAMING,
+    describe_score,
     heading,
     is_percent,
     stat_text,
@@ -48,6 +50,7 @@ def choose_columns(group: Group) -> list[str]:
     if AVERAGE in columns and not _differ(group):
         columns.remove(AVERAGE)
     columns = [STREAMING if group.so_far and name == "omega_all" else name for name in columns]
+    columns[1:1] = group.beside
     return list(dict.fromkeys([*columns, *group.further]))
 
 
@@ -105,7 +108,8 @@ def group_parts(
                 details.add_row(line(row.label), *(line(cell_text(row, name)) for name in names))
         parts += [Text(""), details]
     remarks = describe_verdicts(judged)
-    remarks += describe_measurements({row.label: row.results for row in rows if row.used})
+    measured = [row for row in rows if row.used and not row.guesses]
+    remarks += describe_measurements({row.label: row.results for row in measured})
     remarks += describe_weak_reference(rows, judged)
     remarks += [*_legend(rows), *(f"note: {n}" for n in group.notes)]
     return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
@@ -129,7 +133,9 @@ def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[
 def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
     columns, efforts = choose_columns(rows[0].group), effort(rows)
-    heads = ["learner", "n", *map(heading, columns), *efforts, "MB", "learn s"]
+    score = rows[0].group.score
+    titles = [heading(name, score) for name in columns]
+    heads = ["learner", "n", *titles, *efforts, "MB", "learn s"]
     if any(not math.isnan(row.number(FINAL).half) for row in rows if row.used):
         single = "seeds" if judged.units == "orders" else judged.units
         heads[2] += f" ± {single}"
@@ -226,14 +232,19 @@ def _who_has(row: Row, flag: str) -> str:
 
 def describe_columns(rows: Sequence[Row]) -> str:
     """What the columns are, as far as their headings do not say it."""
-    names = {"bytes.total"}
+    names, scores = {"bytes.total"}, dict[str, None]()
     for mine in split_tables(rows):
         names |= {*choose_columns(mine[0].group), *effort(mine)}
+        scores[mine[0].group.score] = None
     references = [row.group.first.reference for row in rows]
     divided = any(r.normalise_new and r.preset == "kemker_table" for r in references)
     shares = [name for name in SHARES if name in names]
     several = any(len(row.used) > 1 for row in rows)
-    words = ["± half-width of the 95 % t-interval over n seeds" if several else "n: runs"]
+    words = list[str]()
+    for score in scores:
+        words += describe_score(score, incremental=INCREMENTAL in names)
+    words += [SCORE_MEANINGS[name] for name in SCORE_MEANINGS if name in names - scores.keys()]
+    words += ["± half-width of the 95 % t-interval over n seeds" if several else "n: runs"]
     of = ", on ".join(SHARES[name] for name in shares)
     words += [f"{', '.join(map(heading, shares))}: score on {of} / offline"] if shares else []
     words += [meaning for name, meaning in MEANINGS.items() if name in names]

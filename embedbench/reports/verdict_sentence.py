@@ -10,7 +10,7 @@ from embedbench.scores.learner_verdicts import SEEDS, RowVerdict
 from embedbench.scores.run_record import FINAL
 
 from .compare_learners import judge
-from .headings_and_units import difference_text, is_percent, value_text
+from .headings_and_units import difference_text, is_percent, metric_name, value_text
 from .result_rows import Row
 from .results import TableVerdicts
 
@@ -21,8 +21,8 @@ NAMED = 3  # learners named in a list, before "and 4 more"
 def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
     """One sentence on the rows of a table; what is not known is left out of it.
 
-    The leader has the highest final score, accuracy or pw-JS where answers are label sets, and
-    some row is behind it; the verdicts on the rows say that (`scores.learner_verdicts`).
+    The leader has the highest final score, by the base score of the table, and some row is behind
+    it; the verdicts on the rows say that (`scores.learner_verdicts`).
     Rows come best first; `judged` are their verdicts, if they are known.
     """
     every = [row for row in rows if row.learns]
@@ -76,7 +76,7 @@ def _is_flagged(row: Row, flag: str) -> bool:
 def _level(row: Row) -> str:
     """The final score of a row, beside those of the offline reference and of chance."""
     ideal, guess = row.group.offline, row.group.chance
-    name = f"final {row.group.kind.NOUN}"
+    name = metric_name(FINAL, row.group.score)
     levels = []
     if not math.isnan(ideal):
         levels.append(f"offline: {_percent(ideal)}")

@@ -177,6 +177,7 @@ def _unscored(
         code=list_code(learner=spec.learner.settings, protocol=spec.protocol.settings),
         tuning=spec.tuning or None,
         budget_mb=spec.budget_mb,
+        metric=spec.metric,
         sessions=tuple(sessions),
         resumed=resumed,
         **run_record.totals(sessions),

@@ -3,6 +3,7 @@
 It cuts online batches and measures time; `answers_from_scores` asks for the answers.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from embedbench.learning.sample_containers import blocks
 from embedbench.networks.weights import HeadMetadata, load_head
 from embedbench.scores.label_set_predictions import pw_js
 from embedbench.scores.run_answers import RunAnswers
+from embedbench.scores.run_flags import UNREAD
 from embedbench.scores.run_record import SessionCosts
 from embedbench.storage import user_cache
 from embedbench.streams import view
@@ -84,6 +86,10 @@ def _run_stream(
         kept = len(logs)  # sessions learned before the run was interrupted
         seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
         before = 0  # training samples of the earlier sessions
+        watch = _TestWatch()
+        if stream.validation == "test":
+            watched = tuple(map(watch.watched, stream.sessions))
+            stream = dataclasses.replace(stream, sessions=watched)
         for i, session in enumerate(stream.sessions):
             seen = seen.copy()
             seen[session.classes] = True
@@ -112,11 +118,30 @@ def _run_stream(
                 learner.trim()
                 held: dict[str, float] = {**learner.footprint()}
                 check_text(plain(log), f"the log of session {i}", "correct what `learn` returns")
+                if stream.validation == "test":
+                    log = {**log, UNREAD: not watch.was_read}
                 logs.append(SessionCosts(learning + checkpoint.carried, evaluating, held, log))
                 checkpoint.end(learner, evaluator, logs)
                 progress(f"session {i + 1}/{len(stream.sessions)}")
             before += len(session.x)
         return evaluator.predictions(), logs
+
+
+class _TestWatch:
+    """Whether a learner has read the test data that a stream gives it as validation data."""
+
+    was_read = False
+
+    def watched(self, session: Session) -> Session:
+        """The session, whose validation data says when it is read."""
+        x = session.val_x
+        rows, table = view.rows_of(x), view.table_of(x)
+        return dataclasses.replace(
+            session, val_x=view.WatchedView(table, rows, x.width, x.columns, read=self._read)
+        )
+
+    def _read(self) -> None:
+        self.was_read = True
 
 
 def _as_seen(stream: Stream, learner: contract.Learner) -> Stream:
@@ -170,6 +195,9 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
             "take a learner of batches, such as er, agem, gdumb or slda, or use --set "
             "protocol.task_free=false"
         )
+    if stream.validation == "none":
+        online = bool(stream.observe_batch)
+        contract.refuse_without_validation(learner, learner.name, online=online)
     for i, session in enumerate(stream.sessions):
         _check_samples(session.x, session.y, stream.spec, f"session {i}")
         _check_samples(session.val_x, session.val_y, stream.spec, f"session {i}'s validation data")
@@ -245,15 +273,18 @@ def _observe(
 ) -> dict[str, Any]:
     for x, y in batches:
         learner.observe(x, y)
-    if before:
-        return {name: n - before[name] for name, n in _effort(learner).items()}
-    updates = learner.updates if isinstance(learner, OnlineLearner) else 1
-    return {"steps": updates * steps, "epochs": updates}
+    counted = {name: n - before[name] for name, n in _effort(learner).items()}
+    if not isinstance(learner, OnlineLearner):  # a closed form takes no step of an optimiser
+        return {"batches": steps, "epochs": 1, **counted}
+    return counted or {"steps": learner.updates * steps, "epochs": learner.updates}
 
 
 def _effort(learner: contract.Learner) -> dict[str, int]:
-    """What a learner counts of its online training; empty where its batches say it."""
-    return learner.effort() if isinstance(learner, OnlineLearner) and learner.passes else {}
+    """What a learner counts of its online training; empty where its batches say it, or nothing."""
+    if isinstance(learner, OnlineLearner):
+        return learner.effort() if learner.passes else {}
+    counts: Callable[[], dict[str, int]] | None = getattr(learner, "effort", None)
+    return {} if counts is None else counts()
 
 
 def _batches(

@@ -9,7 +9,7 @@ to the classes seen at the moment, so a label counts as soon as its class was in
 old samples. All scores are of the test samples.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -116,7 +116,7 @@ class LabelSets(RunAnswers):
 
     FORMAT: ClassVar[str] = "embedbench-label-sets"
     SCORES: ClassVar[tuple[str, ...]] = ("pw_js", "js", "exact_match")
-    NOUN: ClassVar[str] = "pw-JS"
+    NAMES: ClassVar[Mapping[str, str]] = {"pw_js": "pw-JS", "js": "JS"}
     DETAILS: ClassVar[tuple[str, ...]] = (
         *SCORES,
         *("superclass_pw_js", "subclass_precision", "labels_predicted", "labels_true"),

@@ -4,7 +4,7 @@ They are the ground truth of a run: every score is a pure function of them. docs
 describes the layout of `predictions.h5`, so that it can be read without this module.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -47,7 +47,8 @@ class Predictions(RunAnswers):
     seen : array of bool
         (M, C) classes seen so far, the candidates of the answer.
     answer : Answers
-        (M, n) the answer over the classes seen so far; -1 where a score was NaN.
+        (M, n) the answer over the classes seen so far; -1 where a score was NaN, or where another
+        tool gave none.
     within : Answers
         (M, n) the answer over the classes of the sample's session; -1 where a score was NaN.
     rank : array of int or None
@@ -91,7 +92,11 @@ class Predictions(RunAnswers):
     SCORES: ClassVar[tuple[str, ...]] = (
         *("class_accuracy", "accuracy", "within_class_accuracy", "within_accuracy"),
     )
-    NOUN: ClassVar[str] = "accuracy"
+    NAMES: ClassVar[Mapping[str, str]] = {
+        "class_accuracy": "mean per-class accuracy",
+        "within_accuracy": "accuracy within the session",
+        "within_class_accuracy": "mean per-class accuracy within the session",
+    }
 
     @property
     def lacks_within(self) -> bool:
@@ -171,18 +176,25 @@ class Predictions(RunAnswers):
         recalls (Kemker et al. 2018, "mean-per-class accuracy"). Both use the answer over the
         classes seen so far; `within_…` use the answer within the sample's own session
         (task-incremental). An eval set is scored as soon as all its classes were seen; for
-        `within_…` it is scored at every moment, and NaN where another tool gave no such answers.
+        `within_…` it is scored at every moment, and NaN where another tool gave no such answers. So
+        is the score of a set before its session, where another tool left answers out.
         `class_sizes` are (C,) training samples of each class in the whole stream, if they are
         known.
         """
         name = name or self.SCORES[0]
+        answers = self.within if name.startswith("within_") else self.answer
+        return self._average(name, np.equal(answers, self.y), class_sizes)
+
+    def _average(
+        self, name: str, right: Bools | Floats, class_sizes: Sequence[int] | None
+    ) -> ScoreMatrix:
+        """Average a base score over samples; `right` is (M, n), how often each answer is right."""
         within = name.startswith("within_")
         if within and self.lacks_within:
             like = self.score_matrix(name.removeprefix("within_"), class_sizes)
             scores = ("values", "pooled", "per_class")
             undefined = {field: np.full_like(getattr(like, field), np.nan) for field in scores}
             return replace(like, name=name, **undefined)
-        right = np.asarray(np.equal(self.within if within else self.answer, self.y), np.bool_)
         by_class = name.endswith("class_accuracy")
         n_sets, n_classes = self.set_classes.shape
         sizes = np.bincount(self.eval_set, minlength=n_sets)
@@ -194,6 +206,8 @@ class Predictions(RunAnswers):
         if not within:
             unseen = self.set_classes[None, :, :] & ~self.seen[:, None, :]  # (M, E, C)
             values[unseen.any(axis=2)] = np.nan
+        if self.lacks_within:
+            values[self._left_out_before_learning()] = np.nan
         pooled, recalls = np.full(len(right), np.nan), np.full((len(right), n_classes), np.nan)
         for m, session in enumerate(self.session):
             known = slice(0, bounds[min(int(session) + 1, n_sets)])
@@ -206,6 +220,13 @@ class Predictions(RunAnswers):
             recalls[m, there] = np.where(self.seen[m, there], shares, np.nan)
         in_set = self.set_classes.sum(axis=1)
         return ScoreMatrix.of(name, self, values, pooled, sizes, in_set, recalls, class_sizes)
+
+    def _left_out_before_learning(self) -> Bools:
+        """(M, E) where another tool left answers to the samples of a later session out."""
+        sets = np.arange(self.n_sets)
+        none = [(self.answer[:, self.eval_set == e] < 0).any(axis=1) for e in sets]
+        later = sets > self.session[:, None]
+        return np.asarray(np.stack(none, axis=1) & later, dtype=np.bool_)
 
     def curves(self, scores: ScoreMatrix, *, limited: bool) -> dict[str, Floats]:
         """The curves against chance; see `against_chance`."""
@@ -224,15 +245,36 @@ class Predictions(RunAnswers):
     @classmethod
     def guess(cls, seen: int | Ints, limits: Sequence[int | None]) -> Floats:
         """(…, E) expected accuracy of a uniform draw among the candidates of each eval set."""
-        most = np.array([np.inf if n is None else n or np.inf for n in limits])
-        chances: Floats = 1.0 / np.minimum(seen, most)
-        return chances
+        return against_chance.guessing(seen, limits)
+
+    def guess_matrix(
+        self,
+        name: str,
+        limits: Sequence[int | None] | None = None,
+        class_sizes: Sequence[int] | None = None,
+    ) -> ScoreMatrix:
+        """A base score of uniform draws among the candidates, on average."""
+        if name.startswith("within_"):  # among the classes of the sample's own session
+            own = 1 / np.maximum(self.set_classes.sum(axis=1), 1)  # (E,)
+            share = np.broadcast_to(own[self.eval_set], self.answer.shape)
+        else:
+            chances = self.guess(self.seen.sum(axis=1)[:, None], limits or [None] * self.n_sets)
+            share = np.where(self.seen[:, self.y], chances[:, self.eval_set], 0.0)  # (M, n)
+        return self._average(name, share, class_sizes)
 
     # --- the stream that was answered ---
 
     def find_unanswered(self) -> Bools:
-        """(M, n) whether a score was NaN."""
-        return np.asarray(self.answer < 0, dtype=np.bool_)
+        """(M, n) whether an answer is missing that was due.
+
+        Another tool that gives answers alone owes none before learning: to a sample of a later
+        session, or of a class that was not seen. A learner of ours owes all.
+        """
+        none = np.asarray(self.answer < 0, dtype=np.bool_)
+        if not self.lacks_within:
+            return none
+        reached = self.eval_set <= self.session[:, None]
+        return np.asarray(none & reached & self.seen[:, self.y], dtype=np.bool_)
 
     def with_groups(self, group: Ints | None) -> Self:
         """The same with the number of each sample's group, (n,)."""
@@ -263,7 +305,7 @@ class Predictions(RunAnswers):
         return ""
 
 
-def _accuracy(right: Bools, y: Ints, by_class: bool) -> Floats:
+def _accuracy(right: Bools | Floats, y: Ints, by_class: bool) -> Floats:
     """(M, n) → (M,) share of right answers at each moment; by class, the mean over those in y."""
     if len(y) == 0:
         return np.full(len(right), np.nan)

@@ -176,28 +176,33 @@ def score_answers(made: UnscoredRun, predictions: RunAnswers, root: Path, place:
     matrices = predictions.score_matrices(made.n_train_by_class)
     itself = {place.resolve(): matrices}
     reference = _measure_references(made.reference, root, list(matrices), itself)
-    limited = any(n is not None for n in made.n_candidates or ())
-    by_score = {}
-    for name, matrix in matrices.items():
-        values = predictions.curves(matrix, limited=limited)
-        if made.protocol == FEW_SHOT:
-            values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes)
-        by_score[name] = BaseScore(
-            R=tuple(map(_row, matrix.R)),
-            pooled=_row(matrix.pooled[matrix.ends]),
-            metrics=metrics.compute(matrix, reference_values(reference, name)),
-            curves={name: _row(curve) for name, curve in values.items()},
-        )
+    described: dict[str, Any] = {f.name: getattr(made, f.name) for f in fields(UnscoredRun)}
+    described["reference"] = reference
+    measured = UnscoredRun(**described)
+    by_score = {name: base_score(measured, predictions, m) for name, m in matrices.items()}
     main_score, main = next(iter(by_score.items()))
     pooled, seen = matrices[main_score].pooled, predictions.samples_seen
-    described: dict[str, Any] = {f.name: getattr(made, f.name) for f in fields(UnscoredRun)}
     return RunRecord(
-        **{**described, "reference": reference},
+        **described,
         **vars(main),
         score=main_score,
         moments=Moments(tuple(seen.tolist()), _row(pooled)),
         by_score=by_score,
         flags=tuple(find_flags(made, predictions, matrices[main_score])),
+    )
+
+
+def base_score(made: UnscoredRun, p: RunAnswers, matrix: ScoreMatrix) -> BaseScore:
+    """One base score of a run, by the reference values in its record."""
+    limited = any(n is not None for n in made.n_candidates or ())
+    values = p.curves(matrix, limited=limited)
+    if made.protocol == FEW_SHOT:
+        values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes)
+    return BaseScore(
+        R=tuple(map(_row, matrix.R)),
+        pooled=_row(matrix.pooled[matrix.ends]),
+        metrics=metrics.compute(matrix, reference_values(made.reference, matrix.name)),
+        curves={name: _row(curve) for name, curve in values.items()},
     )
 
 

@@ -5,7 +5,7 @@ lists the kinds; nothing else asks of which one some answers are.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Self
 
 from embedbench.array_types import Array, Bools, Floats, Ints
@@ -30,7 +30,8 @@ class RunAnswers(ArrayFile, ABC):
     """
 
     SCORES: ClassVar[tuple[str, ...]]  # names of the base scores, the main one first
-    NOUN: ClassVar[str]  # the main score in a sentence: final NOUN
+    # base score → what a sentence or an axis calls it, where that is not its name
+    NAMES: ClassVar[Mapping[str, str]] = {}
     DETAILS: ClassVar[tuple[str, ...]] = ()  # scores and curves that reports show besides
     # whether eval sets are others than the stream has: the samples with a class of a session
     OWN_SETS: ClassVar[bool] = False
@@ -85,6 +86,18 @@ class RunAnswers(ArrayFile, ABC):
         """(…, E) expected main score of a guess on each eval set; None where no formula has it.
 
         `seen` are (…, 1) classes seen so far, `limits` (E,) candidates; None: all classes seen.
+        """
+        return None
+
+    def guess_matrix(
+        self,
+        name: str,
+        limits: Sequence[int | None] | None = None,
+        class_sizes: Sequence[int] | None = None,
+    ) -> ScoreMatrix | None:
+        """A base score of guesses on the same stream, on average; None where no formula has it.
+
+        `limits` are (E,) candidates; None: all classes seen. The answers are not used.
         """
         return None
 

@@ -28,10 +28,12 @@ from embedbench.reports.results import (
     TableVerdicts,
 )
 from embedbench.reports.run_rows import labels
+from embedbench.reports.table_metric import choose_score, show_by
 from embedbench.reports.terminal_tables import behind_text
 from embedbench.scores import learner_verdicts
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
+from embedbench.scores.scores_of_guessing import GUESSES
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.version import __version__
 
@@ -42,7 +44,7 @@ METRICS = (FINAL, "omega_all", "raa", "gacc", *COSTS)
 
 
 @dataclass
-class Sent:
+class BoardRun:
     """A run that agrees in everything.
 
     Parameters
@@ -74,7 +76,7 @@ def board(
     """
     rebuilder = Rebuilder(data)
     submissions: list[Submission] = []
-    sent: dict[Any, Sent] = {}
+    sent: dict[Any, BoardRun] = {}
     for path in packs:
         submission = _add_pack(*verify(path, rebuilder), sent)
         submissions.append(submission)
@@ -82,7 +84,7 @@ def board(
             notify(f"refused: {submission.refused}")
         for one in submission.unranked:
             notify(f"not ranked: {submission.pack}: {one.run}: {one.reason}")
-    streams: dict[str, list[Sent]] = {}
+    streams: dict[str, list[BoardRun]] = {}
     for run in sent.values():
         streams.setdefault(_stream_key(run.run.record), []).append(run)
     made = [_stream(runs) for runs in streams.values()]
@@ -90,7 +92,9 @@ def board(
     return Board(SCHEMA, STATEMENT, __version__, tuple(submissions), tuple(made))
 
 
-def _add_pack(submission: Submission, runs: list[CheckedRun], sent: dict[Any, Sent]) -> Submission:
+def _add_pack(
+    submission: Submission, runs: list[CheckedRun], sent: dict[Any, BoardRun]
+) -> Submission:
     """Add the runs of a pack to those `sent` so far, and count how many are new.
 
     A run that an earlier pack has is a repetition with the same outcome: it is named beside the
@@ -106,7 +110,7 @@ def _add_pack(submission: Submission, runs: list[CheckedRun], sent: dict[Any, Se
             repeated += 1
             earlier.also_by.append(submission.by or submission.pack)
     submission = replace(submission, ranked=len(new), repeated=repeated)
-    sent |= {_identity(run): Sent(submission, run) for run in new}
+    sent |= {_identity(run): BoardRun(submission, run) for run in new}
     return submission
 
 
@@ -122,11 +126,14 @@ def _stream_key(made: RunRecord) -> str:
     return json.dumps([made.protocol, digests.recipe, digests.features, made.reference.preset])
 
 
-def _stream(sent: list[Sent]) -> BoardStream:
-    """The entries of one stream, ranked by final accuracy."""
+def _stream(sent: list[BoardRun]) -> BoardStream:
+    """The entries of one stream, ranked by the final score."""
+    score = choose_score([one.run.record for one in sent])
+    for one in sent:
+        one.run = replace(one.run, record=show_by(one.run.record, score))
     runs = [one.run for one in sent]
     first = runs[0].record
-    by_entry: dict[Any, list[Sent]] = {}
+    by_entry: dict[Any, list[BoardRun]] = {}
     for one in sent:
         learner = one.run.learner
         by_entry.setdefault((one.pack, f"{learner} {learner.identity}"), []).append(one)
@@ -137,8 +144,8 @@ def _stream(sent: list[Sent]) -> BoardStream:
     learn = [label for label, each in mine.items() if each[0].run.record.learns]
     ranked = [run for label in learn for run in used[label]]
     scored = [run for run in ranked if not math.isnan(run.value(FINAL))]
-    study = ComparisonStudy(result_rows.stream_title(first), FINAL, Results(tuple(scored)))
-    study = study.best_first()
+    title = result_rows.stream_title(first)
+    study = ComparisonStudy(title, FINAL, Results(tuple(scored)), score=score).best_first()
     verdicts = {}
     if len(study.learners) > 1:  # one alone is behind nobody
         verdicts = dict(zip(study.learners, study.verdicts, strict=True))
@@ -147,7 +154,8 @@ def _stream(sent: list[Sent]) -> BoardStream:
     ]
     return BoardStream(
         page=f"stream-{value_digest.digest(_stream_key(first))[:12]}.html",  # no text of a pack
-        title=result_rows.stream_title(first),
+        title=title,
+        score=score,
         protocol=first.protocol,
         protocol_params=first.protocol_params,
         files=first.files,
@@ -160,7 +168,7 @@ def _stream(sent: list[Sent]) -> BoardStream:
         entries=tuple(sorted(entries, key=_place)),
         units=study.units,
         groups=study.groups,
-        measurements=tuple(describe_measurements({k: v for k, v in used.items() if v.rows})),
+        measurements=tuple(describe_measurements({k: used[k] for k in learn if used[k].rows})),
     )
 
 
@@ -177,13 +185,17 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
 def _results(label: str, runs: Sequence[CheckedRun]) -> Results:
     """The runs of an entry that are in its means."""
     used = [run for run in runs if not {*result_rows.LEFT_OUT} & {*run.record.flags}]
-    return Results(
-        tuple(Result.of_run(run.record, learner=label, without=run.left_out) for run in used)
-    )
+    rows = []
+    for run in used:
+        without = run.left_out.get(run.record.score)
+        rows.append(Result.of_run(run.record, learner=label, without=without))
+    if runs[0].record.learner == GUESSES:  # no seed changes what guessing scores on average
+        rows = [replace(row, answers=GUESSES) for row in rows]
+    return Results(tuple(rows))
 
 
 def _entry(
-    label: str, sent: Sequence[Sent], used: Results, verdict: learner_verdicts.RowVerdict | None
+    label: str, sent: Sequence[BoardRun], used: Results, verdict: learner_verdicts.RowVerdict | None
 ) -> Entry:
     """An entry with its verdict."""
     pack = sent[0].pack
@@ -254,13 +266,14 @@ class Entry(JsonRecord):
 
 @dataclass(frozen=True)
 class BoardStream(JsonRecord):
-    """One stream with its entries, best final accuracy first.
+    """One stream with its entries, the best by its base score first.
 
     docs/board.md describes each field.
     """
 
     page: str
     title: str
+    score: str
     protocol: str
     protocol_params: dict[str, Any]
     files: tuple[FileInfo, ...]
@@ -334,6 +347,7 @@ def _index_page(board: Board) -> str:
             e.label for e in learned[1:] if e.verdict and not e.verdict.behind
         ],
         cell=_cell,
+        metric_name=headings_and_units.metric_name,
     )
 
 
@@ -344,9 +358,10 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
         "board_stream.html.j2",
         board=board,
         cell=_cell,
+        metric_name=headings_and_units.metric_name,
         stream=stream,
         columns=[
-            (name, headings_and_units.heading(COSTS.get(name, name)))
+            (name, headings_and_units.heading(COSTS.get(name, name), stream.score))
             for name in METRICS
             if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
         ],

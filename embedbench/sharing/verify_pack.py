@@ -20,6 +20,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.run_values import leave_out_groups
+from embedbench.reports.table_metric import USUAL, show_by
 from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec
@@ -29,6 +30,7 @@ from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores import metric_jackknife, record_files
 from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.scores_of_guessing import without_draws
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import regular_files, user_cache, value_digest
 from embedbench.streams.stream import Stream
@@ -77,15 +79,15 @@ class CheckedRun:
         The recomputed record; what the files say of the stream is in it.
     answers : str
         Digest of its answers.
-    left_out : LeftOut or None
-        Final accuracy without each group of the test sample; None for label sets.
+    left_out : dict
+        Base score → the final score without each group of the test sample; empty for label sets.
     """
 
     place: str
     learner: Spec[Any]
     record: RunRecord
     answers: str
-    left_out: metric_jackknife.LeftOut | None
+    left_out: dict[str, metric_jackknife.LeftOut]
 
 
 def verify(path: Path, rebuilder: "Rebuilder") -> tuple[Submission, list[CheckedRun]]:
@@ -128,6 +130,7 @@ class _Checks:
                 self._check_place(spec, place, made)
                 answers = value_digest.digest(predictions.answer.shape, predictions.answer)
                 left_out = self._left_out(predictions, made)
+                made = without_draws(made, place)
                 runs[place] = CheckedRun(self._name(place), spec.learner, made, answers, left_out)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
@@ -146,12 +149,17 @@ class _Checks:
 
     def _left_out(
         self, predictions: RunAnswers, made: RunRecord
-    ) -> metric_jackknife.LeftOut | None:
+    ) -> dict[str, metric_jackknife.LeftOut]:
+        """Base score that a board may show → the final one without each group."""
         if not predictions.rates_samples():
-            return None
+            return {}
         names = self.rebuilder.groups(made)
         groups = None if names is None else names[predictions.ids]
-        return leave_out_groups(predictions, made, FINAL, groups)
+        result: dict[str, metric_jackknife.LeftOut] = {}
+        for score in {USUAL, made.metric or USUAL} & made.by_score.keys():
+            left = leave_out_groups(predictions, show_by(made, score), FINAL, groups)
+            result |= {} if left is None else {score: left}
+        return result
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""

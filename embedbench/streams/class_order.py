@@ -269,7 +269,7 @@ def _read_classes(path: Path, items: Sequence[str | int], file: EmbeddingFile) -
     An entry may be of a class that the file declares and the stream leaves out.
     """
     names, place = declared_classes(file)
-    listed = _listed_classes(path, items, names, file.path.name)
+    listed = listed_classes(str(path), items, names, file.path.name)
     known = np.array([c for c in listed if c >= 0], dtype=np.int64)
     order = place[known]
     order = order[order >= 0]
@@ -285,8 +285,8 @@ def _read_classes(path: Path, items: Sequence[str | int], file: EmbeddingFile) -
     return order
 
 
-def _listed_classes(
-    path: Path, items: Sequence[str | int], names: Sequence[str], source: str
+def listed_classes(
+    where: str, items: Sequence[str | int], names: Sequence[str], source: str
 ) -> list[int]:
     """The class that each entry of an order file names, -1 for none; see `class_order`."""
     index = {name: c for c, name in enumerate(names)}
@@ -307,7 +307,7 @@ def _listed_classes(
             listed.append(int(number) if is_position else -1)
         elif None in numbers or len(of_number.get(number, ())) > 1:
             raise UserError(
-                f"{path} has numbers that may be names of classes of {source} or not: some of "
+                f"{where} has numbers that may be names of classes of {source} or not: some of "
                 "its classes are named by numbers, and not all, or two by the same one",
                 "write the classes' names, as text",
             )

@@ -49,9 +49,9 @@ def one_file(files: Sequence[EmbeddingFile], name: str, validation: str = "train
 
 @check_arguments
 def split_rows(
-    file: EmbeddingFile, validation: Literal["train", "test"], val_fraction: float
+    file: EmbeddingFile, validation: Literal["train", "test", "none"], val_fraction: float
 ) -> Split:
-    """Return the training, validation and test rows of a file.
+    """Return the training, validation and test rows of a file; `validation` is the protocol's.
 
     A file without validation samples gives `val_fraction` of each class's training samples, the
     same ones for every seed and class order. Each class keeps at least one training sample; a
@@ -65,8 +65,9 @@ def split_rows(
                 f"{file.path.name} has no {role} samples",
                 "give it a split (--split) when it is made",
             )
-    if validation == "test":
-        return Split(np.sort(np.concatenate([train, val])), test, test)
+    if validation != "train":
+        watched = test if validation == "test" else test[:0]
+        return Split(np.sort(np.concatenate([train, val])), watched, test)
     if len(val) == 0:
         rng = np.random.default_rng(0)
         held = []
@@ -76,6 +77,14 @@ def split_rows(
         val = np.sort(np.concatenate(held))
         train = np.setdiff1d(train, val)
     return Split(train, val, test)
+
+
+def no_validation_notes(file: EmbeddingFile) -> tuple[str, ...]:
+    """What `validation=none` does with the validation samples that a file brings."""
+    n = np.count_nonzero(file.split == VAL)
+    if not n:
+        return ()
+    return (f"the {n:,} validation samples of {file.path.name} are trained on",)
 
 
 def mean_rows(sizes: Ints, n: int) -> float:

@@ -10,10 +10,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from embedbench.config.fields_added_later import identity, later
 from embedbench.config.setting_ranges import at_least, check_settings, within
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.storage.regular_files import read_text
 
 from .class_order import ORDERS, _order_file, was_by_position
+from .class_subset import ALL, choose_classes, read_classes
+from .make_sessions import no_validation_notes, one_file
 from .stream import EvalSet, Session, Stream, StreamSpec
 from .taught_classes import has_untaught_classes, notes_on_classes
 
@@ -26,9 +29,15 @@ class Protocol(ABC):
     ----------
     validation : str
         "train": the file's own validation split; if it has none, `val_fraction` of each class's
-        training samples. "test": the test data of the session, to imitate a paper; flagged.
+        training samples. "none": there is no validation data, and all samples but the test samples
+        are trained on; learners that stop by validation data are refused. "test": the test data of
+        the session, to imitate a paper; flagged where a learner looks at it.
     val_fraction : float
         Share of each class's training samples that becomes validation data, in (0, 1).
+    classes : int or str
+        The classes of the file that the stream has. "all"; a number N, the first N in `order`
+        (where the seed draws the order, the first of the file); or names with commas, of which one
+        with a comma stands in double quotes.
     scale : str
         "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so to
         length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
@@ -56,12 +65,13 @@ class Protocol(ABC):
     protocol to them.
     """
 
-    validation: Literal["train", "test"] = "train"
+    validation: Literal["train", "test", "none"] = "train"
     val_fraction: Annotated[float, within("(0, 1)")] = 0.1
     scale: Literal["auto", "none", "l2", "rms", "standard"] = "auto"
     scale_least: Annotated[int, at_least(0)] = later(50, earlier=0)
     observe_batch: Annotated[int, at_least(0)] = 10
     evaluate_every: Annotated[int, at_least(0)] = 0
+    classes: int | str = later(ALL, earlier=ALL)
 
     name: ClassVar[str]
     normalise_new: ClassVar[bool] = False
@@ -72,6 +82,7 @@ class Protocol(ABC):
 
     def __post_init__(self) -> None:
         check_settings(self, "")
+        self.classes = read_classes(self.classes)
 
     @abstractmethod
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
@@ -89,7 +100,11 @@ class Protocol(ABC):
 
         Its notes begin with the classes of the files that are left out.
         """
+        for file in files:
+            self._check_chosen(file)
         notes = [note for file in files for note in notes_on_classes(file)]
+        if self.validation == "none":
+            notes += [note for file in files for note in no_validation_notes(file)]
         more["notes"] = (*notes, *more.get("notes", ()))
         if len(files) == 1:
             more.setdefault("classes", files[0].classes[: files[0].samples.n_leaves])
@@ -103,6 +118,19 @@ class Protocol(ABC):
         }
         sessions, eval_sets = zip(*pairs, strict=True)
         return Stream(spec, sessions, eval_sets, features=features, **{**fields, **more})
+
+    def take_file(self, files: Sequence[EmbeddingFile]) -> EmbeddingFile:
+        """The only file, with the classes that the stream has of it; refuse several."""
+        file = one_file(files, self.name, self.validation)
+        return choose_classes(file, self.classes)
+
+    def _check_chosen(self, file: EmbeddingFile) -> None:
+        """Refuse a file that still has classes which `classes` leaves out."""
+        if choose_classes(file, self.classes) is not file:
+            raise UserError(
+                f"protocol {self.name} takes all classes of a file",
+                "leave protocol.classes out",
+            )
 
     def recipe(self) -> str:
         """Name and parameters as canonical JSON; an order file by its content, not its path.

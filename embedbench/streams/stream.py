@@ -130,7 +130,8 @@ class Stream:
     normalise_new : bool
         Whether Ω_new is divided by α_ideal on this protocol (`kemker_table` preset).
     validation : str
-        "train" where validation data comes from training data, "test" where it is the test set.
+        "train" where validation data comes from training data, "test" where it is the test set,
+        "none" where there is none.
     observe_batch : int
         Samples in the batches that the runner cuts for online learners; 0: it gives them whole
         sessions.

@@ -59,9 +59,9 @@ def notes_on_classes(file: EmbeddingFile) -> tuple[str, ...]:
 def with_taught_classes(file: EmbeddingFile, validation: str = "train") -> EmbeddingFile:
     """The file with the classes that its training samples teach; the same rows and digests.
 
-    Where validation data is the test data, the file's validation samples are taught, too.
+    Unless validation data comes from training data, the file's validation samples are taught, too.
     """
-    roles = (TRAIN, VAL) if validation == "test" else (TRAIN,)
+    roles = (TRAIN,) if validation == "train" else (TRAIN, VAL)
     labels = file.labels[np.isin(file.split, roles)]
     return keep_classes(file, labels, "without training samples")
 

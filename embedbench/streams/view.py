@@ -5,7 +5,7 @@ NumPy only; torch is imported when a tensor is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -143,6 +143,21 @@ class View:
 
             self._indices[key] = torch.from_numpy(np.ascontiguousarray(values)).to(device)
         return self._indices[key]
+
+
+@dataclass(frozen=True)
+class WatchedView(View):
+    """A view that says when its samples are read: the runner knows then that they were."""
+
+    read: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+
+    def numpy(self) -> Float32s:
+        self.read()
+        return super().numpy()
+
+    def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
+        self.read()
+        return super().batch(index, device)
 
 
 def table_of(view: View) -> Table:

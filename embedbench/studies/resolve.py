@@ -16,13 +16,14 @@ from embedbench.config.make_from_settings import make, nearest
 from embedbench.config.plain_numbers import read_whole
 from embedbench.config.run_seeds import LARGEST, Seeds
 from embedbench.errors import UserError, unknown
-from embedbench.learning.learner import Learner
+from embedbench.learning.learner import Learner, refuse_without_validation
 from embedbench.runs import learner_and_protocol_names as by_name
+from embedbench.runs.named_streams import find_protocol
 from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 from embedbench.text.undecoded_text import join_words
 
-from .presets import preset
+from .presets import check_score, metric, preset
 from .study import Key, Lists, Settings, Study, with_dashes
 
 MOST = 100_000  # runs of a study
@@ -133,13 +134,28 @@ def resolve(
     `out` is the directory of all runs, for the commands in the records.
     """
     check_study(study)
+    if study.metric is not None:
+        check_score(study.metric, "--metric")
     runs: dict[RunSpec, None] = {}
-    for files, protocol in itertools.product(study.files, study.protocols):
+    for files, name in itertools.product(study.files, study.protocols):
+        protocol, named = find_protocol(name)
+        of_name = {Key("protocol", key): value for key, value in named.items()}
         for point in _points(_protocol_grid(study)):
-            settings = study.set | point | _trunk_settings(study)
+            settings = of_name | study.set | point | _trunk_settings(study)
             stream = _StreamStudy(study, files, protocol, settings)
             runs |= dict.fromkeys(stream.runs(str(out), device, checkpoint))
     return list(runs)
+
+
+def references_without_validation(runs: Sequence[RunSpec]) -> list[str]:
+    """The offline references that would stop by validation data where their streams have none."""
+    return [
+        run.offline.name
+        for run in runs
+        if run.protocol.settings.validation == "none"
+        and (run.references or run.is_offline)
+        and run.offline.settings.validation_needs()
+    ]
 
 
 def check_study(study: Study) -> None:
@@ -268,6 +284,11 @@ class _StreamStudy:
         ]
         offline = self._spec("offline", mine.settings_by_name("offline"))
         chance = self._spec("chance", {})
+        if made.validation == "none":
+            for learner, _ in learners:
+                refuse_without_validation(
+                    learner.settings, learner.name, online=bool(made.observe_batch)
+                )
         for learner, point in learners:
             start, end = self._command(out, learner.name, point)
             for seed in study.seeds or (0,):
@@ -286,6 +307,7 @@ class _StreamStudy:
                     command=join_words(words),
                     checkpoint=checkpoint,
                     unknown=study.unknown or "",
+                    metric=study.metric or metric(study.preset),
                 )
 
     def _spec(self, name: str, values: dict[str, Any]) -> Spec[Learner]:
@@ -310,6 +332,7 @@ class _StreamStudy:
         study = self.study
         words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
         words += ["--preset", study.preset] if study.preset else []
+        words += ["--metric", study.metric] if study.metric else []
         words += ["--unknown", study.unknown] if study.unknown else []
         words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}

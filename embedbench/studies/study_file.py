@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config import json_records, run_seeds
+from embedbench.config.make_from_settings import join_list
 from embedbench.config.plain_numbers import plain_number, read_whole
 from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.storage.regular_files import read_text
@@ -86,10 +87,17 @@ def _seeds(value: Any, where: str) -> tuple[int, ...]:
 
 def _lists(value: Any, where: str) -> Lists:
     """Lists of values by key."""
-    lists = {k: toml_to_texts(v, f"{where}.{k}") for k, v in flat_table(value, where)}
-    for key, values in lists.items():
-        if not values or any("," in v or not v.strip() for v in values):
-            raise UserError(f"{where}.{key}", expected="values without commas", got=values)
+    lists: Lists = {}
+    for key, listed in flat_table(value, where):
+        name = f"{where}.{key}"
+        values = tuple(
+            _setting(one, name) for one in (listed if isinstance(listed, list) else [listed])
+        )
+        # a value of a protocol may be a list itself, such as the classes of each session
+        commas = key.head != "protocol" and any("," in value for value in values)
+        if not values or commas or any(not value.strip() for value in values):
+            raise UserError(name, expected="values without commas", got=values)
+        lists[key] = values
     return lists
 
 
@@ -123,6 +131,13 @@ def toml_to_text(value: Any, where: str) -> str:
     except ValueError:  # an integer of more than 4,300 digits
         value = "a number of thousands of digits"
     raise UserError(where, 'None is "none"', expected="a text, a number, true or false", got=value)
+
+
+def _setting(value: Any, where: str) -> str:
+    """The text of a setting; a list is its values with commas, as `--set` takes it."""
+    if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
+        return join_list([toml_to_text(one, where) for one in value], where)
+    return toml_to_text(value, where)
 
 
 def toml_to_texts(value: Any, where: str) -> tuple[str, ...]:
@@ -164,7 +179,7 @@ def flat_table(table: Any, where: str) -> Iterator[tuple[Key, Any]]:
 
 def toml_settings(table: Any, where: str) -> Settings:
     """The settings of a table, as `--set` takes them."""
-    return {key: toml_to_text(value, f"{where}.{key}") for key, value in flat_table(table, where)}
+    return {key: _setting(value, f"{where}.{key}") for key, value in flat_table(table, where)}
 
 
 def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:

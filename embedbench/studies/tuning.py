@@ -51,7 +51,9 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
     """
     if stream.validation != "train":
         raise UserError(
-            "this stream's validation data is its test data, on which nothing may be tuned",
+            "this stream has no validation data to tune on"
+            if stream.validation == "none"
+            else "this stream's validation data is its test data, on which nothing may be tuned",
             "use --set protocol.validation=train",
         )
     kept = stream.sessions[:sessions]

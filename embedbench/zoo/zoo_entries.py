@@ -12,18 +12,11 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import UserMetadata
 from embedbench.files.sample_metadata import TEST
+from embedbench.runs.named_streams import NamedStream, named_streams
 
 ZOO = "zoo:"
 UNKNOWN = "unknown"
 FOLDER = "FOLDER"  # in a source: the folder that comes behind @
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamedStream(JsonRecord):
-    """A stream by its name: a protocol and its settings."""
-
-    protocol: str
-    set: dict[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +80,7 @@ class PublishedRow(JsonRecord):
 
 @dataclass(frozen=True)
 class Zoo(JsonRecord):
-    """All that `zoo.toml` holds, by name."""
+    """All that `zoo.toml` holds, by name, and the named streams."""
 
     streams: dict[str, NamedStream]
     backbones: dict[str, ZooBackbone]
@@ -113,7 +106,8 @@ def read_zoo() -> Zoo:
     text = (resources.files("embedbench") / "zoo" / "zoo.toml").read_text(encoding="utf-8")
     tables = parse_toml(text, "zoo.toml")
     rows = [{**block, **row} for block in tables["published"] for row in block["rows"]]
-    return Zoo.from_json({**tables, "published": rows}, "zoo.toml")
+    zoo = Zoo.from_json({**tables, "streams": {}, "published": rows}, "zoo.toml")
+    return replace(zoo, streams=named_streams())
 
 
 def class_list_digest(names: Iterable[str]) -> str:
@@ -135,8 +129,7 @@ def zoo_rows() -> list[dict[str, str]]:
     for name, backbone in zoo.backbones.items():
         summaries[ZOO + name] = f"{backbone.name}: {backbone.called}"
     for name, stream in zoo.streams.items():
-        settings = " ".join(f"{k}={v}" for k, v in stream.set.items())
-        summaries[name] = f"--protocol {stream.protocol}, {settings}"
+        summaries[name] = stream.summary()
     return [{"name": name, "summary": summary} for name, summary in summaries.items()]
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from file_helpers import make_features, refusal
+from file_helpers import make_features, refusal, says
 
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_features import import_file
 
@@ -213,7 +214,24 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "positions or values": ({"classes": np.array([3, 2, 1, 0])}, "may be the class 0 of classes"),
     "ids of another length": ({"ids": np.arange(4)}, "ids has 4 values"),
     "groups of another length": ({"groups": np.arange(4)}, "groups has 4 values"),
-    "one-hot labels": ({"labels": np.eye(4)[Y]}, "labels is float64 of shape (40, 4)"),
+    "one-hot labels": (
+        {"labels": np.eye(4)[Y]},
+        "labels is float64 of shape (40, 4); expected one value a row; give one class a sample; of "
+        "rows with a 1 at the class, labels.argmax(axis=1)",
+    ),
+    "features without labels": (
+        {"labels": None},
+        "it holds features, and no labels; name the key: --labels KEY",
+    ),
+    "labels without features": (
+        {"features": None},
+        "it holds labels, and no features; name the key: --features KEY",
+    ),
+    "neither": (
+        NO_WHOLE | {"clip": X},
+        "it holds clip, and no features and no labels; name the key: --features KEY --labels KEY",
+    ),
+    "features in one row": ({"features": X.ravel()}, "give one row a sample, as numbers"),
     "a column of labels": ({"labels": Y[:, None]}, "labels is int64 of shape (40, 1)"),
     "labels between": ({"labels": Y / 2}, "one integer or text per sample"),
     "labels of yes and no": ({"labels": Y > 1}, "one integer or text per sample"),
@@ -573,3 +591,37 @@ def test_an_infinite_number_is_still_called_so(tmp_path: Path) -> None:
     table[7, 2] = np.inf
     np.savez(tmp_path / "a.npz", **(BASE | {"features": table}))
     assert "row 7 of features" in refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5")
+
+
+# --- what goes in elsewhere ---
+
+ELSEWHERE = {
+    "texts.csv": "texts and their labels go in by `extract`",
+    "features.npy": "a folder of npy files",
+    "cat.png": "images and sounds go in by `extract`",
+    "photos/cat/1.JPG": "images and sounds go in by `extract`",
+    "x.mat": "give an npz, Parquet, safetensors or .pt file",
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_the_way_of_a_source_that_import_does_not_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"1")
+    given = tmp_path / name.partition("/")[0]
+    assert ELSEWHERE[name] in refusal(import_file, given, tmp_path / "a.h5")
+
+
+def test_a_path_that_is_not_there_is_said_alone(tmp_path: Path) -> None:
+    path = tmp_path / "none.npz"
+    fault = f"there is no file or folder '{path}'"
+    with pytest.raises(UserError, check=says(what=fault, remedy="correct the path")):
+        import_file(path, tmp_path / "a.h5")
+
+
+def test_groups_that_a_split_by_other_groups_parts_are_said(tmp_path: Path) -> None:
+    arrays = BASE | {"speaker": VOICES}
+    path = listing(tmp_path, np.arange(N) // 8)
+    said = imported(tmp_path, arrays, columns=path, group="speaker")[2]
+    assert "The split keeps groups by speaker whole, as --group asks, not these." in said

@@ -48,7 +48,7 @@ def test_the_gap_is_over_runs_of_equal_seeds(two_sides: Path) -> None:
     assert result["alone"] == ["ncm (incremental-class · toy.h5, embeddings)"]
     lines = render_text(bridge_parts(result)).splitlines()
     assert lines[0] == "incremental-class · toy.h5 → toy-32.h5"
-    assert " ".join(lines[1].split()) == "learner trunk n Ω_all final % AA % AF % MB learn s"
+    assert " ".join(lines[1].split()) == "learner trunk n Ω_all accuracy % AA % AF % MB learn s"
     scores = ["0.750 → 0.625 (−0.125 ±0.953)", *["75.0 → 62.5 (−12.5 ±95.3)"] * 2]
     scores += ["15.0 → 27.5 (12.5 ±95.3)", "2.0 → 5.0", "6.0 → 1,800"]
     assert re.split("  +", lines[2])[-6:] == scores

@@ -54,22 +54,23 @@ def rows(root: Path) -> list[Any]:
 IN_A_TERMINAL = """\
 incremental-class · toy.h5
 4 classes · 3 sessions · 300 training samples at first, then 100 a session ·
-validation from training data · mean-per-class accuracy · offline (α_ideal): mlp
-on all data at once, 90.0 %
-verdict: nothing is decided: mlp has the highest mean, 49.9 % final accuracy
-(offline: 90.0 %, chance: 25.0 %); geppnet-stm and a-learner-with-a-long-name
-may be level; no difference to the best under 1.4 points could have been seen
-with 3 seeds
-              final %     behind by
-learner     n ± seeds        (95 %) Ω_base  Ω_new  Ω_all  AF %  MB learn s flags
-mlp         3    49.9           0.0  0.554  0.700  0.499  40.1 2.0     6.0 K
+validation from training data · accuracy per sample · offline (α_ideal): mlp on
+all data at once, 90.0 %
+verdict: nothing is decided: mlp has the highest mean, 49.9 % accuracy (offline:
+90.0 %, chance: 25.0 %); geppnet-stm and a-learner-with-a-long-name may be
+level; no difference to the best under 1.4 points could have been seen with 3
+seeds
+           accuracy %     behind by
+learner  n    ± seeds        (95 %) Ω_base  Ω_new  Ω_all  AF %  MB learn s flags
+mlp      3       49.9           0.0  0.554  0.700  0.499  40.1 2.0     6.0 K
                 ±99.4               ±1.104 ±0.000 ±0.994 ±99.4
-geppnet-stm 3    49.6           0.3  0.551  0.700  0.496  40.4 2.0     6.0 K
-                ±99.4 (−1.2 to 2.2) ±1.104 ±0.000 ±0.994 ±99.4
-a-learner-w 3    49.1           0.8  0.546  0.700  0.491  40.9 2.0     6.0 K
-ith-a-long-     ±99.4 (−2.2 to 4.9) ±1.105 ±0.000 ±0.994 ±99.4
-name
-chance      1    80.0             –  0.889  0.700  0.800  10.0 2.0     6.0
+geppnet- 3       49.6           0.3  0.551  0.700  0.496  40.4 2.0     6.0 K
+stm             ±99.4 (−1.2 to 2.2) ±1.104 ±0.000 ±0.994 ±99.4
+a-learne 3       49.1           0.8  0.546  0.700  0.491  40.9 2.0     6.0 K
+r-with-a        ±99.4 (−2.2 to 4.9) ±1.105 ±0.000 ±0.994 ±99.4
+-long-na
+me
+chance   –       80.0             –  0.889  0.700  0.800  10.0 2.0     6.0
 
 behind by: mean paired difference to the best, and in brackets its 95 % interval
 over 3 seeds alone: above 0 a row is behind, else it may be level; 5 % for each
@@ -79,8 +80,6 @@ seen
 K  collapsed: a run has under half of what the row's median has above chance: a
 steady row beside such a one is called behind too often [mlp 1 of 3: seed 0;
 geppnet-stm 1 of 3: seed 0; a-learner-with-a-long-name 1 of 3: seed 0]
-note: the row chance has answers that were drawn; elsewhere chance is what such
-answers score on average
 
 incremental-class · toy.h5
 """
@@ -120,7 +119,7 @@ def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
     text = render(rows, "runs")
     assert '<th scope="col">superclass pw-JS %</th>' in text
     assert "<td>1.60 ±0.25</td>" in text
-    assert trade_off(rows, styles_in(rows), 3.25).axes[0].get_title(loc="left") == "final pw-JS (%)"
+    assert trade_off(rows, styles_in(rows), 3.25).axes[0].get_title(loc="left") == "pw-JS (%)"
 
 
 def test_one_run_has_no_plus_minus(tmp_path: Path) -> None:
@@ -149,6 +148,24 @@ def test_what_waits_for_references_is_open_and_what_no_run_has_is_no_column(tmp_
     assert mlp.split() == ["mlp", "1", "80.0", "–", *["open"] * 3, "10.0", "2.0", "6.0"]
 
 
+@pytest.mark.parametrize(
+    ("reference", "is_open"),
+    [
+        ({"source": "missing", "offline_runs": ["references/o"]}, True),
+        ({"source": "missing", "offline_runs": []}, False),  # a run without references
+        ({"source": "runs", "offline_runs": ["references/o"]}, False),  # undefined with them, too
+    ],
+)
+def test_only_what_waits_for_references_is_open(
+    reference: dict[str, Any], is_open: bool, tmp_path: Path
+) -> None:
+    made = make()
+    made["reference"] |= {"ideal": {}, **reference}
+    made["metrics"]["omega_all"] = None
+    keep(tmp_path, made)
+    assert collect(tmp_path)[0].is_open("omega_all") == is_open
+
+
 def test_tables_of_one_title_say_what_differs(tmp_path: Path) -> None:
     for base in (2, 5):
         keep(tmp_path, make(protocol_params={"base": base}), stream=f"stream-{base}")
@@ -159,7 +176,7 @@ def test_tables_of_one_title_say_what_differs(tmp_path: Path) -> None:
     assert "base=" not in table_text(collect(tmp_path / "one"))
 
 
-def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> None:
+def test_the_footer_says_what_the_columns_are_in_four_lines(tmp_path: Path) -> None:
     """A table with every column that a short heading names."""
     for name, steps, final in (("mlp", 7, 0.8), ("ewc", 9, 0.7)):
         for seed in range(2):
@@ -170,14 +187,14 @@ def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> 
             keep(tmp_path, made)
     rows = collect(tmp_path)
     wide, narrow = (table_text(rows, width=width).split("\n\n")[-1] for width in (120, 60))
-    assert (len(wide.splitlines()) <= 3, max(map(len, narrow.splitlines())) <= 60) == (True, True)
+    assert (len(wide.splitlines()) <= 4, max(map(len, narrow.splitlines())) <= 60) == (True, True)
     assert re.findall(r"(\S+) +(\S+) +2\.0", table_text(rows)) == [("7.0", "21.0"), ("9.0", "27.0")]
     assert " ".join(wide.split()) == (
-        "± half-width of the 95 % t-interval over n seeds · Ω_base, Ω_all: score on the first "
-        "session, on all so far / offline · Ω_new: score on each new session · AIA: score after "
-        "each session, averaged · AA: mean of sessions at the end · AF: drop from a session's "
-        "best · passes: over the data · steps: optimiser · MB: at the end · formulas: embedbench "
-        "list metrics"
+        "accuracy: of all test samples, at the end (A_last) · AIA: the same after each session, "
+        "averaged (A_avg) · ± half-width of the 95 % t-interval over n seeds · Ω_base, Ω_all: "
+        "score on the first session, on all so far / offline · Ω_new: score on each new session · "
+        "AA: mean of sessions at the end · AF: drop from a session's best · passes: over the data "
+        "· steps: optimiser · MB: at the end · formulas: embedbench list metrics"
     )
 
 
@@ -209,7 +226,8 @@ def test_json_round_trip(tmp_path: Path) -> None:
     mlp, ewc = table.pop("rows")
     about = {"protocol": "incremental-class", "protocol_params": {"base": 2}, "files": ["toy.h5"]}
     about |= {"place": "stream-1", "title": "incremental-class · toy.h5", "sessions": 3}
-    about |= {"score": "class_accuracy", "validation": "train", "ideal": 0.9, "notes": []}
+    about |= {"score": "accuracy", "validation": "train", "ideal": 0.9, "notes": []}
+    about["chance"] = 0.25
     digests = {key: HEX[key] for key in ("recipe", "features")}
     assert table == about | {"digests": digests, "verdict": table["verdict"]}
     for name, value in (("final_accuracy", [0.6, 0.8]), ("fwt", [None, None])):

@@ -122,7 +122,7 @@ def test_omega_has_a_share_with_its_reference_fixed(tmp_path: Path) -> None:
     for learner, of in made.items():
         how = {"reference": REFERENCE, "learner": learner}
         write_run(tmp_path, f"{STREAM}/{learner}-1/seed-0", of, **how)
-    (of_omega,) = studies(collect(tmp_path), "omega_all")
+    (of_omega,) = studies(collect(tmp_path, metrics=["class_accuracy"]), "omega_all")
     for label, on in zip(of_omega.learners, of_omega.verdicts, strict=True):
         of, omegas = made[label], []
         for left in p.ids:
@@ -335,7 +335,7 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     figure = ("--figure", "ranks", "--out", tmp_path / "ranks.svg")
     done = report("--compare", "--metric", "final_accuracy", *figure)
     assert done.exit_code == 0, done.output
-    for part in ("final_accuracy, % · 2 class orders", "over 2 orders alone", "fewer than 5 order"):
+    for part in ("accuracy, % · 2 class orders", "over 2 orders alone", "fewer than 5 order"):
         assert part in done.stdout
     drawn = figure[-1].read_text()
     assert {f">{name}</text>" in drawn for name in ("ewc", "mlp")} == {True}

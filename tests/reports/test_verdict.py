@@ -33,7 +33,7 @@ def test_a_leader_and_who_is_behind() -> None:
     ncm = runs("ncm", 0.80, 0.81, 0.82)
     others = runs("ewc", 0.50, 0.51, 0.53), runs("mlp", 0.30, 0.31, 0.31)
     # ewc: .30 .30 .29, mean 29.67 points, s .57735; t(2) at .05/3 is 5.33934, at .05/2 4.30265
-    lead = "ncm leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
+    lead = "ncm leads with 81.0 % mean per-class accuracy (offline: 90.0 %, chance: 25.0 %)"
     assert sentence(ncm, *others) == (
         f"{lead}; ewc and mlp are behind, by at least 27.9 and 48.6 points (2 statements, each at "
         "5 %)"
@@ -66,8 +66,8 @@ def test_nobody_leads_where_nothing_is_decided() -> None:
     leader, si = runs("mlp", 0.80, 0.81, 0.82), runs("si", 0.77, 0.83, 0.81)
     half = 4.302653 * 2.51661 / math.sqrt(3)
     assert sentence(leader, si) == (
-        "nothing is decided: mlp has the highest mean, 81.0 % final accuracy (offline: 90.0 %, "
-        "chance: 25.0 %); si may be level; no difference to the best under "
+        "nothing is decided: mlp has the highest mean, 81.0 % mean per-class accuracy (offline: "
+        "90.0 %, chance: 25.0 %); si may be level; no difference to the best under "
         f"{half:.1f} points could have been seen with 3 seeds"
     )
 
@@ -87,9 +87,9 @@ def test_a_bound_that_another_row_gives_is_said_to_be_below_it() -> None:
     text = sentence(leader, runs("ewc", 0.70, 0.71, 0.72), runs("si", 0.60, 0.61, 0.63))
     # .10 .10 .09: mean 9.667 points, s .57735; t(2) at .05/3 is 5.33934
     assert text == (
-        "nobody leads: mas has the highest mean, 78.3 % final accuracy (offline: 90.0 %, chance: "
-        "25.0 %); ewc may be level; si is behind by at least 7.9 points (at 5 %, that of si from "
-        "ewc)"
+        "nobody leads: mas has the highest mean, 78.3 % mean per-class accuracy (offline: 90.0 %, "
+        "chance: 25.0 %); ewc may be level; si is behind by at least 7.9 points (at 5 %, that of "
+        "si from ewc)"
     )
 
 
@@ -103,7 +103,7 @@ def test_rows_of_chance_are_no_learners_to_be_compared() -> None:
 @pytest.mark.parametrize("n", [1, 2])
 def test_one_run_or_two_equal_differences_say_nothing(n: int) -> None:
     text = sentence(runs("ncm", *[0.8] * n), runs("mlp", *[0.3] * n), runs("er", *[0.2] * n))
-    assert text.startswith("nothing is decided: ncm has 80.0 % final accuracy (")
+    assert text.startswith("nothing is decided: ncm has 80.0 % mean per-class accuracy (")
     assert text.endswith(
         " and mlp, the next, 30.0 %; without stored answers or seeds in common, three where all "
         "differences are equal, nothing can be said of the difference"
@@ -116,14 +116,13 @@ def test_chance_is_one_in_the_classes_whether_it_was_run_or_not() -> None:
     limits: dict[str, Any] = {"n_candidates": [2, 2, 4]}
     for about, level in (
         ({"n_classes": [2, 1, 1]}, 25.0),
-        (limits, 41.7),  # (1/2 + 1/2 + 1/4) / 3
-        (limits | {"n_classes": [0, 0, 0]}, 41.7),
+        (limits | {"n_classes": [0, 0, 0]}, 41.7),  # (1/2 + 1/2 + 1/4) / 3
         # a set with two of four classes counts twice as much: (2/2 + 1/2 + 1/4) / 4
         (limits | {"n_classes": [2, 1, 1]}, 43.8),
-        ({"n_train_by_class": [200, 200, 100, 0]}, 33.3),
+        ({"n_classes": [0, 0, 0], "n_train_by_class": [200, 200, 100, 0]}, 33.3),
     ):
         assert f"chance: {level} %" in sentence(runs("ncm", 0.8, **about))
-    assert "chance" not in sentence(runs("ncm", 0.8, classes=[]))
+    assert "chance" not in sentence(runs("ncm", 0.8, classes=[], n_classes=[0, 0, 0]))
 
 
 def test_a_leader_that_did_not_learn() -> None:
@@ -131,10 +130,10 @@ def test_a_leader_that_did_not_learn() -> None:
     active = runs("ncm", 0.60, 0.61, 0.62), runs("mlp", 0.30, 0.31, 0.31)
     text = sentence(idle, *active)
     lead = "er has 71.0 % but did not learn the new sessions; of the learners that did, ncm leads"
-    assert text.startswith(f"{lead} with 61.0 % final accuracy")
+    assert text.startswith(f"{lead} with 61.0 % mean per-class accuracy")
     assert text.endswith("; mlp is behind by at least 38.6 points (at 5 %, that of mlp from er)")
     assert sentence(active[0], idle).endswith("; er did not learn the new sessions")
-    at = "has 71.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
+    at = "has 71.0 % mean per-class accuracy (offline: 90.0 %, chance: 25.0 %)"
     assert sentence(idle) == f"no learner learned the new sessions: the best, er, {at}"
     flags = ("chance-level", "not-learned")
     chance = [[replace(run, flags=flags) for run in each] for each in (idle, active[1])]
@@ -175,9 +174,9 @@ def test_label_sets() -> None:
     by_score = {"pw_js": made["by_score"]["class_accuracy"]}
     run = RunRecord.from_json({**made, "score": "pw_js", "by_score": by_score})
     # no chance level but that of runs, and no offline reference of this score
-    assert sentence([run]) == "none, of one learner: icarl has 40.0 % final pw-JS"
+    assert sentence([run]) == "none, of one learner: icarl has 40.0 % pw-JS"
     drawn = [replace(r, score="pw_js") for r in runs("chance", 0.2, 0.3)]
-    text = "none, of one learner: icarl has 40.0 % final pw-JS (chance: 25.0 %)"
+    text = "none, of one learner: icarl has 40.0 % pw-JS (chance: 25.0 %)"
     assert sentence([run], drawn) == text
 
 

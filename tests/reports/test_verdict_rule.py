@@ -161,7 +161,7 @@ def made(
     table = draw(request.param)
     root = tmp_path_factory.mktemp("runs")
     store(table, root)
-    rows = collect(root)
+    rows = collect(root, metrics=["class_accuracy"])
     verdicts = [verdict for verdict in judge(rows).rows if verdict is not None]
     return Rule(table), dict(zip([row.label for row in rows], verdicts, strict=True))
 

@@ -37,7 +37,6 @@ class Grades(RunAnswers):
 
     FORMAT: ClassVar[str] = "embedbench-grades"
     SCORES: ClassVar[tuple[str, ...]] = ("closeness",)
-    NOUN: ClassVar[str] = "closeness"
 
     @property
     def n_sets(self) -> int:
@@ -133,7 +132,7 @@ def test_its_scores_are_recomputed_and_agree(runs: Path, call: Call) -> None:
 
 def test_reports_say_what_it_measures_and_who_is_behind(runs: Path, call: Call) -> None:
     out = call("report", runs).out
-    assert "94.0 % final closeness" in out
+    assert "94.0 % closeness" in out
     assert "8 samples" in out  # verdicts have the test sample's share
 
 

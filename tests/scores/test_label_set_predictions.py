@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from file_helpers import says
 from label_set_answers import Sets, above, label_sets, random_label_sets
 from report_records import unscored
 
+from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import Bytes, LabelSets, levels, superclasses
 
@@ -142,6 +144,13 @@ def test_a_record_has_the_curves_of_the_main_score_alone(tmp_path: Path) -> None
         for name, v in BEARS.curves(BEARS.score_matrix(), limited=False).items()
     }
     assert [score.curves for score in made.by_score.values()] == [expected, {}, {}]
+
+
+def test_label_sets_of_one_session_are_made_of_truth_values() -> None:
+    p = LabelSets.from_sets([[1, 1, 0], [1, 0, 1]], [[1, 1, 0], [0, 1, 1]], parents=[-1, 0, 0])
+    assert p.score_matrix("exact_match").pooled.tolist() == [0.5]
+    with pytest.raises(UserError, check=says(expected="(n, C), (n, C) and (C,)")):
+        LabelSets.from_sets([[1, 1, 0]], [[1, 1, 0]], parents=[-1, 0])
 
 
 def test_without_test_samples_there_are_no_scores() -> None:

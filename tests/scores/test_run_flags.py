@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_records import unscored
+from report_records import typed, unscored
 from toy import predictions
 
 from embedbench.scores import record_files
-from embedbench.scores.run_flags import fewest_steps
+from embedbench.scores.run_flags import fewest_steps, optimiser_steps
 
 GROUPS = [[0, 1], [2, 3], [4, 5]]
 TRUTH = [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]
@@ -117,3 +117,24 @@ def test_over_budget(tmp_path: Path, budget: float | None, over: bool) -> None:
     answers.save(tmp_path / "predictions.h5")
     flagged = record_files.evaluate(made, tmp_path, tmp_path).flags
     assert ("over-budget" in flagged) == over
+
+
+@pytest.mark.parametrize(
+    ("learner", "params", "log", "steps"),
+    [
+        ("slda", {}, {"steps": 1424, "epochs": 1}, np.nan),  # an old record: batches seen
+        ("exstream", {"optimiser": "adam"}, {"steps": 1424, "epochs": 1}, np.nan),  # batches, too
+        ("slda", {}, {"batches": 1424, "epochs": 1}, np.nan),
+        ("exstream", {}, {"batches": 7, "epochs": 1, "steps": 21}, 21),
+        ("er", {"updates": 10}, {"steps": 40, "epochs": 10}, 40),
+        ("er", {"updates": 1}, {"steps": 4, "epochs": 1}, 4),
+        ("er", {}, {"steps": 4, "epochs": 1}, 4),  # from before there were updates
+        ("mlp", {}, {"steps": 9, "epochs": 1, "stopped": "epochs"}, 9),
+        ("ranpac", {}, {}, np.nan),
+    ],
+)
+def test_steps_are_those_of_an_optimiser(
+    learner: str, params: dict[str, Any], log: dict[str, Any], steps: float
+) -> None:
+    record = typed(learner, learner_params=params)
+    assert optimiser_steps(record, log) == pytest.approx(steps, nan_ok=True)

@@ -137,7 +137,7 @@ def test_an_older_record_loads_is_shown_and_scored(runs: Path, tmp_path: Path) -
         assert again["metrics"]["few_shot_accuracy"] is None  # the sizes of classes are not known
         record_files.save(read, copy)
     rows = collect(tmp_path)
-    assert all(r.moments for row in rows for r in row.records)
+    assert all(r.curves for row in rows for r in row.records)
     assert "P  not-pinned" in table_text(rows)
     assert "ncm" in render(rows, "old runs")
 

@@ -97,6 +97,21 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
     assert not verdicts[0].behind
 
 
+def test_a_page_names_the_score_that_it_ranks_by(made: Board, tmp_path: Path) -> None:
+    write_board(made, tmp_path / "site")
+    stream = made.streams[0]
+    page = (tmp_path / "site" / stream.page).read_text()
+    assert stream.score == "accuracy"
+    assert "accuracy %</button>" in page
+    assert "Rank, by the final accuracy:" in page
+
+
+def test_the_board_has_one_number_for_chance(made: Board) -> None:
+    stream = made.streams[0]
+    (chance,) = (entry for entry in stream.entries if entry.learner == "chance")
+    assert chance.metrics["final_accuracy"].mean == pytest.approx(1 / stream.classes)
+
+
 def test_labels_say_whose_they_are_where_that_is_needed() -> None:
     who = [Submission(f"{name}.zip", "", None if name == "c" else "A") for name in "abdce"]
     labels = ["ncm · A", "ncm · A (2)", "ncm · A (3)", "ncm · c.zip", "slda"]
@@ -266,8 +281,9 @@ def test_the_json_beside_has_all_numbers(made: Board, tmp_path: Path) -> None:
         assert (f"{', '.join(level)} may be level" in index) == bool(level)
         for entry in stream.entries:
             final, omega = (entry.metrics[name] for name in ("final_accuracy", "omega_all"))
-            assert f'{final.mean!r}">{100 * final.mean:.1f}<small>± {100 * final.half:.1f}<' in page
-            assert f'data-sort="{omega.mean!r}">{omega.mean:.3f}<small>± ' in page
+            half = f"<small>± {100 * final.half:.1f}<" if entry.learns else "<"  # no seed is in it
+            assert f'{final.mean!r}">{100 * final.mean:.1f}{half}' in page
+            assert f'data-sort="{omega.mean!r}">{omega.mean:.3f}<' in page
 
 
 def test_a_site_is_replaced_only_if_it_is_one(made: Board, tmp_path: Path) -> None:

@@ -178,7 +178,11 @@ def _one_a_row(column: Any, names: Sequence[str] | None, where: str) -> Any:
         column, missing = one.indices, missing + one.dictionary.null_count
         names = [str(value) for value in one.dictionary.to_pylist()]
     if missing:
-        raise UserError(f"{where} has {missing} rows without a value", "leave them out")
+        first = column.is_null().to_numpy(zero_copy_only=False).argmax()
+        raise UserError(
+            f"{where} has {missing} rows without a value, the first of them row {first}",
+            "leave them out",
+        )
     if types.is_string(kind) or types.is_large_string(kind):
         return texts(column.to_pylist(), where)
     if not _is_number(column.type) and not types.is_boolean(kind):
