@@ -299,7 +299,8 @@ def with_references(tasks: list[Task], *, overwrite: bool = False) -> list[Task]
             continue
         needed.setdefault(task.spec.chance_run(), task)
         for runs in task.streams.offline_runs(task.spec):
-            needed |= {spec: task for spec in runs if spec not in needed}
+            for spec in runs:
+                needed.setdefault(spec, task)
     requested = {task.spec for task in tasks}
     more = [task.beside(spec) for spec, task in needed.items() if spec not in requested]
     short = [task for task in more if not task.spec.is_offline]
