@@ -30,7 +30,6 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View
 
@@ -152,7 +151,7 @@ def measure(title: str, stream: Stream, epochs: int, eval_batch: int, repeats: i
         sides: list[Callable[[], Any]] = [partial(ours, stream, v, epochs) for v in variants]
         sides.append(partial(theirs, stream, data, variants[0], epochs, eval_batch))
         answers, products = zip(*map(count, sides), strict=True)
-        means = [np.nanmean(score_matrix(a, "accuracy").R[-1]) for a in answers[:-1]]
+        means = [np.nanmean(a.score_matrix("accuracy").R[-1]) for a in answers[:-1]]
         mean = answers[-1]
         rounds, bare = in_turn(sides, repeats), in_turn(products, repeats)
         last = len(variants)

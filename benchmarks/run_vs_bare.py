@@ -150,8 +150,8 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
         what = {"protocols": ("permutation",), "learners": ("mlp",), "seeds": (SEED,)}
         (spec,) = resolve(Study(files=((str(link),),), set=settings, **what))
         spec = spec.with_settings(stop=asdict(plan.stop))
-        task = make_task(spec, link.with_suffix(".runs"), StreamCache())
-        execute(task, torch.get_num_threads())
+        runs = link.with_suffix(".runs")
+        execute(make_task(spec, runs, StreamCache(), torch.get_num_threads()))
 
     def theirs() -> None:
         with h5py.File(path) as f:

@@ -23,11 +23,11 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local, open_file
 from embedbench.learning.learner import Learner
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
-from embedbench.scores import make_score_matrices, metrics_by_library
+from embedbench.scores import metrics_by_library
 from embedbench.scores.array_file import WrongError
-from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.streams.check_stream import check_stream
 from embedbench.streams.load_table import load_table
@@ -111,7 +111,7 @@ def run(
     seed: int = 0,
     device: str = "cpu",
     threads: int = 1,
-) -> AnyPredictions:
+) -> RunAnswers:
     """Run a learner through a stream; return its answers after every session.
 
     `seed` and `threads` are those of `embedbench run`: equal ones give equal answers.
@@ -129,9 +129,9 @@ def run(
 
 @check_arguments
 def score(
-    predictions: AnyPredictions,
+    predictions: RunAnswers,
     *,
-    offline: AnyPredictions | Sequence[AnyPredictions] | None = None,
+    offline: RunAnswers | Sequence[RunAnswers] | None = None,
     score: str | None = None,
     normalise_new: bool = False,
     class_sizes: Sequence[int] | None = None,
@@ -144,8 +144,7 @@ def score(
         Answers of the `offline` learner on the same stream, or on each of its `references`, of
         which a multi-modal stream has several. None: Ω is NaN.
     score : str or None
-        Base score, one of `scores.single_label_scores.SCORES`, or of
-        `scores.label_set_scores.SCORES` for label sets. None: the main score, "class_accuracy" or
+        Base score, one of `predictions.SCORES`. None: the main score, "class_accuracy" or
         "pw_js".
     normalise_new : bool
         Whether Ω_new is divided by α_ideal; give `stream.normalise_new`.
@@ -169,7 +168,7 @@ def score(
 
 @check_arguments
 def score_matrices(
-    predictions: AnyPredictions, class_sizes: Sequence[int] | None = None
+    predictions: RunAnswers, class_sizes: Sequence[int] | None = None
 ) -> dict[str, ScoreMatrix]:
     """Every base score of a run, by name; the main score comes first.
 
@@ -185,7 +184,7 @@ def score_matrices(
     if class_sizes is not None and len(class_sizes) != n_classes:
         expected = f"{n_classes} numbers, one for each class"
         raise UserError("class_sizes", expected=expected, got=len(class_sizes))
-    return make_score_matrices.score_matrices(predictions, class_sizes)
+    return predictions.score_matrices(class_sizes)
 
 
 @check_arguments
@@ -198,7 +197,7 @@ def audit(predictions: Predictions) -> list[dict[str, Any]]:
     return metrics_by_library.audit(predictions)
 
 
-def check_predictions(predictions: AnyPredictions) -> None:
+def check_predictions(predictions: RunAnswers) -> None:
     """Refuse predictions that no run can have made, as where a file of them is read."""
     try:
         predictions.check()
@@ -209,9 +208,9 @@ def check_predictions(predictions: AnyPredictions) -> None:
         ) from None
 
 
-def _check_references(predictions: AnyPredictions, runs: Sequence[AnyPredictions]) -> None:
+def _check_references(predictions: RunAnswers, runs: Sequence[RunAnswers]) -> None:
     """Refuse reference runs that are of another kind, or of another number than can be used."""
-    sets = 1 if not isinstance(predictions, Predictions) else len(predictions.set_classes)
+    sets = 1 if predictions.OWN_SETS else predictions.n_sets
     if any(type(one) is not type(predictions) for one in runs) or len(runs) not in (1, sets):
         raise UserError(
             "offline",

@@ -58,6 +58,8 @@ class Part:
         Function from a sample's number in the part to its content.
     columns : mapping
         Values (n,) of `domain`, `group` and `time`, where there are any.
+    place : callable
+        Function from a sample's number to where it is, for people.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Part:
     classes: Sequence[str]
     read: Callable[[int], Content]
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    place: Callable[[int], str] = "row {}".format
 
 
 def name_labels(values: Sequence[int | None], names: Sequence[str], where: str) -> list[str | None]:
@@ -113,6 +116,7 @@ def _rows_of(part: Part, role: int, rows: Ints) -> Part:
         classes=part.classes,
         read=read,
         columns={name: [values[row] for row in rows] for name, values in part.columns.items()},
+        place=lambda i: part.place(int(rows[i])),
     )
 
 
@@ -125,7 +129,7 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
     rows = {
         part.name: [i for i, label in enumerate(part.labels) if label is not None] for part in parts
     }
-    missing = sum(len(part.labels) - len(rows[part.name]) for part in parts)
+    lost = _describe_unlabelled(parts)
     parts = [part for part in parts if rows[part.name]]
     if not parts:
         raise UserError(f"{name} has no sample with a label", "choose another data set or column")
@@ -150,7 +154,8 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
         role = SPLITS[official[part.name]] if official else part.name
         other = f" ({part.name})" if part.name != role else ""
         sizes.append(f"{role}{other} {len(rows[part.name]):,}")
-    lost = f"left out {missing:,} samples without a label" if missing else ""
+    if not official and parts[0].role == TRAIN:  # it is no split yet
+        sizes = [f"{len(places):,} samples"]
     said = describe_spelling(written, "class")
     line = [*facts, f"{len(index)} classes", ", ".join(sizes), lost, remark, said]
     return Source(
@@ -165,6 +170,14 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
         **columns,
         **given,
     )
+
+
+def _describe_unlabelled(parts: Sequence[Part]) -> str:
+    """Return how many samples have no label, and where the first is; empty if all have one."""
+    missing = [part.place(i) for part in parts for i, x in enumerate(part.labels) if x is None]
+    if not missing:
+        return ""
+    return f"left out {len(missing):,} samples without a label (first {missing[0]})"
 
 
 # --- addresses: `hfds/NAME?KEY=VALUE&KEY=VALUE@PLACE` ---

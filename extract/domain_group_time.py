@@ -1,7 +1,6 @@
 """Columns `domain`, `group` and `time` of a source, and its split into train and test."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from embedbench.array_types import Bytes
 from embedbench.errors import UserError, short
 from embedbench.files.known_names import merge_texts
-from embedbench.files.sample_metadata import SPLITS, read_list
+from embedbench.files.sample_metadata import read_list
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
 from .folder_classes import find_split, join_spellings, read_classes, without_parts
@@ -40,6 +39,7 @@ def add_columns(
         The rule of `--group`, whose groups are the column where no other option makes one.
     """
     columns: dict[str, Any] = {} if listed is None else {**read_list(Path(listed), source.ids)}
+    asked = dict.fromkeys(columns, "--columns")  # the option that a column is of
     for name, rule in (("domain", domain), ("group", group)):
         if rule is not None and name in columns:
             raise UserError(
@@ -50,16 +50,19 @@ def add_columns(
             source = by_domain(source)
         elif rule is not None:
             columns[name] = np.array(groups(source.ids, rule, f"--{name}-from"))
+            asked[name] = f"--{name}-from"
     if whole is not None and "group" not in columns:
-        if "group" in source.columns:
-            line = f"{source.name}: its column group is replaced, as --group asks."
-            source = replace(source, remark=" ".join(filter(None, (source.remark, line))))
         columns["group"] = np.array(groups(source.ids, whole))
+        asked["group"] = "--group"
+    lines = [
+        f"{source.name}: its column {name} is replaced, as {asked[name]} asks."
+        for name in source.columns
+        if name in columns
+    ]
     for name in sorted({"domain", "group"} & columns.keys()):  # as `import` does
         columns[name], said = merge_texts(columns[name], name)
-        line = f"{source.name}: {said}." if said else ""
-        source = replace(source, remark=" ".join(filter(None, (source.remark, line))))
-    return replace(source, **columns)
+        lines += [f"{source.name}: {said}."] if said else []
+    return replace(source, remark=" ".join(filter(None, (source.remark, *lines))), **columns)
 
 
 def by_domain(source: Source) -> Source:
@@ -118,33 +121,3 @@ def choose_split(
         names = groups(source.ids, named) if listed is None else listed.tolist()
         return make_split(choice, source.ids, names, classes), rule
     return make_split(choice, source.ids, classes=classes), rule
-
-
-def across(digests: Bytes, ids: Sequence[str], split: Bytes) -> list[tuple[str, str]]:
-    """Return pairs of samples with the same content in different splits, the earlier split first.
-
-    `digests` (N, 16) are hashes of the contents.
-    """
-    order = np.lexsort((split, *digests.T))
-    same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
-    starts = np.concatenate([[True], ~same])  # where runs of equal contents start, in `order`
-    first = order[np.flatnonzero(starts)[np.cumsum(starts) - 1]]  # (N,) of each one's run
-    return [
-        (ids[a], ids[b])
-        for a, b in zip(first.tolist(), order.tolist(), strict=True)
-        if split[a] != split[b]
-    ]
-
-
-def pairs_text(
-    pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: Bytes, holds: str
-) -> str:
-    """Return what reports the pairs of `across`, and what to do about them."""
-    where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}
-    listed = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
-    more = "; …" if len(pairs) > 3 else ""
-    return (
-        f"{len(pairs)} {holds} are in two splits with the same content: {listed}{more}. Remove one "
-        "of each pair, or keep both in one split by --group, and extract again; embedbench inspect "
-        "--json names up to 100 pairs"
-    )

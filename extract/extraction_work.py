@@ -1,5 +1,6 @@
 """The work of one extraction: what is asked for, and its rows, block by block."""
 
+import hashlib
 import os
 import secrets
 import threading
@@ -209,7 +210,8 @@ def compute_batches(
 # --- the work: rows, block by block ---
 
 
-BLOCKS = 2  # the version of what is noted with a block
+BLOCKS = 3  # the version of what is noted with a block
+CHANGING = ("samples", "skip-bad")  # facts that may be others when work is resumed
 READERS = {"images": f"Pillow {PIL.__version__}", "sounds": f"scipy {scipy.__version__}"}
 
 
@@ -297,7 +299,9 @@ class ExtractionWork:
         arrays = {
             name: torch.cat([table[name] for table in tables]).cpu().numpy() for name in tables[0]
         }
+        rows = range(first, first + len(decoded))
         note = {
+            "ids": ids_digest(self.source, rows),
             "hashes": "".join(sample.digest.hex() for sample in decoded),
             "decoded": any(sample.decoded for sample in decoded),
             "skipped": [
@@ -313,6 +317,16 @@ class ExtractionWork:
             ],
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
+
+
+def job_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts that are those of every block; see `CHANGING` for the others."""
+    return {key: value for key, value in facts.items() if key not in CHANGING}
+
+
+def ids_digest(source: Source, rows: range) -> str:
+    """Return the SHA-256 of the ids of some rows."""
+    return hashlib.sha256("\0".join(source.ids[rows.start : rows.stop]).encode()).hexdigest()
 
 
 def hashes_of(note: Mapping[str, Any]) -> list[bytes]:

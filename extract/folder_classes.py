@@ -166,7 +166,10 @@ def read_folders(ids: Sequence[str], where: str) -> dict[str, Any]:
         folders = without_parts(folders, found)
     for name, parts in zip(ids, folders, strict=True):
         if not parts:
-            raise UserError(f"{name} in {where} lies in no class folder", "move it into one")
+            raise UserError(
+                f"{name} in {where} lies in no class folder",
+                f"put it into a folder that is named for its class: CLASS/{name}",
+            )
     classes = read_classes(folders, where)
     remarks = [doubtful, official, classes.pop("remark")]
     remark = "; ".join(filter(None, remarks))

@@ -78,7 +78,8 @@ def hub_source(source: str) -> Source:
         }
         read = data.reader(taken[kind])
         classes = first.class_names(taken["label"])
-        parts.append(Part(part, role, values.pop("label"), classes, read, values))
+        label = values.pop("label")
+        parts.append(Part(part, role, label, classes, read, values, data.place))
     said = dict(taken)
     if len(parts) == 1 and (column := _split_column(first, taken)):
         parts, said["split"] = cut_part(parts[0], first.values(column), address), column
@@ -169,6 +170,10 @@ class HubTable:
         if names := self.class_names(column):
             return name_labels(values, names, where)
         return list(values)
+
+    def place(self, row: int) -> str:
+        """Return where a row is, for people; as Python counts them."""
+        return f"row {row}"
 
     def reader(self, column: str) -> Callable[[int], Content]:
         """Return what reads the encoded content of a row."""
@@ -304,10 +309,13 @@ def _values(data: TextTable | HubTable, column: str, option: str, address: str) 
     values = data.values(column)
     if option == "time":
         values = [_seconds(value) for value in values]
-    if option != "label" and any(value is None or value == "" for value in values):
+    missing = [row for row, value in enumerate(values) if value is None or value == ""]
+    if option != "label" and missing:
+        behind = "&" if "?" in address else "?"
         raise UserError(
-            f"column {column!r} of {address} has rows without a value",
-            f"leave it out, {option}=, or name another",
+            f"column {column!r} of {address} has {len(missing)} rows without a value (first "
+            f"{data.place(missing[0])})",
+            f"fill them, or leave the column out: '{address}{behind}{option}='",
         )
     if option == "time":
         return values

@@ -19,10 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from embedbench.array_types import Bytes
 from embedbench.engines.engine import Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.equal_contents import (
+    describe_two_classes,
+    describe_two_splits,
+    pairs_apart,
+)
 from embedbench.files.known_names import describe_taken
 from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
@@ -35,7 +41,7 @@ from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify, Progress
 
 from .content_hashes import changed_samples
-from .domain_group_time import across, add_columns, choose_split, pairs_text
+from .domain_group_time import add_columns, choose_split
 from .extraction_work import (
     ExtractionWork,
     Job,
@@ -43,10 +49,12 @@ from .extraction_work import (
     block_rows,
     count_rows,
     hashes_of,
+    ids_digest,
+    job_of,
     quiet_readers,
 )
 from .pixel_policy import UNIFORM
-from .source import Source
+from .source import Source, unusable
 
 NAMES = 300  # characters of names that a sentence lists
 
@@ -123,7 +131,7 @@ def extract(
     rows, rule = choose_split(opened, split, group, stratify=stratify)
     if opened.split is not None and rule["rule"] != "official":
         notify(f"{opened.name}: its official split is replaced, as --split or --stratify asks.")
-    if remark := describe_straddling(opened.columns.get("group"), rows):
+    if remark := describe_straddling(opened.columns.get("group"), rows, rule):
         notify(f"{opened.name}: {remark}")
     opened = replace(opened, split=rows)
     taken = _taken(opened, rule)
@@ -136,7 +144,7 @@ def extract(
             tasks = len(ranges(range(-(-len(opened.ids) // Partial.BLOCK))))
             executor = stack.enter_context(engine.executor(tasks, notify))
         workers = Workers(asked, opened, executor)
-        with Partial.begun(Path(out), workers.facts, overwrite=overwrite) as partial:
+        with Partial.begun(Path(out), job_of(workers.facts), overwrite=overwrite) as partial:
             workers.drop_changed(partial, notify)
             workers.fill(partial, progress)
             file = finish(workers, partial, rule, stated, notify)
@@ -196,11 +204,13 @@ def finish(
     )
     hashes = bytes.fromhex("".join(note["hashes"] for note in notes))
     digests = np.frombuffer(hashes, np.uint8).reshape(len(source.ids), -1)[kept]
-    pairs = across(digests, ids, samples.split)
+    pairs = pairs_apart(digests, samples.split)
     policy, counts, uniform = workers.policy, *_pictures(notes)
     for remark in policy.remarks(source.name, len(source.ids), counts, uniform):
         notify(remark)
-    for remark in _remarks(source, samples, rule, pairs, skipped):
+    for remark in _same_contents(samples, digests, source.holds):
+        notify(remark)
+    for remark in _remarks(source, samples, rule, skipped):
         notify(remark)
     provenance = {
         "backbone": workers.facts["backbone"],
@@ -212,7 +222,10 @@ def finish(
             **({"package": " ".join(source.package)} if source.package else {}),
         },
         "split": rule,
-        "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
+        "same_content_in_two_splits": {
+            "count": len(pairs),
+            "first": [(ids[a], ids[b]) for a, b in pairs[:100]],
+        },
         KEY: describe_contents(ids, digests, decoded=any(note["decoded"] for note in notes)),
         **known_weights(workers.facts["backbone"]),
     }
@@ -235,16 +248,22 @@ def _pictures(notes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], list[
     return counts, [name for note in notes for name in note[UNIFORM]]
 
 
+def _same_contents(samples: Samples, hashes: Bytes, holds: str) -> Iterator[str]:
+    """Yield sentences on samples with the same content in two splits, and in two classes."""
+    splits, classes = pairs_apart(hashes, samples.split), pairs_apart(hashes, samples.labels)
+    if said := describe_two_splits(splits, samples, holds, "extract"):
+        yield f"{said}; embedbench inspect --json names up to 100 pairs."
+    if said := describe_two_classes(classes, samples, holds, "extract"):
+        yield f"{said}."
+
+
 def _remarks(
     source: Source,
     samples: Samples,
     rule: Mapping[str, Any],
-    pairs: Sequence[tuple[str, str]],
     skipped: Sequence[Sequence[str]],
 ) -> Iterator[str]:
-    """Yield sentences on samples with the same content, samples left out, and a lopsided split."""
-    if pairs:
-        yield pairs_text(pairs, samples.ids.tolist(), samples.split, source.holds) + "."
+    """Yield sentences on samples left out, and a lopsided split."""
     if skipped:
         gone = sorted({*source.labels.tolist()} - {*samples.labels.tolist()})
         names = ", ".join(samples.classes[label] for label in gone)[:NAMES]
@@ -296,7 +315,7 @@ def fill_range(
             f"{first[keys[0]]!r})",
             "take machines of one kind, with the same data and versions",
         )
-    partial = Partial.joined(path, first)
+    partial = Partial.joined(path, job_of(first))
     work.fill(partial, [b for b in blocks if not partial.is_whole(b)], lambda done, total: None)
 
 
@@ -342,20 +361,47 @@ class Workers:
             return self._submit(function, *args).result()
 
     def drop_changed(self, partial: Partial, notify: Notify) -> None:
-        """Drop the blocks of an interrupted command whose samples have other contents by now."""
-        n = len(self.source.ids)
-        kept = [b for b in range(-(-n // Partial.BLOCK)) if partial.is_whole(b)]
-        changed = self._changed(partial, kept)
-        if not changed:
-            return
-        samples = [i for rows in changed.values() for i in rows]
-        notify(
-            f"{len(samples)} samples of {self.source.name} have other contents than when this work "
-            f"was interrupted (first {self.source.ids[samples[0]]}): {len(changed)} of {len(kept)} "
-            "finished blocks are computed again."
-        )
-        for block in changed:
+        """Drop the blocks of an interrupted command that are of other samples, or other contents.
+
+        Raises
+        ------
+        UserError
+            No block is of the samples that are there now; or one was left out, and may not be.
+        """
+        source = self.source
+        kept = [block for block in partial.kept() if partial.is_whole(block)]
+        moved = [block for block in kept if not self._is_of(partial, block)]
+        if moved and moved == kept and not partial.overwrite:
+            raise UserError(
+                f"{partial.directory} holds unfinished work of another job (another samples)",
+                f"none of its {len(kept)} finished blocks is of the samples that {source.name} has "
+                "now: bring back those that it had, or drop the work with --overwrite",
+            )
+        if moved:
+            notify(
+                f"{source.name} has other samples than when this work was interrupted: "
+                f"{len(moved)} of {len(kept)} finished blocks are computed again."
+            )
+        there = [block for block in kept if block not in moved]
+        changed = self._changed(partial, there)
+        if changed:
+            samples = [i for rows in changed.values() for i in rows]
+            notify(
+                f"{len(samples)} samples of {source.name} have other contents than when this work "
+                f"was interrupted (first {source.ids[samples[0]]}): {len(changed)} of {len(kept)} "
+                "finished blocks are computed again."
+            )
+        for block in (*moved, *changed):
             partial.drop(block)
+        for block in there:
+            if block not in changed and not self._job.skip_bad:
+                for name, problem in partial.note(block)["skipped"]:
+                    raise unusable(name, source.name, problem)
+
+    def _is_of(self, partial: Partial, block: int) -> bool:
+        """Whether a block is of the samples that have its rows now."""
+        rows = block_rows(block, len(self.source.ids))
+        return bool(partial.note(block)["ids"] == ids_digest(self.source, rows))
 
     def _changed(self, partial: Partial, blocks: Sequence[int]) -> dict[int, list[int]]:
         """Return the samples, by block, that this process reads with other contents."""

@@ -89,16 +89,16 @@ def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, Float32s]
         raise ValueError("no sound in it")
     sound = sound[: None if seconds is None else seconds * rate]
     step = max(1, PIECE * len(sound) // sound.size)
-    pieces = (_scaled(sound[at : at + step]) for at in range(0, len(sound), step))
-    mono = [x if x.ndim == 1 else x.mean(axis=1, dtype=np.float32) for x in pieces]
+    with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused
+        pieces = (_scaled(sound[at : at + step]) for at in range(0, len(sound), step))
+        mono = [x if x.ndim == 1 else x.mean(axis=1, dtype=np.float32) for x in pieces]
     return int(rate), _checked(np.concatenate(mono))
 
 
 def _scaled(sound: Array) -> Float32s:
     """Return samples with full scale at ±1; scipy puts 24 bits into the upper bits of 32."""
     if sound.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused
-            return sound.astype(np.float32)
+        return sound.astype(np.float32)
     if sound.dtype == np.uint8:
         return (sound.astype(np.float32) - np.float32(128)) / np.float32(128)
     scaled: Float32s = (sound / -float(np.iinfo(sound.dtype).min)).astype(np.float32)

@@ -33,12 +33,16 @@ class TextTable:
         missing.
     typed : bool
         Whether the file says what a number is, as JSON does; else texts of digits are numbers, too.
+    places : sequence of str
+        Where each row is in its file, as an editor counts: `line 2` is the first one below the
+        names of columns. None: rows are counted from 0.
     kinds : dict
         `text`, `whole` or `real` by name: what all its values can be read as; empty for others.
     """
 
     columns: dict[str, list[Any]]
     typed: bool
+    places: Sequence[str] | None = None
     kinds: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,13 +56,17 @@ class TextTable:
         """Return the values of a column; None for a missing one."""
         return self.columns[column]
 
+    def place(self, row: int) -> str:
+        """Return where a row is, for people."""
+        return f"row {row}" if self.places is None else self.places[row]
+
     def reader(self, column: str) -> Callable[[int], bytes]:
         """Return what reads a row's text."""
         values = self.columns[column]
 
         def read(i: int) -> bytes:
             if values[i] is None:
-                raise UserError("it is empty")
+                raise UserError(f"it is empty, {self.place(i)}")
             return encode_text(values[i])
 
         return read
@@ -74,23 +82,27 @@ def encode_text(text: str) -> bytes:
 
 def read_text_tables(paths: Sequence[Path]) -> TextTable:
     """Return the rows of one table, or of several with the same columns, one behind the other."""
-    first, *others = (_read_table(path) for path in paths)
-    for path, columns in zip(paths[1:], others, strict=True):
-        if columns.keys() != first.keys():
+    tables = [_read_table(path) for path in paths]
+    first = tables[0]
+    places = []
+    for path, table in zip(paths, tables, strict=True):
+        if table.columns.keys() != first.columns.keys():
             raise UserError(
-                f"{path} has the columns {', '.join(columns)}, and {paths[0]} has "
-                f"{', '.join(first)}",
+                f"{path} has the columns {', '.join(table.columns)}, and {paths[0]} has "
+                f"{', '.join(first.columns)}",
                 "name one file, or give both the same columns",
             )
-        for name, values in columns.items():
-            first[name] += values
-    if not any(first.values()):
-        raise UserError(f"hfds/{paths[0]} has no row of values", "add some, or name another file")
-    return TextTable(first, typed=paths[0].suffix.lower() not in _SEPARATORS)
+        where = f" of {path.name}" if len(paths) > 1 else ""
+        places += [f"{table.place(row)}{where}" for row in range(len(table.places or ()))]
+    columns = {
+        name: [value for table in tables for value in table.columns[name]] for name in first.columns
+    }
+    if not any(columns.values()):
+        raise UserError(f"{paths[0]} has no row of values", "add some, or name another file")
+    return TextTable(columns, first.typed, places)
 
 
-def _read_table(path: Path) -> dict[str, list[Any]]:
-    """Return the values by column."""
+def _read_table(path: Path) -> TextTable:
     suffix = path.suffix.lower()
     try:
         with (
@@ -103,35 +115,37 @@ def _read_table(path: Path) -> dict[str, list[Any]]:
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise UserError(
-            f"hfds/{path} is not UTF-8 (byte 0x{byte:02x})",
+            f"{path} is not UTF-8 (byte 0x{byte:02x})",
             "save it as UTF-8: in another encoding its letters would be guessed",
         ) from error
     except (csv.Error, RecursionError) as error:
-        raise UserError(f"hfds/{path} cannot be read as a table ({error})", "correct it") from error
+        raise UserError(f"{path} cannot be read as a table ({error})", "correct it") from error
 
 
 # --- CSV and TSV ---
 
 
-def _read_csv(text: Iterable[str], path: Path, separator: str) -> dict[str, list[Any]]:
+def _read_csv(text: Iterable[str], path: Path, separator: str) -> TextTable:
     earlier = csv.field_size_limit(LONGEST_CELL)
     try:
         rows = csv.reader(text, delimiter=separator, strict=True)
         header = next(rows, [])
         names = _column_names(header, path)
         columns: dict[str, list[Any]] = {name: [] for name in names}
+        places = []
         for row in _numbered(rows, path):
             if len(row) != len(names):
                 raise UserError(
-                    f"hfds/{path}: line {rows.line_num} has {len(row)} values, and the first line "
+                    f"{path}: line {rows.line_num} has {len(row)} values, and the first line "
                     f"names {len(names)} columns",
                     'write a value that holds a separator between quotes: "a, b"',
                 )
             for values, value in zip(columns.values(), row, strict=True):
                 values.append(value or None)
+            places.append(f"line {rows.line_num}")
     finally:
         csv.field_size_limit(earlier)
-    return columns
+    return TextTable(columns, typed=False, places=places)
 
 
 def _numbered(rows: Any, path: Path) -> Iterator[list[str]]:
@@ -140,41 +154,41 @@ def _numbered(rows: Any, path: Path) -> Iterator[list[str]]:
         yield from filter(None, rows)
     except csv.Error as error:
         raise UserError(
-            f"hfds/{path} cannot be read as a table: line {rows.line_num}, {error}",
+            f"{path} cannot be read as a table: line {rows.line_num}, {error}",
             'write a quote inside of quotes twice: "he said ""yes"""',
         ) from error
 
 
 def _column_names(header: Sequence[str], path: Path) -> list[str]:
     if not header:
-        raise UserError(f"hfds/{path} is empty; its first line must name the columns: text,label")
+        raise UserError(f"{path} is empty; its first line must name the columns: text,label")
     if len(header) == 1 and (other := next((mark for mark in ";\t|" if mark in header[0]), "")):
         raise UserError(
-            f"hfds/{path} parts its columns by {other!r}",
+            f"{path} parts its columns by {other!r}",
             "save it with commas, or with tabs and the suffix .tsv",
         )
     names = [name.strip() or f"unnamed {at}" for at, name in enumerate(header, 1)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise UserError(f"hfds/{path} has two columns {short(twice[0])}", "rename one")
+        raise UserError(f"{path} has two columns {short(twice[0])}", "rename one")
     return names
 
 
 # --- JSON: an object a line, or one list of objects ---
 
 
-def _read_json(text: io.TextIOWrapper, path: Path) -> dict[str, list[Any]]:
+def _read_json(text: io.TextIOWrapper, path: Path) -> TextTable:
     columns: dict[str, list[Any]] = {}
+    places: list[str] = []
     for n, (where, row) in enumerate(_objects(text, path)):
         if not isinstance(row, dict):
-            raise UserError(
-                f"hfds/{path}: {where} is no object", 'expected {"text": "…", "label": "…"}'
-            )
+            raise UserError(f"{path}: {where} is no object", 'expected {"text": "…", "label": "…"}')
         for name in row:
             columns.setdefault(name, [None] * n)
         for name, values in columns.items():
             values.append(row.get(name))
-    return columns
+        places.append(where)
+    return TextTable(columns, typed=True, places=places)
 
 
 def _objects(text: io.TextIOWrapper, path: Path) -> Iterator[tuple[str, Any]]:
@@ -195,9 +209,7 @@ def _parse(text: str, path: Path, where: str) -> Any:
     except ValueError as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         place = where or f"line {getattr(error, 'lineno', '?')}: "
-        raise UserError(
-            f"hfds/{path} cannot be read as JSON ({place}{reason})", "correct it"
-        ) from error
+        raise UserError(f"{path} cannot be read as JSON ({place}{reason})", "correct it") from error
 
 
 # --- what a column can be read as ---

@@ -11,7 +11,7 @@ from typing import Any
 from PIL import EpsImagePlugin, Image
 from torchvision import datasets
 
-from embedbench.config.run_seeds import is_number
+from embedbench.config.plain_numbers import has_only_digits
 from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
@@ -102,7 +102,7 @@ def _settings(switch: str, options: dict[str, str], source: str) -> dict[str, An
         if name == "download" and text not in _WORDS:
             raise unknown("value", text, _WORDS)
     return {
-        name: int(text) if is_number(text) else _WORDS.get(text, text)
+        name: int(text) if has_only_digits(text) else _WORDS.get(text, text)
         for name, text in options.items()
     }
 

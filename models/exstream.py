@@ -80,6 +80,7 @@ class ExStream(Learner):
         "optimiser_": "optimiser",
         "clusters": "samples",
         "steps": "transient",
+        "batches": "transient",
     }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
@@ -90,7 +91,7 @@ class ExStream(Learner):
                 f"{spec.n_classes} classes, got {self.memory.total or 0}",
                 "raise memory.total, or give memory.per_class",
             )
-        self.seeds, self.device, self.steps = seeds, device, 0
+        self.seeds, self.device, self.batches, self.steps = seeds, device, 0, 0
         self.loss_over_seen = spec.loss_over_seen
         width = math.prod(spec.input_shape)
         self.clusters = Clusters(self.buffer, spec.n_classes, size, width, [seeds.memory])
@@ -100,7 +101,7 @@ class ExStream(Learner):
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         places = self.clusters.add(x, y)
-        draw = np.random.default_rng([self.seeds.batches, self.steps])
+        draw = np.random.default_rng([self.seeds.batches, self.batches])
         seen = self.clusters.classes.to(self.device) if self.loss_over_seen else None
         self.net.train()
         for rows in pass_batches(self._replayed(places, draw), self.batch_size):
@@ -109,7 +110,12 @@ class ExStream(Learner):
             self.optimiser_.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             self.optimiser_.step()
-        self.steps += 1
+            self.steps += 1
+        self.batches += 1
+
+    def effort(self) -> dict[str, int]:
+        """The steps of the optimiser so far."""
+        return {"steps": self.steps}
 
     def _replayed(self, places: torch.Tensor, draw: np.random.Generator) -> torch.Tensor:
         """The rows to replay after samples went to `places` (b,), shuffled, (n,)."""

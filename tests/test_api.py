@@ -127,7 +127,7 @@ def test_predictions_in_memory_are_checked_as_those_of_files(name: str) -> None:
         ({"class_sizes": [1]}, "class_sizes", "11 numbers, one for each class"),
         ({"class_sizes": "12"}, "class_sizes of score", "a list or None"),
         ({"class_sizes": [None]}, "class_sizes of score", "a list or None"),
-        ({"offline": 0.9}, "offline of score", "a Predictions, a LabelSets, a list or None"),
+        ({"offline": 0.9}, "offline of score", "a RunAnswers, a list or None"),
         ({"normalise_new": np.zeros(3)}, "normalise_new of score", "True or False"),
     ],
 )  # fmt: skip

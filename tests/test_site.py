@@ -15,7 +15,7 @@ from embedbench.cli.list_entries import metric_functions
 from embedbench.config.describe_settings import parameters
 from embedbench.papers import paper_folders
 from embedbench.runs import learner_and_protocol_names as names
-from embedbench.scores import label_set_scores
+from embedbench.scores import label_set_predictions as label_sets
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import RescoredRun
 from embedbench.studies import presets
@@ -34,7 +34,11 @@ def test_all_there_is_has_an_entry() -> None:
     learners, protocols = page("reference/learners.md"), page("reference/protocols.md")
     assert all(f"[`{name}`](learners/" in learners for name in names.our_learners())
     assert all(f"[`{name}`](protocols/" in protocols for name in names.our_protocols())
-    functions = *metric_functions().values(), *label_set_scores.CURVES, label_set_scores.depth_pw_js
+    functions = (
+        *metric_functions().values(),
+        *label_sets.CURVES,
+        label_sets.depth_pw_js,
+    )
     metrics = {*metric_functions(), *(f.__name__ for f in functions)}
     assert metrics <= {*re.findall(r"\w+", page("reference/metrics.md"))}
     shown = re.findall(r"presets/([\w-]+)\.toml", page("reference/presets.md"))

@@ -19,8 +19,7 @@ from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import Learner
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.label_set_predictions import AnyPredictions
-from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import SessionCosts
 from embedbench.streams.stream import Stream
 from embedbench.system.cpu_threads import limit_threads
@@ -107,7 +106,7 @@ def device() -> str:
     return _DEVICE.get()
 
 
-def run(stream: Stream, learner: Learner, **more: Any) -> tuple[AnyPredictions, list[SessionCosts]]:
+def run(stream: Stream, learner: Learner, **more: Any) -> tuple[RunAnswers, list[SessionCosts]]:
     """`run_stream` on the device of the checks."""
     return run_stream(stream, learner, SEEDS, device(), **more)
 
@@ -132,11 +131,10 @@ def _small_settings(cls: type, small: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def teach(learner: Learner, stream: Stream) -> Predictions:
+def teach(learner: Learner, stream: Stream) -> RunAnswers:
     """Run the learner through the stream; its answers must not be NaN."""
     predictions, _ = run(stream, learner)
-    assert isinstance(predictions, Predictions)
-    missing = int((predictions.answer < 0).sum())
+    missing = int(predictions.find_unanswered().sum())
     demand(not missing, f"expected an answer to every sample, got NaN scores for {missing}")
     return predictions
 
@@ -202,7 +200,7 @@ def measure_difference(a: Floats, b: Floats) -> float:
     return float((np.abs(b - a) / size).max())
 
 
-def demand_right(answers: Predictions, where: str) -> None:
+def demand_right(answers: RunAnswers, where: str) -> None:
     """Raise `CheckFailed` unless 90 % of the last answers are right."""
     right = float(np.mean(answers.answer[-1] == answers.y))
     demand(right >= 0.9, f"expected at least 90 % right {where}, got {right:.0%}")

@@ -13,8 +13,6 @@ import torch
 from embedbench.array_types import Floats
 from embedbench.errors import error_text
 from embedbench.learning.learner import Learner, learns_sessions
-from embedbench.scores import label_set_scores
-from embedbench.scores.label_set_predictions import LabelSets
 from embedbench.streams.feature_tables import PixelTable, Table
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of, table_of
@@ -43,8 +41,7 @@ def learns_blobs(cls: type[Learner]) -> None:
         tools.demand_right(answers, "on images of separate colours")
     if cls.tags.multilabel:
         sets, _ = tools.run(blob_streams.family_blobs(cls.tags).merged(), cls())
-        assert isinstance(sets, LabelSets)
-        value = label_set_scores.score_matrix(sets).pooled[-1]
+        value = sets.score_matrix().pooled[-1]
         demand(value >= 0.9, f"expected a pw-JS of at least 0.9 on label sets, got {value:.2f}")
 
 

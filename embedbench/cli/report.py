@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,9 @@ from .command_output import note, run_tables, selected_tables, show, show_tables
 if TYPE_CHECKING:
     from embedbench.reports.result_rows import Row
     from embedbench.scores.learner_verdicts import Over
+    from embedbench.sharing.verify_pack import Submission
 
-    from .command_output import Tables
+    from .command_output import Part, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +57,9 @@ class ReportOptions:
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="A further column, or the metric of --compare, --by and --figure "
-            "(final_accuracy); also package.module:function. Repeatable."
+            help="The score of the tables (accuracy), such as class_accuracy; a further column; "
+            "or the metric of --compare, --by and --figure; also package.module:function. "
+            "Repeatable."
         ),
     ] = None
     figure: Annotated[
@@ -72,6 +75,16 @@ class ReportOptions:
     width: Annotated[
         str, typer.Option(help="Of the figure: a column of a two-column paper, or its page.")
     ] = "column"
+    fit_axis: Annotated[
+        bool,
+        typer.Option("--fit-axis", help="Axes of the figure fit the values; else they begin at 0."),
+    ] = False
+    difference: Annotated[
+        float | None,
+        typer.Option(
+            metavar="POINTS", help="Of CSV files: also say how many runs see this difference."
+        ),
+    ] = None
 
     @property
     def views(self) -> list[str]:
@@ -102,11 +115,13 @@ class ReportOptions:
         for path in (self.html, self.out):
             if path is not None:
                 shared.check_free(path, overwrite)
-        if len(runs) > 1 and not self.bridge:
+        folders, files = split_files(runs)
+        if len(folders) > 1 and not self.bridge:
             raise UserError(
-                f"expected one directory of runs, got {len(runs)}",
+                f"expected one directory of runs, got {len(folders)}",
                 "embedbench runs merge makes one of several, --bridge compares files",
             )
+        self._check_files(folders, files)
         if len(runs) == 1 and runs[0].suffix == ".toml" and not self.is_plain:
             raise UserError(f"{runs[0]} says what to show", "leave --compare, --metric, … out")
         values = {"--by": (self.by, ("order",)), "--beside": (self.beside, ("zoo",))}
@@ -118,13 +133,34 @@ class ReportOptions:
                 f"{' and '.join(self.views)} make tables of their own", "give one of them"
             )
 
+    def _check_files(self, folders: Sequence[Path], files: Sequence[Path]) -> None:
+        """Refuse what does not go together with CSV files, or without them."""
+        if self.difference is not None and not files:
+            raise UserError("--difference is for CSV files", "name one: report RUNS theirs.csv")
+        if self.difference is not None and not 0 < self.difference < math.inf:
+            points = "a number of points above 0"
+            raise UserError("--difference", expected=points, got=self.difference)
+        if not files:
+            return
+        if any(path.suffix == ".toml" for path in folders):
+            raise UserError(f"{folders[0]} says what to show", f"name {files[0]} in its runs")
+        given = [*self.views, *(["--figure"] if self.figure else [])]
+        given += ["--over"] if self.over and not folders else []
+        if given:
+            raise UserError(
+                f"{given[0]} is for runs, and {files[0]} has results alone", f"leave {given[0]} out"
+            )
+
     @property
     def one_metric(self) -> str:
         """The one metric that learners are compared by."""
-        if self.metric and len(self.metric) > 1:
-            names = ", ".join(self.metric)
-            raise UserError(f"--compare and --by take one --metric, got {names}")
-        return self.metric[0] if self.metric else "final_accuracy"
+        from embedbench.reports.table_metric import BASE_SCORES, split_names
+
+        score, names = split_names(self.metric or ())
+        if (several := len(names) > 1) or {*names} & {*BASE_SCORES}:
+            given = ", ".join(names if several else [str(score), *names])
+            raise UserError(f"--compare, --by and --figure take one --metric, got {given}")
+        return names[0] if names else "final_accuracy"
 
 
 @shared.taking(options=ReportOptions, form=shared.chosen_form)
@@ -134,7 +170,8 @@ def report(
         typer.Argument(
             metavar="RUNS",
             help="One directory, or a TOML file with a table report; several with --bridge; packs "
-            "with --site.",
+            "with --site. A CSV file of accuracies or printed means (docs/runs.md) stands beside a "
+            "directory, or alone.",
         ),
     ],
     options: ReportOptions,
@@ -154,9 +191,6 @@ def report(
 
     Exit 1 if a metric that --metric names fails.
     """
-    from embedbench.reports import toml_report
-    from embedbench.reports.tables_from_runs import collect, say
-
     if site is not None or data:
         if site is None:
             raise UserError("--data is for the streams of a board", "add --site DIR")
@@ -165,32 +199,29 @@ def report(
         write_site(runs, site, data or [], overwrite=overwrite, as_json=form == "json")
         return
     options.check(runs, overwrite)
-    over: Over = "seeds" if options.over else "seeds and samples"
-    rows: list[Row] = []
     failed: list[str] = []  # metrics
-    if runs[0].suffix == ".toml":
-        selections = toml_report.read_selections(runs[0])
-        tables = selected_tables(toml_report.select(selections, runs[0].parent, say))
-    else:
-        for root in runs:
-            rows += collect(root, metrics=options.metric or (), over=over, failed=failed.append)
-        tables = _tables(rows, options, form)
+    rows, tables, parts = _read(runs, options, form, failed)
     if options.html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
         title = [line("From frozen to full", TITLE)] * options.bridge
-        parts = [*title, *tables[2]] if options.bridge or not rows else ()
-        write_html(rows, options.html, page_heading(runs), parts=parts)
+        write_html(rows, options.html, page_heading(runs), parts=[*title, *parts])
         note(f"wrote {options.html}")
-    if options.figure and options.out:
-        from embedbench.reports.figure_kinds import save_figure
-
-        metric = options.one_metric
-        save_figure(rows, options.figure, options.out, width=options.width, metric=metric)
-        note(f"wrote {options.out}")
+    _draw(rows, options)
     show_tables(form, *tables)  # last: who reads it may stop reading
     if {*failed} & {*(options.metric or ())}:  # a sentence said so
         raise typer.Exit(1)
+
+
+def _draw(rows: list[Row], options: ReportOptions) -> None:
+    """Write the figure, if one is wanted."""
+    if options.figure is None or options.out is None:
+        return
+    from embedbench.reports.figure_kinds import save_figure
+
+    metric, fit = options.one_metric, options.fit_axis
+    save_figure(rows, options.figure, options.out, width=options.width, metric=metric, fit=fit)
+    note(f"wrote {options.out}")
 
 
 def write_site(
@@ -208,15 +239,79 @@ def write_site(
     check_site(site, overwrite)
     made = board(packs, data, note)
     pages = write_board(made, site, overwrite=overwrite)
-    lines = [
-        f"{s.pack}: refused"
-        if s.refused
-        else f"{s.pack}: runs ranked: {s.ranked}, not ranked: {len(s.unranked)}"
-        for s in made.submissions
-    ]
+    lines = [_pack_line(submission) for submission in made.submissions]
     show(made.to_json(), "\n".join([*lines, f"wrote {pages[0]}"]), as_json)
     if any(s.refused or s.unranked for s in made.submissions):
         raise typer.Exit(1)
+
+
+def _pack_line(submission: Submission) -> str:
+    """What became of the runs of a pack, in numbers."""
+    if submission.refused:
+        return f"{submission.pack}: refused"
+    numbers = f"runs ranked: {submission.ranked}, not ranked: {len(submission.unranked)}"
+    if submission.repeated:
+        numbers += f", equal answers of an earlier pack: {submission.repeated}"
+    return f"{submission.pack}: {numbers}"
+
+
+def _read(
+    runs: Sequence[Path], options: ReportOptions, form: str, failed: list[str]
+) -> tuple[list[Row], Tables, Sequence[Part]]:
+    """What is named: rows of runs, all tables, and those that a page has beside those of the runs.
+
+    `failed` gets the metrics that failed.
+    """
+    from embedbench.reports import toml_report
+    from embedbench.reports.table_metric import first_score, meant
+    from embedbench.reports.tables_from_runs import collect, say
+
+    over: Over = "seeds" if options.over else "seeds and samples"
+    folders, files = split_files(runs)
+    if runs[0].suffix == ".toml":
+        selections = toml_report.read_selections(runs[0])
+        tables = selected_tables(toml_report.select(selections, runs[0].parent, say))
+        return [], tables, tables[2]
+    rows: list[Row] = []
+    metrics = options.metric or []
+    if files:  # of which --metric also names what they alone have
+        score = first_score(map(meant, metrics))
+        metrics = [] if score is None else [score]
+    for root in folders:
+        rows += collect(root, metrics=metrics, over=over, failed=failed.append)
+    if files:
+        tables, parts = _outside_tables(rows, files, options, form)
+        return rows, tables, parts
+    tables = _tables(rows, options, form)
+    return rows, tables, tables[2] if options.bridge else ()
+
+
+def split_files(runs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """What is named: directories and others, and CSV files."""
+    files = [path for path in runs if path.suffix.lower() == ".csv" and not path.is_dir()]
+    return [path for path in runs if path not in files], files
+
+
+def _outside_tables(
+    rows: list[Row], files: Sequence[Path], options: ReportOptions, form: str
+) -> tuple[Tables, Sequence[Part]]:
+    """The tables of runs, if there are some, and those with the results of CSV files."""
+    from embedbench.reports import results_beside
+    from embedbench.reports.table_metric import meant
+
+    difference = None if options.difference is None else options.difference / 100
+    wanted = results_beside.TableChoice(tuple(map(meant, options.metric or ())), difference)
+    if rows:
+        views = results_beside.tables_beside(rows, files, wanted, note)
+    else:
+        views = results_beside.tables_of_files(files, wanted, note)
+    outside = selected_tables(views)
+    data = {"schema": results_beside.SCHEMA, "tables": [view.data for view in views]}
+    if not rows:
+        return (data, *outside[1:]), outside[2]
+    ours = run_tables(rows, form)
+    both = {**ours[0], "beside": data}
+    return (both, [*ours[1], *outside[1]], [*ours[2], line(""), *outside[2]]), outside[2]
 
 
 def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:

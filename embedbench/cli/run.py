@@ -109,6 +109,12 @@ class StudyOptions(StreamOptions):
             help="Seeds and orders of the trials.", show_default="three unused from 100 on"
         ),
     ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="The score of the tables, such as class_accuracy.", show_default="accuracy"
+        ),
+    ] = None
     budget_mb: Annotated[
         float | None,
         typer.Option(
@@ -134,8 +140,10 @@ class StudyOptions(StreamOptions):
         """The study of the study file, and the options over it."""
         from embedbench.studies.resolve import override
 
+        stream = self._stream(",".join(self.learner or ()))
         flags = replace(
-            self._stream(",".join(self.learner or ())),
+            stream,
+            metric=self.metric or stream.metric,
             **{name: getattr(self, name) for name in AS_GIVEN},
             unknown=as_written(self.unknown) if self.unknown else None,
             tune_seeds=_seeds(self.tune_seeds),
@@ -210,7 +218,7 @@ def run(
             outcome.fail(spec, failed[spec])
     if study.budget_mb is not None:
         _note_what_is_over(study.budget_mb, outcome.run_dirs)
-    _report(outcome, out, form)
+    _report(outcome, out, form, (study.metric,) if study.metric else ())
 
 
 def _choose_runs(
@@ -272,7 +280,9 @@ def _note_what_is_over(budget_mb: float, run_dirs: list[Path]) -> None:
             )
 
 
-def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:
+def _report(
+    outcome: grid_scheduler.Outcome, out: Path, form: str, metrics: tuple[str, ...] = ()
+) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.tables_from_runs import collect
     from embedbench.scores.record_files import find
@@ -284,7 +294,7 @@ def _report(outcome: grid_scheduler.Outcome, out: Path, form: str) -> None:
     if outcome.elsewhere:
         note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
-    rows = collect(out, outcome.run_dirs)
+    rows = collect(out, outcome.run_dirs, metrics=metrics)
     data, listed, parts = run_tables(rows, form)
     show_tables(form, {**data, "failed": failed}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []

@@ -11,6 +11,7 @@ import typer
 
 from embedbench.config.plain_numbers import plain_number
 from embedbench.engines.engine_tasks import pairs
+from embedbench.errors import UserError
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
 from embedbench.text.undecoded_text import join_words
@@ -53,6 +54,7 @@ def import_command(
         settings={key: _number(value) for key, value in given.items()},
         command=join_words(["embedbench", *sys.argv[1:]]),
         overwrite=overwrite,
+        notify=lambda sentence: note(f"note: {sentence}"),
     )
     note(f"imported {name}: {run_dir}")
     for sentence in exported_stream.label_notes(exported_stream.load(stream)[0]):
@@ -112,6 +114,10 @@ def pack(
     out: Annotated[Path, typer.Option(metavar="ZIP", help="The pack.")],
     by: Annotated[str | None, typer.Option(help="Who submits it.")] = None,
     date: Annotated[str | None, typer.Option(help="When, as 2026-11-30.")] = None,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE=URL", help="Where others get an embedding file; repeatable."),
+    ] = None,
     overwrite: shared.Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -122,7 +128,8 @@ def pack(
     from embedbench.sharing import pack as packs
 
     shared.check_free(out, overwrite)
-    result = packs.pack(root, out, by=by, date=date)
+    urls = dict(_name_and_url(text) for text in url or ())
+    result = packs.pack(root, out, by=by, date=date, urls=urls)
     show(result.to_json(), result.sentence, as_json)
 
 
@@ -139,6 +146,14 @@ def track(
 
     replays = replay(root, to, notify=note)
     note(f"runs replayed: {replays}")
+
+
+def _name_and_url(text: str) -> tuple[str, str]:
+    """The two parts of FILE=URL."""
+    name, equals, url = text.partition("=")
+    if not equals:
+        raise UserError("--url", expected="FILE=URL, such as emoji.h5=https://…", got=text)
+    return name, url
 
 
 def status_parts(status: runs_status.Status) -> list[Part]:

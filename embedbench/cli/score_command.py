@@ -50,11 +50,11 @@ def score(
 
 def _audit(runs: Path, form: str) -> None:
     """Print every definition of accuracy and forgetting for one run."""
-    from embedbench.scores import metrics_by_library, predictions, record_files
+    from embedbench.scores import metrics_by_library, record_files
 
     run_dirs = record_files.find(runs)
     answers = record_files.read_predictions(run_dirs[0]) if len(run_dirs) == 1 else None
-    if not isinstance(answers, predictions.Predictions):
+    if answers is None or not metrics_by_library.can_audit(answers.SCORES):
         raise UserError(
             "--audit takes the directory of one run with one label a sample, such as "
             f"RUNS/STREAM/LEARNER/seed-0; {runs} is none"

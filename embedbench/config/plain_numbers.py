@@ -3,6 +3,8 @@
 import math
 import re
 
+from embedbench.errors import UserError
+
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile("[+-]?[0-9]+")
 LONGEST = 400  # characters: the largest float has 309 digits
@@ -32,3 +34,23 @@ def python_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def has_only_digits(text: str) -> bool:
+    """Whether `int` reads a text that has digits alone; it reads at most 4,300 of them.
+
+    >>> [has_only_digits(text) for text in ("07", "7" * 4300, "7" * 4301, "-7", "٧", "")]
+    [True, True, False, False, False, False]
+    """
+    return text.isascii() and text.isdigit() and len(text) <= 4300
+
+
+def read_whole(text: str, name: str, least: int, most: int) -> int:
+    """Read a whole number within two bounds; `name` is what the error calls it.
+
+    >>> read_whole("12", "--seed", 1, 20)
+    12
+    """
+    if not (has_only_digits(text) and least <= int(text) <= most):
+        raise UserError(name, expected=f"a whole number from {least:,} to {most:,}", got=text)
+    return int(text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from embedbench.errors import UserError
 
+from .plain_numbers import has_only_digits
 from .typed_calls import check_type
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def parse_seeds(text: str) -> list[int]:
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not (is_number(first) and (is_number(last) or not dash)):
+        if not (has_only_digits(first) and (has_only_digits(last) or not dash)):
             raise UserError("--seeds", expected="numbers and ranges such as 0-4 or 0,2,5", got=text)
         low, high = int(first), int(last or first)
         check_seed(high, "--seeds")
@@ -96,26 +97,6 @@ def format_seeds(seeds: Sequence[int]) -> str:
         first, *others = (seed for _, seed in run)
         parts.append(f"{first}-{others[-1]}" if others else str(first))
     return ",".join(parts)
-
-
-def is_number(text: str) -> bool:
-    """Whether `int` reads a text that has digits alone; it reads at most 4,300 of them.
-
-    >>> [is_number(text) for text in ("07", "7" * 4300, "7" * 4301, "-7", "٧", "")]
-    [True, True, False, False, False, False]
-    """
-    return text.isascii() and text.isdigit() and len(text) <= 4300
-
-
-def read_whole(text: str, name: str, least: int, most: int) -> int:
-    """Read a whole number within two bounds; `name` is what the error calls it.
-
-    >>> read_whole("12", "--seed", 1, 20)
-    12
-    """
-    if not (is_number(text) and least <= int(text) <= most):
-        raise UserError(name, expected=f"a whole number from {least:,} to {most:,}", got=text)
-    return int(text)
 
 
 def generator(seed: int, *counters: int) -> "torch.Generator":

@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from embedbench import plugins
-from embedbench.config.run_seeds import read_whole
+from embedbench.config.plain_numbers import read_whole
 from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores
@@ -22,7 +23,7 @@ from .engine_tasks import Resources, pairs
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-K = TypeVar("K")
+T = TypeVar("T")
 R = TypeVar("R")
 NAMES = ("local", "local:N", "ray", "ray://HOST:PORT", "slurm", "package.module:make_executor")
 NEEDS = {"ray": ("Ray", "ray"), "slurm": ("submitit", "submitit")}  # kind → name, module
@@ -133,19 +134,20 @@ class Engine:
 
 
 def run_calls(
-    pool: "Executor | None", calls: Iterable[tuple[K, Callable[[], R]]]
-) -> Iterator[tuple[K, Callable[[], R]]]:
-    """Each key with a function that returns the result of its call, or raises its error.
+    pool: "Executor | None", function: Callable[[T], R], items: Iterable[T]
+) -> Iterator[tuple[T, Callable[[], R]]]:
+    """Call a function with each item; yields it with what returns its result or raises its error.
 
-    With a pool each comes when its call has ended there; without one in turn, and the function is
-    the call itself.
+    With a pool each comes when its call has ended there; without one in turn, and what is yielded
+    with it makes the call.
     """
     from concurrent.futures import as_completed
 
     if pool is None:
-        yield from calls
+        for item in items:
+            yield item, partial(function, item)
         return
-    pending = {pool.submit(call): key for key, call in calls}
+    pending = {pool.submit(function, item): item for item in items}
     for future in as_completed(list(pending)):
         yield pending.pop(future), future.result
 

@@ -10,8 +10,7 @@ from functools import partial
 from threading import Event
 from typing import Any, Self
 
-from embedbench.config.plain_numbers import plain_number
-from embedbench.config.run_seeds import read_whole
+from embedbench.config.plain_numbers import plain_number, read_whole
 from embedbench.errors import UserError, error_text, keep_inside, unknown
 
 MOST_CPUS = 10**6

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from embedbench.config.run_seeds import is_number, read_whole
+from embedbench.config.plain_numbers import has_only_digits, read_whole
 from embedbench.errors import UserError, unknown
 from embedbench.storage import user_cache
 from embedbench.system import callback_types
@@ -78,9 +78,9 @@ class _Call:
 class SlurmExecutor(Executor):
     """Jobs of SLURM, one a task; see `SETTINGS`.
 
-    A thread submits what was asked for as arrays of jobs, and looks for what has finished. A
-    function may have a method `progress`, a number that grows with what it has saved: a job that
-    ends without an answer after it grew is no failed try.
+    A thread submits what was asked for as arrays of jobs, and looks for what has finished. The
+    first argument of a function may have a method `progress`, a number that grows with what is
+    saved of it: a job that ends without an answer after it grew is no failed try.
     """
 
     def __init__(self, resources: engine_tasks.Resources, settings: Mapping[str, str]) -> None:
@@ -102,7 +102,7 @@ class SlurmExecutor(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` in a job."""
-        progress = getattr(fn, "progress", int)
+        progress = getattr(args[0] if args else None, "progress", int)
         task = _Call(engine_tasks.pack(in_job, (fn, *args), kwargs), progress, progress())
         self._waiting.put(task)
         return task.future
@@ -259,6 +259,6 @@ def _cluster(settings: Mapping[str, str]) -> str:
 def _minutes(value: str) -> int:
     """The minutes of "30m", "4h" or "2d"."""
     number, unit = value[:-1], value[-1:]
-    if not (is_number(number) and unit in MINUTES and len(number) < 6):
+    if not (has_only_digits(number) and unit in MINUTES and len(number) < 6):
         raise UserError("time", expected="minutes, hours or days: 30m, 4h, 2d", got=value)
     return int(number) * MINUTES[unit]

@@ -123,6 +123,8 @@ def join_parts(
         for word in words:
             _check_rows({keys[word]: len(arrays[keys[word]]) for keys in joined.values()}, where)
         tables = {rest: [arrays[keys[word]] for word in words] for rest, keys in joined.items()}
+        for rest, several in tables.items():
+            _check_forms([joined[rest][word] for word in words], several, where)
         rows = [len(part) for part in tables[features]]
         out |= {rest: np.concatenate(parts) for rest, parts in tables.items()}
     for what, rest in (("features", features), ("labels", labels)):
@@ -144,6 +146,35 @@ def _check_rows(rows: Mapping[str, int], where: str) -> None:
                 f"{where}: {first} has {rows[first]} rows, and {key} has {rows[key]}",
                 "give one of each for every sample of a part",
             )
+
+
+_WHOLE = "whole numbers"
+_KINDS = {"i": _WHOLE, "u": _WHOLE, "f": "real numbers", "b": "True and False", "U": "texts"}
+
+
+def _check_forms(keys: Sequence[str], parts: Sequence[Any], where: str) -> None:
+    """Refuse parts of one table with rows of other shapes, or of other kinds of values."""
+    for key, part in zip(keys[1:], parts[1:], strict=True):
+        shapes = [_row_shape(table) for table in (parts[0], part)]
+        if shapes[0] != shapes[1]:
+            raise UserError(
+                f"{where}: a row of {keys[0]} has {shapes[0]}, and one of {key} has {shapes[1]}",
+                "give all parts the features of one backbone",
+            )
+        kinds = [_KINDS.get(np.asarray(table).dtype.kind, "objects") for table in (parts[0], part)]
+        if kinds[0] != kinds[1]:
+            raise UserError(
+                f"{where}: {keys[0]} holds {kinds[0]}, and {key} holds {kinds[1]}",
+                "make all parts in one way",
+            )
+
+
+def _row_shape(table: Any) -> str:
+    """Return in words how many values a row has."""
+    sizes = np.shape(table)[1:]
+    if len(sizes) == 1:
+        return f"{sizes[0]} values"
+    return " × ".join(map(str, sizes)) if sizes else "one value"
 
 
 def _check_whole(whole: Any, joined: Array, key: str, parts: Sequence[str], where: str) -> None:

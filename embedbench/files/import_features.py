@@ -3,8 +3,9 @@
 docs/files.md lists what `import` reads.
 """
 
+import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from embedbench.system.callback_types import Notify
 from embedbench.text.undecoded_text import as_text
 
 from .embedding_file import EmbeddingFile
+from .equal_contents import describe_two_classes, describe_two_splits, pairs_apart, row_hashes
 from .formats import arrow_files, safetensors_and_torch
 from .formats.audioset import is_audioset, read_audioset
 from .formats.mnist_idx import is_idx, read_idx
@@ -84,10 +86,12 @@ def import_file(
     source = _read_source(src, {"features": features, "labels": labels, "groups": group})
     for remark in source.remarks:
         notify(remark)
+    if columns is not None:
+        source = _with_listed(source, Path(columns), notify, keep_groups=group is not None)
     samples, made, provenance = _split_samples(source, group, split, stratify=stratify)
     if source.has_split and (split is not None or stratify):
         notify(f"{src}: its own split is replaced, as --split or --stratify asks.")
-    stored = _columns_of(source, samples, columns, notify)
+    stored = _columns_of(source, notify)
     leaves = samples.classes[: samples.n_leaves]
     file = write_file(
         out,
@@ -111,11 +115,24 @@ def import_file(
         left_out=source.left_out,
         origin=origin,
     )
-    straddling = describe_straddling(grouped, samples.split)
+    straddling = describe_straddling(grouped, samples.split, made)
     lopsided = describe_lopsided(samples.split, samples.labels, leaves, made)
-    for remark in filter(None, (taken, straddling, lopsided)):
+    equal = _same_rows(source.features, samples)
+    for remark in filter(None, (taken, straddling, lopsided, *equal)):
         notify(remark)
     return file
+
+
+def _same_rows(features: Array, samples: Samples) -> Iterator[str]:
+    """Yield sentences on equal rows of features in two splits, and in two classes."""
+    hashes = row_hashes(features)
+    splits, classes = pairs_apart(hashes, samples.split), pairs_apart(hashes, samples.labels)
+    for said in (
+        describe_two_splits(splits, samples, "rows of features", "import"),
+        describe_two_classes(classes, samples, "rows of features", "import"),
+    ):
+        if said:
+            yield f"{said}."
 
 
 def _rule_of(source: Arrays) -> dict[str, Any]:
@@ -142,24 +159,42 @@ def _split_samples(
     return replace(samples, split=rows), rule, provenance
 
 
-def _columns_of(
-    source: Arrays,
-    samples: Samples,
-    listed: str | os.PathLike[str] | None,
-    notify: Notify,
-) -> dict[str, Array]:
+def _with_listed(source: Arrays, path: Path, notify: Notify, *, keep_groups: bool) -> Arrays:
+    """Return a source with the columns of a list in the place of its own ones.
+
+    Groups of the list are those that a split keeps whole, unless `--group` names others for it.
+    """
+    listed = _merged(read_list(path, source.samples.ids.tolist()), notify)
+    left_out = [*source.left_out]
+    left_out += [f"{name} ({path} has another)" for name in source.columns if name in listed]
+    origin, groups = dict(source.origin), source.groups
+    if "group" in listed:
+        if groups is not None and not keep_groups:
+            left_out.append(f"{origin.get('groups', 'groups')} (the groups are those of {path})")
+        if not keep_groups:
+            groups = listed["group"].tolist()
+        origin["groups"] = str(path)
+    columns = source.columns | listed
+    return replace(source, columns=columns, left_out=left_out, origin=origin, groups=groups)
+
+
+def _columns_of(source: Arrays, notify: Notify) -> dict[str, Array]:
     """Return the optional columns; groups are the one by which results count samples."""
     columns = dict(source.columns)
     if source.groups is not None:
-        columns["group"] = np.array(source.groups, np.str_)
-    if listed is not None:
-        columns |= read_list(Path(listed), samples.ids.tolist())
+        columns.setdefault("group", np.array(source.groups, np.str_))
+    return _merged(columns, notify)
+
+
+def _merged(columns: Mapping[str, Array], notify: Notify) -> dict[str, Array]:
+    """Return columns in which texts that look alike are one, and say so."""
+    merged = dict(columns)
     for name, values in columns.items():
         if values.dtype.kind == "U":
-            columns[name], said = merge_texts(values, name)
+            merged[name], said = merge_texts(values, name)
             if said:
                 notify(f"{said}.")
-    return columns
+    return merged
 
 
 SOURCES = (
@@ -197,10 +232,27 @@ def _read_source(src: Path, keys: Mapping[str, str | None]) -> Arrays:
         source = {"name": as_text(src.resolve().name), "revision": "", "licence": ""}
         return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
     if not os.path.exists(src):
-        raise UserError(f"there is no file or folder {str(src)!r}", SOURCES)
+        raise UserError(f"there is no file or folder {str(src)!r}", "correct the path")
     readers = [_FILES.get(src.suffix.lower())] if src.is_file() else []
     if src.is_dir():
         readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
     if not readers or readers[0] is None:
-        raise UserError(f"{src} is nothing that import reads", SOURCES)
+        raise UserError(f"{src} is nothing that import reads", _find_way(src))
     return choose_arrays(readers[0](src), src, keys)
+
+
+_TEXTS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+_MEDIA = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".wav", ".flac", ".mp3", ".ogg", ".zip")
+_MOST = 1000  # files of a folder that are looked at to say what it holds
+
+
+def _find_way(src: Path) -> str:
+    """Return what to do with a source that is not read here."""
+    if src.suffix.lower() in _TEXTS:
+        return "save features as npz or Parquet; texts and their labels go in by `extract`"
+    if src.suffix.lower() == ".npy":
+        return "give a folder of npy files, features.npy and labels.npy, and not one of them"
+    inside = src.rglob("*") if src.is_dir() else iter([src])
+    if any(path.suffix.lower() in _MEDIA for path in itertools.islice(inside, _MOST)):
+        return "images and sounds go in by `extract`, where a --backbone makes features of them"
+    return SOURCES

@@ -45,6 +45,11 @@ MAYBE_SPLIT = (  # keys that are the split if their values say so
     *("splits", "subset", "partition", "part", "set", "usage", "phase", "data_split"),
     *("split_idx", "split_index", "split_id", "split_ids", "train_test_split"),
 )
+_LISTS = {  # words in the names of lists with one entry a row
+    *("id", "ids", "uid", "uids", "key", "keys", "name", "names", "file", "files", "filename"),
+    *("filenames", "path", "paths", "row", "rows", "idx", "index", "indices", "order", "perm"),
+    *("permutation", "shuffle"),
+}
 NO_VALUE = ("nan", "none", "null", "na", "n/a", "#n/a", "<na>", "nat", "-")  # in small letters
 LISTED = 10  # most names that a sentence lists
 _SHARD = re.compile(r"([-_.]\d+([-_.]of[-_.]\d+)?|[-_.]?(19|20)\d\d)$")  # test-00000-of-00001
@@ -138,7 +143,7 @@ def read_split(values: Array, where: str) -> Bytes:
         listed = list_first([short(value) for value in strange], LISTED)
         raise UserError(
             f"{where} holds {listed}; expected {numbers}, or their names",
-            "name every part train, val or test",
+            "name every part train, val or test, or rename what is no split",
         )
     parts = np.array([roles[value] for value in different], np.uint8)
     return parts[places]
@@ -160,6 +165,16 @@ def find_keys(usual: Iterable[str], arrays: Iterable[str]) -> list[str]:
     plain = {name.casefold() for name in usual}
     others = [key for key in keys if _GAPS.sub("_", key.strip().casefold()) in plain]
     return [*exact, *(key for key in others if key not in exact)]
+
+
+def may_list_rows(key: str) -> bool:
+    """Whether an array may name the samples, or number them, by its key.
+
+    >>> may_list_rows("labelIds"), may_list_rows("file_names"), may_list_rows("candidates")
+    (True, True, False)
+    """
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key)
+    return bool(_LISTS & {*re.split(r"[-_./\s]+", apart.casefold())})
 
 
 def files_not_read(folder: Path, read: Iterable[Path]) -> list[str]:
@@ -232,7 +247,8 @@ def describe_spelling(names: Iterable[str], what: str) -> str:
     for a missing value. `what` says what is named: `class`. The text is empty if there are none.
 
     >>> describe_spelling(["Cat", "cat", "1", "001", "NA", "dog"], "class")
-    "class 'NA' is a name here; class '001' and '1', 'Cat' and 'cat' look alike and are kept apart"
+    "class 'NA' is a name here, and no missing value; class '001' and '1', 'Cat' and 'cat' look \
+alike and are kept apart"
     """
     spelling = one_spelling(names)
     merged: dict[str, list[str]] = {}
@@ -241,7 +257,11 @@ def describe_spelling(names: Iterable[str], what: str) -> str:
     alike: dict[str, list[str]] = {}
     for one in merged:
         alike.setdefault(_likeness(one), []).append(one)
-    phrases = [f"{what} {short(name)} is a name here" for name in merged if means_nothing(name)]
+    phrases = [
+        f"{what} {short(name)} is a name here, and no missing value"
+        for name in merged
+        if means_nothing(name)
+    ]
     for groups, quoted, became in ((merged, ascii, "are one"), (alike, repr, "are kept apart")):
         several = [" and ".join(map(quoted, sorted(g))) for g in groups.values() if len(g) > 1]
         if several:
@@ -313,10 +333,14 @@ def describe_taken(
     return "; ".join(pieces) + "."
 
 
+_HASHED = {"stem": "stem (names up to the first dot)", "parent": "parent (folders)"}
+
+
 def _rule_text(rule: Mapping[str, Any]) -> str:
     """How a split was made, in words; a rule of somebody else's provenance may lack anything."""
     by = str(rule.get("rule", "official"))
     if by != "hash":
         return by
     stratified = ", stratified" if rule.get("stratified") else ""
-    return f"{rule.get('test_fraction')} in test by hash of {rule.get('group')}{stratified}"
+    named = str(rule.get("group"))
+    return f"{rule.get('test_fraction')} in test by hash of {_HASHED.get(named, named)}{stratified}"

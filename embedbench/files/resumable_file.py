@@ -45,7 +45,8 @@ class Partial:
     Parameters
     ----------
     job : mapping
-        What determines the rows (digest of the sources, recipe, block size), as plain JSON.
+        What determines the rows of all blocks (recipe, block size), as plain JSON; of which samples
+        a block is, is for its note to say.
     """
 
     BLOCK = hdf5_layout.BLOCK
@@ -122,6 +123,11 @@ class Partial:
             version = job["partial_version"]
             check_version(str(self.directory), version, [VERSION], "drop it with --overwrite")
 
+    def kept(self) -> list[int]:
+        """Return the numbers of all blocks that are there, also those behind the last row."""
+        numbers = [file.stem.removeprefix("block-") for file in self.directory.glob("block-*.bin")]
+        return sorted(int(number) for number in numbers if number.isdecimal())
+
     def missing(self, n: int) -> list[int]:
         """Return the blocks of n rows that are not there yet."""
         return [block for block in range(-(-n // self.BLOCK)) if not self.is_whole(block)]
@@ -196,7 +202,7 @@ class Partial:
 
     def _blocks(self) -> Iterator[Mapping[str, Array]]:
         """The tables of all blocks: of those whose notes were read, and no later ones."""
-        for number in range(len([*self.directory.glob("block-*.bin")])):
+        for number in range(len(self.kept())):
             tables, note = read_block(self._file(number), self._job)
             known = self._notes.get(number, note)
             if file_digests.canonical_json(note) != file_digests.canonical_json(known):

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Ints, Strings
+from embedbench.config.plain_numbers import plain_number
 from embedbench.errors import UserError, short, unknown
 from embedbench.storage.regular_files import explain_errors, read_text
 from embedbench.text.undecoded_text import check_text
@@ -152,12 +153,13 @@ class Samples:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Number and fields of every line that is not empty."""
+    """Number and fields of every line that is not empty; of a row of several lines, the last."""
     text = read_text(path)
     delimiter = find_delimiter(text.partition("\n")[0])
     with explain_errors(f"{path} is not a CSV or TSV file"):
-        rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
-    return ((number, fields) for number, fields in enumerate(rows, 1) if fields)
+        rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+        lines = [(rows.line_num, fields) for fields in rows]
+    return ((number, fields) for number, fields in lines if fields)
 
 
 def find_delimiter(line: str) -> str:
@@ -238,8 +240,8 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
 
     The first line is `sample_id` and any of `domain`, `group` and `time`.
     """
-    lines = read_lines(path)
-    head = [name.strip().casefold() for name in next((fields for _, fields in lines), [""])]
+    lines = [*read_lines(path)]
+    head = [name.strip().casefold() for name in (lines[0][1] if lines else [""])]
     names = head[1:]
     repeated = len(set(names)) < len(names)
     if head[0] != "sample_id" or not names or repeated or {*names} - {*hdf5_layout.COLUMNS}:
@@ -247,16 +249,27 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
             f"{path} begins with {short(','.join(head))}; expected a first line such as "
             f"sample_id,{','.join(hdf5_layout.COLUMNS)}, each column once"
         )
-    rows = read_by_sample(path, ids, lines, head)
+    rows = read_by_sample(path, ids, lines[1:], head)
+    _check_times(path, lines[1:], head)
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    with explain_errors(f"{path} has a time that is no number", "correct it"):
-        columns = {
-            name: hdf5_layout.texts(column, f"{path}: {name}")
-            if hdf5_layout.COLUMNS[name] == "S"
-            else np.array(column, np.float64)
-            for name, column in table.items()
-        }
+    columns = {
+        name: hdf5_layout.texts(column, f"{path}: {name}")
+        if hdf5_layout.COLUMNS[name] == "S"
+        else np.array(column, np.float64)
+        for name, column in table.items()
+    }
     return checked_columns(columns, len(ids))
+
+
+def _check_times(path: Path, lines: Iterable[tuple[int, list[str]]], head: Sequence[str]) -> None:
+    """Refuse the first time of a list that is no number."""
+    for number, fields in lines if "time" in head else ():
+        text = fields[head.index("time")]
+        if plain_number(text.strip()) is None:
+            raise UserError(
+                f"{path}, line {number}: a time that is no finite number, {short(text)}",
+                "correct it",
+            )
 
 
 def pack_column(values: Array) -> Array:

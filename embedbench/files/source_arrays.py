@@ -5,6 +5,7 @@ docs/files.md lists the names. What is not used is named in `Arrays.left_out`.
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from embedbench.text.undecoded_text import as_text
 from . import file_digests, hdf5_layout
 from .arrays_by_part import LAYER, join_parts, lists_rows, parse_key, split_by_rows
 from .formats.arrow_files import NamedLabels
+from .formats.numpy_files import as_float32
 from .known_names import (
     FILE_NAMES,
     KEYS,
@@ -25,6 +27,7 @@ from .known_names import (
     MAYBE_SPLIT,
     describe_spelling,
     find_keys,
+    may_list_rows,
     merge_texts,
     read_split,
     resembles_part,
@@ -81,7 +84,7 @@ def choose_arrays(found: Mapping[str, Any], src: Path, asked: Mapping[str, str |
     source = _Source(joined.arrays, src, joined.origin)
     features, given = source.take_tables(asked)
     labels, leaves, parents = source.take_classes(given, features.shape[1])
-    ids = source.take_ids()
+    ids = listed = source.take_ids()
     split = joined.split
     if split is None:
         split = source.take_split()
@@ -93,6 +96,7 @@ def choose_arrays(found: Mapping[str, Any], src: Path, asked: Mapping[str, str |
     groups = source.take_groups(asked["groups"])
     layers = [key for key in source.arrays if key.startswith(LAYER)]
     columns = source.optional_columns(asked["groups"])
+    source.compare_orders(listed)
     kept = {key: source.take_rows(key)[rows] for key in (*layers, *columns)}
     features, labels = features[rows], labels[rows]
     split = None if split is None else split[rows]
@@ -166,9 +170,12 @@ class _Source:
         if values.ndim not in axes or values.dtype.kind not in kinds:
             form = "(N, D) or (N, H, W, C)" if table else "one value a row"
             raise UserError(
-                f"{self.src}: {key} is {values.dtype} of shape {values.shape}; expected {form}"
+                f"{self.src}: {key} is {values.dtype} of shape {values.shape}; expected {form}",
+                _reshaped(key, values, table=table),
             )
-        return values.astype(np.float32) if table and values.dtype == np.float64 else values
+        if table and values.dtype == np.float64:
+            return as_float32(values, f"{self.src}: {key}")
+        return values
 
     def take_rows(self, key: str, what: str = "") -> Array:
         """Return an array that has as many rows as there are features."""
@@ -196,12 +203,12 @@ class _Source:
         for what in ("features", "labels"):
             named = asked[what]
             keys[what] = find_keys(KEYS[what], self.arrays) if named is None else [named]
-        if not keys["features"] or not keys["labels"]:
+        if missing := [what for what in keys if not keys[what]]:
             listed = ", ".join(list(self.arrays)[:LONG]) or "nothing"
             raise UserError(
                 f"{self.src} must hold 'features' (one array, or one column of lists) and "
-                f"'labels', and it holds {listed}",
-                "name them with --features and --labels",
+                f"'labels'; it holds {listed}, and no {' and no '.join(missing)}",
+                f"name the key: {' '.join(f'--{what} KEY' for what in missing)}",
             )
         table, target = next(self._fitting(keys), (keys["features"][0], keys["labels"][0]))
         features = self.take(table, "features", table=True)
@@ -349,6 +356,32 @@ class _Source:
             self._reasons["group"] = f"the groups are {groups}"
         return there
 
+    def compare_orders(self, ids: Strings | None) -> None:
+        """Say which unused lists hold the ids (n,), or one another's values, in another order."""
+        lists = {} if ids is None else {self.origin["ids"]: ids}
+        for key in self.arrays:
+            if key in self._used or not may_list_rows(key):
+                continue
+            with suppress(UserError):  # one that cannot be read is left out
+                values = self._plain(key)
+                if values.shape == (self.n,) and values.dtype.kind in "iuU":
+                    self._compare_order(key, values, lists)
+                    lists[key] = values.astype(np.str_)
+
+    def _compare_order(self, key: str, values: Array, lists: Mapping[str, Strings]) -> None:
+        if values.dtype.kind != "U" and is_permuted(values, np.arange(self.n)):
+            self._reasons[key] = "all row numbers, in another order"
+            return
+        texts = values.astype(np.str_)
+        for other, listed in lists.items():
+            if is_permuted(texts, listed):
+                self._reasons[key] = f"the values of {other}, in another order"
+                self.remarks.append(
+                    f"{key} has the values of {other} in another order, and features and labels "
+                    f"are taken row by row: if {key} belongs to one of the two, sort that first."
+                )
+                return
+
     def take_provenance(self, features: Array) -> dict[str, Any]:
         """Return the provenance in the source, or one that says that the backbone is unknown.
 
@@ -386,6 +419,22 @@ class _Source:
             why = f" ({reason})" if reason else ""
             phrases.append(f"{list_first(keys, LISTED)}{why}")
         return [*self._dropped, *phrases]
+
+
+def _reshaped(key: str, values: Array, *, table: bool) -> str:
+    """Return how an array of another shape or type is made what is expected."""
+    if table:
+        return "give one row a sample, as numbers"
+    if values.ndim == 2 and values.shape[1] > 1:
+        return f"give one class a sample; of rows with a 1 at the class, {key}.argmax(axis=1)"
+    return "flatten it" if values.ndim > 1 else "convert it to whole numbers or texts"
+
+
+def is_permuted(values: Array, others: Array) -> bool:
+    """Whether (N,) values are (N,) others in another order."""
+    if np.array_equal(values, others):
+        return False
+    return np.array_equal(np.sort(values), np.sort(others))
 
 
 def _default_ids(n: int, split: Bytes | None) -> Strings:

@@ -159,12 +159,16 @@ def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
     return read_split(np.array(names, np.str_), str(path))
 
 
-def describe_straddling(groups: Array | None, split: Bytes) -> str:
+def describe_straddling(
+    groups: Array | None, split: Bytes, rule: Mapping[str, Any] | None = None
+) -> str:
     """Return in words how many groups (N,) are on both sides of a split; empty if none is.
 
-    >>> said = describe_straddling(np.array(["a", "a", "b"]), np.array([0, 2, 0], np.uint8))
-    >>> said.partition(";")[0]
-    "1 of 2 groups ('a') are in test and in another part too"
+    `rule` says how the split was made, see `split_rule`.
+
+    >>> describe_straddling(np.array(["a", "a", "b"]), np.array([0, 2, 0], np.uint8))
+    "1 of 2 groups ('a') are in test and in another part too. --split 0.3 makes a split that keeps \
+them whole."
     """
     if groups is None:
         return ""
@@ -174,9 +178,15 @@ def describe_straddling(groups: Array | None, split: Bytes) -> str:
         return ""
     return (
         f"{len(both):,} of {len(np.unique(groups)):,} groups ({short(str(both[0]))}) are in test "
-        "and in another part too; a split that keeps them whole: import --split 0.3 (also of an "
-        "export of this file), or extract --split 0.3 --group RULE where names say the groups."
+        f"and in another part too. {_whole_groups(rule or {})}"
     )
+
+
+def _whole_groups(rule: Mapping[str, Any]) -> str:
+    """Return what makes a split that keeps groups whole."""
+    if rule.get("rule") == "hash":
+        return f"The split keeps groups by {rule.get('group')} whole, as --group asks, not these."
+    return "--split 0.3 makes a split that keeps them whole."
 
 
 # --- splits in which every class keeps its share ---

@@ -18,7 +18,7 @@ import numpy as np
 from embedbench.array_types import Bools, Ints
 from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
-from embedbench.config.run_seeds import is_number
+from embedbench.config.plain_numbers import has_only_digits
 from embedbench.errors import UserError, short
 from embedbench.runs.run_task import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
@@ -313,7 +313,7 @@ def _read_list(path: Path) -> EvalList:
         if next(lines, None) != COLUMNS:
             raise ValueError(f"expected the columns {', '.join(COLUMNS)}")
         for session, row, _, label in lines:
-            if not (is_number(session) and is_number(row) and is_number(label)):
+            if not (has_only_digits(session) and has_only_digits(row) and has_only_digits(label)):
                 raise ValueError(f"expected whole numbers, got {short([session, row, label])}")
             values.append((int(row), int(label), int(session)))
         table = np.array(values, dtype=np.int64).reshape(-1, 3)

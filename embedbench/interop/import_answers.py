@@ -3,8 +3,10 @@
 import json
 import math
 import re
+import zipfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Bools
-from embedbench.errors import UserError, unknown
-from embedbench.files.formats.numpy_files import load_npz
+from embedbench.errors import UserError, list_first, unknown
+from embedbench.files.formats.numpy_files import NamedArrays, load_npz
 from embedbench.runs import answers_from_scores as scoring
 from embedbench.runs.learner_and_protocol_names import learner_names
 from embedbench.runs.run_dirs import run_at, save_run, tidy
@@ -29,6 +31,7 @@ from embedbench.scores.run_record import (
     UnscoredRun,
 )
 from embedbench.storage import leases, user_cache, value_digest
+from embedbench.storage.regular_files import open_regular
 from embedbench.version import __version__
 
 from .exported_stream import EvalList, ExportedStream, load
@@ -60,6 +63,7 @@ def import_answers(
     settings: Mapping[str, Any] | None = None,
     command: str = "",
     overwrite: bool = False,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Score the answers of another tool on an exported stream, and save them as a run.
 
@@ -69,6 +73,8 @@ def import_answers(
         Name of the method, in the place of a learner's.
     overwrite : bool
         Whether a run of this method on this stream is replaced.
+    notify : callable
+        Called with a sentence for each kind of answers that are missing.
     """
     if not _NAME.fullmatch(name) or name.replace("_", "-") in learner_names():
         raise UserError(
@@ -81,6 +87,8 @@ def import_answers(
     with user_cache.refuse_changes(answers):
         predictions, gave = read_answers(answers, stream, tests)
         sha256 = user_cache.sha256(answers)
+    for sentence in describe_missing(predictions):
+        notify(sentence)
     settings = dict(settings or {})
     folder = f"{name}-{value_digest.digest(json.dumps(settings, sort_keys=True))[:8]}"
     run_dir = root / stream.directory / folder / stream.run
@@ -99,6 +107,26 @@ def import_answers(
             )
         save_run(predictions, _unscored(stream, what), run_dir, root, run_at(run_dir))
     return run_dir
+
+
+def describe_missing(p: Predictions) -> list[str]:
+    """Say which answers are missing (-1), and what follows; nothing where all are there."""
+    due = p.find_unanswered()
+    early = int(((p.answer < 0) & ~due).sum())
+    sentences = []
+    if early:
+        sentences.append(
+            f"{early:,} answers are missing (-1) to samples of classes or sessions that were not "
+            "learned yet: what is scored before learning is undefined, and nothing else needs them"
+        )
+    if due.any():
+        moment, sample = np.argwhere(due)[0].tolist()
+        sentences.append(
+            f"{int(due.sum()):,} answers are missing (-1) to samples of classes that were learned, "
+            f"the first after session {moment} for row {p.ids[sample]}: they count as wrong, and "
+            "the run is flagged nan, which leaves it out of means"
+        )
+    return sentences
 
 
 def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
@@ -128,7 +156,7 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
 
     docs/answers.md describes the file. Without scores all within-session answers are -1.
     """
-    arrays = load_npz(path)
+    arrays = _load(path)
     try:
         kind = _check_names(arrays, len(stream.sessions))
         return _AnswerFile(arrays, stream, tests).predictions(kind), kind
@@ -136,11 +164,28 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
         raise UserError(f"{path}: {e}") from e
 
 
+ENOUGH = (
+    "give an npz of scores_after_i or answers_after_i, for every test sample after each session i; "
+    "accuracies alone stand beside ours by embedbench report RUNS TABLE.csv"
+)
+
+
+def _load(path: Path) -> NamedArrays:
+    """The arrays of a file; what is there and is no npz is refused with what would be one."""
+    with suppress(OSError), open_regular(path) as file:
+        if not zipfile.is_zipfile(file):
+            raise UserError(f"{path} cannot be read, as it is no npz file", ENOUGH)
+    return load_npz(path)
+
+
 def _check_names(arrays: Mapping[str, Any], sessions: int) -> str:
     """The kind of answers in a file; arrays that are missing or not known are refused."""
     parts = {name.partition("_after_")[0] for name in arrays}
     kinds = [kind for kind in ("scores", "answers") if kind in parts]
     if len(kinds) != 1:
+        if not kinds:
+            names = list_first(sorted(arrays), 3) or "nothing"
+            raise WrongError(f"it holds {names}, and no answers; {ENOUGH}")
         raise WrongError("give scores_after_0 and so on alone, or answers_after_0 and so on alone")
     needed = [f"{kinds[0]}_after_{i}" for i in range(sessions)]
     known = [STREAM, ROWS, KIND, *needed]
@@ -213,7 +258,7 @@ class _AnswerFile:
             if x.isnan().any():
                 row = first + int(x.isnan().any(dim=1).int().argmax())
                 raise WrongError(
-                    f"{name} holds NaN in line {row}; give numbers, or answers_after_… with -1 "
+                    f"{name} holds NaN in row {row}; give numbers, or answers_after_… with -1 "
                     "where there is no answer"
                 )
             which, y = (torch.from_numpy(a[here]) for a in (self.tests.sets, self.tests.labels))

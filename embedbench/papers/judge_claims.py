@@ -227,7 +227,8 @@ def estimate(
 def _interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, int]:
     if not a:
         return math.nan, math.nan, 0
-    apart = subtract_rows(np.array([b, a], dtype=np.float64))
+    # results keep no answers, so that equal differences are taken for what no seed changes
+    apart = subtract_rows(np.array([b, a], dtype=np.float64), alike=np.ones((2, 2), dtype=np.bool_))
     half = apart.half_widths(np.array(LEVEL / 2))
     return float(apart.mean[0, 1]), float(half[0, 1]), int(apart.n[0, 1])
 

@@ -19,6 +19,7 @@ from embedbench.reports.results import column_stats
 from embedbench.runs import grid_scheduler
 from embedbench.runs.learner_and_protocol_names import protocol_class
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
@@ -294,7 +295,7 @@ class PaperRuns:
         """Return the checked records of finished runs that means may include."""
         checker, result = Checker(self.runs_dir, self._fail), []
         for spec in specs:
-            run_dir = self.streams.run_dir(spec, self.runs_dir)
+            run_dir = make_task(spec, self.runs_dir, self.streams).run_dir
             if spec not in self._records and record_files.is_finished(run_dir):
                 try:
                     self._records[spec] = checker.record(run_dir)

@@ -29,6 +29,7 @@ from .result_rows import Row, earlier_settings, searches, stream_title
 from .results import Result, Results, TableVerdicts
 from .run_rows import labels
 
+FEWER = 0.9  # of the groups, where a line says that they count as fewer
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 
 
@@ -41,6 +42,7 @@ class ComparisonStudy:
     results: Results  # the runs that have a score; the learner of each is its label
     notes: tuple[str, ...] = ()  # remarks on the learners
     over: learner_verdicts.Over = "seeds and samples"
+    score: str = ""  # the base score of the metric
 
     @property
     def learners(self) -> list[str]:
@@ -96,9 +98,11 @@ def judge(rows: Sequence[Row]) -> TableVerdicts:
     """The verdicts on the final scores of a table; chance, and what has none, is not compared."""
     each = {str(i): row for i, row in enumerate(rows) if row.learns}
     over = rows[0].group.over
-    study = ComparisonStudy("", FINAL, Results(tuple(measure_runs(each, FINAL))), over=over)
-    verdicts = dict(zip(study.learners, study.verdicts, strict=True))
-    return study.judged._replace(rows=[verdicts.get(str(i)) for i in range(len(rows))])
+    results = Results(tuple(measure_runs(each, FINAL)))
+    study = ComparisonStudy("", FINAL, results, over=over, score=rows[0].group.score)
+    places = [int(name) for name in study.learners]
+    of = {i: verdict.move(places) for i, verdict in zip(places, study.verdicts, strict=True)}
+    return study.judged._replace(rows=[of.get(i) for i in range(len(rows))])
 
 
 def describe_verdicts(judged: TableVerdicts) -> list[str]:
@@ -106,30 +110,55 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
     compared = [v for v in judged.rows if v is not None]
     tested = [v for v in compared if v.behind is not None]
     if not tested:
-        nothing = f"no verdict (–): that takes two {judged.units} in common, or stored answers"
+        nothing = (
+            f"no verdict (–): that takes {judged.units} in common, three where all differences "
+            "are equal, or stored answers"
+        )
         return [nothing] if len(compared) > 1 else []
-    n = sorted({v.n for v in tested})
-    entered = dict.fromkeys(part for v in tested for part in v.parts)
-    count = max(v.groups for v in tested)
-    seeds = "–".join(map(str, dict.fromkeys((n[0], n[-1]))))
-    words = {
-        learner_verdicts.SEEDS: f"{seeds} {judged.units}",
-        learner_verdicts.SAMPLE: f"the test sample ({count:,} {judged.groups})",
-    }
-    over = " and ".join(text for part, text in words.items() if part in entered)
-    single = "seeds" if judged.units == "orders" else judged.units
-    over += f", ± over {single} alone" if len(entered) == 2 else " alone"
     lines = [
-        "behind by: mean paired difference to the best (≥: at least so much; without it a row may "
-        f"be level), over {over}; a bound per row, with normal residuals"
+        "behind by: mean paired difference to the best, and in brackets its 95 % interval over "
+        f"{_basis(judged, tested)}: above 0 a row is behind, else it may be level; 5 % for each "
+        "row, with normal residuals"
     ]
-    if n[0] < USUAL:
+    if len({part for v in tested for part in v.parts}) == 2:
+        single = "seeds" if judged.units == "orders" else judged.units
+        lines[0] += f" · ±: over {single} alone"
+    fewest = min(v.n for v in tested)
+    if fewest < USUAL:
         seen = difference_text(float(np.median([v.detectable for v in tested])), judged.metric)
         lines.append(
             f"fewer than {USUAL} {judged.units}: in half of the rows no difference under {seen} "
             "can be seen"
         )
     return lines
+
+
+def _basis(judged: TableVerdicts, tested: Sequence[learner_verdicts.RowVerdict]) -> str:
+    """What the intervals are over: "3 seeds and the test sample (200 samples)"."""
+    entered = {part for v in tested for part in v.parts}
+    fewest, most = min(v.n for v in tested), max(v.n for v in tested)
+    words = []
+    if learner_verdicts.SEEDS in entered:
+        words.append(f"{count_range(fewest, most)} {judged.units}")
+    if learner_verdicts.SAMPLE in entered:
+        words.append(f"the test sample ({describe_sample(judged)})")
+    return " and ".join(words) if len(words) == 2 else f"{words[0]} alone"
+
+
+def count_range(fewest: int, most: int) -> str:
+    """A number, or two that it is between: "3", "2–5"."""
+    return str(fewest) if fewest == most else f"{fewest}–{most}"
+
+
+def describe_sample(judged: TableVerdicts) -> str:
+    """The size of the test sample, and what it is in effect: "21 groups, by their sizes 3.8"."""
+    every = [v for v in judged.rows if v is not None and v.groups]
+    count = max(v.groups for v in every)
+    effective = min(v.effective_groups for v in every)
+    text = f"{count:,} {judged.groups}"
+    if judged.groups == "groups" and effective < FEWER * count:
+        text += f" of unequal weight that count as {effective:,.1f}"
+    return f"{text}, as {judged.why}" if judged.why else text
 
 
 def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[ComparisonStudy]:
@@ -178,5 +207,6 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
         )
     notes = [f"tuned on validation data: {', '.join(notes)}"] if notes else []
     results = Results(tuple(measured))
-    study = ComparisonStudy(stream_title(group.first), metric, results, tuple(notes), group.over)
+    title = stream_title(group.first)
+    study = ComparisonStudy(title, metric, results, tuple(notes), group.over, group.score)
     return study.best_first()

@@ -18,12 +18,13 @@ from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.number_text import format_signed
+from embedbench.scores.run_record import FINAL
 from embedbench.text.table_export import TITLE, records
 from embedbench.text.terminal_text import line, new_table
 
 from .compare_learners import ComparisonStudy, describe_verdicts
-from .headings_and_units import heading, is_percent, value_text
-from .results import count_text, describe_measurements
+from .headings_and_units import heading, is_percent, metric_name, value_text
+from .measurement_words import count_text, describe_measurements
 from .terminal_tables import behind_text
 
 SCHEMA = "embedbench-comparison/2.0"
@@ -42,10 +43,10 @@ class TableView:
 def comparison_json(views: Sequence[TableView]) -> dict[str, Any]:
     """The studies of a directory of runs as JSON: `schema` and `studies`.
 
-    Each study has `title` and `metric`: what was run, and what is compared; `orders`, the class
-    orders; and `units`, what the observations of an interval are: `orders` (each the mean over its
-    seeds) where several orders have several seeds each, else `seeds`. Of `--compare`, `notes` say
-    which settings were tuned.
+    Each study has `title`, `metric` and `score`: what was run, what is compared, and the base score
+    that the metric is of; `orders`, the class orders; and `units`, what the observations of an
+    interval are: `orders` (each the mean over its seeds) where several orders have several seeds
+    each, else `seeds`. Of `--compare`, `notes` say which settings were tuned.
     """
     return {"schema": SCHEMA, "studies": [view.data for view in views]}
 
@@ -61,15 +62,20 @@ def section(
 def _view(
     study: ComparisonStudy, entries: dict[str, Any], table: Table, remarks: Sequence[str]
 ) -> TableView:
-    orders, unit = study.orders, _unit(study.metric)
-    data = plain({k: getattr(study, k) for k in ("title", "metric", "orders", "units")} | entries)
+    orders, unit = study.orders, _unit(study)
+    keys = ("title", "metric", "score", "orders", "units")
+    data = plain({k: getattr(study, k) for k in keys} | entries)
     facts = [unit, f"{len(orders)} class order{'s' * (len(orders) > 1)}"]
     parts = section(study.title, facts, table, ["", *remarks])
     return TableView(study.title, records(data, "learners"), parts, data)
 
 
-def _unit(metric: str) -> str:
-    return f"{metric}, %" if is_percent(metric) else metric
+def _unit(study: ComparisonStudy) -> str:
+    """What is compared, and by which base score."""
+    name, of = metric_name(study.metric, study.score), ""
+    if study.metric != FINAL and study.score:
+        of = f" (of {metric_name(FINAL, study.score)})"
+    return f"{name}{of}, %" if is_percent(study.metric) else f"{name}{of}"
 
 
 def rank_learners(study: ComparisonStudy) -> TableView:
@@ -81,7 +87,8 @@ def rank_learners(study: ComparisonStudy) -> TableView:
     """
     check_several(study)
     metric, learners = study.metric, []
-    table = new_table(["learner", "n", heading(metric), "rank", "of", "behind by"])
+    score_head, behind = heading(metric, study.score), heading("behind")
+    table = new_table(["learner", "n", score_head, "rank", "of", behind])
     crossed = study.units == "orders"  # several seeds on each
     named = {label: runs for (label,), runs in study.results.group("learner").items()}
     for (label, runs), v in zip(named.items(), study.verdicts, strict=True):

@@ -12,19 +12,28 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from embedbench.array_types import Floats
-from embedbench.errors import UserError
+from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import t_quantile
-from embedbench.scores.predictions import Predictions
-from embedbench.scores.run_record import RunRecord
+from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.scores_of_guessing import GUESSES
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
 from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
-from .headings_and_units import heading, is_percent
+from .headings_and_units import (
+    AVERAGE,
+    FORGETTING,
+    INCREMENTAL,
+    heading,
+    is_percent,
+    metric_name,
+)
 from .learner_colours import look
 from .result_rows import Group, Row
 
 LEAST = 5  # runs of a band
+CUT = " · the axis does not begin at 0"
+CURVES_OF = {AVERAGE: "aa", FORGETTING: "af"}  # metrics that are the last value of a curve
 
 
 @dataclass(frozen=True)
@@ -38,24 +47,41 @@ class Curve:
 
 
 @rc_context(STYLE)
-def draw_curves(curves: Sequence[Curve], ideal: float, width: float, name: str) -> Figure:
-    """Means over runs, see `draw_curve`; the y axis fits the learners and α_ideal.
+def draw_curves(
+    curves: Sequence[Curve], ideal: float, width: float, name: str, *, fit: bool = False
+) -> Figure:
+    """Means over runs, see `draw_curve`; the y axis begins at 0.
 
-    `ideal` is α_ideal as a fraction, dashed, unless NaN; `name` says what the scores are.
+    `fit`: it fits the learners and α_ideal instead, and says so; chance is left out where it does
+    not lie between them. `ideal` is α_ideal as a fraction, dashed, unless NaN; `name` says what the
+    scores are.
     """
     figure = Figure((width, 2.15 if width < 4 else 2.6), layout="constrained")
     axes = figure.add_subplot()
-    for curve in sorted(curves, key=lambda curve: curve.style is None):
-        if curve.style is None and len(axes.lines):
-            axes.set_ylim(axes.get_ylim())  # which chance does not change
-        draw_curve(axes, curve)
+    for curve in curves:
+        if curve.style is not None:
+            draw_curve(axes, curve)
     if not math.isnan(ideal):
         axes.axhline(100 * ideal, **OFFLINE, label=level_name("offline", ideal))
+    fit = fit and len(axes.lines) > 0
+    low, high = axes.get_ylim() if fit else (-math.inf, math.inf)
+    for curve in curves:
+        known = curve.values[~np.isnan(curve.values)]
+        if curve.style is None and ((low <= known) & (known <= high)).all():
+            draw_curve(axes, curve)
+    begin_at_zero(axes, [float(np.nanmin(c.values, initial=np.inf)) for c in curves], fit=fit)
+    name += CUT * fit
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(axis="y")
     axes.set_xlabel("after session")
     axes.set_title(name, loc="left")
     return figure
+
+
+def begin_at_zero(axes: Axes, values: Sequence[float], *, fit: bool) -> None:
+    """Let the y axis begin at 0, unless it is to fit the values, or some are below."""
+    if not fit and not any(value < 0 for value in values):
+        axes.set_ylim(bottom=0)
 
 
 def draw_curve(axes: Axes, curve: Curve) -> None:
@@ -91,53 +117,65 @@ def stack_matrices(row: Row) -> Floats:
 
 def score_name(group: Group) -> str:
     """The main score of a table, for an axis."""
-    names = {"class_accuracy": "mean per-class accuracy", "pw_js": "pw-JS"}
-    return f"{names.get(group.first.score, group.first.score)} (%)"
+    return f"{metric_name(FINAL, group.score)} (%)"
 
 
 def accuracy_curves(
-    rows: Sequence[Row], styles: Mapping[str, int], width: float
+    rows: Sequence[Row], styles: Mapping[str, int], width: float, *, fit: bool = False
 ) -> dict[str, Figure]:
     """Title → figure of the main score after each session; none on a stream of one session.
 
     On all sessions so far; where R is square, on session 0 and on the newest.
     """
-    group, drawn = rows[0].group, [row for row in rows if row.used]
-    if group.sessions < 2 or not drawn:
+    group, drawn = rows[0].group, [row for row in rows if row.used and row.learner != GUESSES]
+    if group.sessions < 2 or not any(row.used for row in rows):
         return {}
-    chance = level_name("chance", group.chance)
+    guess = group.guessed
 
-    def figure(values: Sequence[Any], ideal: float, first: int = 0) -> Figure:
-        """A figure of (n, T) fractions of each row."""
-        curves = []
+    def figure(
+        values: Sequence[Any], ideal: float, chance: Floats | None, first: int = 0
+    ) -> Figure:
+        """A figure of (n, T) fractions of each row, and the (T,) of guessing."""
+        curves, x = [], range(first, group.sessions)
         for row, each in zip(drawn, values, strict=True):
             scores = 100 * np.array(each, dtype=np.float64)
-            x = range(first, first + scores.shape[1])
-            label = row.label if row.learns else chance
-            curves.append(Curve(scores, x, styles.get(row.label), label))
-        if all(row.learns for row in drawn) and not math.isnan(group.chance):
-            guess = np.full((1, len(x)), 100 * group.chance)
-            curves.append(Curve(guess, x, None, chance))
-        return draw_curves(curves, ideal, width, score_name(group))
+            curves.append(Curve(scores, x, styles.get(row.label), row.label))
+        if chance is not None and len(chance) == len(x):
+            label = level_name("chance", float(chance[-1]))
+            curves.append(Curve(100 * chance[None], x, None, label))
+        return draw_curves(curves, ideal, width, score_name(group), fit=fit)
 
     base, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base  # the α_ideal of all sessions together
     matrices = [stack_matrices(row) for row in drawn]
     pooled = [[run.pooled for run in row.used] for row in drawn]
-    figures = {"All sessions so far": figure(pooled, ideal)}
+    figures = {"All sessions so far": figure(pooled, ideal, guess.pooled if guess else None)}
     if all(R.shape[1] == R.shape[2] for R in matrices):
         shared = ideal if group.first.reference.normalise_new else math.nan
         newest = [np.diagonal(R, axis1=1, axis2=2)[:, 1:] for R in matrices]
-        figures["Session 0"] = figure([R[:, :, 0] for R in matrices], base)
-        figures["The newest session"] = figure(newest, shared, 1)
+        first = [R[:, :, 0] for R in matrices]
+        chances = (guess.R[:, 0], np.diagonal(guess.R)[1:]) if guess else (None, None)
+        figures["Session 0"] = figure(first, base, chances[0])
+        figures["The newest session"] = figure(newest, shared, chances[1], 1)
     return figures
 
 
-def draw_one(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: str) -> Figure:
-    """A metric after each session: a curve of records or of `ANSWER_METRICS`, else the accuracy."""
+def draw_one(
+    rows: Sequence[Row],
+    styles: Mapping[str, int],
+    width: float,
+    metric: str,
+    *,
+    fit: bool = False,
+) -> Figure:
+    """A metric after each session: a curve of records or of `ANSWER_METRICS`, or the base score."""
+    score = rows[0].group.score
+    if metric in (FINAL, INCREMENTAL):
+        return accuracy_curves(rows, styles, width, fit=fit)["All sessions so far"]
+    metric = CURVES_OF.get(metric, metric)
     known = {name for row in rows for run in row.used for name in run.curves or ()}
     if metric not in known | ANSWER_METRICS.keys():
-        return accuracy_curves(rows, styles, width)["All sessions so far"]
+        raise unknown("curve over sessions", metric, [FINAL, *CURVES_OF, *known, *ANSWER_METRICS])
     curves, factor = [], 100 if is_percent(metric) else 1
     for row in (row for row in rows if row.used and row.learns):
         every = [_read_curve(row, run, metric) for run in row.used]
@@ -150,7 +188,10 @@ def draw_one(rows: Sequence[Row], styles: Mapping[str, int], width: float, metri
             f"no run has {metric} after each session; how sure answers are is stored, but for "
             "label sets and for learners whose scores give no probabilities"
         )
-    return draw_curves(curves, math.nan, width, heading(metric))
+    name = heading(metric)
+    if metric not in ANSWER_METRICS:
+        name += f", of {metric_name(FINAL, score)}"
+    return draw_curves(curves, math.nan, width, name, fit=fit)
 
 
 def _read_curve(row: Row, run: RunRecord, metric: str) -> Any:
@@ -158,4 +199,4 @@ def _read_curve(row: Row, run: RunRecord, metric: str) -> Any:
     if metric not in ANSWER_METRICS or place is None:
         return (run.curves or {}).get(metric)
     answers = record_files.read_predictions(place, run)
-    return ANSWER_METRICS[metric].curve(answers) if isinstance(answers, Predictions) else None
+    return ANSWER_METRICS[metric].curve(answers)

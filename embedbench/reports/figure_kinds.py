@@ -42,8 +42,12 @@ def save_figure(
     *,
     width: str = "column",
     metric: str = "final_accuracy",
+    fit: bool = False,
 ) -> None:
-    """Draw the runs of one stream and write the figure; all but `matrix` show `metric`."""
+    """Draw the runs of one stream and write the figure; all but `matrix` show `metric`.
+
+    `fit`: axes of curves and trade-offs fit what is drawn, where they would begin at 0.
+    """
     from . import curve_figures, score_figures
     from .figure_style import write
 
@@ -61,9 +65,9 @@ def save_figure(
         raise UserError("--figure curves needs two sessions", "--figure trade-off draws one")
     styles, inches = styles_in(rows), WIDTHS[width]
     draw: dict[str, Callable[[], Figure]] = {
-        "curves": lambda: curve_figures.draw_one(rows, styles, inches, metric),
+        "curves": lambda: curve_figures.draw_one(rows, styles, inches, metric, fit=fit),
         "matrix": lambda: score_figures.matrix(rows, inches),
-        "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric),
+        "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric, fit=fit),
         "ranks": lambda: score_figures.ranks(rows, styles, inches, metric),
     }
     write(path, draw[kind]())

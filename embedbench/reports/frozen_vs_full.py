@@ -21,8 +21,9 @@ from embedbench.text.terminal_text import line, new_table
 
 from .comparison_tables import section
 from .headings_and_units import heading, is_cost, stat_text, value_text
+from .measurement_words import count_text
 from .result_rows import Row
-from .results import Pairs, Result, count_text
+from .results import Pairs, Result
 
 SCHEMA = "embedbench-bridge/1.0"
 METRICS = ("omega_all", FINAL, "average_accuracy", "average_forgetting", *CURVES)
@@ -34,7 +35,8 @@ NO_PAIR = (
 )
 REMARKS = (
     "embeddings → images (gap: images less embeddings, mean over runs of equal seeds"
-    " ± half-width of its 95 % interval) · RAA, RAF, gAcc: means over sessions",
+    " ± half-width of its 95 % interval) · RAA, RAF: after the last session"
+    " · gAcc: mean over sessions",
     "Ω is a share of each side's own offline score",
 )
 Sides = dict[str, Stat]  # frozen, full, gap
@@ -43,23 +45,28 @@ Sides = dict[str, Stat]  # frozen, full, gap
 def bridge(rows: Sequence[Row]) -> dict[str, Any]:
     """Pair the learners of some rows; fractions, bytes, seconds.
 
-    The result has `schema`, `streams` and `alone`, the rows without a partner. A stream
-    has `title` and `learners`: `learner`; `trunk`, the network on images; `n` pairs of runs with
-    the same four seeds, and how many `measurements` they are; and `values` by the names of
-    `run_value`, without those that no pair of the stream has: `frozen`, `full` and `gap`, full
-    minus frozen, each with a mean, `half_95`, `sd` and `values`, one a measurement.
+    The result has `schema`, `streams` and `alone`, the rows without a partner. A stream has
+    `title`, `score` (the base score of all values) and `learners`: `learner`; `trunk`, the network
+    on images; `n` pairs of runs with the same four seeds, and how many `measurements` they are; and
+    `values` by the names of `run_value`, without those that no pair of the stream has: `frozen`,
+    `full` and `gap`, full minus frozen, each with a mean, `half_95`, `sd` and `values`, one a
+    measurement.
     """
     sides: dict[bool, list[Row]] = {on: [] for on in SIDES}
     for row in rows:  # early records do not say what they are on: embeddings
         if row.learns:
             sides[any(f.kind == PIXELS for f in row.group.first.files)].append(row)
     streams: dict[str, list[dict[str, Any]]] = {}
+    scores: dict[str, str] = {}
     paired: set[int] = set()
     for frozen, full in itertools.product(*sides.values()):
+        if frozen.group.score != full.group.score:
+            continue  # of a table each
         pairs = frozen.results.pair(full.results, by=_key)
         if pairs.rows:
             paired |= {id(frozen), id(full)}
             title = f"{frozen.group.title} → {', '.join(full.group.file_names)}"
+            scores[title] = frozen.group.score
             streams.setdefault(title, []).append(_pair_rows(frozen, full, pairs))
     alone = [
         f"{row.label} ({row.group.title}, {SIDES[on]})"
@@ -74,7 +81,10 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
             if all(math.isnan(entry["values"][name]["gap"].mean) for entry in learners):
                 for entry in learners:
                     del entry["values"][name]
-    each = [{"title": title, "learners": learners} for title, learners in streams.items()]
+    each = [
+        {"title": title, "score": scores[title], "learners": learners}
+        for title, learners in streams.items()
+    ]
     return {"schema": SCHEMA, "streams": each, "alone": alone}
 
 
@@ -107,7 +117,8 @@ def bridge_parts(data: dict[str, Any]) -> list[Text | Table]:
     parts: list[Text | Table] = []
     for stream in data["streams"]:
         names = list(stream["learners"][0]["values"])
-        table = new_table(["learner", "trunk", "n", *map(heading, names)], names=2)
+        titles = [heading(name, stream["score"]) for name in names]
+        table = new_table(["learner", "trunk", "n", *titles], names=2)
         for entry in stream["learners"]:
             cells = [
                 entry["learner"],

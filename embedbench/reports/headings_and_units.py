@@ -2,6 +2,7 @@
 
 import math
 
+from embedbench.scores.answer_kinds import KINDS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import amount, format_signed, megabytes
 from embedbench.scores.run_record import FINAL
@@ -13,10 +14,25 @@ INCREMENTAL = "average_incremental_accuracy"
 OMEGAS = ("omega_base", "omega_new", "omega_all")
 STREAMING = "omega_streaming"
 COUNTS = ("labels_predicted", "labels_true")  # of labels to a sample
+# the base scores: in words, as the axis of a figure or a sentence has them
+SCORE_NAMES = {
+    score: kind.NAMES.get(score, score.replace("_", " ")) for kind in KINDS for score in kind.SCORES
+}
+# what a heading of one of them means
+SCORE_MEANINGS = {
+    "accuracy": "accuracy: of all test samples",
+    "class_accuracy": "class accuracy: mean of the classes' recalls",
+    "within_accuracy": "within accuracy: of all test samples, among the classes of their session",
+    "within_class_accuracy": (
+        "within class accuracy: mean of the classes' recalls, among the classes of their session"
+    ),
+    "pw_js": "pw-JS: mean over all test samples",
+    "js": "JS: mean over all test samples",
+    "exact_match": "exact match: share of all test samples",
+}
 HEADINGS = {
-    FINAL: "final %",
     INCREMENTAL: "AIA %",
-    "behind": "behind by",
+    "behind": "behind by (95 %)",
     **{name: f"Ω_{name.removeprefix('omega_')}" for name in (*OMEGAS, STREAMING)},
     AVERAGE: "AA %",
     FORGETTING: "AF %",
@@ -45,13 +61,25 @@ SHARES = {
 }
 MEANINGS = {
     "omega_new": "Ω_new: score on each new session",
-    INCREMENTAL: "AIA: score after each session, averaged",
     AVERAGE: "AA: mean of sessions at the end",
     FORGETTING: "AF: drop from a session's best",
     "passes": "passes: over the data",
     "steps": "steps: optimiser",
     "bytes.total": "MB: at the end",
 }
+
+
+def metric_name(name: str, score: str | None = None) -> str:
+    """A metric in words, in a table of one base score."""
+    name = score if name == FINAL and score else name
+    return SCORE_NAMES.get(name) or name.replace("_", " ")
+
+
+def describe_score(score: str, *, incremental: bool) -> list[str]:
+    """What the columns of a base score are: after the last session, and averaged over sessions."""
+    last, average = (" (A_last)", " (A_avg)") if score == "accuracy" else ("", "")
+    words = [f"{SCORE_MEANINGS.get(score, score)}, at the end{last}"]
+    return words + [f"AIA: the same after each session, averaged{average}"] * incremental
 
 
 def is_percent(name: str) -> bool:
@@ -64,8 +92,12 @@ def is_cost(name: str) -> bool:
     return name.startswith(("bytes.", "seconds.")) or name in ("passes", "steps")
 
 
-def heading(name: str) -> str:
-    """The heading of a value's column."""
+def heading(name: str, score: str | None = None) -> str:
+    """The heading of a value's column, in a table of one base score: the final score is that."""
+    if name == FINAL:
+        name = score or "final"
+    if name in SCORE_NAMES and name not in HEADINGS:
+        return f"{name.replace('_', ' ')} %"
     return HEADINGS.get(name, f"{name} %" if is_percent(name) else name)
 
 

@@ -5,26 +5,33 @@ It has the tables of the terminal, the figures of files, and what is behind each
 
 import base64
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_records import plain
+from embedbench.errors import UserError
+from embedbench.scores import metrics_by_library, record_files
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, flatten, make_table, table_cells
 
+from .compare_learners import judge
 from .curve_figures import accuracy_curves
 from .figure_kinds import WIDTHS
 from .figure_style import render_figure
+from .headings_and_units import heading
 from .html_page import page
+from .interval_bars import draw_bars
 from .learner_colours import styles_in
-from .result_rows import Row, has_labels, split_tables
+from .result_rows import Row, split_tables
 from .score_figures import matrix, trade_off
-from .terminal_tables import cell_text, describe_columns, group_parts
+from .terminal_tables import BEHIND, cell_text, describe_columns, group_parts
 from .verdict_sentence import final_score
 
 # Among all classes, and among those of the sample's own session: class- and task-incremental
@@ -64,7 +71,12 @@ def _block(part: Text | Table) -> Block:
 
 
 def _section(rows: list[Row], styles: dict[str, int]) -> Block:
-    title, facts, verdict, *parts = map(_block, group_parts(rows))
+    judged = judge(rows)
+    title, facts, verdict, *parts = map(_block, group_parts(rows, judged=judged))
+    parts[0] |= {"stacked": True}
+    bars = draw_bars(judged.rows)
+    if any(bars):
+        parts[0] |= {"bars": bars, "barred": parts[0]["heads"].index(heading(BEHIND))}
     used = [row for row in rows if row.used]
     learners = [row for row in used if row.learns and final_score(row) == final_score(row)]
     width = WIDTHS["column"]
@@ -84,11 +96,13 @@ def _section(rows: list[Row], styles: dict[str, int]) -> Block:
 
 def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, list[Block]]]:
     """The rows of what is behind a table, each with its heading."""
-    if not has_labels(rows[0].group.first):
+    if {*ANSWERS} <= {*rows[0].group.kind.SCORES}:
         yield (
             "Among all classes, and within the session, %",
             [{"learner": row.label} | {k: cell_text(row, k) for k in ANSWERS} for row in used],
         )
+    if by_library := _by_library(used):
+        yield "The same answers by other libraries' definitions, %", by_library
     costs: list[Block] = []
     for row in rows:
         memory = {f"{k} MB": n / 1e6 for k, n in row.footprint.items()}
@@ -109,6 +123,44 @@ def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, li
     of_first = {"file": of_files, "stream": vars(first.digests), "environment": first.environment}
     origins = [{"of": name, "is": value} for name, value in flatten(of_first).items()]
     yield f"Digests and environment of run {first.run}", origins
+
+
+def _by_library(rows: Sequence[Row]) -> list[Block]:
+    """What other libraries would print for the runs of each learner: means, a row a definition.
+
+    Empty where no run of a learner has an eval set a session, or its answers are not at hand.
+    """
+    by_learner = {row.label: _audits(row) for row in rows if row.learns}
+    by_learner = {label: audits for label, audits in by_learner.items() if audits}
+    if not by_learner:
+        return []
+    result: list[Block] = []
+    for number, definition in enumerate(next(iter(by_learner.values()))[0]):
+        line = {"what": f"{definition['group']}: {definition['name']}"}
+        for label, audits in by_learner.items():
+            mean = float(np.mean([100 * audit[number]["value"] for audit in audits]))
+            line[label] = "–" if math.isnan(mean) else f"{mean:.1f}"
+        sources = "; ".join(definition["sources"])
+        result.append({**line, "printed by": sources, "formula": definition["formula"]})
+    return result
+
+
+def _audits(row: Row) -> list[list[dict[str, Any]]]:
+    """`audit` of each run whose answers are at hand, and that has an eval set a session."""
+    if not metrics_by_library.can_audit(row.group.kind.SCORES):
+        return []
+    result = []
+    for run in row.used:
+        place = row.place_of(run)
+        shape = np.shape(run.R)
+        if place is None or len(shape) != 2 or shape[0] != shape[1]:
+            continue
+        try:
+            answers = record_files.read_predictions(place, run)
+        except UserError:  # the rest of the page needs the record alone
+            continue
+        result.append(metrics_by_library.audit(answers))
+    return result
 
 
 def _image(figure: Figure, name: str) -> dict[str, str]:

@@ -17,8 +17,7 @@ from embedbench.config.fields_added_later import EARLIER, align_versions
 from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files
-from embedbench.scores.label_set_predictions import AnyPredictions
-from embedbench.scores.make_score_matrices import score_matrices
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.verified_records import Checker
@@ -67,7 +66,9 @@ class Run:
     def row(self) -> dict[str, Any]:
         """Settings, metrics, costs and digests by name.
 
-        Metrics are fractions, times are seconds, sizes are bytes; NaN where undefined. Settings are
+        Metrics are fractions, times are seconds, sizes are bytes; NaN where undefined. They are of
+        the base score `score`; the name of a base score (`accuracy`, …) is the final one by it.
+        Settings are
         `learner.lam`, `protocol.base`, nested ones `learner.stop.epochs`; digests `digests.train`;
         sizes `bytes.total`; times `seconds.learn`. Other names are those of `RunRecord`.
         """
@@ -88,6 +89,7 @@ class Run:
             "flags": " ".join(b.flags),
         }
         row |= {name: value for name, value in b.metrics.items() if name not in row}
+        row |= {name: s.metrics[FINAL] for name, s in b.by_score.items() if name not in row}
         tables = {
             "seconds": vars(b.seconds),
             "bytes": b.footprint,
@@ -101,7 +103,7 @@ class Run:
             row |= {sys.intern(key): value for key, value in flatten(table, f"{name}.").items()}
         return row | {"command": b.command}
 
-    def predictions(self) -> AnyPredictions:
+    def predictions(self) -> RunAnswers:
         """The answers of the learner.
 
         Raises
@@ -120,7 +122,7 @@ class Run:
         UserError
             The run has no such score; or as in `predictions`.
         """
-        matrices = score_matrices(self.predictions(), self.record.n_train_by_class)
+        matrices = self.predictions().score_matrices(self.record.n_train_by_class)
         name = next(iter(matrices)) if score is None else score
         if name not in matrices:
             raise unknown("score", name, matrices)

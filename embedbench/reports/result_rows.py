@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import mode
@@ -11,18 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.array_types import Floats
 from embedbench.config.fields_added_later import EARLIER
 from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
-from embedbench.scores.learner_verdicts import Over
+from embedbench.scores.answer_kinds import kind_of
+from embedbench.scores.collapsed_runs import find_collapsed
+from embedbench.scores.learner_verdicts import ROUNDING, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.run_flags import guessing
-from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.run_answers import RunAnswers
+from embedbench.scores.run_record import FINAL, BaseScore, RunRecord
+from embedbench.scores.scores_of_guessing import GUESSES
 from embedbench.scores.unrecorded_metrics import Outside
 
-from .results import Result, Results, count_text
+from .headings_and_units import SCORE_NAMES
+from .measurement_words import count_text
+from .results import Result, Results
+from .table_metric import BASE_SCORES, PER_CLASS, USUAL
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 
@@ -30,14 +37,26 @@ OTHER_REFERENCES = "Ω of these rows are shares of different offline references;
 
 # flag → mark in a table, meaning
 FLAGS = {
-    "nan": ("N", "scores were NaN; left out of every mean"),
+    "nan": (
+        "N",
+        "answers are missing (a score was NaN, or an import has -1); left out of every mean",
+    ),
     "diverged": ("D", "the training loss was not finite; left out of every mean"),
-    "not-learned": ("L", "new sessions under 2 × chance, also at the end: a high Ω_all misleads"),
-    "chance-level": ("C", "the final score is under 1.5 times chance"),
+    "not-learned": (
+        "L",
+        "mean per-class accuracy of new sessions under 2 × chance, also at the end: a high Ω_all "
+        "misleads",
+    ),
+    "chance-level": ("C", "the final mean per-class accuracy is under 1.5 × chance"),
     "few-steps": ("F", "fewer than 10 optimiser steps in a session; in parentheses the fewest"),
     "over-budget": ("M", "held more than --budget-mb after a session"),
     "tuned": ("V", "--tune chose among so many settings, on validation data"),
     "grid-edge": ("G", "a chosen value lies at its grid's edge: one beyond may be better"),
+    "collapsed": (
+        "K",
+        "a run has under half of what the row's median has above chance: a steady row beside such "
+        "a one is called behind too often",
+    ),
     "test-validation": ("T", "test data could stop training"),
     "session-id": ("S", "the learner knew which session every test sample is from"),
     "imported": ("I", "another tool gave the answers; what it cost is not known"),
@@ -86,6 +105,24 @@ class Group:
     outside: Outside = field(default_factory=dict)  # those among them that records do not hold
     apart: str = ""  # settings of the protocol that differ between tables of one title
     over: Over = "seeds and samples"  # what the verdicts rest on, see `learner_verdicts`
+    guess: "Guess | None" = None  # what guessing scores, if answers could be read
+
+    @property
+    def score(self) -> str:
+        """The one base score of the table."""
+        return self.first.score
+
+    @cached_property
+    def beside(self) -> list[str]:
+        """Other base scores with a column: where classes differ in size, the mean over classes.
+
+        That is so where it is another number than the score per sample.
+        """
+        name = PER_CLASS.get(self.score, "")
+        both = [(r.by_score[name].metrics, r.metrics) for r in self.records if name in r.by_score]
+        differ = any(abs(other[FINAL] - own[FINAL]) > ROUNDING for other, own in both)
+        asked = [one for one in self.further if one in BASE_SCORES]
+        return list(dict.fromkeys([*([name] if differ else []), *asked]))
 
     @property
     def first(self) -> RunRecord:
@@ -127,11 +164,9 @@ class Group:
         same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
         if not same_runs or len({settings for *_, settings in whole}) > 1:
             yield OTHER_REFERENCES
-        if self.first.score != "pw_js" and not all(r.learns for r in self.records):
-            yield (
-                "the row chance has answers that were drawn; elsewhere chance is what such answers "
-                "score on average"
-            )
+        stated = sorted({r.metric or USUAL for r in self.records if r.learns})
+        if len(stated) > 1:
+            yield f"runs were made to be shown by {' and by '.join(stated)}; --metric chooses"
         for origin in dict.fromkeys(m.origin for m in self.outside.values()):
             names = [name for name, m in self.outside.items() if m.origin == origin]
             yield f"metrics of {origin}, which no record holds: {', '.join(names)}"
@@ -152,25 +187,38 @@ class Group:
 
     @property
     def chance(self) -> float:
-        """The final score of guessing, the same in every table, figure and sentence: 1 / classes.
+        """The final score of guessing, one number in every table, figure and sentence.
 
-        That is the expected accuracy of a uniform draw among the classes seen, or among the
-        candidates of an eval set where those are fewer; eval sets count by their classes, as in the
-        final score. It does not depend on which runs there are: those of the learner `chance` are
-        draws around it, and have a row of their own. Where answers are label sets no formula holds,
-        and the level is the mean of these runs; NaN without any.
+        That is the expected score of a uniform draw among the classes seen, or among the candidates
+        of an eval set where those are fewer: `scores_of_guessing`. The row of the learner `chance`
+        has it, too, in place of its draws. Where no formula holds, as of label sets, the level is
+        the mean of the runs of `chance`; NaN without any.
         """
+        guess = self.guessed
+        return math.nan if guess is None else float(guess.pooled[-1])
+
+    @cached_property
+    def guessed(self) -> "Guess | None":
+        """What guessing scores after each session; None where it is not known."""
+        drawn = [r for r in self.records if r.learner == GUESSES]
+        return self.guess or self._guess_from_record() or Guess.mean(drawn)
+
+    def _guess_from_record(self) -> "Guess | None":
+        """The same where no answers can be read; early records say only what there was at last."""
         run = self.first
-        if has_labels(run):
-            drawn = [r.metrics[FINAL] for r in self.records if not r.learns]
-            return float(np.mean(drawn)) if drawn else math.nan
-        seen = introduced_classes(run)
-        if not seen:
-            return math.nan
+        sizes = run.n_classes if any(run.n_classes or ()) else None
+        seen = np.cumsum(sizes or [introduced_classes(run)])
         limits = run.n_candidates or [None]
-        sizes = run.n_classes or ()
-        weights = sizes if any(sizes) and len(sizes) == len(limits) else None
-        return float(np.average(guessing(seen, limits), weights=weights))
+        R = self.kind.guess(seen[:, None], limits) if seen[-1] else None
+        if R is None or self.score.startswith("within_"):
+            return None
+        sizes = sizes if len(seen) == len(limits) else None
+        return Guess(np.average(R, axis=1, weights=sizes), R)
+
+    @property
+    def kind(self) -> type[RunAnswers]:
+        """The kind of answers that the runs have."""
+        return kind_of(self.score)
 
     @property
     def omega_references(self) -> list[str]:
@@ -196,13 +244,36 @@ class Group:
         phrases += [VALIDATION.get(self.first.validation, VALIDATION["train"])]
         phrases += [f"{LOSSES[loss]} (protocol.loss={loss})"] if loss in LOSSES else []
         phrases += [f"scale {self.first.scale}"] if self.first.scale else []
-        phrases += [SCORE_NAMES[self.first.score]] if self.first.score in SCORE_NAMES else []
+        phrases += [PHRASES[self.score]] if self.score in PHRASES else []
         if self.ideals:
             values = ", ".join(f"{100 * v:.1f} %" for v in self.ideals)
             data = "all data at once" if len(self.ideals) == 1 else "all data of a session at once"
             named = " or ".join(self.omega_references)
             phrases.append(f"offline (α_ideal): {f'{named} on ' * bool(named)}{data}, {values}")
         return phrases
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """What guessing scores: (T,) on all sessions so far, and (T, E) on each eval set."""
+
+    pooled: Floats
+    R: Floats
+
+    @classmethod
+    def mean(cls, scores: Sequence[BaseScore]) -> "Guess | None":
+        """The mean of some scores of guessing; None of none."""
+        if not scores:
+            return None
+        pooled = np.array([score.pooled for score in scores], dtype=np.float64)
+        R = np.array([score.R for score in scores], dtype=np.float64)
+        return cls(pooled.mean(axis=0), R.mean(axis=0))
+
+
+def find_run(place: Path, run: RunRecord) -> Path | None:
+    """The directory of a run in that of its learner; None if it is not there."""
+    places = [place / name for name in (f"seed-{run.run}", run.run)]
+    return next((place for place in places if record_files.is_finished(place)), None)
 
 
 def introduced_classes(run: RunRecord) -> int:
@@ -217,10 +288,11 @@ def introduced_classes(run: RunRecord) -> int:
     return sum(n > 0 for n in by_class) if by_class else sum(map(len, run.classes))
 
 
-SCORE_NAMES = {
-    "class_accuracy": "mean-per-class accuracy",
+PHRASES = {
     "accuracy": "accuracy per sample",
-    "pw_js": "scores are pw-JS",
+    "within_accuracy": "accuracy per sample, within the session",
+    **{name: SCORE_NAMES[name] for name in ("class_accuracy", "within_class_accuracy")},
+    **{name: f"scores are {SCORE_NAMES[name]}" for name in ("pw_js", "js", "exact_match")},
 }
 
 
@@ -243,8 +315,7 @@ class Row:
 
     def place_of(self, run: RunRecord) -> Path | None:
         """The directory of one of its runs."""
-        places = [self.place / name for name in (f"seed-{run.run}", run.run)] if self.place else []
-        return next((place for place in places if record_files.is_finished(place)), None)
+        return None if self.place is None else find_run(self.place, run)
 
     @property
     def records(self) -> tuple[RunRecord, ...]:
@@ -264,8 +335,18 @@ class Row:
         return self.records[0].learns
 
     @property
+    def guesses(self) -> bool:
+        """Whether it is the learner `chance`, whose scores are those of guessing on average."""
+        return self.learner == GUESSES and self.group.kind.guess(1, [None]) is not None
+
+    @property
     def n(self) -> str:
-        """Number of measurements; "2 of 3" if runs were left out, "=3" if all answers are equal."""
+        """Number of measurements; "2 of 3" if runs were left out, "=3" if all answers are equal.
+
+        The average of guessing was not measured: "–".
+        """
+        if self.guesses:
+            return "–"
         counted = count_text(len(self.results.measurements(FINAL)), len(self.used))
         return f"{counted} of {len(self.records)}" if self.left_out else counted
 
@@ -275,11 +356,14 @@ class Row:
         outside = self.group.outside
         lower = frozenset(name for name in outside if outside[name].lower_is_better)
         names: dict[str, Any] = {"learner": self.label, "lower": lower}
-        return Results(tuple(Result.of_run(r, self.place_of(r), **names) for r in self.used))
+        results = [Result.of_run(r, self.place_of(r), **names) for r in self.used]
+        if self.guesses:  # no seed changes the average
+            results = [replace(result, answers=GUESSES) for result in results]
+        return Results(tuple(results))
 
     @cached_property
     def metrics(self) -> dict[str, Stat]:
-        """Every metric, and the means of the curves that were asked for, over the runs used."""
+        """Every metric, and the curves that were asked for, over the runs used."""
         names = [*self.records[0].metrics, *(c for c in CURVES if c in self.group.further)]
         return {k: self.number(k) for k in names}
 
@@ -300,6 +384,8 @@ class Row:
             of_run["grid-edge"] = bool((r.tuning or {}).get("edge"))
             for name in (*r.flags, *(name for name, holds in of_run.items() if holds)):
                 flags.setdefault(name, []).append(r.run)
+        if collapsed := find_collapsed([r.metrics[FINAL] for r in self.used], self.group.chance):
+            flags["collapsed"] = [self.used[i].run for i in collapsed]
         alike = {"threads": lambda r: r.environment.get("threads"), "reference": _reference}
         for name, of in alike.items():
             usual = mode(map(of, self.records))
@@ -308,8 +394,14 @@ class Row:
         return flags
 
     def number(self, name: str) -> Stat:
-        """A value of `run_value` over the runs used."""
-        return self.results.stat(name)
+        """A value of `run_value` over the runs used.
+
+        What guessing scores differs between streams at most by rounding, which is no interval.
+        """
+        stat = self.results.stat(name)
+        if self.guesses and stat.sd < ROUNDING:
+            return Stat.of(stat.values[:1])
+        return stat
 
     @property
     def footprint(self) -> dict[str, int]:
@@ -326,18 +418,6 @@ class Row:
     def commands(self) -> list[str]:
         """Commands that make the row's runs, each once."""
         return list(dict.fromkeys(r.command for r in self.records if r.command))
-
-
-# the label sets after the last session
-LABELS = (
-    *("pw_js", "js", "exact_match", "superclass_pw_js", "subclass_precision"),
-    *("labels_predicted", "labels_true"),
-)
-
-
-def has_labels(run: RunRecord) -> bool:
-    """Whether a record is of a stream of label sets."""
-    return run.score == "pw_js"
 
 
 def _reference(record: RunRecord) -> Any:

@@ -18,16 +18,17 @@ from embedbench.array_types import Floats
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores import learner_verdicts, metric_jackknife, record_files
+from embedbench.scores.answer_kinds import kind_of
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import LeftOut, find_metric
-from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, RunRecord
-from embedbench.scores.single_label_scores import SCORES
 from embedbench.scores.unrecorded_metrics import LOWER as LOWER_OF_ANSWERS
 
+from .equal_answers import find_alike
 from .headings_and_units import is_cost
 from .run_rows import matching
 from .run_values import leave_out_groups, order_name, run_value
+from .sample_groups import SampleGroups
 
 if TYPE_CHECKING:
     import pandas
@@ -63,6 +64,8 @@ class Result:
         Its final score without each group of the test sample, if that is known already.
     lower : frozenset of str
         Metrics of other people where less is better; `LOWER` has ours.
+    curves : mapping
+        Base score → its value after each session, of results without a record: a number, or `Stat`.
     """
 
     learner: str
@@ -77,6 +80,7 @@ class Result:
     place: Path | None = None
     without: LeftOut | None = None
     lower: frozenset[str] = frozenset()
+    curves: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
     def of_run(cls, record: RunRecord, place: Path | None = None, **names: Any) -> "Result":
@@ -91,31 +95,50 @@ class Result:
         return f"{self.learner} {self.setting}" if self.setting else self.learner
 
     @property
+    def is_comparable(self) -> bool:
+        """Whether verdicts compare it: a run of one seed, of anything but `chance`."""
+        return self.seed is not None and (self.record is None or self.record.learns)
+
+    @property
+    def may_hold_groups(self) -> bool:
+        """Whether its answers hold the groups of the test samples, if the file has any."""
+        made = self.record
+        return made is not None and made.answers == "full" and made.imported is None
+
+    @property
     def names(self) -> dict[str, Any]:
         """What conditions may ask for: its values, and what tells it apart."""
         return {**self.values, **{key: getattr(self, key) for key in KEYS}}
 
     def value(self, metric: str, moment: int | None = None, eval_set: int | None = None) -> float:
         """A value of a run, or the mean of a mean; NaN where there is none."""
-        given = self.values.get(metric)
+        given = self._given(metric, moment, eval_set)
         if isinstance(given, Stat):
             return given.mean
         if given is not None:
             return float(given)
         return run_value(self.record, metric, moment, eval_set) if self.record else math.nan
 
-    def leave_out(self, metric: str, *, grouped: bool) -> LeftOut | None:
-        """A metric without each group, or sample; None without answers of one class a sample."""
+    def _given(self, metric: str, moment: int | None, eval_set: int | None) -> Any:
+        """What is known of a value without its record; a `Stat` is of the moment of its mean."""
+        given = self.values.get(metric)
+        if moment is None:
+            return given
+        if eval_set is None and metric in self.curves:
+            curve = self.curves[metric]
+            return curve[moment] if moment < len(curve) else math.nan
+        return given if isinstance(given, Stat) else None
+
+    def leave_out(self, metric: str, groups: SampleGroups | None) -> LeftOut | None:
+        """A metric without each group, or sample; None without answers that allow it."""
         if self.without is not None or self.place is None or self.record is None:
             return self.without
         try:
             answers = record_files.read_predictions(self.place, self.record)
         except UserError:  # a record is enough for a table
             return None
-        if not isinstance(answers, Predictions):
-            return None
-        groups = answers.group if grouped else None
-        return leave_out_groups(replace(answers, group=groups), self.record, metric, groups)
+        group = None if groups is None else groups.of_samples(answers.ids, answers.group)
+        return leave_out_groups(answers, self.record, metric, group)
 
 
 @dataclass(frozen=True)
@@ -182,7 +205,7 @@ class Results:
 
     def stat(self, metric: str, moment: int | None = None, eval_set: int | None = None) -> Stat:
         """The mean of all rows over their measurements; of a printed row alone what it says."""
-        given = [row.values.get(metric) for row in self.rows]
+        given = [row._given(metric, moment, eval_set) for row in self.rows]
         if len(given) == 1 and isinstance(given[0], Stat):
             return given[0]
         if any(row.seed is not None for row in self.rows) and any(
@@ -299,6 +322,11 @@ class Results:
             cells[number[row.label]][place[self._unit(row)]].append(row)
         return cells
 
+    @property
+    def answers(self) -> list[list[list[str | None]]]:
+        """The answers of the runs of each learner in each unit."""
+        return [[[run.answers for run in runs] for runs in row] for row in self.cells]
+
     def matrix(self, metric: str) -> Floats:
         """(k, n) learner × unit: means over the runs that share a unit; NaN without one."""
         return np.array(
@@ -314,34 +342,53 @@ class Results:
             raise UserError(
                 f"verdicts are on one stream, and there are {len(streams)}", "say where(stream=…)"
             )
-        runs = Results(tuple(row for row in self.rows if row.seed is not None))
-        variances, groups, counted = runs._sample_share(metric) if over != "seeds" else _UNKNOWN
+        runs = Results(tuple(row for row in self.rows if row.is_comparable))
+        sample, counted, why = runs._sample_share(metric) if over != "seeds" else _UNKNOWN
         verdicts: list[learner_verdicts.RowVerdict] = []
         if runs.rows:
             verdicts = learner_verdicts.compare_with_best(
-                runs.matrix(metric), variances, groups, lower=self.is_lower(metric)
+                runs.matrix(metric),
+                sample,
+                alike=find_alike(runs.answers),
+                lower=self.is_lower(metric),
             )
-        of = dict(zip(runs.learners, verdicts, strict=True))
-        return TableVerdicts([of.get(name) for name in self.learners], runs.units, counted, metric)
+        places = [self.learners.index(name) for name in runs.learners]
+        moved = (verdict.move(places) for verdict in verdicts)
+        of = dict(zip(runs.learners, moved, strict=True))
+        rows = [of.get(name) for name in self.learners]
+        return TableVerdicts(rows, runs.units, counted, metric, why)
 
-    def _sample_share(self, metric: str) -> tuple[Floats | None, int, str]:
-        """The variances by the test sample, the number of its groups, and what they are."""
+    def _sample_share(self, metric: str) -> tuple[learner_verdicts.SampleShare | None, str, str]:
+        """What the test sample does, what it is counted in, and why not in groups."""
         runs = [run.record for run in self.rows if run.record]
         sampled = find_metric(metric) is not None and len(runs) == len(self.rows)
-        if len(self.learners) < 2 or not sampled or runs[0].score not in SCORES:
+        if len(self.learners) < 2 or not sampled or not kind_of(runs[0].score).rates_samples():
             return _UNKNOWN
-        # plain answers hold no groups: then every sample is one, in all runs
-        grouped = all(run.answers == "full" and run.imported is None for run in runs)
+        made, why = self._leave_out(metric)
         rows: list[list[list[LeftOut]]] = []
         for row in self.cells:
             rows.append([])
             for unit in row:
-                made = [run.leave_out(metric, grouped=grouped) for run in unit]
-                known = [one for one in made if one is not None]
-                rows[-1].append(known if len(known) == len(made) else [])
-        variances, groups = metric_jackknife.share_of_rows(rows)
+                each = [made[id(run)] for run in unit]
+                known = [one for one in each if one is not None]
+                rows[-1].append(known if len(known) == len(each) else [])
         of_file = any(one.grouped for row in rows for unit in row for one in unit)
-        return variances, groups, "groups" if of_file else "samples"
+        return metric_jackknife.share_of_rows(rows), "groups" if of_file else "samples", why
+
+    def _leave_out(self, metric: str) -> tuple[dict[int, LeftOut | None], str]:
+        """`Result.leave_out` of each run by its `id`, all by groups or all by samples; and why."""
+        groups = SampleGroups()
+        # those whose answers may hold groups first, so that the others are read once
+        ordered = sorted(self.rows, key=lambda row: not row.may_hold_groups)
+        made = {id(row): row.leave_out(metric, groups) for row in ordered}
+        for row in self.rows:
+            left = made[id(row)]
+            if groups.known and left is not None and not left.grouped:
+                made[id(row)] = row.leave_out(metric, groups)
+        why = groups.find_fault(left.grouped for left in made.values() if left is not None)
+        if why:
+            made = {id(row): row.leave_out(metric, None) for row in self.rows}
+        return made, why
 
     # --- as data ---
 
@@ -391,38 +438,10 @@ class TableVerdicts(NamedTuple):
     units: str  # what n counts
     groups: str = "samples"  # what the test sample is counted in: samples, or groups of them
     metric: str = FINAL
+    why: str = ""  # it is not counted in the groups that some runs have
 
 
-_UNKNOWN = (None, 0, "samples")
-
-
-def count_text(measurements: int, runs: int) -> str:
-    """A number of measurements; "=3" where three runs with equal answers are one."""
-    return f"={runs}" if measurements == 1 < runs else str(measurements)
-
-
-def describe_measurements(rows: Mapping[str, Results], metric: str = FINAL) -> list[str]:
-    """Say what n counts and ± is over, of rows by label whose runs are not seeds each."""
-    shared: dict[str, list[str]] = {}
-    equal, fewer = list[str](), list[str]()
-    for label, runs in rows.items():
-        counted = len(runs.measurements(metric))
-        if counted == 1 < len(runs):
-            equal.append(f"{label} (={len(runs)})")
-        elif counted < len(runs):
-            fewer.append(f"{label} {counted} of {len(runs)}")
-        elif runs.varied not in ("", "seeds"):
-            shared.setdefault(runs.varied, []).append(label)
-    lines = [
-        f"± of {', '.join(labels)}: over {varied} alone, the others are the same in all runs"
-        for varied, labels in shared.items()
-    ]
-    if fewer:
-        what = "runs that share a seed, or gave equal answers, are one measurement"
-        lines.append(f"n of {', '.join(fewer)} runs: {what}")
-    if equal:
-        lines.append(f"=: runs with equal answers, one measurement: {', '.join(equal)}")
-    return lines
+_UNKNOWN = (None, "samples", "")
 
 
 def column_stats(rows: Iterable[Iterable[float]]) -> list[Stat]:

@@ -1,25 +1,16 @@
-"""Rows of finished runs, as `Run.row` makes them or a CSV file has them: chosen, and told apart."""
+"""Rows of finished runs, as `Run.row` or a CSV file has them: chosen, and told apart."""
 
-import csv
-import io
-import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from embedbench.config.json_records import INTEGERS
-from embedbench.config.plain_numbers import plain_number, python_number
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import unknown
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.storage.regular_files import read_text
 from embedbench.text.table_export import flatten
 
 RowOfRun = Mapping[str, Any]
-MOST = 2**28  # bytes of a CSV file
-UNDEFINED = "nan", "NaN"  # as NumPy, pandas and R write it; an empty cell is the same
-COLUMNS = "the names of its columns are those of docs/results_as_data.md"
 # Names of a row that are no values of its run.
 NAMES = {
     *{"run", "root", "stream", "protocol", "learner", "settings", "learns", "seed", "files"},
@@ -35,7 +26,7 @@ def value_names(rows: Sequence[RowOfRun]) -> list[str]:
     for row in rows:
         for name, value in row.items():
             kinds.setdefault(name, set()).add(type(value))
-    numbers = [name for name, of in kinds.items() if of <= {int, float} and name not in NAMES]
+    numbers = [name for name, of in kinds.items() if of <= {int, float, Stat} and name not in NAMES]
     return [name for name in numbers if not name.startswith(PREFIXES)]
 
 
@@ -96,75 +87,6 @@ def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bo
     return [
         all(name in row and row[name] in values for name, values in wanted.items()) for row in rows
     ]
-
-
-def read_csv(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV file with a line for each run and the names of `Run.row`."""
-    lines = csv.reader(io.StringIO(read_text(path, most=MOST), newline=""), strict=True)
-    rows = []
-    try:
-        names = _column_names(next(lines, []), path)
-        for cells in lines:
-            if cells:
-                rows.append(_row(names, cells, f"line {lines.line_num} of {path}"))
-    except csv.Error as e:
-        raise UserError(f"{path} is not CSV ({e})") from None
-    if not rows:
-        raise UserError(f"{path} has no line for a run", COLUMNS)
-    return rows
-
-
-def _column_names(names: Sequence[str], path: Path) -> Sequence[str]:
-    """The names of the columns; one that is there twice is refused."""
-    for name in names:
-        if name and names.count(name) > 1:
-            raise UserError(f"{path} has two columns {short(name)}", "leave one out, or rename it")
-    return names
-
-
-def _row(names: Sequence[str], cells: Sequence[str], at: str) -> dict[str, Any]:
-    """One line of a CSV file; an empty cell, and a column without a name, has no value."""
-    if len(cells) != len(names):
-        raise UserError(
-            f"{at} has {len(cells)} cells for {len(names)} columns",
-            "give one for each column; a text with a comma stands in quotes",
-        )
-    filled = [(name, text) for name, text in zip(names, cells, strict=True) if name and text]
-    row = {name: _value(text, name, at) for name, text in filled}
-    if not _is_run(row):
-        whole = "a run with learner, and a whole number as seed (and sessions)"
-        raise UserError(at, COLUMNS, expected=whole, got=row)
-    return row
-
-
-def _is_run(row: RowOfRun) -> bool:
-    numbers = row.get("seed"), row.get("sessions", 1)
-    whole = all(type(number) is int and 0 <= number < INTEGERS for number in numbers)
-    return whole and isinstance(row.get("learner"), str)
-
-
-def _value(text: str, name: str, at: str) -> Any:
-    """A cell of a CSV file: true, false, nan and decimal numbers as such.
-
-    What only Python reads as a number is refused in a column of values, and a text elsewhere.
-    """
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    number = plain_number(text)
-    if number is not None:
-        return number
-    if name in NAMES or name.startswith(PREFIXES):
-        return text
-    if text in UNDEFINED:
-        return math.nan
-    if python_number(text):
-        raise UserError(
-            f"{name} in {at}",
-            "leave the cell empty where it is undefined",
-            expected="a decimal number such as 0.5 or 1e-05",
-            got=text,
-        )
-    return text
 
 
 # --- labels of rows and streams: a name, and the settings that tell it from its namesakes ---

@@ -8,9 +8,10 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.scores import metric_jackknife
-from embedbench.scores.metric_jackknife import CURVES, LeftOut, find_metric, mean_curve
+from embedbench.scores.metric_jackknife import CURVES, LeftOut, find_metric, quote_curve
 from embedbench.scores.offline_references import reference_values
-from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_answers import RunAnswers
+from embedbench.scores.run_flags import optimiser_steps
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 
 
@@ -19,10 +20,10 @@ def run_value(
 ) -> float:
     """A value of a run; NaN if it has none of this name.
 
-    A metric; the mean of one of `CURVES`; bytes and seconds by their names in a row of
-    `Run.row`; `steps` of the optimiser; `passes`, how often a training sample was seen; a final
-    score of another base score, or the end of a curve. At a moment (a session, from 0): a base
-    score over all classes so far, or on an eval set; or a curve.
+    A metric; the number that is quoted for one of `CURVES`; bytes and seconds by their names in a
+    row of `Run.row`; `steps` of the optimiser; `passes`, how often a training sample was seen; a
+    final score of another base score, or the end of a curve. At a moment (a session, from 0): a
+    base score over all classes so far, or on an eval set; or a curve.
     """
     if moment is not None:
         return _value_at(run, name, moment, eval_set)
@@ -37,7 +38,7 @@ def run_value(
         known = any(run.n_train)
         return float(np.average(_logged(run, "epochs"), weights=run.n_train)) if known else math.nan
     if name in CURVES:
-        return mean_curve((run.curves or {}).get(name, ()))
+        return quote_curve(name, (run.curves or {}).get(name, ()))
     if name in run.metrics:
         return run.metrics[name]
     if name in run.by_score:
@@ -55,8 +56,13 @@ def _value_at(run: RunRecord, name: str, moment: int, eval_set: int | None) -> f
 
 def _logged(run: RunRecord, name: str) -> list[float]:
     """A number of the learner's log for each session; 0 for one without training data."""
-    logs = zip(run.sessions, run.n_train, strict=True)
-    return [float(s.log.get(name, math.nan)) if n else 0.0 for s, n in logs]
+    values = []
+    for session, n in zip(run.sessions, run.n_train, strict=True):
+        value = float(session.log.get(name, math.nan))
+        if name == "steps":
+            value = optimiser_steps(run, session.log)
+        values.append(value if n else 0.0)
+    return values
 
 
 def order_name(run: RunRecord) -> str:
@@ -70,7 +76,7 @@ def order_name(run: RunRecord) -> str:
 
 
 def leave_out_groups(
-    answers: Predictions, run: RunRecord, metric: str, groups: Array | None
+    answers: RunAnswers, run: RunRecord, metric: str, groups: Array | None
 ) -> LeftOut | None:
     """A metric of a run without each of its (n,) groups, or samples; None without a jackknife."""
     function = find_metric(metric)

@@ -14,14 +14,15 @@ from embedbench.array_types import Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL
+from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
 from .compare_learners import studies
 from .comparison_tables import check_several
-from .curve_figures import score_name, stack_matrices
+from .curve_figures import CUT, begin_at_zero, score_name, stack_matrices
 from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
-from .headings_and_units import is_percent
+from .headings_and_units import is_percent, metric_name
 from .learner_colours import BLANK, LINE, look
-from .result_rows import Row, has_labels
+from .result_rows import Row
 
 COSTS = {"memory after the last session (MB)": "bytes.total", "learning (s)": "seconds.learn"}
 COLOUR_MAP = matplotlib.colormaps["viridis"]  # perceptually uniform, also for colour-blind readers
@@ -29,12 +30,17 @@ COLOUR_MAP = matplotlib.colormaps["viridis"]  # perceptually uniform, also for c
 
 @rc_context(STYLE)
 def trade_off(
-    rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: str = FINAL
+    rows: Sequence[Row],
+    styles: Mapping[str, int],
+    width: float,
+    metric: str = FINAL,
+    *,
+    fit: bool = False,
 ) -> Figure:
     """A metric of the rows of one table against each of their costs, a panel each.
 
     A mark is a learner, with the 95 % interval over its runs. Costs are in logarithms where they
-    differ by more than ten times.
+    differ by more than ten times. Other axes begin at 0; `fit`: they fit what is drawn.
     """
     drawn, group = [row for row in rows if row.used and row.learns], rows[0].group
     factor = 100 if is_percent(metric) else 1
@@ -49,8 +55,10 @@ def trade_off(
     shape = (1, len(costs)) if beside else (len(costs), 1)
     figure = Figure((width, 2.4 if beside else 1.9 * len(costs)), layout="constrained")
     panels = figure.subplots(*shape, sharey=True, squeeze=False).ravel()
-    name = "final_pw-JS" if metric == FINAL and has_labels(group.first) else metric
-    panels[0].set_title(name.replace("_", " ") + " (%)" * is_percent(metric), loc="left")
+    name = metric_name(metric, group.score) + " (%)" * is_percent(metric)
+    if metric not in (FINAL, *ANSWER_METRICS, *group.outside):
+        name += f", of {metric_name(FINAL, group.score)}"
+    panels[0].set_title(name + CUT * fit, loc="left")
     for axes, (cost, each) in zip(panels, costs.items(), strict=True):
         axes.set_xlabel(cost)
         axes.grid()
@@ -66,6 +74,10 @@ def trade_off(
                 half = None if math.isnan(score.half) else factor * score.half
                 bar: Any = {"elinewidth": 0.8, "zorder": 3, "label": words(row.label)}
                 axes.errorbar(x, factor * score.mean, half, **mark, **bar)
+    begin_at_zero(panels[0], [score.mean for score in scores], fit=fit)  # all panels share it
+    for axes in panels:
+        if not fit and axes.get_xscale() == "linear":
+            axes.set_xlim(left=0)
     if metric == FINAL:
         limits = panels[0].get_ylim()
         for axes in panels:
@@ -112,7 +124,7 @@ def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: 
     axes.set_xlim(0.7, len(names) + 0.3)
     axes.xaxis.set_major_locator(MaxNLocator(min(len(names), 8), integer=True))
     bars = "mark: rank of the mean\nbar: ranks left open at 5 % a row"
-    axes.set_xlabel(f"rank by {study.metric.replace('_', ' ')}\n{bars}")
+    axes.set_xlabel(f"rank by {metric_name(study.metric, study.score)}\n{bars}")
     return figure
 
 

@@ -25,15 +25,17 @@ from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.scores_of_guessing import guess_scores, without_draws
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
 
 from .compare_learners import judge
 from .load_results import align_records
-from .result_rows import LABELS, LEFT_OUT, Group, Row, candidates, has_labels, split_tables
+from .result_rows import LEFT_OUT, Group, Guess, Row, candidates, find_run, split_tables
 from .results import variations
 from .run_rows import differences, labels
+from .table_metric import BASE_SCORES, choose_score, show_by, split_names
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
@@ -63,7 +65,8 @@ def collect(
     notify : callable
         Called with a sentence for each run that is left out.
     metrics : sequence of str
-        Metrics, plug-ins' too, that get columns beside the usual ones.
+        The base score of the tables (the first one that is named, see `table_metric`), and
+        metrics, plug-ins' too, that get columns beside the usual ones.
     failed : callable
         Called with the name of a metric each time that it fails; its value is NaN there.
     over : str
@@ -82,15 +85,17 @@ def collect(
             f"make some with embedbench run … --out {root}",
         )
     notify = cache(notify)  # each sentence once
-    functions = [name for name in metrics if name not in CURVES]
+    score, metrics = split_names(metrics)
+    functions = [name for name in metrics if name not in (*CURVES, *BASE_SCORES)]
     checker = Checker(root, notify)
     outside = unrecorded_metrics.outside_metrics(functions, notify)
     read: dict[Path, RunRecord] = {}
     for cell in cells:
         try:
-            read[cell] = unrecorded_metrics.with_outside(
+            made = unrecorded_metrics.with_outside(
                 checker.record(cell), cell, outside, notify, failed
             )
+            read[cell] = _on_average(made, cell)
         except UserError as e:
             notify(f"left out: {e}")
     tables: dict[Path, dict[Path, list[RunRecord]]] = {}
@@ -114,7 +119,7 @@ def collect(
     rows, refused = [], []
     for place, learners in tables.items():
         try:
-            rows += _table(place, root.resolve(), learners, metrics, outside, over)
+            rows += _table(place, root.resolve(), learners, score, metrics, outside, over)
         except UserError as e:
             refused.append(e)
     if refused and not rows:
@@ -122,6 +127,14 @@ def collect(
     for error in refused:
         notify(f"left out, a whole table: {error}")
     return _apart(rows)
+
+
+def _on_average(run: RunRecord, place: Path) -> RunRecord:
+    """A run; that of `chance` with what guessing scores on average, if its answers can be read."""
+    try:
+        return without_draws(run, place)
+    except UserError:  # a record is enough for a table
+        return run
 
 
 def _apart(rows: Sequence[Row]) -> list[Row]:
@@ -141,11 +154,14 @@ def _table(
     directory: Path,
     root: Path,
     made: Mapping[Path, list[RunRecord]],
+    score: str | None,
     metrics: Sequence[str],
     outside: unrecorded_metrics.Outside,
     over: Over,
 ) -> list[Row]:
-    """The rows of one stream's directory: best final accuracy first, chance last."""
+    """The rows of one stream's directory: best final score first, chance last."""
+    score = choose_score([r for runs in made.values() for r in runs], score)
+    made = {at: [show_by(r, score) for r in runs] for at, runs in made.items()}
     inside, learners = directory.is_relative_to(root), list(made.values())
     place = str(directory.relative_to(root)) if inside else directory.name
     for runs in learners:
@@ -156,7 +172,8 @@ def _table(
     repeats = sum(len(varied) for _, varied in split)
     names = labels(learners)
     further = tuple(dict.fromkeys([*metrics, *outside]))
-    group = Group(place, alone, repeats, further, outside, over=over)
+    guess = _guess(made, score)
+    group = Group(place, alone, repeats, further, outside, over=over, guess=guess)
     rows = []
     for (runs, _), label, at in zip(split, names, made, strict=True):
         left_out = tuple(r for r in runs if {*r.flags} & {*LEFT_OUT})
@@ -170,12 +187,38 @@ def _table(
     return sorted(rows, key=rank)
 
 
+def _guess(made: Mapping[Path, list[RunRecord]], score: str) -> Guess | None:
+    """What guessing scores on the stream of a table; None where no answers can be read.
+
+    Where test samples of different sessions have different numbers of candidates, it is the mean
+    over the class orders.
+    """
+    streams: dict[str, tuple[Path, RunRecord]] = {}
+    for place, runs in made.items():
+        for run in runs:
+            streams.setdefault(run.digests.eval, (place, run))
+    scores = []
+    for place, run in streams.values():
+        cell = find_run(place, run)
+        if cell is None:
+            continue
+        try:
+            guess = guess_scores(run, cell).get(score)
+        except UserError:  # a record is enough for a table
+            continue
+        scores += [] if guess is None else [guess]
+        if not score.startswith("within_") and len({*(run.n_candidates or ())}) < 2:
+            break  # in all orders the same
+    return Guess.mean(scores)
+
+
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null.
 
     One object: `schema` (`embedbench-report/1.0`) and `tables`, one a stream, with `place`,
-    `title`, `protocol`, `protocol_params`, `files`, `sessions`, `score`, `validation`, `digests`,
-    `ideal` (α_ideal, or a list, one a session), `verdict`, `notes` and `rows`.
+    `title`, `protocol`, `protocol_params`, `files`, `sessions`, `score` (the base score that all
+    its numbers are of), `chance` (the final score of guessing, by that score), `validation`,
+    `digests`, `ideal` (α_ideal, or a list, one a session), `verdict`, `notes` and `rows`.
 
     A row has `learner`, `params`, `label`, `n` (runs that the means include),
     `measurements` (how many they are: runs that share a seed, or gave equal answers, bit for bit,
@@ -202,7 +245,8 @@ def _table_json(rows: list[Row]) -> dict[str, Any]:
         "protocol_params": group.first.protocol_params,
         "files": group.file_names,
         "sessions": group.sessions,
-        "score": group.first.score,
+        "score": group.score,
+        "chance": group.chance,
         "validation": group.first.validation,
         "digests": {"recipe": digests.recipe, "features": digests.features},
         "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
@@ -213,7 +257,7 @@ def _table_json(rows: list[Row]) -> dict[str, Any]:
 
 
 def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
-    further = LABELS if has_labels(row.group.first) else ()
+    further = [*row.group.beside, *row.group.kind.DETAILS]
     return {
         "learner": row.learner,
         "params": row.params,
@@ -244,13 +288,14 @@ def csv_rows(data: dict[str, Any]) -> list[dict[str, Any]]:
     lines = []
     for table, row in [(t, row) for t in data["tables"] for row in t["rows"]]:
         line = {"protocol": table["protocol"], "files": " ".join(table["files"])}
+        line |= {"score": table["score"]}
         line |= {"stream": table["title"], "learner": row["label"]}
         line |= {name: row[name] for name in ("n", "measurements", "over")}
         seconds = {f"seconds.{kind}": stat for kind, stat in row["seconds"].items()}
         for name, stat in (row["metrics"] | seconds).items():
             line |= {name: stat["mean"], f"{name}.half_95": stat["half_95"]}
         verdict = row["verdict"] or {}
-        names = ("behind", "behind_by", "behind_by_least", "detectable")
+        names = ("behind", "behind_by", "behind_by_least", "behind_by_most", "detectable")
         line |= {name: verdict.get(name) for name in names}
         line |= {"passes": row["passes"], "steps": row["steps"]}
         line["bytes.total"] = row["footprint"].get("total")

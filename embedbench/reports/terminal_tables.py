@@ -22,14 +22,18 @@ from .headings_and_units import (
     INCREMENTAL,
     MEANINGS,
     OMEGAS,
+    SCORE_MEANINGS,
     SHARES,
     STREAMING,
+    describe_score,
     heading,
+    is_percent,
     stat_text,
     value_text,
 )
-from .result_rows import FLAGS, LABELS, Group, Row, candidates, has_labels, searches, split_tables
-from .results import TableVerdicts, describe_measurements
+from .measurement_words import describe_measurements
+from .result_rows import FLAGS, Group, Row, candidates, searches, split_tables
+from .results import TableVerdicts
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row
@@ -46,6 +50,7 @@ def choose_columns(group: Group) -> list[str]:
     if AVERAGE in columns and not _differ(group):
         columns.remove(AVERAGE)
     columns = [STREAMING if group.so_far and name == "omega_all" else name for name in columns]
+    columns[1:1] = group.beside
     return list(dict.fromkeys([*columns, *group.further]))
 
 
@@ -81,23 +86,30 @@ def table_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]
     return [*parts, line(describe_columns(rows), "dim")]
 
 
-def group_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]:
-    """One table: its title, facts on the stream, the verdict, the table itself, and remarks."""
-    group, judged = rows[0].group, judge(rows)
+def group_parts(
+    rows: Sequence[Row], width: int = NATURAL, judged: TableVerdicts | None = None
+) -> list[Text | Table]:
+    """One table: its title, facts on the stream, the verdict, the table itself, and remarks.
+
+    `judged` are the verdicts on its rows, if they are known.
+    """
+    group = rows[0].group
+    judged = judged or judge(rows)
     table = _table(rows, judged, stacked=False)
     if Console(width=NATURAL).measure(table).maximum > width:
         table = _table(rows, judged, stacked=True)
     sentence, facts = verdict(rows, judged), line(" · ".join(group.describe()), "dim")
     parts: list[Text | Table] = [line(group.title, "bold"), facts]
     parts += [line(f"verdict: {sentence}"), table]
-    if has_labels(group.first):
-        labels = new_table(["after the last session", *map(heading, LABELS)])
+    if names := group.kind.DETAILS:
+        details = new_table(["after the last session", *map(heading, names)])
         for row in rows:
             if row.used:
-                labels.add_row(line(row.label), *(line(cell_text(row, name)) for name in LABELS))
-        parts += [Text(""), labels]
+                details.add_row(line(row.label), *(line(cell_text(row, name)) for name in names))
+        parts += [Text(""), details]
     remarks = describe_verdicts(judged)
-    remarks += describe_measurements({row.label: row.results for row in rows if row.used})
+    measured = [row for row in rows if row.used and not row.guesses]
+    remarks += describe_measurements({row.label: row.results for row in measured})
     remarks += describe_weak_reference(rows, judged)
     remarks += [*_legend(rows), *(f"note: {n}" for n in group.notes)]
     return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
@@ -121,8 +133,16 @@ def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[
 def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
     columns, efforts = choose_columns(rows[0].group), effort(rows)
-    heads = ["learner", "n", *map(heading, columns), *efforts, "MB", "learn s"]
+    score = rows[0].group.score
+    titles = [heading(name, score) for name in columns]
+    heads = ["learner", "n", *titles, *efforts, "MB", "learn s"]
+    if any(not math.isnan(row.number(FINAL).half) for row in rows if row.used):
+        single = "seeds" if judged.units == "orders" else judged.units
+        heads[2] += f" ± {single}"
     table = new_table(heads, gap=1 if stacked else 2)
+    if stacked:
+        for column, head in zip(table.columns, heads, strict=True):
+            column.header = Text(_stack(head))
     flagged = any(row.flags for row in rows)
     if flagged:
         table.add_column("flags", no_wrap=True)
@@ -133,22 +153,34 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
         ]
         cells += [texts[i] for texts in efforts.values()]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
-        cells = [re.sub(r" (?=[±(])", "\n", cell) for cell in cells] if stacked else cells
+        cells = list(map(_stack, cells)) if stacked else cells
         flags = [line(" ".join(_mark(f) + _tried(row, f) for f in row.flags))] * flagged
         dim = None if row.learns else "dim"
         table.add_row(line(row.label), *map(Text, cells), *flags, style=dim)
     return table
 
 
+def _stack(text: str) -> str:
+    """The same with an interval below its number."""
+    return re.sub(r" (?=[±(])", "\n", text)
+
+
 def behind_text(verdict: RowVerdict | None, metric: str = FINAL) -> str:
-    """The distance of a row to the best, and the least if it is behind; (–) without a verdict."""
+    """The distance of a row to the best, and its interval; (–) without a verdict."""
     if verdict is None or math.isnan(verdict.behind_by):
         return "–"
     text = value_text(verdict.behind_by, metric)
     if verdict.behind is None:
         return f"{text} (–)"
-    least = value_text(verdict.behind_by_least, metric)
-    return f"{text} (≥ {least})" if verdict.behind else text
+    if verdict.behind_by == 0:  # the best
+        return text
+    ends = (verdict.behind_by_least, verdict.behind_by_most)
+    return f"{text} ({' to '.join(_end_text(end, metric) for end in ends)})"
+
+
+def _end_text(end: float, metric: str) -> str:
+    """An end of an interval; no difference of two shares is over 100 points."""
+    return value_text(min(max(end, -1), 1) if is_percent(metric) else end, metric)
 
 
 def effort(rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -200,14 +232,19 @@ def _who_has(row: Row, flag: str) -> str:
 
 def describe_columns(rows: Sequence[Row]) -> str:
     """What the columns are, as far as their headings do not say it."""
-    names = {"bytes.total"}
+    names, scores = {"bytes.total"}, dict[str, None]()
     for mine in split_tables(rows):
         names |= {*choose_columns(mine[0].group), *effort(mine)}
+        scores[mine[0].group.score] = None
     references = [row.group.first.reference for row in rows]
     divided = any(r.normalise_new and r.preset == "kemker_table" for r in references)
     shares = [name for name in SHARES if name in names]
     several = any(len(row.used) > 1 for row in rows)
-    words = ["± half-width of the 95 % t-interval over n seeds" if several else "n: runs"]
+    words = list[str]()
+    for score in scores:
+        words += describe_score(score, incremental=INCREMENTAL in names)
+    words += [SCORE_MEANINGS[name] for name in SCORE_MEANINGS if name in names - scores.keys()]
+    words += ["± half-width of the 95 % t-interval over n seeds" if several else "n: runs"]
     of = ", on ".join(SHARES[name] for name in shares)
     words += [f"{', '.join(map(heading, shares))}: score on {of} / offline"] if shares else []
     words += [meaning for name, meaning in MEANINGS.items() if name in names]

@@ -24,11 +24,15 @@ from embedbench.storage.regular_files import read_text
 from embedbench.text.terminal_text import line, new_table
 
 from .comparison_tables import TableView, allowed_ranks, section
-from .headings_and_units import heading, is_cost, stat_text
+from .headings_and_units import heading, is_cost, metric_name, stat_text
 from .load_results import Run
+from .match_streams import ON_THEIR_WORD, KnownStream, match_stream, names_stream
+from .measurement_words import describe_measurements
+from .outside_results import read_results
 from .result_rows import LEFT_OUT
-from .results import Result, Results, describe_measurements
-from .run_rows import matching, read_csv, settings_apart, streams, value_names
+from .results import Result, Results
+from .run_rows import matching, settings_apart, streams, value_names
+from .table_metric import first_score, meant
 from .tables_from_runs import collect
 
 SCHEMA = "embedbench-tables/1.0"
@@ -68,6 +72,7 @@ def read_selections(path: Path) -> list[Selection]:
             if key not in KEYS:
                 raise unknown("key", key, KEYS, at=at)
         made = Selection.from_json(table, at)
+        made = replace(made, metrics=tuple(map(_meant, made.metrics)))
         given = {"over": [made.over], "columns": [made.columns], "rows": made.rows}
         for key, values in given.items():
             for value in values:
@@ -78,6 +83,11 @@ def read_selections(path: Path) -> list[Selection]:
     for made, at in zip(result, places, strict=True):
         _check_not_empty(made, at)
     return result
+
+
+def _meant(name: str) -> str:
+    """The metric that a name means, which may have `MAX` before it."""
+    return MAX * name.startswith(MAX) + meant(name.removeprefix(MAX))
 
 
 def _check_not_empty(made: Selection, at: str) -> None:
@@ -96,21 +106,30 @@ def select(
     wanted = {name.removeprefix(MAX) for one in selections for name in one.metrics}
 
     @cache
-    def runs_of(name: str) -> list[Result]:
+    def runs_of(name: str, score: str | None) -> list[Result]:
         path = folder / name
         if path.suffix == ".csv":
-            names = read_csv(path)
-            return [Result(learner=row["learner"], seed=row["seed"], values=row) for row in names]
-        return checked_runs(path, wanted, notify)
+            return read_results(path, notify)
+        return checked_runs(path, wanted, notify, score)
 
-    return [_table(selection, runs_of) for selection in selections]
+    tables = []
+    for selection in selections:
+        score = first_score(name.removeprefix(MAX) for name in selection.metrics)
+        runs = [run for name in selection.runs for run in runs_of(name, score)]
+        tables.append(_table(selection, runs, notify))
+    return tables
 
 
-def checked_runs(root: Path, metrics: Iterable[str], notify: Callable[[str], None]) -> list[Result]:
-    """The runs of a report, with those of the metrics that records do not hold."""
+def checked_runs(
+    root: Path,
+    metrics: Iterable[str],
+    notify: Callable[[str], None],
+    score: str | None = None,
+) -> list[Result]:
+    """The runs of a report by a base score, with those of the metrics that records do not hold."""
     further = sorted({*metrics} & {*FUNCTIONS, *CURVES})
     result = []
-    for row in collect(root, notify=notify, metrics=further):
+    for row in collect(root, notify=notify, metrics=[*([score] if score else []), *further]):
         for run in row.results:
             assert run.record is not None
             values = Run(run.place or root.resolve(), root.resolve(), run.record).row()
@@ -120,21 +139,77 @@ def checked_runs(root: Path, metrics: Iterable[str], notify: Callable[[str], Non
     return result
 
 
-def _table(selection: Selection, runs_of: Callable[[str], list[Result]]) -> TableView:
-    every = [run for name in selection.runs for run in runs_of(name)]
+def _table(
+    selection: Selection, every: Sequence[Result], notify: Callable[[str], None]
+) -> TableView:
     where = {name: _values(given) for name, given in selection.where.items()}
-    kept = itertools.compress(every, matching([run.values for run in every], where))
+    keep = matching([run.values for run in every], where)
+    kept = itertools.compress(every, keep)
+    if any(run.record is not None for run in every):
+        for run in every:
+            silent = [name for name in where if run.record is None and name not in run.values]
+            if silent:
+                notify(f"left out: {run.label}: it has no {silent[0]}, which where asks for")
     used = [r for r in kept if not {*str(r.values.get("flags", "")).split()} & {*LEFT_OUT}]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
     rows = [run.values for run in used]
-    apart = zip(used, streams(rows), settings_apart(rows), strict=True)
-    named = [replace(run, stream=stream, setting=setting) for run, stream, setting in apart]
+    named = [
+        replace(run, setting=setting)
+        for run, setting in zip(_with_streams(used), settings_apart(rows), strict=True)
+    ]
     known = value_names(rows)
     for name in selection.metrics:
         if name.removeprefix(MAX) not in known:
             raise unknown("value of the runs", name.removeprefix(MAX), known)
     return _means(selection, Results(tuple(named)))
+
+
+def _with_streams(runs: Sequence[Result]) -> list[Result]:
+    """The runs with the names of their streams: of ours where a line of a file is of one of these.
+
+    Then it also has the class order that ours has with its seed, so that they are paired.
+    """
+    ours = [run for run in runs if run.record is not None]
+    names = dict(zip(map(id, ours), streams([run.values for run in ours]), strict=True))
+    known = [
+        KnownStream(names[id(first)], first.values)
+        for first in {names[id(run)]: run for run in reversed(ours)}.values()
+    ]
+    for run in runs:
+        found = None if run.record is not None else match_stream(run, known)
+        if found is not None:
+            names[id(run)] = found.title
+    others = [run for run in runs if id(run) not in names]
+    names |= dict(zip(map(id, others), streams([run.values for run in others]), strict=True))
+    orders: dict[tuple[str, int | None], set[str]] = {}
+    for run in ours:
+        orders.setdefault((names[id(run)], run.seed), set()).add(run.order)
+    made = []
+    for run in runs:
+        stream = names[id(run)]
+        order = orders.get((stream, run.seed), {run.order})
+        made.append(replace(run, stream=stream, order=run.order or min(order)))
+    return made
+
+
+def _check_streams(cells: "Cells", runs: Results) -> list[str]:
+    """Refuse a result of a file beside means over other streams; a remark where ours differ so."""
+    of: dict[Key, set[str]] = {}
+    for (key, _), mine in cells.items():
+        of.setdefault(key, set()).update(run.stream for run in mine)
+    most = max(of, key=lambda key: len(of[key]))
+    fewer = [key for key in of if of[key] != of[most]]
+    if not fewer:
+        return []
+    name, other = (" ".join(key).strip() for key in (fewer[0], most))
+    counts = f"{name} is of {len(of[fewer[0]])} and {other} of {len(of[most])} streams"
+    if len({run.record is None for run in runs}) > 1:
+        raise UserError(
+            f"{counts}, and a result from elsewhere stands beside no mean over other streams",
+            'say where, or columns = "stream"; docs/runs.md says how a file names its stream',
+        )
+    return [f"means over other streams are not comparable: {counts}"]
 
 
 def _values(given: Any) -> list[Any]:
@@ -158,10 +233,20 @@ def _means(selection: Selection, runs: Results) -> TableView:
     columns = list(dict.fromkeys(column for _, column in cells))
     heads = list(itertools.product(columns, selection.metrics))
     allowed, rest = _allowed(selection, learn)
+    if selection.columns == "metric":
+        rest += _check_streams(cells, runs)
+    silent = [run.label for run in runs if run.record is None and not names_stream(run)]
+    if silent and any(run.record is not None for run in runs):
+        rest += [ON_THEIR_WORD.format(name) for name in dict.fromkeys(silent)]
     if len(runs.group("stream")) == 1:
         labels = {" ".join(key).strip(): each for (key, _), each in cells.items()}
         rest += describe_measurements(labels, selection.metrics[0].removeprefix(MAX))
-    titles = [_head(column, name, selection, columns) for column, name in heads]
+    scores = _scores(runs)
+    score = scores[0] if len(scores) == 1 else None
+    if len(scores) > 1:
+        named = ", ".join(metric_name(FINAL, one) for one in scores)
+        rest.append(f"final scores are of several kinds, each stream by its own: {named}")
+    titles = [_head(column, name, selection, columns, score) for column, name in heads]
     made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
     for key in _best_first(selection, cells, {run.learner for run in learn}):
         texts, numbers = list(key), dict[str, Any](zip(selection.rows, key, strict=True))
@@ -175,11 +260,16 @@ def _means(selection: Selection, runs: Results) -> TableView:
         rows.append(numbers)
     known = [name for name in rows[0] if any(row[name] == row[name] for row in rows)]  # no NaN
     rows = [{name: row[name] for name in known} for row in rows]
-    units = "" if len(selection.metrics) > 1 else heading(selection.metrics[0])
+    units = "" if len(selection.metrics) > 1 else heading(selection.metrics[0], score)
     of = list(dict.fromkeys(run.stream for run in runs))
     facts = [of[0] if len(of) == 1 else f"{len(of)} streams", units]
     parts = section(selection.title, [f for f in facts if f], made, ["", INTERVAL, *rest])
     return TableView(selection.title, rows, parts)
+
+
+def _scores(runs: Results) -> list[str]:
+    """The base scores that the numbers are of; a line of a CSV file need not say its own."""
+    return list(dict.fromkeys(run.values["score"] for run in runs if "score" in run.values))
 
 
 def _key(selection: Selection, run: Result) -> Key:
@@ -232,9 +322,11 @@ def _stat(runs: Results | None, name: str) -> Stat:
     return having.stat(metric)
 
 
-def _head(column: str, name: str, selection: Selection, columns: Sequence[str]) -> str:
+def _head(
+    column: str, name: str, selection: Selection, columns: Sequence[str], score: str | None
+) -> str:
     metric = name.removeprefix(MAX)
-    title = MAX * name.startswith(MAX) + heading(metric)
+    title = MAX * name.startswith(MAX) + heading(metric, score)
     short = _short(columns)[column]
     return " ".join(filter(None, [short, title if len(selection.metrics) > 1 or not short else ""]))
 
@@ -268,7 +360,7 @@ def _allowed(
             continue
         for (stream,), runs in each.items():
             keys = {" ".join(key): key for run in runs if (key := _key(selection, run))}
-            scored = [run for run in runs if not math.isnan(run.values.get(name, math.nan))]
+            scored = [run for run in runs if not math.isnan(run.value(name))]
             mine = Results(
                 tuple(
                     replace(run, learner=" ".join(_key(selection, run)), setting="")

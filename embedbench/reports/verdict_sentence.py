@@ -1,23 +1,28 @@
-"""The verdict on a table in one sentence: who leads, who is behind, who may be level."""
+"""The verdict on a table in one sentence: who leads, who may be level, who is behind.
+
+Nobody leads where nothing is decided. Then the sentence says which difference could have been seen.
+"""
 
 import math
 from collections.abc import Sequence
 
+from embedbench.scores.learner_verdicts import SEEDS, RowVerdict
 from embedbench.scores.run_record import FINAL
 
 from .compare_learners import judge
-from .headings_and_units import difference_text, value_text
-from .result_rows import Row, has_labels
+from .headings_and_units import difference_text, is_percent, metric_name, value_text
+from .result_rows import Row
 from .results import TableVerdicts
 
+LEARNED = " among those that learned the new sessions"
 NAMED = 3  # learners named in a list, before "and 4 more"
 
 
 def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
     """One sentence on the rows of a table; what is not known is left out of it.
 
-    The leader has the highest final score: accuracy, or pw-JS where answers are label sets.
-    Who is behind say the verdicts on the rows (`scores.learner_verdicts`).
+    The leader has the highest final score, by the base score of the table, and some row is behind
+    it; the verdicts on the rows say that (`scores.learner_verdicts`).
     Rows come best first; `judged` are their verdicts, if they are known.
     """
     every = [row for row in rows if row.learns]
@@ -31,15 +36,18 @@ def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
     ranked = [row for row in scored if not _is_flagged(row, "not-learned")]
     if not ranked:
         return f"no learner learned the new sessions: the best, {best.label}, has {_level(best)}"
-    lead = f"{ranked[0].label} leads with {_level(ranked[0])}"
-    if ranked[0] is not best:
-        lead = (
-            f"{best.label} has {_final_text(best)} but did not learn the new sessions; of the "
-            f"learners that did, {lead}"
-        )
     idle = [row for row in scored if row not in ranked and row is not best]
-    others = _others(ranked, rows, judged or judge(rows))
-    parts = [lead, *others]
+    table = _Table(rows, judged or judge(rows))
+    if len(every) == 1:
+        return f"none, of one learner: {best.label} has {_level(best)}"
+    among = LEARNED if idle and ranked[0] is best else ""
+    first, *others = table.compare(ranked, among)
+    if ranked[0] is not best:
+        first = (
+            f"{best.label} has {_final_text(best)} but did not learn the new sessions; of the "
+            f"learners that did, {first}"
+        )
+    parts = [first, *others]
     parts += [f"{_names(idle)} did not learn the new sessions"] if idle else []
     if gone := [row for row in every if not row.used]:
         verb = "has" if len(gone) == 1 else "have"
@@ -68,7 +76,7 @@ def _is_flagged(row: Row, flag: str) -> bool:
 def _level(row: Row) -> str:
     """The final score of a row, beside those of the offline reference and of chance."""
     ideal, guess = row.group.offline, row.group.chance
-    name = "final pw-JS" if has_labels(row.group.first) else "final accuracy"
+    name = metric_name(FINAL, row.group.score)
     levels = []
     if not math.isnan(ideal):
         levels.append(f"offline: {_percent(ideal)}")
@@ -79,33 +87,111 @@ def _level(row: Row) -> str:
     return f"{_final_text(row)} {name}" + (f" ({', '.join(levels)})" if levels else "")
 
 
-def _others(ranked: Sequence[Row], rows: Sequence[Row], judged: TableVerdicts) -> list[str]:
-    rest = ranked[1:]
-    if not rest:
-        return ["there is no other learner to compare it with"]
-    of = {id(row): v for row, v in zip(rows, judged.rows, strict=True) if v is not None}
-    behind = [row for row in rest if of[id(row)].behind]
-    level = [row for row in rest if of[id(row)].behind is False]
-    unknown = [row for row in rest if of[id(row)].behind is None]
-    if len(unknown) == len(rest):
+class _Table:
+    """The rows of a table and their verdicts."""
+
+    def __init__(self, rows: Sequence[Row], judged: TableVerdicts) -> None:
+        self.rows, self.judged = rows, judged
+
+    def verdict(self, row: Row) -> RowVerdict:
+        """The verdict on a row that has one."""
+        place = next(i for i, other in enumerate(self.rows) if other is row)
+        found = self.judged.rows[place]
+        assert found is not None
+        return found
+
+    def compare(self, ranked: Sequence[Row], among: str = "") -> list[str]:
+        """What is said of learners, best first: of the first, then of the others.
+
+        `among` says which they are, if they are not all of the table.
+        """
+        leader, *rest = ranked
+        if not rest:
+            return [f"{leader.label} has {_level(leader)}"]
+        of = {id(row): self.verdict(row) for row in ranked}
+        behind = [row for row in rest if of[id(row)].behind]
+        level = [row for row in rest if of[id(row)].behind is False]
+        unknown = [row for row in rest if of[id(row)].behind is None]
+        if len(unknown) == len(rest):
+            return [self._undecidable(leader, rest[0], among)]
+        place = next(i for i, row in enumerate(self.rows) if row is leader)
+        if any(place in of[id(row)].above for row in behind):
+            parts = [f"{leader.label} leads with {_level(leader)}"]
+        elif behind:
+            parts = [f"nobody leads: {leader.label} has the highest mean, {_level(leader)}"]
+        else:
+            parts = [
+                f"nothing is decided{among}: {leader.label} has the highest mean, {_level(leader)}"
+            ]
+        parts += [f"{_names(level)} may be level"] if level else []
+        parts += [self._behind(behind, place)] if behind else [self._seen(level)]
+        parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
+        return parts
+
+    def _undecidable(self, leader: Row, following: Row, among: str) -> str:
+        return (
+            f"nothing is decided{among}: {leader.label} has {_level(leader)} and "
+            f"{following.label}, the next, {_final_text(following)}; without stored answers or "
+            f"{self.judged.units} in common, three where all differences are equal, nothing can be "
+            "said of the difference"
+        )
+
+    def _behind(self, behind: Sequence[Row], leader: int) -> str:
+        """Who is behind, by at least how much, and below which row if that is not the leader."""
+        metric, bounds = self.judged.metric, [self.verdict(row).behind_by_least for row in behind]
+        unit = " points" * is_percent(metric)
+        sources = "".join(f", {text}" for text in self._sources(behind, leader))
+        if len(behind) == 1:
+            by = f"{value_text(bounds[0], metric)}{unit}"
+            return f"{behind[0].label} is behind by at least {by} (at 5 %{sources})"
+        if len(behind) > NAMED + 1:
+            by = f"{value_text(min(bounds), metric)} to {value_text(max(bounds), metric)}"
+        else:
+            by = _join([value_text(bound, metric) for bound in bounds])
+        return (
+            f"{_names(behind)} are behind, by at least {by}{unit} ({len(behind)} statements, each "
+            f"at 5 %{sources})"
+        )
+
+    def _sources(self, behind: Sequence[Row], leader: int) -> list[str]:
+        """Rows that bounds come from, if not from the leader: "that of si from ewc"."""
+        by_source: dict[int, list[Row]] = {}
+        for row in behind:
+            against = self.verdict(row).against
+            if against is not None and against != leader:
+                by_source.setdefault(against, []).append(row)
         return [
-            f"the next is {rest[0].label} with {_final_text(rest[0])}, and without stored "
-            f"answers or two {judged.units} in common nothing can be said of the "
-            "difference"
+            f"that of {_names(rows)} from {self.rows[source].label}"
+            for source, rows in by_source.items()
         ]
-    parts = []
-    if behind:
-        least = difference_text(min(of[id(row)].behind_by_least for row in behind))
-        verb = "is" if len(behind) == 1 else "are"
-        parts.append(f"{_names(behind)} {verb} behind (by at least {least})")
-    parts += [f"{_names(level)} may be level"] if level else []
-    parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
-    return parts
+
+    def _seen(self, level: Sequence[Row]) -> str:
+        """The smallest difference to the best that could have been seen, where none was."""
+        found = [self.verdict(row) for row in level]
+        metric, units = self.judged.metric, self.judged.units
+        closest = min(found, key=lambda verdict: verdict.detectable)
+        seen = difference_text(closest.detectable, metric)
+        text = f"no difference to the best under {seen} could have been seen"
+        if SEEDS in closest.parts:
+            text += f" with {closest.n} {units}"
+        least = closest.detectable_any_seeds
+        if least > 0 and SEEDS in closest.parts:
+            text += (
+                f", and with any number of {units} none under about "
+                f"{difference_text(least, metric)}, by the test sample"
+            )
+        return text
 
 
 def _names(rows: Sequence[Row]) -> str:
     """Labels in a list; many are counted, but for the first."""
-    *first, last = [row.label for row in rows]
-    if len(first) > NAMED:
-        first, last = first[:NAMED], f"{len(rows) - NAMED} more"
+    labels = [row.label for row in rows]
+    if len(labels) > NAMED + 1:
+        labels = [*labels[:NAMED], f"{len(rows) - NAMED} more"]
+    return _join(labels)
+
+
+def _join(words: Sequence[str]) -> str:
+    """A list in words: "a, b and c"."""
+    *first, last = words
     return f"{', '.join(first)} and {last}" if first else last

@@ -3,10 +3,11 @@
 No learner scores itself.
 """
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import SCORE_KINDS, SOFTMAX, Learner
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.predictions import LAST_RANK, UNRANKED, Predictions
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 
@@ -56,45 +58,46 @@ def moments(stream: Stream, *, online: bool) -> list[tuple[int, int]]:
 
 def stream_truth(stream: Stream) -> dict[str, Any]:
     """The parts of predictions beside moments and answers: ids, true labels, classes."""
-    sets = stream.eval_sets
-    sizes, ids = [len(e.y) for e in sets], np.concatenate([e.ids for e in sets])
-    if not stream.spec.multilabel:
-        return {
-            "ids": ids,
-            "y": np.concatenate([e.y for e in sets]),
-            "eval_set": np.repeat(np.arange(len(sets)), sizes),
-            "set_classes": np.stack([e.classes for e in sets]),
-            "far_ids": None if stream.far is None else rows_of(stream.far),
-        }
-    introduces = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
-    for i, session in enumerate(stream.sessions):
-        introduces[i, session.classes] = True
-    none = np.full(stream.spec.n_classes, -1)
-    return {
-        "ids": ids,
-        "split": np.repeat([int(e.split == "val") for e in sets], sizes),
-        "y": np.concatenate([pack(e.y) for e in sets]),
-        "introduces": introduces,
-        "parents": none if stream.parents is None else stream.parents,
-    }
+    ids = np.concatenate([e.ids for e in stream.eval_sets])
+    return {"ids": ids, **_evaluator_of(stream).truth(stream)}
 
 
-def make_evaluator(stream: Stream, device: str) -> "ClassEvaluator | LabelEvaluator":
+def make_evaluator(stream: Stream, device: str) -> "Evaluator":
     """The evaluator of a stream: `LabelEvaluator` for label sets, else `ClassEvaluator`."""
-    return (LabelEvaluator if stream.spec.multilabel else ClassEvaluator)(stream, device)
+    return _evaluator_of(stream)(stream, device)
 
 
-class _Evaluator:
+def _evaluator_of(stream: Stream) -> "type[Evaluator]":
+    return LabelEvaluator if stream.spec.multilabel else ClassEvaluator
+
+
+class Evaluator(ABC):
     """Asks a learner at evaluation moments, and keeps the moments and the answers.
 
-    `answers` has an entry per moment for each table of the predictions.
+    There is one for each kind of answers, which is `KIND`. `answers` has an entry per moment for
+    each table of the predictions.
     """
+
+    KIND: ClassVar[type[RunAnswers]]
 
     def __init__(self, stream: Stream, device: str) -> None:
         self.stream, self.device = stream, device
         self.sets = stream.eval_sets
         self.moments: list[Moment] = []
         self.answers: dict[str, list[Any]] = defaultdict(list)
+
+    @staticmethod
+    @abstractmethod
+    def truth(stream: Stream) -> dict[str, Any]:
+        """The tables of the stream: true labels, eval sets, classes."""
+
+    @abstractmethod
+    def ask(self, learner: Learner, moment: Moment) -> None:
+        """Store the answers to every sample of all sets."""
+
+    def predictions(self) -> RunAnswers:
+        """All answers so far."""
+        return self.KIND(**stream_truth(self.stream), **self._columns())
 
     def state_dict(self) -> dict[str, Any]:
         """The moments and answers so far."""
@@ -133,8 +136,25 @@ class _Evaluator:
         return scores
 
 
-class LabelEvaluator(_Evaluator):
+class LabelEvaluator(Evaluator):
     """Answers with the seen classes whose score is above 0; with none where a score is NaN."""
+
+    KIND = LabelSets
+
+    @staticmethod
+    def truth(stream: Stream) -> dict[str, Any]:
+        """The label sets, the classes of each session, and the hierarchy."""
+        sets, n_classes = stream.eval_sets, stream.spec.n_classes
+        introduces = np.zeros((len(stream.sessions), n_classes), dtype=np.bool_)
+        for i, session in enumerate(stream.sessions):
+            introduces[i, session.classes] = True
+        none = np.full(n_classes, -1)
+        return {
+            "split": np.repeat([int(e.split == "val") for e in sets], [len(e.y) for e in sets]),
+            "y": np.concatenate([pack(e.y) for e in sets]),
+            "introduces": introduces,
+            "parents": none if stream.parents is None else stream.parents,
+        }
 
     def ask(self, learner: Learner, moment: Moment) -> None:
         """Store the answers to every sample of all sets."""
@@ -149,18 +169,27 @@ class LabelEvaluator(_Evaluator):
                 packed.append(pack(((scores > 0) & seen & ~broken[:, None]).cpu().numpy()))
         self._keep(moment, {"answer": np.concatenate(packed), "undecided": undecided})
 
-    def predictions(self) -> LabelSets:
-        """All answers so far."""
-        return LabelSets(**stream_truth(self.stream), **self._columns())
 
-
-class ClassEvaluator(_Evaluator):
+class ClassEvaluator(Evaluator):
     """One class per sample: the best among the classes seen, and the best within its session.
 
     It is -1 where a score is NaN. How sure the learner was is kept, too.
 
     Samples go in large batches; eval sets that share a view are evaluated together.
     """
+
+    KIND = Predictions
+
+    @staticmethod
+    def truth(stream: Stream) -> dict[str, Any]:
+        """The classes of the samples and of each eval set, and the far samples."""
+        sets = stream.eval_sets
+        return {
+            "y": np.concatenate([e.y for e in sets]),
+            "eval_set": np.repeat(np.arange(len(sets)), [len(e.y) for e in sets]),
+            "set_classes": np.stack([e.classes for e in sets]),
+            "far_ids": None if stream.far is None else rows_of(stream.far),
+        }
 
     def __init__(self, stream: Stream, device: str) -> None:
         super().__init__(stream, device)
@@ -220,10 +249,6 @@ class ClassEvaluator(_Evaluator):
             sets, y = torch.zeros_like(index), answer.clamp(min=0).long()
             values = candidates.confidence(scores, logits, answer, y, sets)
             yield {name: values[name] for name in ("score", "logp") if name in values}
-
-    def predictions(self) -> Predictions:
-        """All answers so far."""
-        return Predictions(**stream_truth(self.stream), **self._columns())
 
 
 def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:

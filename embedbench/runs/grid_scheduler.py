@@ -8,7 +8,6 @@ All machines of an engine must see the runs directory and the embedding files un
 
 import json
 import os
-import platform
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
@@ -28,10 +27,10 @@ from embedbench.storage import atomic_write, leases
 from embedbench.system.callback_types import Notify, StageProgress
 from embedbench.text.undecoded_text import check_text
 
-from . import checkpoint, run_spec
+from . import run_spec
 from .kept_runs import KeptRuns
 from .run_dirs import run_at, tidy_if_free
-from .run_one import run_one
+from .run_one import Became, run_away, run_one
 from .run_task import Task, make_task
 from .stream_cache import StreamCache
 
@@ -101,12 +100,13 @@ def run_grid(
     for spec in specs:
         _check_texts(spec)
     outcome = Outcome()
-    specs = [part for spec in _buildable(specs, streams, outcome) for part in streams.parts(spec)]
+    asked = list[Task]()
+    for spec in _buildable(specs, streams, outcome):
+        asked += [make_task(part, root, streams, threads) for part in streams.parts(spec)]
     tasks: dict[Path, Task] = {}
-    for spec in with_references(specs, root, streams, overwrite=overwrite):
-        task = make_task(spec, root, streams)
+    for task in with_references(asked, overwrite=overwrite):
         tasks.setdefault(task.run_dir, task)
-    requested = dict.fromkeys(streams.run_dir(spec, root) for spec in specs)
+    requested = dict.fromkeys(task.run_dir for task in asked)
     if not root.exists():  # the files are there; fails here rather than after hours of training
         root.mkdir(parents=True, exist_ok=True)
         atomic_write.sync_path(root.parent)
@@ -115,7 +115,7 @@ def run_grid(
         if overwrite and run_dir in requested:
             _note_newer(task, notify)
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
-    grid = _Grid(tasks, requested, threads, progress, notify, outcome)
+    grid = _Grid(tasks, requested, progress, notify, outcome)
     try:
         grid.make_all(root, engine)
     except KeyboardInterrupt:  # workers have been stopped at once
@@ -166,70 +166,6 @@ def _note_newer(task: Task, notify: Notify) -> None:
         return
 
 
-# --- tasks on the machines of an engine ---
-
-
-@dataclass(frozen=True)
-class Reply:
-    """The answer of a worker: whether it made the run, and sentences for the user.
-
-    `done` says whether the run is finished, as the worker sees it.
-    """
-
-    made: bool
-    done: bool
-    said: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RemoteCall:
-    """A call that makes a run in a worker of another machine."""
-
-    task: Task
-    threads: int
-
-    def __call__(self) -> Reply:
-        """Make the run; see `run_one`."""
-        task, said = self.task, list[str]()
-        _check_files(task)
-        made = run_one(task, self.threads, said.append)
-        return Reply(made, task.is_done(), tuple(said))
-
-    def progress(self) -> int:
-        """A number that grows as the run is saved, for engines that end what takes too long."""
-        return checkpoint.saved_at(self.task.checkpoint)
-
-
-def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
-    """Take what a worker answers, once its run is seen here. Returns what `run_one` does."""
-    for sentence in reply.said:
-        notify(sentence)
-    end = time.monotonic() + SEEN
-    while reply.done and not task.is_done():
-        if time.monotonic() > end:
-            raise UserError(
-                f"a worker finished {task.run_dir}, which cannot be seen here; is the file "
-                "system that the machines share in order?"
-            )
-        for directory in (task.root, task.run_dir.parent):
-            with suppress(OSError):  # it may not be seen yet either
-                os.listdir(directory)  # asks the server anew
-        time.sleep(leases.POLL)
-    return reply.made
-
-
-def _check_files(task: Task) -> None:
-    """Refuse a worker that does not see the files and the directory of the runs."""
-    task.streams.begin()
-    here = f"on {platform.node() or 'a worker'}"
-    if not task.root.is_dir():
-        raise UserError(
-            f"there is no directory {task.root} {here}, where the run was to be made",
-            "take an --out that all machines see",
-        )
-    task.check_place()
-
-
 # --- the grid ---
 
 
@@ -239,7 +175,6 @@ class _Grid:
 
     tasks: dict[Path, Task]
     requested: Collection[Path]
-    threads: int
     progress: StageProgress
     notify: Notify
     outcome: Outcome = field(default_factory=Outcome)
@@ -257,32 +192,38 @@ class _Grid:
                 todo = self._wait(self._make(todo, executor, is_remote))
         self.progress("", self.total, self.total)
 
-    def _call(self, task: Task, is_remote: bool) -> Callable[[], bool | Reply]:
-        if not is_remote:
-            return partial(run_one, task, threads=self.threads, notify=self.notify)
-        run_dir, root = task.run_dir.absolute(), task.root.absolute()
-        return RemoteCall(replace(task, run_dir=run_dir, root=root), self.threads)
-
     def _make(self, tasks: list[Task], executor: Executor | None, is_remote: bool) -> list[Task]:
         """Make the tasks that no other process holds; returns those that one does."""
         held = list[Task]()
-        attempts = run_calls(executor, ((task, self._call(task, is_remote)) for task in tasks))
+        make: Callable[[Task], Became | tuple[Became, list[str]]]
+        make = partial(run_one, notify=self.notify)
+        if is_remote:
+            make = run_away
+            tasks = [replace(task, root=task.root.absolute()) for task in tasks]
+        attempts = run_calls(executor, make, tasks)
         for number, (task, attempt) in enumerate(attempts, executor is not None):
             done = self.total - len(tasks) + number - len(held)
             self.progress(task.label, done, self.total)
             try:
                 with keep_inside("its process"):
-                    made = attempt()
-                if isinstance(made, Reply):
-                    made = take_reply(task, made, self.notify)
+                    became = attempt()
+                if isinstance(became, tuple):
+                    became = self._take_answer(task, *became)
             except Exception as error:
                 self.outcome.fail(task.spec, error)
                 continue
-            if made or task.is_done():
-                self.outcome.elsewhere += not made
-            else:
+            if became == "held":
                 held.append(task)
+            self.outcome.elsewhere += became == "there"
         return held
+
+    def _take_answer(self, task: Task, became: Became, said: list[str]) -> Became:
+        """Take what a worker of another machine answers, once its run is seen here."""
+        for sentence in said:
+            self.notify(sentence)
+        if became != "held":
+            wait_until_seen(task)
+        return became
 
     def _wait(self, held: list[Task]) -> list[Task]:
         """Wait for tasks that other processes hold; returns those that are still to be made."""
@@ -328,9 +269,22 @@ class _Grid:
             )
 
 
-def with_references(
-    specs: list[run_spec.RunSpec], root: Path, streams: StreamCache, *, overwrite: bool = False
-) -> list[run_spec.RunSpec]:
+def wait_until_seen(task: Task) -> None:
+    """Wait for a run that a worker of another machine has finished."""
+    end = time.monotonic() + SEEN
+    while not task.is_done():
+        if time.monotonic() > end:
+            raise UserError(
+                f"a worker finished {task.run_dir}, which cannot be seen here; is the file "
+                "system that the machines share in order?"
+            )
+        for directory in (task.root, task.run_dir.parent):
+            with suppress(OSError):  # it may not be seen yet either
+                os.listdir(directory)  # asks the server anew
+        time.sleep(leases.POLL)
+
+
+def with_references(tasks: list[Task], *, overwrite: bool = False) -> list[Task]:
     """The runs and the reference runs that their metrics need; each once.
 
     Chance runs are short and come first, so that a run without offline references is whole when
@@ -339,19 +293,17 @@ def with_references(
     Finished runs keep their references: a run that is finished with others needs none, unless it
     is to be made again.
     """
-    needed: dict[run_spec.RunSpec, None] = {}
-    for spec in specs:
-        if spec.is_offline:
+    needed: dict[run_spec.RunSpec, Task] = {}  # with a task that needs it
+    for task in tasks:
+        if task.spec.is_offline or (not overwrite and _has_others(task)):
             continue
-        offline = streams.offline_runs(spec)  # a protocol that cannot be built is refused here
-        if not overwrite and _has_others(make_task(spec, root, streams)):
-            continue
-        needed[spec.chance_run()] = None
-        needed |= dict.fromkeys(run for part in offline for run in part)
-    requested = set(specs)
-    more = [spec for spec in needed if spec not in requested]
-    short = [spec for spec in more if not spec.is_offline]
-    return [*short, *specs, *(spec for spec in more if spec.is_offline)]
+        needed.setdefault(task.spec.chance_run(), task)
+        for runs in task.streams.offline_runs(task.spec):
+            needed |= {spec: task for spec in runs if spec not in needed}
+    requested = {task.spec for task in tasks}
+    more = [task.beside(spec) for spec, task in needed.items() if spec not in requested]
+    short = [task for task in more if not task.spec.is_offline]
+    return [*short, *tasks, *(task for task in more if task.spec.is_offline)]
 
 
 def _has_others(task: Task) -> bool:

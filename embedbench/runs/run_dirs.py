@@ -20,7 +20,8 @@ from typing import Any
 
 from embedbench.errors import UserError
 from embedbench.scores import record_files
-from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.array_file import WrongError
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import UnscoredRun
 from embedbench.scores.verified_records import fill_reference
 from embedbench.storage import atomic_write, leases, user_cache, value_digest
@@ -103,21 +104,31 @@ def publish(made: Path, run_dir: Path, root: Path, replaces: str | None = None) 
 
 
 def save_run(
-    predictions: AnyPredictions,
+    predictions: RunAnswers,
     unscored: UnscoredRun,
     run_dir: Path,
     root: Path,
     replaces: str | None = None,
 ) -> bool:
-    """Score predictions and publish them as a run; a finished one there is kept, see `publish`."""
+    """Score predictions and publish them as a run; a finished one there is kept, see `publish`.
+
+    They are scored as they are held, which is how they are stored: nothing is read back.
+    """
+    try:
+        stored = predictions.as_stored()
+    except WrongError as error:
+        raise UserError(
+            f"the answers of {run_dir} are none that a run can give ({error})",
+            "correct the protocol or the learner that they come from",
+        ) from error
+    record_files.check_lengths(unscored, stored, run_dir)
     made = atomic_write.temporary_name(run_dir)
     made.mkdir(parents=True)
     try:
-        predictions.save(made / record_files.PREDICTIONS)
-        sha256 = user_cache.sha256(made / record_files.PREDICTIONS)
-        kept = None if getattr(predictions, "rank", None) is None else "full"
+        sha256 = stored.save(made / record_files.PREDICTIONS)
+        kept = None if getattr(stored, "rank", None) is None else "full"
         run = replace(unscored, predictions_sha256=sha256, answers=kept)
-        record_files.save(record_files.evaluate(run, made, root, run_dir), made)
+        record_files.save(record_files.score_answers(run, stored, root, run_dir), made)
         return publish(made, run_dir, root, replaces)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)

@@ -7,16 +7,15 @@ makes it.
 import dataclasses
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from embedbench.engines.local_pool import use_card
-from embedbench.errors import keep_inside
+from embedbench.errors import UserError, keep_inside
 from embedbench.plugins import code_digest
-from embedbench.scores import label_set_predictions, run_record
-from embedbench.scores.predictions import Predictions
+from embedbench.scores import run_record
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.storage import atomic_write, leases
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import limit_threads
@@ -27,36 +26,52 @@ from .checkpoint import CheckpointDirectory, UnusableError
 from .run_task import Task
 from .stream_metadata import described_stream, list_code, list_packages
 
+Became = Literal["made", "there", "held"]  # finished here or elsewhere; or another is at it
 
-def run_one(task: Task, threads: int, notify: Notify) -> bool:
+
+def run_one(task: Task, notify: Notify) -> Became:
     """Make a run, unless another living process is at it or has finished it.
 
-    Returns whether it was made here. If not, its record or its lease says what became of it.
+    Returns what became of it.
     """
     use_card(task.spec.device)
     task.run_dir.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(task.lease)
     if lease is None:
-        return False
+        return _elsewhere(task)
     with lease:
         run_dirs.tidy(task.run_dir, task.root)
         if task.is_done():
-            return False
+            return "there"
         try:
             if task.anew:
                 atomic_write.remove(task.checkpoint)
             with keep_inside(f"the learner {task.spec.learner}"):
-                execute(task, threads, notify, lease)
+                execute(task, notify, lease)
         except Exception:
             if lease.is_mine():
                 raise
-            return False  # who has taken the lease over has cleared up what we were at
-    return True
+            return _elsewhere(task)  # who took the lease over has cleared up what we were at
+    return "made"
 
 
-def execute(
-    task: Task, threads: int, notify: Notify = lambda _: None, lease: leases.Lease | None = None
-) -> None:
+def _elsewhere(task: Task) -> Became:
+    return "there" if task.is_done() else "held"
+
+
+def run_away(task: Task) -> tuple[Became, list[str]]:
+    """`run_one` in a worker of another machine; with it come the sentences for the user."""
+    if not task.root.is_dir():
+        here = platform.node() or "a worker"
+        raise UserError(
+            f"there is no directory {task.root} on {here}, where the run was to be made",
+            "take an --out that all machines see",
+        )
+    said = list[str]()
+    return run_one(task, said.append), said
+
+
+def execute(task: Task, notify: Notify = lambda _: None, lease: leases.Lease | None = None) -> None:
     """Run a task and save its record, unless a finished run is there when it ends.
 
     A run that was interrupted continues from its checkpoint; `notify` is called when one is used,
@@ -73,31 +88,30 @@ def execute(
     task.check_place()
     checkpoint = CheckpointDirectory(
         task.checkpoint,
-        checkpoint_key(task, threads),
+        checkpoint_key(task),
         device=task.spec.device,
         seconds=task.spec.checkpoint,
         notify=notify,
         is_mine=(lambda: True) if lease is None else lease.is_mine,
     )
     predictions, sessions = train_and_predict(
-        task, threads, checkpoint, (lambda _: None) if lease is None else lease.note
+        task, checkpoint, (lambda _: None) if lease is None else lease.note
     )
-    if isinstance(predictions, Predictions):
-        predictions = replace(predictions, group=task.group_samples(predictions.ids))
-    unscored = _unscored(task, threads, sessions, checkpoint.resumed)
+    predictions = predictions.with_groups(task.group_samples(predictions.ids))
+    unscored = _unscored(task, sessions, checkpoint.resumed)
     if not run_dirs.save_run(predictions, unscored, task.run_dir, task.root, task.replaces):
         notify(f"another process has finished {task.label} first; its run is kept")
     checkpoint.clear()
 
 
-def checkpoint_key(task: Task, threads: int) -> dict[str, Any]:
+def checkpoint_key(task: Task) -> dict[str, Any]:
     """Everything that must be unchanged for a run to continue from its checkpoint, by name."""
     spec = task.spec
     return {
         "version of embedbench": __version__,
         "version of torch": str(torch.__version__),
         "kind of device": spec.device.partition(":")[0],
-        "number of threads": threads,
+        "number of threads": task.threads,
         "learner": spec.learner.name,
         "setting": spec.learner.identity,
         "seed": dataclasses.asdict(spec.seeds),
@@ -108,16 +122,15 @@ def checkpoint_key(task: Task, threads: int) -> dict[str, Any]:
 
 def train_and_predict(
     task: Task,
-    threads: int,
     checkpoint: CheckpointDirectory,
     progress: Callable[[str], None] = lambda _: None,
-) -> tuple[label_set_predictions.AnyPredictions, list[run_record.SessionCosts]]:
+) -> tuple[RunAnswers, list[run_record.SessionCosts]]:
     """Let the learner learn the run's stream, from the checkpoint if there is one."""
     spec, stream = task.spec, task.stream
 
-    def teach() -> tuple[label_set_predictions.AnyPredictions, list[run_record.SessionCosts]]:
+    def teach() -> tuple[RunAnswers, list[run_record.SessionCosts]]:
         progress(f"session {checkpoint.sessions}/{len(stream.sessions)}")
-        with limit_threads(threads):
+        with limit_threads(task.threads):
             learner = spec.learner.fresh()
             return stream_runner.run_stream(
                 stream,
@@ -140,7 +153,7 @@ def train_and_predict(
 
 
 def _unscored(
-    task: Task, threads: int, sessions: Sequence[run_record.SessionCosts], resumed: int
+    task: Task, sessions: Sequence[run_record.SessionCosts], resumed: int
 ) -> run_record.UnscoredRun:
     """The parts of a record on what was run and what it cost."""
     spec, tags = task.spec, task.spec.learner.settings.tags
@@ -157,13 +170,14 @@ def _unscored(
             "device": spec.device,
             "machine": platform.machine(),
             "torch": torch.__version__,
-            "threads": threads,
+            "threads": task.threads,
         },
         command=spec.command,
         packages=list_packages(learner=spec.learner.settings, protocol=spec.protocol.settings),
         code=list_code(learner=spec.learner.settings, protocol=spec.protocol.settings),
         tuning=spec.tuning or None,
         budget_mb=spec.budget_mb,
+        metric=spec.metric,
         sessions=tuple(sessions),
         resumed=resumed,
         **run_record.totals(sessions),

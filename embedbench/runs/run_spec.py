@@ -104,6 +104,8 @@ class RunSpec:
     budget_mb : float or None
         What the learner may hold, MB; its record says whether it did. It does not affect the
         result.
+    metric : str or None
+        The base score that its tables show. It does not affect the result.
     """
 
     files: tuple[str, ...]
@@ -122,6 +124,7 @@ class RunSpec:
     checkpoint: float = 60.0
     unknown: str = ""
     budget_mb: float | None = field(default=None, compare=False)
+    metric: str | None = field(default=None, compare=False)
 
     @cached_property
     def seeds(self) -> run_seeds.Seeds:

@@ -2,8 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +11,13 @@ from embedbench.array_types import Ints
 from embedbench.errors import UserError, keep_inside
 from embedbench.files import embedding_file
 from embedbench.files.remote import fetch
-from embedbench.scores import offline_references
 from embedbench.storage import value_digest
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples
 from embedbench.system.cpu_threads import limit_threads
 
-from . import run_dirs, run_spec
+from . import run_spec
 
 
 class Facts(NamedTuple):
@@ -104,11 +102,6 @@ class StreamCache:
         facts = self.facts(spec)
         return facts.reference_digests[spec.part] if spec.is_offline else facts.digests
 
-    def stream_to_learn(self, spec: run_spec.RunSpec) -> Stream:
-        """The stream that the learner gets: a reference of the stream if the learner is offline."""
-        stream = self.stream(spec)
-        return stream.references[spec.part] if spec.is_offline else stream
-
     def parts(self, spec: run_spec.RunSpec) -> list[run_spec.RunSpec]:
         """The run itself; for an offline learner, one run per reference of the stream."""
         n = len(self.facts(spec).references) if spec.is_offline else 1
@@ -117,13 +110,6 @@ class StreamCache:
     def offline_runs(self, spec: run_spec.RunSpec) -> list[list[run_spec.RunSpec]]:
         """The runs behind α_ideal on a run's stream: one list per reference, one run per seed."""
         return spec.offline_runs(len(self.facts(spec).references))
-
-    def run_dir(self, spec: run_spec.RunSpec, root: Path) -> Path:
-        """The directory of a run; equal runs have the same one."""
-        if spec.is_offline:
-            key = self.facts(spec).references[spec.part]
-            return root / run_dirs.reference_dir_name(spec, key)
-        return root / run_dirs.run_dir_name(spec, self.contents(spec))
 
     def contents(self, spec: run_spec.RunSpec) -> list[str]:
         """The contents of the files of a run, which its place is named for."""
@@ -135,26 +121,6 @@ class StreamCache:
     def _contents(self, path: str) -> str:
         digests = self.file(path).digests
         return digests["content"] + digests["samples"]
-
-    def reference(self, spec: run_spec.RunSpec, root: Path) -> offline_references.References:
-        """Directories of the runs that a run's metrics refer to, and how Ω is computed."""
-
-        def directories(specs: Iterable[run_spec.RunSpec]) -> tuple[str, ...]:
-            return tuple(str(self.run_dir(other, root).relative_to(root)) for other in specs)
-
-        offline: tuple[tuple[str, ...], ...] = ((),)
-        chance = None
-        if not spec.is_offline:
-            offline = tuple(map(directories, self.offline_runs(spec)))
-            (chance,) = directories([spec.chance_run()])
-        return offline_references.References(
-            preset=spec.preset,
-            normalise_new=self.facts(spec).normalise_new,
-            offline_runs=offline if len(offline) > 1 else offline[0],
-            chance_run=chance,
-            so_far=(not spec.is_offline and self.facts(spec).so_far) or None,
-            learner=None if spec.is_offline else spec.omega_reference,
-        )
 
     def facts(self, spec: run_spec.RunSpec) -> Facts:
         """What planning asks of the stream of a run."""

@@ -26,7 +26,8 @@ from embedbench.learning.online_learner import OnlineLearner
 from embedbench.learning.pretraining import taught_digest
 from embedbench.learning.sample_containers import blocks
 from embedbench.networks.weights import HeadMetadata, load_head
-from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
+from embedbench.scores.label_set_predictions import pw_js
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_flags import UNREAD
 from embedbench.scores.run_record import SessionCosts
 from embedbench.storage import user_cache
@@ -47,7 +48,7 @@ def run_stream(
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
     checkpoint: contract.Checkpoint = contract.NO_CHECKPOINT,
-) -> tuple[AnyPredictions, list[SessionCosts]]:
+) -> tuple[RunAnswers, list[SessionCosts]]:
     """Let `learner` learn the sessions in order; evaluate on every test sample after each.
 
     A learner tagged `offline` gets `stream.merged()` and is evaluated once. One tagged
@@ -74,7 +75,7 @@ def _run_stream(
     device: str,
     progress: Callable[[str], None],
     checkpoint: contract.Checkpoint,
-) -> tuple[AnyPredictions, list[SessionCosts]]:
+) -> tuple[RunAnswers, list[SessionCosts]]:
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
     _check(stream, learner)
@@ -273,15 +274,18 @@ def _observe(
 ) -> dict[str, Any]:
     for x, y in batches:
         learner.observe(x, y)
-    if before:
-        return {name: n - before[name] for name, n in _effort(learner).items()}
-    updates = learner.updates if isinstance(learner, OnlineLearner) else 1
-    return {"steps": updates * steps, "epochs": updates}
+    counted = {name: n - before[name] for name, n in _effort(learner).items()}
+    if not isinstance(learner, OnlineLearner):  # a closed form takes no step of an optimiser
+        return {"batches": steps, "epochs": 1, **counted}
+    return counted or {"steps": learner.updates * steps, "epochs": learner.updates}
 
 
 def _effort(learner: contract.Learner) -> dict[str, int]:
-    """What a learner counts of its online training; empty where its batches say it."""
-    return learner.effort() if isinstance(learner, OnlineLearner) and learner.passes else {}
+    """What a learner counts of its online training; empty where its batches say it, or nothing."""
+    if isinstance(learner, OnlineLearner):
+        return learner.effort() if learner.passes else {}
+    counts: Callable[[], dict[str, int]] | None = getattr(learner, "effort", None)
+    return {} if counts is None else counts()
 
 
 def _batches(

@@ -13,9 +13,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from embedbench.array_types import Floats
+from embedbench.array_types import Floats, Ints
 
 from .score_matrix import ScoreMatrix
+
+
+def guessing(seen: int | Ints, limits: Sequence[int | None] = (None,)) -> Floats:
+    """(…, E) expected accuracy of a uniform draw among the candidates of each eval set.
+
+    Every chance level in flags, tables, curves and figures is this one. `seen` are (…, 1) classes
+    seen so far, `limits` (E,) candidates; None: all classes seen.
+    """
+    most = np.array([np.inf if n is None else n or np.inf for n in limits])
+    chances: Floats = 1.0 / np.minimum(seen, most)
+    return chances
 
 
 def random_forgetting(seen: Sequence[int]) -> list[Fraction]:
@@ -168,7 +179,7 @@ def curves(scores: ScoreMatrix, *, restricted: bool = False) -> dict[str, Floats
 
 def _random_accuracy(scores: ScoreMatrix) -> Floats:
     """(K,) AA_k(Rand) = 1/C_k (Lemma A.1)."""
-    return np.asarray(1 / scores.classes_seen[scores.ends])
+    return guessing(scores.classes_seen[scores.ends][:, None])[:, 0]
 
 
 def _random_forgetting(scores: ScoreMatrix) -> Floats:

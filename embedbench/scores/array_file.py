@@ -1,10 +1,12 @@
 """Arrays stored as one HDF5 file: written whole, read and checked; `predictions.h5` is one."""
 
 import functools
+import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Self, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, get_origin, get_type_hints
 
 import h5py
 import numpy as np
@@ -40,7 +42,11 @@ class ArrayFile:
     def tables(cls) -> dict[str, tuple[str, str]]:
         """Stored type and axes of each table."""
         hints = get_type_hints(cls, include_extras=True)
-        return {name: hints[name].__metadata__ for name in cls.__annotations__ if name != "FORMAT"}
+        return {
+            name: hints[name].__metadata__
+            for name in cls.__annotations__
+            if get_origin(hints[name]) is Annotated
+        }
 
     @classmethod
     def optional(cls) -> set[str]:
@@ -69,9 +75,36 @@ class ArrayFile:
         """(T,) The last moment of each session."""
         return np.flatnonzero(np.append(np.diff(self.session) > 0, True))
 
-    def save(self, path: Path) -> None:
-        """Write the file completely or not at all."""
-        with writing(path) as temporary, safe_hdf5.create_small_hdf5(temporary) as f:
+    def as_stored(self) -> Self:
+        """These arrays as a reader of their file gets them, so that the file need not be read.
+
+        Raises
+        ------
+        WrongError
+            A reader would refuse them: an array is of another type than is stored, or holds what no
+            run can have written.
+        """
+        self.check()
+        arrays = dict(self._arrays())
+        for name, values in arrays.items():
+            stored = _held_type(self.tables()[name][0])
+            demand(values.dtype == stored, f"{name} must be {stored}, it is {values.dtype}")
+            # a sum of other strides may round in another way
+            arrays[name] = np.ascontiguousarray(values)
+        made: Self = replace(self, **arrays)  # type: ignore[type-var]
+        return made
+
+    def save(self, path: Path) -> str:
+        """Write the file completely or not at all; returns the SHA-256 of its bytes."""
+        with writing(path) as temporary:
+            self._write(temporary)
+            with temporary.open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        safe_hdf5.trust(path)
+        return sha256
+
+    def _write(self, path: Path) -> None:
+        with safe_hdf5.create_small_hdf5(path) as f:
             f.attrs["format"] = self.FORMAT
             f.attrs["format_version"] = self.version
             for name, value in self._arrays():
@@ -83,7 +116,6 @@ class ArrayFile:
                 f.create_dataset(
                     name, data=value, compression="gzip", compression_opts=level, shuffle=True
                 )
-        safe_hdf5.trust(path)
 
     @classmethod
     def checked_version(cls, f: h5py.File) -> str | None:
@@ -192,9 +224,14 @@ def _values(table: h5py.Dataset, name: str, kind: str, axes: str, sizes: dict[st
     return values.astype(np.bool_)
 
 
+def _held_type(kind: str) -> np.dtype[Any]:
+    """The type of an array in memory that is stored as `kind`."""
+    return np.dtype(bool if kind == MASK else kind)
+
+
 def _check_array(values: object, name: str, kind: str, axes: str, sizes: dict[str, int]) -> None:
     """Refuse what is no array of a kind that is stored as `kind`; `sizes` as in `_values`."""
-    stored = np.dtype(bool if kind == MASK else kind)
+    stored = _held_type(kind)
     if not isinstance(values, np.ndarray):
         raise WrongError(f"{name} must be an array of {stored}, it is a {type(values).__name__}")
     fits = values.dtype == stored if kind == BYTE else values.dtype.kind == stored.kind

@@ -11,7 +11,9 @@ table have the same.
 **Source**: the delete-one-group jackknife, Quenouille (1956) and Tukey (1958); Efron and Stein
 (1981) show that it overestimates a variance rather than underestimates it. For a mean over groups
 of equal size it equals Σ (S_g - n_g m)² / N² times G / (G - 1), the variance of a ratio under
-cluster sampling (Cochran 1977, section 11.8).
+cluster sampling (Cochran 1977, section 11.8). A variance of groups of unequal size is less certain
+than their number says: they count as 1 / Σ w_g², w_g the share of a group in the score (Kish 1965,
+section 8.2).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,10 +25,10 @@ from embedbench.array_types import Array, Bools, Floats, Ints
 
 from . import against_chance
 from .few_shot_scores import class_ratio, gacc_area
+from .learner_verdicts import SampleShare
 from .metrics import Metric, Reference, all_metrics, average_anytime_accuracy, final_accuracy
-from .predictions import Predictions
+from .run_answers import RunAnswers, SampleScores
 from .score_matrix import ScoreMatrix, mean_or_nan
-from .single_label_scores import score_matrix
 
 MINIMUM = "worst_class_accuracy"  # a jackknife does not estimate the variance of a minimum
 BY_MOMENT = ("values", "pooled", "session", "samples_seen", "classes_seen", "per_class")
@@ -38,16 +40,26 @@ CURVES: dict[str, Callable[[ScoreMatrix], Floats]] = {
 _Parts = dict[int, list[tuple[int, Floats, int]]]  # group → eval set or class, (M,) score, size
 
 
-def mean_curve(curve: Sequence[float] | Floats) -> float:
-    """Mean over the sessions where a curve is defined; NaN without any."""
+def quote_curve(name: str, curve: Sequence[float] | Floats) -> float:
+    """The one number that is quoted for a curve of `CURVES`; NaN for an empty one.
+
+    The mean of gAcc over the sessions where it is defined, and the last value of RAA and RAF: their
+    earlier ones are small by definition, so that a learner that is always right has a mean of one
+    half over many equal sessions.
+
+    **Source**: Tang et al. (2024), whose tables average gAcc over the sessions, the base included;
+    Michel et al. (2023), Proposition 4.4, by which RAA_K = AA_K at the last session K.
+    """
     values = np.array(curve, dtype=np.float64)
-    return mean_or_nan(values[~np.isnan(values)])
+    if name == "gacc":
+        return mean_or_nan(values[~np.isnan(values)])
+    return float(values[-1]) if values.size else np.nan
 
 
 def find_metric(name: str) -> Metric | None:
-    """The function of a metric of ours, or of the mean of a curve; None if it has no jackknife."""
+    """The function of a metric of ours, or of a curve's number; None if it has no jackknife."""
     if name in CURVES:
-        return lambda scores, _: mean_curve(CURVES[name](scores))
+        return lambda scores, _: quote_curve(name, CURVES[name](scores))
     return None if name == MINIMUM else all_metrics().get(name)
 
 
@@ -58,6 +70,7 @@ class LeftOut:
     names: Array  # (G,) of the groups: the same in all runs that are compared
     values: Floats  # (G + 1,) the metric without that group; the last value is the metric itself
     grouped: bool  # whether groups are those of a file; if not, each sample is one
+    weights: Floats  # (G,) the share of each group in the base score on all test samples
 
     def aligned(self, names: Array) -> Floats:
         """The values without each of `names`, which are sorted; some may not be in this run."""
@@ -65,28 +78,54 @@ class LeftOut:
         result[np.searchsorted(names, self.names)] = self.values[:-1]
         return result
 
+    def weigh(self, names: Array) -> Floats:
+        """The share of each of `names` in the score, 0 of those that are not in this run."""
+        result = np.zeros(len(names))
+        result[np.searchsorted(names, self.names)] = self.weights
+        return result
+
 
 def leave_out_metric(
-    p: Predictions,
+    p: RunAnswers,
     score: str,
     metric: Metric,
     reference: Reference,
     *,
     groups: Array | None = None,
     class_sizes: Sequence[int] | None = None,
-) -> LeftOut:
-    """A metric of a run without each of the (n,) `groups` of its test samples, or each sample."""
+) -> LeftOut | None:
+    """A metric of a run without each of the (n,) `groups` of its test samples, or each sample.
+
+    None for a kind of answers whose scores are no means over samples.
+    """
+    if not p.rates_samples():
+        return None
     names, number = np.unique(p.ids if groups is None else groups, return_inverse=True)
+    rated = _rate(p, score, np.array([len(p.session) - 1]))
+    weights = weigh_groups(rated.labels, number, by_class=rated.by_class)
     if metric is final_accuracy:
         final = leave_out_final(p, number, len(names) + 1, score)
-        return LeftOut(names, final, groups is not None)
+        return LeftOut(names, final, groups is not None, weights)
     ends_only = metric is not average_anytime_accuracy
     rest = _Rest(p, score, number, len(names) + 1, class_sizes, ends_only=ends_only)
     values = np.empty(len(names) + 1)
-    for alike in [*_alike(p, rest.right, number), np.array([len(names)])]:
+    for alike in [*_alike(rest.rated, number), np.array([len(names)])]:
         with np.errstate(invalid="ignore", divide="ignore"):
             values[alike] = metric(rest.matrix(alike[0]), reference)
-    return LeftOut(names, values, groups is not None)
+    return LeftOut(names, values, groups is not None, weights)
+
+
+def weigh_groups(y: Ints, groups: Ints, *, by_class: bool) -> Floats:
+    """(G,) the share of each group in a mean over samples, or over classes of means over theirs.
+
+    >>> weigh_groups(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), by_class=True).round(2)
+    array([0.33, 0.67])
+    """
+    classes = y if by_class else np.zeros_like(y)
+    sizes = np.bincount(classes)
+    return np.asarray(
+        np.bincount(groups, 1 / (sizes[classes] * np.count_nonzero(sizes))), np.float64
+    )
 
 
 class _Rest:
@@ -94,7 +133,7 @@ class _Rest:
 
     def __init__(
         self,
-        p: Predictions,
+        p: RunAnswers,
         score: str,
         number: Ints,
         n_groups: int,
@@ -102,16 +141,17 @@ class _Rest:
         *,
         ends_only: bool,
     ) -> None:
-        whole = score_matrix(p, score, class_sizes)
+        whole = p.score_matrix(score, class_sizes)
         moments = whole.ends if ends_only else np.arange(len(p.session))
         parts = {name: getattr(whole, name)[moments] for name in BY_MOMENT}
         self.whole = whole = replace(whole, **parts)
-        self.right, classes = rate_answers(p, score, moments)
-        counts = p.eval_set <= whole.session[:, None]
-        pooled = leave_out_means(self.right, counts, classes, number, n_groups)
+        self.rated = rated = _rate(p, score, moments)
+        counts, one = rated.sets <= whole.session[:, None], np.zeros_like(rated.labels)
+        classes = rated.labels if rated.by_class else one
+        pooled = leave_out_means(rated.values, counts, classes, number, n_groups)
         self.pooled = np.where(np.isnan(whole.pooled)[:, None], np.nan, pooled)
-        self.sets = self._parts(whole.values, p.eval_set, np.ones_like(counts), classes, number)
-        self.classes = self._parts(whole.per_class, p.y, counts, np.zeros_like(p.y), number)
+        self.sets = self._parts(whole.values, rated.sets, np.ones_like(counts), classes, number)
+        self.classes = self._parts(whole.per_class, rated.labels, counts, one, number)
 
     def _parts(
         self, known: Floats, part_of: Ints, counts: Bools, classes: Ints, number: Ints
@@ -124,7 +164,11 @@ class _Rest:
                 number[samples], return_inverse=True, return_counts=True
             )
             left = leave_out_means(
-                self.right[:, samples], counts[:, samples], classes[samples], local, len(groups)
+                self.rated.values[:, samples],
+                counts[:, samples],
+                classes[samples],
+                local,
+                len(groups),
             )
             left[np.isnan(known[:, k])] = np.nan
             for g, column, size in zip(groups.tolist(), left.T, sizes.tolist(), strict=True):
@@ -145,33 +189,31 @@ class _Rest:
         return replace(left, pooled=self.pooled[:, group])
 
 
-def _alike(p: Predictions, right: Floats, number: Ints) -> list[Ints]:
-    """Groups whose removal gives the same: single samples of one kind that were answered alike."""
+def _rate(p: RunAnswers, score: str, moments: Ints) -> SampleScores:
+    rated = p.rate_samples(score, moments)
+    assert rated is not None  # `leave_out_metric` has asked
+    return rated
+
+
+def _alike(rated: SampleScores, number: Ints) -> list[Ints]:
+    """Groups whose removal gives the same: single samples of one class that scored alike."""
     n_groups = int(number.max()) + 1
     if n_groups < len(number):
         return [np.array([g]) for g in range(n_groups)]
-    rows = np.array([p.eval_set, p.y, *right])[:, np.argsort(number)]
+    rows = np.array([rated.sets, rated.labels, *rated.values])[:, np.argsort(number)]
     _, kind = np.unique(rows, axis=1, return_inverse=True)
     kind = kind.ravel()
     order = np.argsort(kind, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)
 
 
-def leave_out_final(p: Predictions, groups: Ints, n_groups: int, score: str) -> Floats:
+def leave_out_final(p: RunAnswers, groups: Ints, n_groups: int, score: str) -> Floats:
     """(n_groups,) the final score of a run without the samples of each of its (n,) `groups`."""
-    if p.lacks_within and score.startswith("within_"):
-        return np.full(n_groups, np.nan)
     last = np.array([len(p.session) - 1])
-    right, classes = rate_answers(p, score, last)
-    counts = p.eval_set <= p.session[last, None]
-    return np.asarray(leave_out_means(right, counts, classes, groups, n_groups)[0])
-
-
-def rate_answers(p: Predictions, score: str, moments: Ints) -> tuple[Floats, Ints]:
-    """(M, n) 1 where an answer is right; and (n,) classes, all 0 where a score is over samples."""
-    answers = (p.within if score.startswith("within_") else p.answer)[moments]
-    classes = p.y if score.endswith("class_accuracy") else np.zeros_like(p.y)
-    return (answers == p.y).astype(np.float64), classes
+    rated = _rate(p, score, last)
+    classes = rated.labels if rated.by_class else np.zeros_like(rated.labels)
+    counts = rated.sets <= p.session[last, None]
+    return np.asarray(leave_out_means(rated.values, counts, classes, groups, n_groups)[0])
 
 
 def leave_out_means(
@@ -226,18 +268,45 @@ def pair_variances(left_out: Floats) -> Floats:
     return np.asarray(result * (n_groups - 1) / n_groups)
 
 
-def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> tuple[Floats | None, int]:
-    """The variances of `pair_variances`, and the number of groups; None and 0 if unknown.
+def lasting_variances(left_out: Floats) -> Floats:
+    """(k, k) the `pair_variances` of pairs of rows with ever more seeds; NaN where unknown.
+
+    With n seeds, the variance is V + W/n: W is what seeds and samples do together. One seed alone
+    has V + W, in the mean over the n, so that V = (n · variance - that mean) / (n - 1).
+    """
+    n_groups = left_out.shape[-1]
+    apart = left_out - left_out.mean(axis=-1, keepdims=True)
+    has = ~np.isnan(apart).any(axis=-1)
+    single, n = np.zeros((2, len(has), len(has)))
+    for column, here in zip(apart.transpose(1, 0, 2), has.T, strict=True):
+        x = np.where(here[:, None], column, 0)
+        squares = (x**2).sum(axis=1)
+        both = here[:, None] & here
+        single += np.where(both, squares[:, None] + squares - 2 * x @ x.T, 0)
+        n += both
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = single / n * (n_groups - 1) / n_groups
+        lasting = (n * pair_variances(left_out) - mean) / (n - 1)
+    known = (n > 1) & ~np.eye(len(has), dtype=np.bool_)
+    return np.where(known, np.maximum(lasting, 0), np.nan)
+
+
+def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> SampleShare | None:
+    """What other test samples would change in the differences of rows; None if it is unknown.
 
     `rows` are rows of a table, their columns, and the runs whose mean is there.
     """
     runs = [run for row in rows for column in row for run in column]
-    if not runs:
-        return None, 0
+    if not runs or len({run.grouped for run in runs}) > 1:  # groups and samples are of two kinds
+        return None
     names = np.unique(np.concatenate([run.names for run in runs]))
     nothing = np.full(len(names), np.nan)
-    left_out = [
-        [np.mean([r.aligned(names) for r in runs], axis=0) if runs else nothing for runs in row]
-        for row in rows
-    ]
-    return pair_variances(np.array(left_out)), len(names)
+    left_out = np.array(
+        [
+            [np.mean([r.aligned(names) for r in runs], axis=0) if runs else nothing for runs in row]
+            for row in rows
+        ]
+    )
+    weights = np.mean([run.weigh(names) for run in runs], axis=0)
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    return SampleShare(pair_variances(left_out), len(names), effective, lasting_variances(left_out))

@@ -11,7 +11,7 @@ that it has not seen. Sessions are counted from 0; T sessions, the last is L = T
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ import numpy as np
 from embedbench.array_types import Floats
 
 from . import metrics
-from .predictions import Predictions
+from .run_answers import RunAnswers
 from .score_matrix import ScoreMatrix
-from .single_label_scores import score_matrix
 
 Compute = Callable[[dict[str, ScoreMatrix]], float]  # from one run, by base score
+SCORES = ("accuracy", "class_accuracy", "within_accuracy")  # that definitions read
 
 
 def _ours(name: str, score: str) -> tuple[str, Compute]:
@@ -148,10 +148,14 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
 }
 
 
-def audit(p: Predictions) -> list[dict[str, Any]]:
+def can_audit(scores: Iterable[str]) -> bool:
+    """Whether the definitions can be applied to answers with these base scores."""
+    return {*SCORES} <= {*scores}
+
+
+def audit(p: RunAnswers) -> list[dict[str, Any]]:
     """Every definition with its value on one run, as plain JSON; fractions, NaN where undefined."""
-    names = ("accuracy", "class_accuracy", "within_accuracy")
-    scores = {name: score_matrix(p, name) for name in names}
+    scores = {name: p.score_matrix(name) for name in SCORES}
     return [
         {
             "group": group,

@@ -1,19 +1,23 @@
-"""Predictions: what a learner answered, for every test sample at every evaluation moment.
+"""Predictions: what a learner answered, one class for every test sample at every moment.
 
 They are the ground truth of a run: every score is a pure function of them. docs/predictions.md
 describes the layout of `predictions.h5`, so that it can be read without this module.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.array_types import Bools, Float32s, Ints
+from embedbench.array_types import Bools, Float32s, Floats, Ints
 
-from .array_file import INT, MASK, ArrayFile, demand, inside
+from . import against_chance
+from .array_file import INT, MASK, demand, inside
 from .possible_confidence import check_least, check_logarithms, check_probabilities
+from .run_answers import RunAnswers, SampleScores
+from .score_matrix import ScoreMatrix
 
 Answers = NDArray[np.int32]
 Ranks = NDArray[np.uint16]
@@ -24,7 +28,7 @@ LAST_RANK = 65534  # this place or a later one
 
 
 @dataclass(frozen=True, repr=False)
-class Predictions(ArrayFile):
+class Predictions(RunAnswers):
     """Answers of one run. M moments, n test samples, E eval sets, C classes.
 
     How sure the learner was is None in a file of version 1.0; `logp`, `true_logp` and `squares` are
@@ -43,7 +47,8 @@ class Predictions(ArrayFile):
     seen : array of bool
         (M, C) classes seen so far, the candidates of the answer.
     answer : Answers
-        (M, n) the answer over the classes seen so far; -1 where a score was NaN.
+        (M, n) the answer over the classes seen so far; -1 where a score was NaN, or where another
+        tool gave none.
     within : Answers
         (M, n) the answer over the classes of the sample's session; -1 where a score was NaN.
     rank : array of int or None
@@ -84,6 +89,14 @@ class Predictions(ArrayFile):
     far_logp: Annotated[Singles | None, SINGLE, "Mk"] = None
 
     FORMAT: ClassVar[str] = "embedbench-predictions"
+    SCORES: ClassVar[tuple[str, ...]] = (
+        *("class_accuracy", "accuracy", "within_class_accuracy", "within_accuracy"),
+    )
+    NAMES: ClassVar[Mapping[str, str]] = {
+        "class_accuracy": "mean per-class accuracy",
+        "within_accuracy": "accuracy within the session",
+        "within_class_accuracy": "mean per-class accuracy within the session",
+    }
 
     @property
     def lacks_within(self) -> bool:
@@ -148,3 +161,156 @@ class Predictions(ArrayFile):
             check_probabilities(
                 self.seen, self.rank, exact, self.logp, self.true_logp, self.squares
             )
+
+    # --- scores ---
+
+    @property
+    def n_sets(self) -> int:
+        """The number of eval sets."""
+        return len(self.set_classes)
+
+    def score_matrix(self, name: str = "", class_sizes: Sequence[int] | None = None) -> ScoreMatrix:
+        """Compute one base score; without a name `class_accuracy`.
+
+        `accuracy` is the share of right answers. `class_accuracy` is the mean of the per-class
+        recalls (Kemker et al. 2018, "mean-per-class accuracy"). Both use the answer over the
+        classes seen so far; `within_…` use the answer within the sample's own session
+        (task-incremental). An eval set is scored as soon as all its classes were seen; for
+        `within_…` it is scored at every moment, and NaN where another tool gave no such answers. So
+        is the score of a set before its session, where another tool left answers out.
+        `class_sizes` are (C,) training samples of each class in the whole stream, if they are
+        known.
+        """
+        name = name or self.SCORES[0]
+        answers = self.within if name.startswith("within_") else self.answer
+        return self._average(name, np.equal(answers, self.y), class_sizes)
+
+    def _average(
+        self, name: str, right: Bools | Floats, class_sizes: Sequence[int] | None
+    ) -> ScoreMatrix:
+        """Average a base score over samples; `right` is (M, n), how often each answer is right."""
+        within = name.startswith("within_")
+        if within and self.lacks_within:
+            like = self.score_matrix(name.removeprefix("within_"), class_sizes)
+            scores = ("values", "pooled", "per_class")
+            undefined = {field: np.full_like(getattr(like, field), np.nan) for field in scores}
+            return replace(like, name=name, **undefined)
+        by_class = name.endswith("class_accuracy")
+        n_sets, n_classes = self.set_classes.shape
+        sizes = np.bincount(self.eval_set, minlength=n_sets)
+        bounds = np.concatenate([[0], np.cumsum(sizes)])
+        values = np.full((len(self.session), n_sets), np.nan)
+        for e in range(n_sets):
+            part = slice(bounds[e], bounds[e + 1])
+            values[:, e] = _accuracy(right[:, part], self.y[part], by_class)
+        if not within:
+            unseen = self.set_classes[None, :, :] & ~self.seen[:, None, :]  # (M, E, C)
+            values[unseen.any(axis=2)] = np.nan
+        if self.lacks_within:
+            values[self._left_out_before_learning()] = np.nan
+        pooled, recalls = np.full(len(right), np.nan), np.full((len(right), n_classes), np.nan)
+        for m, session in enumerate(self.session):
+            known = slice(0, bounds[min(int(session) + 1, n_sets)])
+            counts = np.bincount(self.y[known], minlength=n_classes)
+            hits = np.bincount(self.y[known], right[m, known], minlength=n_classes)
+            there = counts > 0
+            shares = hits[there] / counts[there]
+            if there.any():
+                pooled[m] = shares.mean() if by_class else hits.sum() / counts.sum()
+            recalls[m, there] = np.where(self.seen[m, there], shares, np.nan)
+        in_set = self.set_classes.sum(axis=1)
+        return ScoreMatrix.of(name, self, values, pooled, sizes, in_set, recalls, class_sizes)
+
+    def _left_out_before_learning(self) -> Bools:
+        """(M, E) where another tool left answers to the samples of a later session out."""
+        sets = np.arange(self.n_sets)
+        none = [(self.answer[:, self.eval_set == e] < 0).any(axis=1) for e in sets]
+        later = sets > self.session[:, None]
+        return np.asarray(np.stack(none, axis=1) & later, dtype=np.bool_)
+
+    def curves(self, scores: ScoreMatrix, *, limited: bool) -> dict[str, Floats]:
+        """The curves against chance; see `against_chance`."""
+        restricted = limited or scores.name.startswith("within_")
+        return against_chance.curves(scores, restricted=restricted)
+
+    def rate_samples(self, score: str, moments: Ints) -> SampleScores:
+        """Compute 1 where an answer is right; NaN where another tool gave no such answers."""
+        within = score.startswith("within_")
+        right = np.equal((self.within if within else self.answer)[moments], self.y)
+        values = right.astype(np.float64)
+        if within and self.lacks_within:
+            values[:] = np.nan
+        return SampleScores(values, self.y, self.eval_set, score.endswith("class_accuracy"))
+
+    @classmethod
+    def guess(cls, seen: int | Ints, limits: Sequence[int | None]) -> Floats:
+        """(…, E) expected accuracy of a uniform draw among the candidates of each eval set."""
+        return against_chance.guessing(seen, limits)
+
+    def guess_matrix(
+        self,
+        name: str,
+        limits: Sequence[int | None] | None = None,
+        class_sizes: Sequence[int] | None = None,
+    ) -> ScoreMatrix:
+        """A base score of uniform draws among the candidates, on average."""
+        if name.startswith("within_"):  # among the classes of the sample's own session
+            own = 1 / np.maximum(self.set_classes.sum(axis=1), 1)  # (E,)
+            share = np.broadcast_to(own[self.eval_set], self.answer.shape)
+        else:
+            chances = self.guess(self.seen.sum(axis=1)[:, None], limits or [None] * self.n_sets)
+            share = np.where(self.seen[:, self.y], chances[:, self.eval_set], 0.0)  # (M, n)
+        return self._average(name, share, class_sizes)
+
+    # --- the stream that was answered ---
+
+    def find_unanswered(self) -> Bools:
+        """(M, n) whether an answer is missing that was due.
+
+        Another tool that gives answers alone owes none before learning: to a sample of a later
+        session, or of a class that was not seen. A learner of ours owes all.
+        """
+        none = np.asarray(self.answer < 0, dtype=np.bool_)
+        if not self.lacks_within:
+            return none
+        reached = self.eval_set <= self.session[:, None]
+        return np.asarray(none & reached & self.seen[:, self.y], dtype=np.bool_)
+
+    def with_groups(self, group: Ints | None) -> Self:
+        """The same with the number of each sample's group, (n,)."""
+        return replace(self, group=group)
+
+    def find_contradiction(self, allowed: Iterable[Bools]) -> str:
+        """Say why these answers follow from no scores of a learner, or nothing.
+
+        Both answers to a sample are the best class by the same scores, once among the candidates
+        and once within the session.
+        """
+        sets = self.eval_set
+        ranks = [None] * len(self.seen) if self.rank is None else self.rank
+        for candidates, answer, within, rank in zip(
+            allowed, self.answer, self.within, ranks, strict=True
+        ):
+            none = answer < 0
+            if not (candidates[sets, answer] | none).all():
+                return "it has answers outside of the candidates of its stream"
+            if rank is not None:
+                unranked = ~candidates[sets, self.y] | none
+                if not np.array_equal(rank == UNRANKED, unranked):
+                    return "its ranks contradict the candidates of its stream"
+            inside = self.set_classes[sets, answer] | none
+            both = inside & (candidates[sets, within] | (within < 0))
+            if not np.array_equal(answer[both], within[both]):
+                return "its answers over all classes contradict those within the session"
+        return ""
+
+
+def _accuracy(right: Bools | Floats, y: Ints, by_class: bool) -> Floats:
+    """(M, n) → (M,) share of right answers at each moment; by class, the mean over those in y."""
+    if len(y) == 0:
+        return np.full(len(right), np.nan)
+    if not by_class:
+        return np.asarray(right.mean(axis=1, dtype=np.float64))
+    classes, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
+    hits = np.stack([np.bincount(inverse, row, minlength=len(classes)) for row in right])
+    return np.asarray((hits / counts).mean(axis=1))  # (M, k) → (M,)

@@ -21,11 +21,10 @@ from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import open_regular
 
-from . import few_shot_scores, label_set_predictions, label_set_scores, metrics
-from .against_chance import curves
-from .label_set_predictions import AnyPredictions, LabelSets, load_any
-from .make_score_matrices import score_matrices
+from . import answer_kinds, few_shot_scores, metrics
+from .answer_kinds import load_any
 from .offline_references import MISSING, References, offline_groups, reference_values
+from .run_answers import RunAnswers
 from .run_flags import find_flags
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
@@ -100,7 +99,7 @@ def is_finished(place: Path) -> bool:
 def check_versions(directory: Path) -> None:
     """Refuse a run of which a file is of a version that cannot be read."""
     load(directory)
-    label_set_predictions.check_version(directory / PREDICTIONS)
+    answer_kinds.check_version(directory / PREDICTIONS)
 
 
 def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
@@ -125,70 +124,66 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
     return actual
 
 
-def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPredictions:
+def read_predictions(directory: Path, made: UnscoredRun | None = None) -> RunAnswers:
     """The predictions of a run; their SHA-256 is compared with that of its record `made` first."""
     made = made or load(directory)
     with user_cache.refuse_changes(directory / PREDICTIONS):
         predictions_sha256(directory, made)
         predictions = load_any(directory / PREDICTIONS)
-    for key, values, expected in _lists(made, predictions):
+    check_lengths(made, predictions, directory)
+    return predictions
+
+
+def check_lengths(made: UnscoredRun, p: RunAnswers, directory: Path) -> None:
+    """Refuse a record with a list that is not as long as its predictions say."""
+    for key, values, expected in _lists(made, p):
         if isinstance(values, tuple) and len(values) != expected:
             raise UserError(
                 f"{directory}: {key} has {len(values)} values, predictions.h5 has {expected}",
                 "make that run again with --overwrite",
             )
-    return predictions
 
 
-def _lists(made: UnscoredRun, p: AnyPredictions) -> Iterator[tuple[str, Any, int]]:
+def _lists(made: UnscoredRun, p: RunAnswers) -> Iterator[tuple[str, Any, int]]:
     """Yield the lists of a record by key, and the lengths that they must have."""
     kept, sessions = made.reference, int(p.session[-1]) + 1
     yield "n_train", made.n_train, sessions
-    sets, classes = (p.introduces if isinstance(p, LabelSets) else p.set_classes).shape
-    if not isinstance(p, LabelSets):  # whose eval sets are the test and the validation pool
-        yield "n_candidates", made.n_candidates, sets
-    yield "n_train_by_class", made.n_train_by_class, classes
-    each = sessions if kept.so_far else sets
+    if not p.OWN_SETS:
+        yield "n_candidates", made.n_candidates, p.n_sets
+    yield "n_train_by_class", made.n_train_by_class, p.seen.shape[1]
+    each = sessions if kept.so_far else p.n_sets
     if any(isinstance(runs, tuple) for runs in kept.offline_runs):
         yield "reference.offline_runs", kept.offline_runs, each
     for name, ideal in (kept.ideal or {}).items():
         yield f"reference.ideal.{name}", ideal, each
     for name, chance in (kept.chance or {}).items():
         if kept.chance_run is not None:  # or else it is undefined
-            yield f"reference.chance.{name}", chance, min(sessions + 1, sets)
+            yield f"reference.chance.{name}", chance, min(sessions + 1, p.n_sets)
 
 
-def evaluate(
-    made: UnscoredRun, directory: Path, root: Path, place: Path | None = None
-) -> RunRecord:
-    """Return a record with every score, metric and flag computed from its predictions.
+def evaluate(made: UnscoredRun, directory: Path, root: Path) -> RunRecord:
+    """`score_answers` of a run that lies in a directory; its predictions are checked first."""
+    return score_answers(made, read_predictions(directory, made), root, directory)
+
+
+def score_answers(made: UnscoredRun, predictions: RunAnswers, root: Path, place: Path) -> RunRecord:
+    """Return a record with every score, metric and flag computed from predictions.
 
     The record names its reference runs by paths relative to `root`. If one is missing or damaged,
     the reference values in the record are used, and `reference.source` is "record", or "missing"
-    without such values. `place` is where the run will lie, if not in `directory`: a chance run
-    refers to itself.
+    without such values. `place` is where the run lies, or will lie: a chance run refers to itself.
     """
-    predictions = read_predictions(directory, made)
-    matrices = score_matrices(predictions, made.n_train_by_class)
-    itself = {(place or directory).resolve(): matrices}
+    matrices = predictions.score_matrices(made.n_train_by_class)
+    itself = {place.resolve(): matrices}
     reference = _measure_references(made.reference, root, list(matrices), itself)
-    limited = any(n is not None for n in made.n_candidates or ())
-    by_score = {}
-    for name, matrix in matrices.items():
-        values = _curves(predictions, matrix, limited)
-        if made.protocol == FEW_SHOT:
-            values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes)
-        by_score[name] = BaseScore(
-            R=tuple(map(_row, matrix.R)),
-            pooled=_row(matrix.pooled[matrix.ends]),
-            metrics=metrics.compute(matrix, reference_values(reference, name)),
-            curves={name: _row(curve) for name, curve in values.items()},
-        )
+    described: dict[str, Any] = {f.name: getattr(made, f.name) for f in fields(UnscoredRun)}
+    described["reference"] = reference
+    measured = UnscoredRun(**described)
+    by_score = {name: base_score(measured, predictions, m) for name, m in matrices.items()}
     main_score, main = next(iter(by_score.items()))
     pooled, seen = matrices[main_score].pooled, predictions.samples_seen
-    described: dict[str, Any] = {f.name: getattr(made, f.name) for f in fields(UnscoredRun)}
     return RunRecord(
-        **{**described, "reference": reference},
+        **described,
         **vars(main),
         score=main_score,
         moments=Moments(tuple(seen.tolist()), _row(pooled)),
@@ -197,15 +192,22 @@ def evaluate(
     )
 
 
+def base_score(made: UnscoredRun, p: RunAnswers, matrix: ScoreMatrix) -> BaseScore:
+    """One base score of a run, by the reference values in its record."""
+    limited = any(n is not None for n in made.n_candidates or ())
+    values = p.curves(matrix, limited=limited)
+    if made.protocol == FEW_SHOT:
+        values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes)
+    return BaseScore(
+        R=tuple(map(_row, matrix.R)),
+        pooled=_row(matrix.pooled[matrix.ends]),
+        metrics=metrics.compute(matrix, reference_values(made.reference, matrix.name)),
+        curves={name: _row(curve) for name, curve in values.items()},
+    )
+
+
 def _row(values: Floats) -> tuple[float, ...]:
     return tuple(values.tolist())
-
-
-def _curves(p: AnyPredictions, matrix: ScoreMatrix, limited: bool) -> dict[str, Floats]:
-    """Curves over sessions of one base score; for label sets only those of the main score."""
-    if isinstance(p, LabelSets):
-        return label_set_scores.curves(p) if matrix.name == label_set_scores.SCORES[0] else {}
-    return curves(matrix, restricted=limited or matrix.name.startswith("within_"))
 
 
 def are_finished(reference: References, root: Path) -> bool:
@@ -257,4 +259,4 @@ def _reference_scores(path: Path, sha256: str) -> Matrices:
     with user_cache.refuse_changes(path):
         if user_cache.sha256(path) != sha256:
             raise UserError(f"{path} changed while it was read", "run the command again")
-        return score_matrices(load_any(path))
+        return load_any(path).score_matrices()

@@ -1,14 +1,15 @@
 """The flags of a run, which mark it in tables: no problem is averaged away unseen."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Floats, Ints
+from embedbench.array_types import Floats
+from embedbench.config.fields_added_later import EARLIER
 
-from .label_set_predictions import AnyPredictions, LabelSets
-from .predictions import Predictions
+from .run_answers import RunAnswers
 from .run_record import UnscoredRun
 from .score_matrix import ScoreMatrix
 
@@ -27,10 +28,11 @@ LEAST_STEPS = 10
 UNREAD = "test_data_unread"  # in a session's log: no test data was read as validation data so far
 
 
-def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
+def find_flags(record: UnscoredRun, p: RunAnswers, scores: ScoreMatrix) -> list[str]:
     """The words of `FLAGS` that hold for a run.
 
-    `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
+    `nan`: an answer is missing, as some scores were NaN, or another tool gave none for a class that
+    was learned. `chance-level`: the final score is under 1.5 times chance.
     `not-learned`: the sessions after the first score under twice chance in the mean, both right
     after each of them (R[i, i]) and after the last one (R[T-1, i]), so a high Ω_all only means that
     there was nothing to forget; a learner that learns sessions later, by replay, does not have it.
@@ -41,7 +43,7 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
     more than the `--budget-mb` of the run.
     """
     holds = {
-        "nan": (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any(),
+        "nan": p.find_unanswered().any(),
         "diverged": any(s.log.get("stopped") == "diverged" for s in record.sessions),
         "test-validation": record.validation == "test" and not _unread(record),
         "session-id": record.session_id_at_test,
@@ -49,9 +51,9 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
         "few-steps": fewest_steps(record) is not None,
         "over-budget": record.budget_mb is not None and most_held(record) > record.budget_mb,
     }
-    if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
-        limits = record.n_candidates or [None] * len(scores.n_classes)
-        chance = guessing(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
+    limits = record.n_candidates or [None] * len(scores.n_classes)
+    chance = p.guess(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
+    if record.learns and chance is not None:
         holds["not-learned"] = min(scores.R.shape) > 1 and not _learned(scores.R, chance)
         level = np.average(chance[-1], weights=scores.n_classes)
         holds["chance-level"] = scores.pooled[-1] < 1.5 * level
@@ -96,11 +98,14 @@ def _learned(scores: Floats, chance: Floats) -> bool:
     return False
 
 
-def guessing(seen: int | Ints, limits: Sequence[int | None]) -> Floats:
-    """(…, E) expected accuracy of a uniform draw among the candidates of each eval set.
+def optimiser_steps(record: UnscoredRun, log: Mapping[str, Any]) -> float:
+    """The optimiser's steps in a session, by the learner's log; NaN for what takes none.
 
-    `seen` are (…, 1) classes seen so far, `limits` (E,) candidates; None: all classes seen.
+    Records before 2026-11-29 have under `steps`, of learners with a closed form on online streams,
+    the number of batches that they saw; so have those of `exstream`, which took more steps.
     """
-    most = np.array([np.inf if n is None else n or np.inf for n in limits])
-    chances: Floats = 1.0 / np.minimum(seen, most)
-    return chances
+    of_batches = log.keys() == {"steps", "epochs"} and log["epochs"] == 1
+    settings = EARLIER["learner"].get(record.learner, {}) | record.learner_params
+    if of_batches and "updates" not in settings:
+        return math.nan
+    return float(log.get("steps", math.nan))

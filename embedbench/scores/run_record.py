@@ -153,6 +153,9 @@ class UnscoredRun(DescribedStream):
         the scores `by_seed`.
     budget_mb : float or None
         The `--budget-mb` of the run.
+    metric : str or None
+        The base score that its tables show where none is named: that of its preset, or `run
+        --metric`.
     imported : ImportedAnswers or None
         Where another tool gave the answers. What it cost is then null.
     sessions : tuple of SessionCosts
@@ -160,8 +163,8 @@ class UnscoredRun(DescribedStream):
     seconds : Costs
         Sums over the sessions.
     resumed : int or None
-        How often the run was resumed from a checkpoint. Seconds add up over the parts. Work that
-        was lost after the last checkpoint is not counted; the same work done again counts once.
+        How often the run was resumed from a checkpoint. Seconds add up over the parts; work that
+        was lost after the last checkpoint is not counted, and counts once when it is done again.
     footprint : dict
         The last session's, and `total`, the sum of the kinds.
     """
@@ -177,6 +180,7 @@ class UnscoredRun(DescribedStream):
     command: str
     tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)
     budget_mb: float | None = field(default=None, metadata=ABSENT)
+    metric: str | None = field(default=None, metadata=ABSENT)
     imported: ImportedAnswers | None = field(default=None, metadata=ABSENT)
     sessions: tuple[SessionCosts, ...]
     seconds: Costs
@@ -319,10 +323,7 @@ class RunRecord(BaseScore, UnscoredRun):
 
     @property
     def ideals(self) -> tuple[float, ...]:
-        """The α_ideal behind Ω: one, or one per session; empty where it was not measured.
-
-        If they are of the data so far, only the last.
-        """
+        """The α_ideal behind Ω: one (of data so far, the last), or one per session; or empty."""
         value = (self.reference.ideal or {}).get(self.score, float("nan"))
         values = value if isinstance(value, tuple) else (value,)
         values = values[-1:] if self.reference.so_far else values
@@ -379,7 +380,7 @@ class FileInfo(JsonRecord):
         `samples`, `recipe`, `content`.
     url, commit, sha256 : str or None
         Of a file that was named by a URL: that, its commit on the hub, and the SHA-256 of its
-        bytes.
+        bytes. A pack may also give a URL for others (`runs pack --url`).
     """
 
     name: str
@@ -458,10 +459,11 @@ class SessionCosts(JsonRecord):
     log : dict
         What the learner returned for the session. Training has `steps` (of the optimiser),
         `epochs`, `stopped` (the rule that ended it; `diverged` where the loss was not finite) and
-        `train_loss`; online learners have `steps` and `epochs`, their steps on each batch, and with
-        `passes` also `presented` (samples, those from memory included). A setting that was chosen
-        on validation data (such as λ) is here. Where validation data is test data, the runner adds
-        `test_data_unread`: the learner has read none of it so far.
+        `train_loss`; online training has `steps` and `epochs`, the steps on each batch, and with
+        `passes` also `presented` (samples, those from memory included); a closed form that sees
+        batches has their number, `batches`. A setting that was chosen on validation data (such as
+        λ) is here. Where validation data is test data, the runner adds `test_data_unread`: the
+        learner has read none of it so far.
     """
 
     learn_seconds: float

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from embedbench.array_types import Bools, Floats, Ints
 
-from .label_set_predictions import AnyPredictions
+from .array_file import ArrayFile
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class ScoreMatrix:
     Parameters
     ----------
     name : str
-        One of `SCORES`.
+        One of the `SCORES` of its kind of answers.
     values : array of float
         (M, E) score of eval set e at moment m.
     pooled : array of float
@@ -51,7 +51,7 @@ class ScoreMatrix:
     def of(
         cls,
         name: str,
-        p: AnyPredictions,
+        p: ArrayFile,
         values: Floats,
         pooled: Floats,
         n_samples: Ints,

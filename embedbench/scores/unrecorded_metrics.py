@@ -19,11 +19,10 @@ from embedbench import plugins
 from embedbench.array_types import Floats
 from embedbench.errors import UserError, error_text, keep_inside
 
-from .make_score_matrices import score_matrices
 from .metrics import Metric, Reference, all_metrics
 from .offline_references import reference_values
-from .predictions import Predictions
 from .record_files import read_predictions
+from .run_answers import RunAnswers
 from .run_record import RunRecord
 from .score_matrix import ScoreMatrix, mean_or_nan
 from .top5_and_calibration import brier_score, calibration_error, nll, top5_accuracy
@@ -120,13 +119,15 @@ class AnswerMetric:
     lower_is_better: bool = False
     origin: ClassVar[str] = STORED
 
-    def curve(self, p: Predictions) -> Floats | None:
+    def curve(self, p: RunAnswers) -> Floats | None:
         """(T,) its value after each session; None if the predictions do not hold what it needs."""
+        if "rank" not in p.tables():  # a kind of answers that says nothing of how sure they are
+            return None
         if self.signal is None:
             return self.function(p)
         return self.function(p, self.signal, far=self.far)
 
-    def __call__(self, p: Predictions) -> float | None:
+    def __call__(self, p: RunAnswers) -> float | None:
         """The run's value: that after the last session, or the mean where something is unknown."""
         values = self.curve(p)
         if values is None:
@@ -227,7 +228,7 @@ def with_outside(
     by_score, main = dict(made.by_score), dict(made.metrics)
     predictions = read_predictions(place, made)
     of_matrices = {k: m for k, m in metrics.items() if isinstance(m, OutsideMetric)}
-    for name, matrix in score_matrices(predictions, made.n_train_by_class).items():
+    for name, matrix in predictions.score_matrices(made.n_train_by_class).items():
         reference = reference_values(made.reference, name)
         values = dict.fromkeys(of_matrices, math.nan)
         for key, metric in of_matrices.items():
@@ -241,7 +242,6 @@ def with_outside(
             by_score[name] = replace(scored, metrics={**scored.metrics, **values})
         if name == made.score:
             main |= values
-    if isinstance(predictions, Predictions):
-        answers = {k: m(predictions) for k, m in metrics.items() if isinstance(m, AnswerMetric)}
-        main |= {k: v for k, v in answers.items() if v is not None}
+    answers = {k: m(predictions) for k, m in metrics.items() if isinstance(m, AnswerMetric)}
+    main |= {k: v for k, v in answers.items() if v is not None}
     return replace(made, metrics=main, by_score=by_score)

@@ -31,6 +31,7 @@ RELATIVE = 1e-9
 CLOSE: dict[str, Any] = {"rtol": RELATIVE, "atol": 1e-12, "equal_nan": True}
 # flags that records of earlier versions may have without reason, and may lack
 CHANGED_FLAGS = {(("flags", "not-learned"), False), (("flags", "few-steps"), True)}
+BEFORE_LEARNING = (("flags", "nan"), False)  # the same of imported answers: -1 before learning
 
 Key = tuple[str, ...]
 
@@ -220,11 +221,13 @@ def compare(kept: RunRecord, again: RunRecord) -> RescoredRun:
     old, now = dict(_values(kept)), dict(_values(again))
     waited = kept.reference.source == MISSING
     waiting = {k for k, v in old.items() if waited and "metrics" in k and math.isnan(v)}
+    answers_alone = kept.imported is not None and kept.imported.gave == "answers"
+    may_change = CHANGED_FLAGS | ({BEFORE_LEARNING} if answers_alone else set())
     differs: list[Difference] = []
     new: list[str] = []
     for key, value in now.items():
         name = ".".join(key)
-        changed = key in old and (key, value) in CHANGED_FLAGS and old[key] != value
+        changed = key in old and (key, value) in may_change and old[key] != value
         if key not in old or changed or (key in waiting and not math.isnan(value)):
             new.append(name)
         elif (found := _difference(name, old[key], value)) is not None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +21,51 @@ from embedbench.errors import UserError
 from embedbench.reports import comparison_tables, headings_and_units, result_rows
 from embedbench.reports.compare_learners import ComparisonStudy, describe_verdicts
 from embedbench.reports.html_page import page
+from embedbench.reports.measurement_words import count_text, describe_measurements
 from embedbench.reports.results import (
     Result,
     Results,
     TableVerdicts,
-    count_text,
-    describe_measurements,
 )
 from embedbench.reports.run_rows import labels
+from embedbench.reports.table_metric import choose_score, show_by
 from embedbench.reports.terminal_tables import behind_text
 from embedbench.scores import learner_verdicts
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
+from embedbench.scores.scores_of_guessing import GUESSES
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.version import __version__
 
-from .verify_pack import CheckedRun, Rebuilder, Submission, UnrankedRun, verify
+from .verify_pack import CheckedRun, Rebuilder, Submission, verify
 
 COSTS = {"memory": "bytes.total", "seconds": "seconds.learn"}  # less is better
 METRICS = (FINAL, "omega_all", "raa", "gacc", *COSTS)
 
 
-Sent = tuple[int, CheckedRun]  # a run that agrees in everything, and the number of its pack
+@dataclass
+class BoardRun:
+    """A run that agrees in everything.
+
+    Parameters
+    ----------
+    pack : Submission
+        The first that has it.
+    also_by : list of str
+        Who sent the same run later: settings, seeds and answers are equal.
+    """
+
+    pack: Submission
+    run: CheckedRun
+    also_by: list[str] = field(default_factory=list)
 
 
 def board(
     packs: Sequence[Path], data: Sequence[Path] = (), notify: Callable[[str], None] = lambda _: None
 ) -> Board:
     """Verify packs, and rank the learners of each stream.
+
+    A run that an earlier pack has, with the same answers, is named there and not ranked again.
 
     Parameters
     ----------
@@ -58,41 +76,48 @@ def board(
     """
     rebuilder = Rebuilder(data)
     submissions: list[Submission] = []
-    streams: dict[str, list[Sent]] = {}
-    earlier: dict[Any, str] = {}
-    for i, path in enumerate(packs):
-        submission, runs = _without_duplicates(*verify(path, rebuilder), earlier)
+    sent: dict[Any, BoardRun] = {}
+    for path in packs:
+        submission = _add_pack(*verify(path, rebuilder), sent)
         submissions.append(submission)
         if submission.refused:
             notify(f"refused: {submission.refused}")
         for one in submission.unranked:
             notify(f"not ranked: {submission.pack}: {one.run}: {one.reason}")
-        for run in runs:
-            streams.setdefault(_stream_key(run.record), []).append((i, run))
-    made = [_stream(runs, submissions) for runs in streams.values()]
+    streams: dict[str, list[BoardRun]] = {}
+    for run in sent.values():
+        streams.setdefault(_stream_key(run.run.record), []).append(run)
+    made = [_stream(runs) for runs in streams.values()]
     made.sort(key=lambda stream: (stream.title, stream.page))
     return Board(SCHEMA, STATEMENT, __version__, tuple(submissions), tuple(made))
 
 
-def _without_duplicates(
-    submission: Submission, runs: list[CheckedRun], earlier: dict[Any, str]
-) -> tuple[Submission, list[CheckedRun]]:
-    """Leave out the runs of earlier packs; `earlier` holds the pack of each run so far.
+def _add_pack(
+    submission: Submission, runs: list[CheckedRun], sent: dict[Any, BoardRun]
+) -> Submission:
+    """Add the runs of a pack to those `sent` so far, and count how many are new.
 
-    Of `chance`, which is the same in every honest pack, nothing is said.
+    A run that an earlier pack has is a repetition with the same outcome: it is named beside the
+    first one, and is no further measurement. Of `chance`, which is the same in every honest pack,
+    nothing is said.
     """
-    kept, again = list[CheckedRun](), list[UnrankedRun]()
+    new, repeated = list[CheckedRun](), 0
     for run in runs:
-        made = run.record
-        what = (_stream_key(made), made.learner, run.learner.identity, made.seeds, run.answers)
-        if what not in earlier:
-            earlier[what] = submission.pack
-            kept.append(run)
-        elif made.learns:
-            reason = f"a duplicate: {earlier[what]} has this run, with the same seeds and answers"
-            again.append(UnrankedRun(run.place, made.learner, reason))
-    unranked = sorted((*submission.unranked, *again), key=lambda one: one.run)
-    return replace(submission, ranked=len(kept), unranked=tuple(unranked)), kept
+        earlier = sent.get(_identity(run))
+        if earlier is None:
+            new.append(run)
+        elif run.record.learns:
+            repeated += 1
+            earlier.also_by.append(submission.by or submission.pack)
+    submission = replace(submission, ranked=len(new), repeated=repeated)
+    sent |= {_identity(run): BoardRun(submission, run) for run in new}
+    return submission
+
+
+def _identity(run: CheckedRun) -> Any:
+    """What two runs share of which one repeats the other."""
+    made = run.record
+    return _stream_key(made), made.learner, run.learner.identity, made.seeds, run.answers
 
 
 def _stream_key(made: RunRecord) -> str:
@@ -101,43 +126,49 @@ def _stream_key(made: RunRecord) -> str:
     return json.dumps([made.protocol, digests.recipe, digests.features, made.reference.preset])
 
 
-def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
-    """The entries of one stream, ranked by final accuracy."""
-    first = runs[0][1].record
-    by_entry: dict[tuple[int, str], list[CheckedRun]] = {}
-    for pack, run in runs:
-        by_entry.setdefault((pack, f"{run.learner} {run.learner.identity}"), []).append(run)
-    names = labels([[run.record for run in each] for each in by_entry.values()])
-    who = [submissions[pack] for pack, _ in by_entry]
+def _stream(sent: list[BoardRun]) -> BoardStream:
+    """The entries of one stream, ranked by the final score."""
+    score = choose_score([one.run.record for one in sent])
+    for one in sent:
+        one.run = replace(one.run, record=show_by(one.run.record, score))
+    runs = [one.run for one in sent]
+    first = runs[0].record
+    by_entry: dict[Any, list[BoardRun]] = {}
+    for one in sent:
+        learner = one.run.learner
+        by_entry.setdefault((one.pack, f"{learner} {learner.identity}"), []).append(one)
+    names = labels([[one.run.record for one in each] for each in by_entry.values()])
+    who = [each[0].pack for each in by_entry.values()]
     mine = dict(zip(_unique(names, who), by_entry.values(), strict=True))
-    used = {label: _results(label, each) for label, each in mine.items()}
-    ranked = [run for label, each in used.items() if mine[label][0].record.learns for run in each]
+    used = {label: _results(label, [one.run for one in each]) for label, each in mine.items()}
+    learn = [label for label, each in mine.items() if each[0].run.record.learns]
+    ranked = [run for label in learn for run in used[label]]
     scored = [run for run in ranked if not math.isnan(run.value(FINAL))]
-    study = ComparisonStudy(result_rows.stream_title(first), FINAL, Results(tuple(scored)))
-    study = study.best_first()
+    title = result_rows.stream_title(first)
+    study = ComparisonStudy(title, FINAL, Results(tuple(scored)), score=score).best_first()
     verdicts = {}
     if len(study.learners) > 1:  # one alone is behind nobody
         verdicts = dict(zip(study.learners, study.verdicts, strict=True))
     entries = [
-        _entry(label, each, pack, used[label], verdicts.get(label))
-        for (label, each), pack in zip(mine.items(), who, strict=True)
+        _entry(label, each, used[label], verdicts.get(label)) for label, each in mine.items()
     ]
     return BoardStream(
         page=f"stream-{value_digest.digest(_stream_key(first))[:12]}.html",  # no text of a pack
-        title=result_rows.stream_title(first),
+        title=title,
+        score=score,
         protocol=first.protocol,
         protocol_params=first.protocol_params,
         files=first.files,
         recipe=first.digests.recipe,
         features=first.digests.features,
-        evals=tuple(dict.fromkeys(run.record.digests.eval for _, run in runs)),
+        evals=tuple(dict.fromkeys(run.record.digests.eval for run in runs)),
         sessions=len(first.n_train),
         classes=result_rows.introduced_classes(first),
-        notes=tuple(result_rows.Group("", tuple(run.record for _, run in runs)).notes),
+        notes=tuple(result_rows.Group("", tuple(run.record for run in runs)).notes),
         entries=tuple(sorted(entries, key=_place)),
         units=study.units,
         groups=study.groups,
-        measurements=tuple(describe_measurements({k: v for k, v in used.items() if v.rows})),
+        measurements=tuple(describe_measurements({k: used[k] for k in learn if used[k].rows})),
     )
 
 
@@ -154,21 +185,23 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
 def _results(label: str, runs: Sequence[CheckedRun]) -> Results:
     """The runs of an entry that are in its means."""
     used = [run for run in runs if not {*result_rows.LEFT_OUT} & {*run.record.flags}]
-    return Results(
-        tuple(Result.of_run(run.record, learner=label, without=run.left_out) for run in used)
-    )
+    rows = []
+    for run in used:
+        without = run.left_out.get(run.record.score)
+        rows.append(Result.of_run(run.record, learner=label, without=without))
+    if runs[0].record.learner == GUESSES:  # no seed changes what guessing scores on average
+        rows = [replace(row, answers=GUESSES) for row in rows]
+    return Results(tuple(rows))
 
 
 def _entry(
-    label: str,
-    runs: Sequence[CheckedRun],
-    pack: Submission,
-    used: Results,
-    verdict: learner_verdicts.RowVerdict | None,
+    label: str, sent: Sequence[BoardRun], used: Results, verdict: learner_verdicts.RowVerdict | None
 ) -> Entry:
     """An entry with its verdict."""
-    records = [run.record for run in runs]
+    pack = sent[0].pack
+    records = [one.run.record for one in sent]
     first = records[0]
+    again = Counter(who for one in sent for who in one.also_by)
     flags = dict.fromkeys(flag for made in records for flag in made.flags)
     made_on = (made.environment for made in records)
     devices = (f"{e.get('device', '?')}, {e.get('machine', '?')}" for e in made_on)
@@ -180,6 +213,7 @@ def _entry(
         pack=pack.sha256,
         by=pack.by,
         date=pack.date,
+        also_by=dict(again),
         n=len(used),
         measurements=len(used.measurements(FINAL)),
         left_out=len(records) - len(used),
@@ -200,7 +234,7 @@ def _place(entry: Entry) -> tuple[bool, bool, float, str]:
 # --- what a board holds ---
 
 
-SCHEMA = "embedbench-board/4.0"
+SCHEMA = "embedbench-board/5.0"
 STATEMENT = "recomputed, not re-run"
 
 
@@ -218,6 +252,7 @@ class Entry(JsonRecord):
     pack: str
     by: str | None
     date: str | None
+    also_by: dict[str, int]
     n: int
     measurements: int
     left_out: int
@@ -231,13 +266,14 @@ class Entry(JsonRecord):
 
 @dataclass(frozen=True)
 class BoardStream(JsonRecord):
-    """One stream with its entries, best final accuracy first.
+    """One stream with its entries, the best by its base score first.
 
     docs/board.md describes each field.
     """
 
     page: str
     title: str
+    score: str
     protocol: str
     protocol_params: dict[str, Any]
     files: tuple[FileInfo, ...]
@@ -311,6 +347,7 @@ def _index_page(board: Board) -> str:
             e.label for e in learned[1:] if e.verdict and not e.verdict.behind
         ],
         cell=_cell,
+        metric_name=headings_and_units.metric_name,
     )
 
 
@@ -321,9 +358,10 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
         "board_stream.html.j2",
         board=board,
         cell=_cell,
+        metric_name=headings_and_units.metric_name,
         stream=stream,
         columns=[
-            (name, headings_and_units.heading(COSTS.get(name, name)))
+            (name, headings_and_units.heading(COSTS.get(name, name), stream.score))
             for name in METRICS
             if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
         ],

@@ -11,18 +11,21 @@ import re
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json, plain
-from embedbench.errors import UserError, short
+from embedbench.errors import UserError, short, unknown
+from embedbench.files.remote import uri
 from embedbench.runs.merge_runs import MergeResult, merge, verify_predictions
 from embedbench.scores import record_files
 from embedbench.scores.record_files import LARGEST, PREDICTIONS, RECORD
+from embedbench.scores.run_record import FileInfo, RunRecord
 from embedbench.storage import atomic_write, leases, safe_zips, user_cache
 from embedbench.storage.regular_files import explain_errors
 from embedbench.text.printable_text import printable
@@ -61,19 +64,43 @@ class PackInfo(JsonRecord):
 
 @dataclass(frozen=True)
 class PackResult(JsonRecord):
-    """The result of packing: numbers of runs, and the SHA-256 of the archive."""
+    """The result of packing.
+
+    Parameters
+    ----------
+    runs, references : int
+        How many were packed.
+    sha256 : str
+        Of the archive.
+    files : dict
+        The embedding files of the runs: name → URL, None where no record has one.
+    """
 
     runs: int
     references: int
     sha256: str
+    files: dict[str, str | None]
 
     @property
     def sentence(self) -> str:
-        """The numbers in words."""
-        return f"runs: {self.runs}, references: {self.references}; SHA-256 {self.sha256}"
+        """The numbers in words, and the files that a reader could not get."""
+        numbers = f"runs: {self.runs}, references: {self.references}; SHA-256 {self.sha256}"
+        missing = [
+            f"\nnothing says where {name} can be had; --url {name}=URL does"
+            for name, url in self.files.items()
+            if url is None
+        ]
+        return numbers + "".join(missing)
 
 
-def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = None) -> PackResult:
+def pack(
+    root: Path,
+    out: Path,
+    *,
+    by: str | None = None,
+    date: str | None = None,
+    urls: Mapping[str, str] = MappingProxyType({}),
+) -> PackResult:
     """Write the finished runs of a directory, with their references, as one zip archive.
 
     Records lose the paths in them, see `without_paths`. The predictions of each run must have the
@@ -85,6 +112,14 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
         The archive; an existing one is replaced.
     by, date : str or None
         Who submits it, and when; None: not stated.
+    urls : mapping
+        Name of an embedding file → where others can get it. The records in the pack say so, unless
+        the file was named by a URL already.
+
+    Raises
+    ------
+    UserError
+        If a name is no file of a run, or a URL is none.
     """
     info = PackInfo(SCHEMA, by, date)
     info.check("the pack")
@@ -92,6 +127,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     if not packed or packed == [root]:
         what = "is a single run" if packed else "has no finished run"
         raise UserError(f"{root} {what}", "give the --out of an earlier run")
+    files: dict[str, str | None] = {}
     with (
         leases.alone(out),
         atomic_write.writing(out) as temporary,
@@ -104,10 +140,17 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
                 raise UserError(
                     f"{run} has a name that packs cannot hold", "rename its directories"
                 )
-            for name, data in _run_members(run):
-                _add(archive, f"{RUNS}/{place.as_posix()}/{name}", data)
+            predictions, made = _read_run(run)
+            made = replace(made, files=tuple(_with_url(file, urls) for file in made.files))
+            files |= {file.name: file.url for file in made.files}
+            folder = f"{RUNS}/{place.as_posix()}"
+            _add(archive, f"{folder}/{PREDICTIONS}", predictions)
+            _add(archive, f"{folder}/{RECORD}", _text(without_paths(made.to_json())))
+        for name in urls:  # nothing is written where one is wrong
+            if name not in files:
+                raise unknown("file of these runs", name, files)
     references = sum("references" in run.relative_to(root).parts for run in packed)
-    return PackResult(len(packed) - references, references, user_cache.sha256(out))
+    return PackResult(len(packed) - references, references, user_cache.sha256(out), files)
 
 
 def is_place(parts: Sequence[str]) -> bool:
@@ -117,15 +160,28 @@ def is_place(parts: Sequence[str]) -> bool:
     )
 
 
-def _run_members(run: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the predictions of a run, and its record without paths."""
+def _read_run(run: Path) -> tuple[bytes, RunRecord]:
+    """Read the predictions of a run and its record, which belong together."""
     sha256, predictions = verify_predictions(run), (run / PREDICTIONS).read_bytes()
     made = record_files.load(run)
     pinned = made.predictions_sha256 in (sha256, None)  # it may have been written anew meanwhile
     if hashlib.sha256(predictions).hexdigest() != sha256 or not pinned:
         raise UserError(f"{run} changed while it was packed", "run the command again")
-    yield PREDICTIONS, predictions
-    yield RECORD, _text(without_paths(made.to_json()))
+    return predictions, made
+
+
+def _with_url(file: FileInfo, urls: Mapping[str, str]) -> FileInfo:
+    """A file of a record with the URL that was given for it."""
+    url = urls.get(file.name)
+    if url is None or file.url == url:
+        return file
+    if not uri.is_name(url):
+        raise UserError(f"the URL of {file.name}", expected="such as https://…", got=url)
+    if file.url is not None:
+        raise UserError(
+            f"{file.name} was read from {file.url}, and --url names {url}", "leave --url out"
+        )
+    return replace(file, url=url)
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

@@ -20,6 +20,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.run_values import leave_out_groups
+from embedbench.reports.table_metric import USUAL, show_by
 from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec
@@ -27,9 +28,9 @@ from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache, number_groups
 from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores import metric_jackknife, record_files
-from embedbench.scores.label_set_predictions import AnyPredictions
-from embedbench.scores.predictions import UNRANKED, Predictions
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.scores_of_guessing import without_draws
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import regular_files, user_cache, value_digest
 from embedbench.streams.stream import Stream
@@ -61,6 +62,7 @@ class Submission(JsonRecord):
     by: str | None = None
     date: str | None = None
     ranked: int = 0
+    repeated: int = 0
     unranked: tuple[UnrankedRun, ...] = ()
     refused: str | None = field(default=None, metadata=ABSENT)
 
@@ -77,15 +79,15 @@ class CheckedRun:
         The recomputed record; what the files say of the stream is in it.
     answers : str
         Digest of its answers.
-    left_out : LeftOut or None
-        Final accuracy without each group of the test sample; None for label sets.
+    left_out : dict
+        Base score → the final score without each group of the test sample; empty for label sets.
     """
 
     place: str
     learner: Spec[Any]
     record: RunRecord
     answers: str
-    left_out: metric_jackknife.LeftOut | None
+    left_out: dict[str, metric_jackknife.LeftOut]
 
 
 def verify(path: Path, rebuilder: "Rebuilder") -> tuple[Submission, list[CheckedRun]]:
@@ -128,14 +130,13 @@ class _Checks:
                 self._check_place(spec, place, made)
                 answers = value_digest.digest(predictions.answer.shape, predictions.answer)
                 left_out = self._left_out(predictions, made)
+                made = without_draws(made, place)
                 runs[place] = CheckedRun(self._name(place), spec.learner, made, answers, left_out)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
                 unranked.append(UnrankedRun(self._name(place), made.learner, reason))
         unranked.sort(key=lambda one: one.run)
-        return replace(who, ranked=len(runs), unranked=tuple(unranked)), [
-            runs[place] for place in sorted(runs)
-        ]
+        return replace(who, unranked=tuple(unranked)), [runs[place] for place in sorted(runs)]
 
     def _records(self, unranked: list[UnrankedRun]) -> Iterator[tuple[Path, RunRecord]]:
         """Yield the runs whose records can be read."""
@@ -147,13 +148,18 @@ class _Checks:
                 unranked.append(UnrankedRun(self._name(place), "", reason))
 
     def _left_out(
-        self, predictions: AnyPredictions, made: RunRecord
-    ) -> metric_jackknife.LeftOut | None:
-        if not isinstance(predictions, Predictions):
-            return None
+        self, predictions: RunAnswers, made: RunRecord
+    ) -> dict[str, metric_jackknife.LeftOut]:
+        """Base score that a board may show → the final one without each group."""
+        if not predictions.rates_samples():
+            return {}
         names = self.rebuilder.groups(made)
         groups = None if names is None else names[predictions.ids]
-        return leave_out_groups(predictions, made, FINAL, groups)
+        result: dict[str, metric_jackknife.LeftOut] = {}
+        for score in {USUAL, made.metric or USUAL} & made.by_score.keys():
+            left = leave_out_groups(predictions, show_by(made, score), FINAL, groups)
+            result |= {} if left is None else {score: left}
+        return result
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""
@@ -186,17 +192,17 @@ class _Checks:
 
     def _check_place(self, spec: RunSpec, place: Path, made: RunRecord) -> None:
         """Refuse a run in another place than its own, or with references of another stream."""
-        streams, root = self.rebuilder.streams, self.pack.runs
-        if (right := streams.run_dir(spec, root)) != place:
-            raise UserError(f"its place is {self._name(right)}, by its settings and seed")
-        wanted = streams.reference(spec, root)
+        task = make_task(spec, self.pack.runs, self.rebuilder.streams)
+        if task.run_dir != place:
+            raise UserError(f"its place is {self._name(task.run_dir)}, by its settings and seed")
+        wanted = task.reference
         named = made.reference.learner or wanted.learner  # earlier versions named no trunk
         kept = replace(made.reference, source=wanted.source, ideal=None, chance=None, learner=named)
         if wanted != kept:
             raise UserError("its references are not offline and chance runs of its stream")
-        offline = [run for part in streams.offline_runs(spec) for run in part]
+        offline = [run for part in task.streams.offline_runs(spec) for run in part]
         for other in (spec.chance_run(), *offline):
-            there = streams.run_dir(other, root)
+            there = task.beside(other).run_dir
             if there != place and (wrong := self._wrong(other, there)):
                 raise UserError(f"of its reference {self._name(there)}, {wrong}")
 
@@ -258,7 +264,7 @@ class Rebuilder:
         self._chance = Spec("chance", learner_and_protocol_names.learner_class("chance")())
         self._files = {_key(EmbeddingFile.open(path).digests): str(path) for path in data}
 
-    def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[RunSpec, RunRecord]:
+    def on_stream(self, made: RunRecord, predictions: RunAnswers) -> tuple[RunSpec, RunRecord]:
         """The run on the rebuilt stream, and its record with what the files say."""
         if made.seeds != Seeds.of(made.seed):
             raise UserError(f"its four seeds are not those that seed {made.seed} draws")
@@ -284,9 +290,7 @@ class Rebuilder:
         ours = {k: described[k] for k in kept}
         return spec, replace(made, **ours)
 
-    def compare(
-        self, spec: RunSpec, made: RunRecord, predictions: AnyPredictions
-    ) -> dict[str, Any]:
+    def compare(self, spec: RunSpec, made: RunRecord, predictions: RunAnswers) -> dict[str, Any]:
         """Compare a run with its stream; returns what a record says of that stream."""
         try:
             task = make_task(spec, Path(), self.streams)
@@ -301,12 +305,10 @@ class Rebuilder:
         what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
         if what := what or _difference(task.stream, predictions):
             raise UserError(f"its {what!r} is not that {rebuilt}")
-        if isinstance(predictions, Predictions):
-            _check_answers(task.stream, predictions)
+        _check_answers(task.stream, predictions)
+        if predictions.group is not None:
             ours = task.group_samples(predictions.ids)
-            if (group := predictions.group) is not None and (
-                ours is None or not np.array_equal(group, ours)
-            ):
+            if ours is None or not np.array_equal(predictions.group, ours):
                 raise UserError(f"its 'group' is not that {rebuilt}")
         return described
 
@@ -384,7 +386,7 @@ def _key(digests: dict[str, str]) -> str:
     return json.dumps(digests, sort_keys=True)
 
 
-def _difference(stream: Stream, predictions: AnyPredictions) -> str:
+def _difference(stream: Stream, predictions: RunAnswers) -> str:
     """The first part of some predictions that is not that of the stream; or empty."""
     truth = stream_truth(stream)
     if {*truth} - {*vars(predictions)}:
@@ -401,26 +403,9 @@ def _difference(stream: Stream, predictions: AnyPredictions) -> str:
     return "" if np.array_equal(predictions.seen, seen[predictions.session]) else "seen"
 
 
-def _check_answers(stream: Stream, predictions: Predictions) -> None:
-    """Refuse answers that follow from no scores of a learner.
-
-    Both answers to a sample are the best class by the same scores, once among the candidates and
-    once within the session.
-    """
-    sets = predictions.eval_set
+def _check_answers(stream: Stream, predictions: RunAnswers) -> None:
+    """Refuse answers that follow from no scores of a learner on this stream."""
     limits = [e.candidates for e in stream.eval_sets]
-    ranks = [None] * len(predictions.seen) if predictions.rank is None else predictions.rank
-    for seen, answer, within, rank in zip(
-        predictions.seen, predictions.answer, predictions.within, ranks, strict=True
-    ):
-        allowed, none = allowed_classes(seen, limits), answer < 0
-        if not (allowed[sets, answer] | none).all():
-            raise UserError("it has answers outside of the candidates of its stream")
-        if rank is not None:
-            unranked = ~allowed[sets, predictions.y] | none
-            if not np.array_equal(rank == UNRANKED, unranked):
-                raise UserError("its ranks contradict the candidates of its stream")
-        inside = predictions.set_classes[sets, answer] | none
-        both = inside & (allowed[sets, within] | (within < 0))
-        if not np.array_equal(answer[both], within[both]):
-            raise UserError("its answers over all classes contradict those within the session")
+    wrong = predictions.find_contradiction(allowed_classes(s, limits) for s in predictions.seen)
+    if wrong:
+        raise UserError(wrong)

@@ -18,6 +18,7 @@ from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.provenance import list_some
 from embedbench.files.sample_metadata import TRAIN, VAL
 from embedbench.storage.regular_files import read_text
 
@@ -130,7 +131,7 @@ def order_notes(order: str, file: EmbeddingFile) -> tuple[str, ...]:
         if numbers is None or list(numbers) == sorted(numbers):
             return ()
         return (
-            f"the classes of {name} are numbers in the order of text: {_some(names)}; order "
+            f"the classes of {name} are numbers in the order of text: {list_some(names, 4)}; order "
             '"number" sorts them',
         )
     if order in NUMBERED:
@@ -187,10 +188,6 @@ def _notes_on_numbers(order: str, file: EmbeddingFile) -> tuple[str, ...]:
 def _positions(names: Sequence[str]) -> str:
     few = [f"{k} is {name!r}" for k, name in enumerate(names[:2])]
     return ", ".join([*few, "…"])
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join([*names[:4], "…"])
 
 
 def _leaves(file: EmbeddingFile) -> Sequence[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from embedbench.array_types import Bools, Ints
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.provenance import list_some
 from embedbench.files.sample_metadata import TRAIN, VAL, Samples
 
 from .stream import Stream
@@ -123,15 +124,9 @@ def _notes(file: EmbeddingFile, kept: Bools, out: Bools, lack: str) -> list[str]
         if classes.any():
             names = [file.classes[c] for c in np.flatnonzero(classes)]
             share = f"{len(names):,} of {len(kept):,}{samples}"
-            notes.append(f"classes of {file.path.name} {what} ({share}), left out: {_some(names)}")
+            listed = list_some(names, NAMED)
+            notes.append(f"classes of {file.path.name} {what} ({share}), left out: {listed}")
     return notes
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first names; one more than `NAMED` is named, too: "… 1 more" is as long."""
-    if len(names) <= NAMED + 1:
-        return ", ".join(names)
-    return f"{', '.join(names[:NAMED])}, … {len(names) - NAMED} more"
 
 
 def class_names(stream: Stream, files: Sequence[EmbeddingFile]) -> list[tuple[str, ...]]:

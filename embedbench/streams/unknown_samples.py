@@ -5,15 +5,17 @@ from fractions import Fraction
 
 import numpy as np
 
+from embedbench.array_types import Bools, Bytes, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.equal_contents import row_hashes
 from embedbench.files.file_digests import recipe_backbone
 from embedbench.files.sample_metadata import TEST
 
 from .class_order import number_of
 from .load_table import load_like
 from .stream import Stream
-from .view import View, table_of
+from .view import View, rows_of, table_of
 
 
 def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) -> Stream:
@@ -34,7 +36,8 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
     Raises
     ------
     UserError
-        The stream cannot have far samples, the features are not of one kind, or none is left.
+        The stream cannot have far samples, the features are not of one kind, none is left, or all
+        are samples of the stream under other names of classes.
     """
     name = other.path.name
     first, *sets = stream.eval_sets
@@ -61,14 +64,44 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
             + ", or one with names in the place of numbers" * by_number,
         )
     rows = rows[~np.isin(other.labels[rows], shared)]
+    equal = _rows_in_stream(stream, file, other, rows)
+    if equal.all():
+        raise UserError(
+            f"all {len(rows):,} samples of {name} that would be unknown are in the stream, too, "
+            "under other classes: none is unknown",
+            "give --unknown a file of other samples",
+        )
     note = f"{len(rows):,} samples of {len(present) - len(shared)} classes of {name} are unknown"
     if shared:
         note += f"; the other {len(shared)} are left out, because the stream teaches them"
         note += ": equal numbers are taken for one class" * by_number
     if not is_stated:
         note += "; which backbone made their features, or the stream's, is not stated"
+    if equal.any():
+        example = other.sample_ids[rows[equal]][0]
+        note += f"; {equal.sum():,} of them are in the stream, too, under other classes"
+        note += f" (equal features, first {example})"
     far = View(load_like(table, other), rows, first.x.width)
     return replace(stream, far=far, notes=(*stream.notes, note))
+
+
+def _rows_in_stream(stream: Stream, file: EmbeddingFile, other: EmbeddingFile, rows: Ints) -> Bools:
+    """Return (n,) which rows of another file have the features of samples of the stream."""
+    views = [view for s in stream.sessions for view in (s.x, s.val_x)]
+    views += [each.x for each in stream.eval_sets]
+    used = np.unique(np.concatenate([rows_of(view) for view in views]))
+    known = {one.tobytes() for one in _hashes(file)[used]}
+    given = _hashes(other)
+    return np.array([given[row].tobytes() in known for row in rows], np.bool_)
+
+
+def _hashes(file: EmbeddingFile) -> Bytes:
+    """Return the hash (N, 16) of each row of features, as float32 or bytes of images."""
+    blocks = []
+    for _, rows in file.blocks("features"):
+        plain = rows if rows.dtype == np.uint8 else rows.astype(np.float32, copy=False)
+        blocks.append(row_hashes(plain))
+    return np.concatenate(blocks)
 
 
 def _key(name: str) -> str | Fraction:

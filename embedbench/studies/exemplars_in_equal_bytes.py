@@ -21,17 +21,6 @@ BASE = "base_samples"  # of learners that keep whole samples before others are s
 PROBE = 4  # training samples per class in the probe; a smaller class repeats its samples
 
 
-def exemplars_within(
-    spec: RunSpec, megabytes: float, streams: StreamCache | None = None
-) -> int | None:
-    """The largest `memory.total` with which a learner's footprint stays within the budget.
-
-    None where the learner keeps no exemplars, so that nothing can be chosen. See `fit_settings`.
-    """
-    settings = fit_settings(spec, megabytes, streams)
-    return None if settings is None else settings[TOTAL]
-
-
 def fit_settings(
     spec: RunSpec, megabytes: float, streams: StreamCache | None = None
 ) -> dict[str, int] | None:

@@ -1,22 +1,26 @@
 """Named sets of settings: what a paper used, fixed before a run.
 
-Each is a TOML file with a table `[set]` and, if it extends another, its `preset`. Those that ship
-lie in `embedbench/assets/presets`, and say where their values are from: `source`, what they have as
-it is there, `fixes`, and what they do not decide or have otherwise, `leaves`.
+Each is a TOML file with a table `[set]`; with `metric` where its paper has another one than the
+accuracy per sample; and, if it extends another, with its `preset`. Those that ship lie in
+`embedbench/assets/presets`, and say where their values are from: `source`, what they have as it is
+there, `fixes`, and what they do not decide or have otherwise, `leaves`.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from embedbench.errors import UserError, unknown
+from embedbench.scores.answer_kinds import KINDS
 
 from .study import Settings
 from .study_file import read_toml, toml_settings, toml_to_text
 
-KEYS = ("preset", "set", "source", "fixes", "leaves")
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
 SUFFIX = ".toml"
+KEYS = ("preset", "set", "metric", "source", "fixes", "leaves")
+SCORES = [name for kind in KINDS for name in kind.SCORES]
 
 
 def preset_names() -> list[str]:
@@ -65,6 +69,28 @@ def preset(name: str | None) -> Settings:
     A name is one that ships, or the path of a file that ends in `.toml`.
     """
     settings: Settings = {}
+    for path, table in _tables(name):
+        settings = toml_settings(table.get("set", {}), f"{path}: [set]") | settings
+    return settings
+
+
+def metric(name: str | None) -> str | None:
+    """The base score that tables of a preset's runs show; None where it says none."""
+    for path, table in _tables(name):
+        if "metric" in table:
+            return check_score(toml_to_text(table["metric"], f"{path}: metric"), f"{path}: metric")
+    return None
+
+
+def check_score(name: str, at: str) -> str:
+    """A base score by its name; another name is refused."""
+    if name not in SCORES:
+        raise unknown("base score", name, SCORES, at=at)
+    return name
+
+
+def _tables(name: str | None) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a preset and those that it extends, each with its path."""
     paths: list[Path] = []
     while name is not None:
         path = _path(name)
@@ -76,10 +102,9 @@ def preset(name: str | None) -> Settings:
             if key not in KEYS:
                 study = "A whole study is run with --config."
                 raise unknown("key", key, KEYS, at=path, more=study)
-        settings = toml_settings(table.get("set", {}), f"{path}: [set]") | settings
+        yield path, table
         given = table.get("preset")
         name = None if given is None else toml_to_text(given, f"{path}: preset")
-    return settings
 
 
 def _path(name: str) -> Path:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from embedbench.config.make_from_settings import make, nearest
 from embedbench.config.named_streams import find_protocol
-from embedbench.config.run_seeds import LARGEST, Seeds, read_whole
+from embedbench.config.plain_numbers import read_whole
+from embedbench.config.run_seeds import LARGEST, Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner, refuse_without_validation
 from embedbench.runs import learner_and_protocol_names as by_name
@@ -22,7 +23,7 @@ from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 from embedbench.text.undecoded_text import join_words
 
-from .presets import preset
+from .presets import check_score, metric, preset
 from .study import Key, Lists, Settings, Study, with_dashes
 
 MOST = 100_000  # runs of a study
@@ -133,6 +134,8 @@ def resolve(
     `out` is the directory of all runs, for the commands in the records.
     """
     check_study(study)
+    if study.metric is not None:
+        check_score(study.metric, "--metric")
     runs: dict[RunSpec, None] = {}
     for files, name in itertools.product(study.files, study.protocols):
         protocol, named = find_protocol(name)
@@ -304,6 +307,7 @@ class _StreamStudy:
                     command=join_words(words),
                     checkpoint=checkpoint,
                     unknown=study.unknown or "",
+                    metric=study.metric or metric(study.preset),
                 )
 
     def _spec(self, name: str, values: dict[str, Any]) -> Spec[Learner]:
@@ -328,6 +332,7 @@ class _StreamStudy:
         study = self.study
         words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
         words += ["--preset", study.preset] if study.preset else []
+        words += ["--metric", study.metric] if study.metric else []
         words += ["--unknown", study.unknown] if study.unknown else []
         words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}

@@ -64,6 +64,8 @@ class Study:
         One run of each learner a seed; empty is 0.
     preset : str or None
         The name or the file of a preset.
+    metric : str or None
+        The base score that tables show; None: that of the preset, or the usual one.
     unknown : str or None
         The file of samples that no session teaches.
     tune_seeds : tuple of int
@@ -79,6 +81,7 @@ class Study:
     learners: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     preset: str | None = None
+    metric: str | None = None
     trunk: str | None = None
     weights: str | None = None
     augment: str | None = None

@@ -15,7 +15,7 @@ from typing import Any
 
 from embedbench.config import json_records, run_seeds
 from embedbench.config.make_from_settings import join_list
-from embedbench.config.plain_numbers import plain_number
+from embedbench.config.plain_numbers import plain_number, read_whole
 from embedbench.errors import UserError, error_text, keep_inside, short, unknown
 from embedbench.storage.regular_files import read_text
 from embedbench.system.cpu_threads import MOST_THREADS
@@ -101,7 +101,7 @@ def _lists(value: Any, where: str) -> Lists:
 
 
 def _whole(most: int) -> Callable[[Any, str], int]:
-    return lambda value, where: run_seeds.read_whole(toml_to_text(value, where), where, 1, most)
+    return lambda value, where: read_whole(toml_to_text(value, where), where, 1, most)
 
 
 def _number(value: Any, where: str) -> float:

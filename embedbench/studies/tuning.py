@@ -19,6 +19,7 @@ from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError, keep_inside
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_metadata import list_code
 from embedbench.storage import atomic_write, leases, regular_files, value_digest
@@ -82,13 +83,12 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
 def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache) -> float:
     """Mean-per-class accuracy on validation data, over all moments of the first sessions."""
     from embedbench.runs.stream_runner import run_stream
-    from embedbench.scores.make_score_matrices import score_matrices
 
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)
     with cpu_threads.limit_threads(threads), keep_inside(f"the learner {spec.learner}"):
         predictions, _ = run_stream(stream, spec.learner.fresh(), spec.seeds, spec.device)
-    return float(np.mean(next(iter(score_matrices(predictions).values())).pooled))
+    return float(np.mean(predictions.score_matrix().pooled))
 
 
 @dataclass(frozen=True)
@@ -199,9 +199,9 @@ def tune(
             candidates.append(tuning_rule.default_of(spec.learner.settings, grid))
         default = same[0] if same else len(candidates) - 1
     check_text(candidates, f"a setting of {spec.learner}")
-    run_dir = streams.run_dir(replace(spec, seed=seeds[0]), root).relative_to(root)
+    place = make_task(replace(spec, seed=seeds[0]), root, streams).place
     more = [] if len(seeds) == 1 else [json.dumps([seeds, None])]
-    key = value_digest.digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)
+    key = value_digest.digest(str(place), json.dumps(dict(grid)), sessions, *more)
     path = root / "tuning" / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     made_from = _made_from(spec, streams)
@@ -321,17 +321,23 @@ def _run_trials(
 ) -> Floats:
     """(candidates, seeds) the scores; the trials that are not among the finished ones are run."""
     every = [(seed, c) for seed in seeds for c in candidates]  # a stream is built once a seed
-    calls = [
-        (_key(seed, c), partial(trial, replace(spec, seed=seed).with_settings(**c)))
+    todo = [
+        (_key(seed, c), replace(spec, seed=seed).with_settings(**c))
         for seed, c in every
         if _key(seed, c) not in finished
     ]
-    with engine.executor(len(calls)) as pool:
-        for number, (key, score) in enumerate(run_calls(pool, calls), 1):
+    with engine.executor(len(todo)) as pool:
+        scores = run_calls(pool, partial(_run_trial, trial), todo)
+        for number, ((key, _), score) in enumerate(scores, 1):
             finished[key] = score()
             save(finished)
-            progress(f"tuning {spec.learner}", len(every) - len(calls) + number, len(every))
+            progress(f"tuning {spec.learner}", len(every) - len(todo) + number, len(every))
     return np.array([[finished[_key(s, c)] for s in seeds] for c in candidates])
+
+
+def _run_trial(trial: Callable[[RunSpec], float], keyed: tuple[str, RunSpec]) -> float:
+    _, spec = keyed
+    return trial(spec)
 
 
 def _key(seed: int, settings: tuning_rule.Candidate) -> str:

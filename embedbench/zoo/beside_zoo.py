@@ -15,9 +15,10 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import find_here, origin
 from embedbench.files.remote.uri import Name
 from embedbench.reports.result_rows import Row, split_tables
+from embedbench.reports.table_metric import USUAL
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
-from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
+from embedbench.scores.run_record import FileInfo, RunRecord
 from embedbench.text.table_export import TITLE, make_table
 from embedbench.text.terminal_text import line
 
@@ -45,7 +46,21 @@ def beside_parts(rows: Sequence[dict[str, str]]) -> "list[Text | Table]":
             ]
         )
         parts += [line(f"Published rows beside {title}", TITLE), table]
+    parts += map(line, _describe_spreads(rows))
     return [*parts, *(line(f"[{n}] {where}") for where, n in places.items())]
+
+
+def _describe_spreads(rows: Sequence[dict[str, str]]) -> list[str]:
+    """Say of which printed tables no difference can be called decided, as they have no spread."""
+    places = dict.fromkeys(row["printed in"] for row in rows)
+    without = [
+        place
+        for place in places
+        if not any("±" in row["last"] for row in rows if row["printed in"] == place)
+    ]
+    if not without:
+        return []
+    return [f"no spread is printed: no difference can be called decided in {'; '.join(without)}"]
 
 
 def rows_beside(rows: Sequence[Row], notify: Any) -> list[dict[str, str]]:
@@ -131,7 +146,7 @@ def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> st
 
 def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> dict[str, str]:
     same = [r for r in mine if r.learner == row.learner and _has(r.params, row.settings)]
-    ours = same[0].metrics[FINAL] if same else None
+    ours = same[0].number(USUAL) if same else None  # as the published one: per sample
     if reason:
         verdict = f"{reason}: no verdict"
     elif ours is None or math.isnan(ours.mean):
@@ -146,6 +161,7 @@ def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> dict[str, st
         "avg": f"{row.avg} ± {row.avg_sd}" if row.avg_sd else row.avg,
         "ours": f"{100 * ours.mean:.2f}" if ours is not None else "",
         "verdict": verdict,
+        "printed in": f"{row.paper}, {row.table}",
         "where": f"{row.paper}; {row.table}; {row.column}; {row.source}",
     }
 

@@ -162,6 +162,7 @@ class _Grows(IncrementalClass):  # a parameter that is another one whenever it i
     extra: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.extra += 1
 
 

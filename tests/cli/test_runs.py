@@ -48,6 +48,29 @@ def test_the_table_of_a_later_learner_says_how_to_see_all(call: Call) -> None:
     assert (code, remark in err, "ncm" in out) == (0, True, False)
 
 
+def test_run_shows_and_keeps_the_metric_that_is_named(call: Call) -> None:
+    code, out, _ = call(*words("runs", "--metric", "class_accuracy"))
+    kept = {record_files.load(place).metric for place in record_files.find(Path("runs"))}
+    assert (code, "class accuracy %" in out, kept) == (0, True, {"class_accuracy"})
+
+
+def test_report_shows_what_run_was_told_to_show(call: Call) -> None:
+    call(*words("runs", "--metric", "class_accuracy"))
+    (table,) = json.loads(call("report", "runs", "--json")[1])["tables"]
+    assert table["score"] == "class_accuracy"
+
+
+def test_a_run_without_a_metric_keeps_none(call: Call) -> None:
+    call(*words("runs"))
+    text = (record_files.find(Path("runs"))[0] / "record.json").read_text()
+    assert '\n "metric":' not in text
+
+
+def test_run_takes_a_base_score_alone(call: Call) -> None:
+    code, _, err = call(*words("runs", "--metric", "omega_all"))
+    assert (code, err.startswith("embedbench: --metric: unknown base score")) == (2, True)
+
+
 def test_what_is_left_undone_is_said(call: Call, capfd: pytest.CaptureFixture[str]) -> None:
     keep(Path("runs"), make("mlp", 3))
     (cell,) = plan(["e.h5"], "incremental-class", ["ncm"], [4])

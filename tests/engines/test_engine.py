@@ -162,13 +162,10 @@ def test_jobs_that_slurm_refuses_or_whose_answer_is_lost(jobs: Any) -> None:
 
 
 class Saves:
-    """A task that has saved so much when it is submitted, and after each of its jobs."""
+    """What has saved so much when its call is submitted, and after each of the call's jobs."""
 
     def __init__(self, *saved: int) -> None:
         self.saved = list(saved)
-
-    def __call__(self) -> None:
-        pass
 
     def progress(self) -> int:
         return self.saved.pop(0)
@@ -179,9 +176,9 @@ def test_a_job_that_saved_has_not_failed(jobs: Any, answer: Callable[[], bytes])
     """The time of its jobs is over again and again; it fails when two in a row save nothing."""
     answers = [answer] * 5 + [lambda: pickle.dumps((True, "all"))]
     jobs._jobs.submit = lambda *_: job(answers.pop(0))
-    assert jobs.submit(Saves(0, 0, 5, 6, 6, 8)).result(timeout=60) == "all"
+    assert jobs.submit(str, Saves(0, 0, 5, 6, 6, 8)).result(timeout=60) == "all"
     answers = [answer] * 4
-    failed = jobs.submit(Saves(3, 4, 4, 4))
+    failed = jobs.submit(str, Saves(3, 4, 4, 4))
     with pytest.raises(LostTaskError, match=r"2 times; .* saved anything"):
         failed.result(timeout=60)
     assert len(answers) == 1

@@ -121,3 +121,11 @@ def test_one_group_in_two_normal_forms_is_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         add_columns(source, listed).group, ["caf\u00e9", "caf\u00e9", "bar"]
     )
+
+
+def test_a_column_that_a_list_replaces_is_named(tmp_path: Path) -> None:
+    listed = tmp_path / "meta.csv"
+    listed.write_text("sample_id,domain\n" + "".join(f"{id_},d\n" for id_ in IDS))
+    given = replace(source(), domain=np.array(["x"] * 4), time=np.arange(4.0))
+    said = add_columns(given, listed).remark
+    assert said == "x: its column domain is replaced, as --columns asks."

@@ -229,6 +229,84 @@ def test_another_list_of_samples_is_other_work(tmp_path: Path) -> None:
         pixels(str(source), tmp_path / "a.h5")
 
 
+def test_other_samples_replace_work_that_is_dropped(tmp_path: Path) -> None:
+    source = pictures(tmp_path / "in", range(N))
+    stopped(str(source), tmp_path / "a.h5", 36)
+    (source / "a/004.png").unlink()
+    resumed = pixels(str(source), tmp_path / "a.h5", overwrite=True)
+    assert resumed.digests == pixels(str(source), tmp_path / "b.h5").digests
+
+
+def bad_at(source: Path, number: int) -> Path:
+    """Make a picture bad by its number in the order of a folder: a/000, a/002, …, b/001, …."""
+    path = sorted(source.rglob("*.png"))[number]
+    path.write_bytes(b"no picture")
+    return path
+
+
+def refused(source: Path, out: Path, **options: Any) -> None:
+    with pytest.raises(UserError, match="repair or remove it, or leave it out with --skip-bad"):
+        pixels(str(source), out, **options)
+
+
+@pytest.mark.parametrize(("number", "kept"), [(3, 0), (20, 1), (39, 2)])
+def test_work_goes_on_when_the_bad_file_is_removed(tmp_path: Path, number: int, kept: int) -> None:
+    """As the sentence on the bad file advises; finished blocks before it stay."""
+    source, seen = pictures(tmp_path / "in", range(N)), list[int]()
+    bad = bad_at(source, number)
+    refused(source, tmp_path / "a.h5")
+    bad.unlink()
+    resumed = pixels(str(source), tmp_path / "a.h5", progress=lambda done, n: seen.append(done))
+    assert seen[0] == kept * BLOCK
+    assert resumed.digests == pixels(str(source), tmp_path / "b.h5").digests
+
+
+@pytest.mark.parametrize(("number", "kept"), [(3, 0), (20, 1), (39, 2)])
+def test_work_goes_on_when_the_bad_file_is_left_out(tmp_path: Path, number: int, kept: int) -> None:
+    """As the sentence advises, too."""
+    source, seen = pictures(tmp_path / "in", range(N)), list[int]()
+    bad = bad_at(source, number)
+    refused(source, tmp_path / "a.h5")
+    options: dict[str, Any] = {"skip_bad": True, "progress": lambda done, n: seen.append(done)}
+    resumed = pixels(str(source), tmp_path / "a.h5", **options)
+    assert seen[0] == kept * BLOCK
+    assert [name for name, _ in resumed.provenance["skipped"]] == [f"{bad.parent.name}/{bad.name}"]
+    assert len(resumed.sample_ids) == N - 1
+
+
+def test_a_sample_that_was_left_out_is_named_where_none_may_be(tmp_path: Path) -> None:
+    source = pictures(tmp_path / "in", range(N))
+    bad_at(source, 3)
+    stopped(str(source), tmp_path / "a.h5", 36, skip_bad=True)
+    refused(source, tmp_path / "a.h5")
+    seen: list[int] = []
+    options: dict[str, Any] = {"skip_bad": True, "progress": lambda done, n: seen.append(done)}
+    pixels(str(source), tmp_path / "a.h5", **options)
+    assert seen[0] == 2 * BLOCK  # nothing was lost
+
+
+def test_that_samples_are_others_is_said(tmp_path: Path) -> None:
+    source, said = pictures(tmp_path / "in", range(N)), list[str]()
+    stopped(str(source), tmp_path / "a.h5", 36)
+    sorted(source.rglob("*.png"))[20].unlink()
+    pixels(str(source), tmp_path / "a.h5", notify=said.append)
+    line = (
+        "in has other samples than when this work was interrupted: 1 of 2 finished blocks are "
+        "computed again."
+    )
+    assert said[0] == line
+
+
+def test_blocks_behind_the_last_sample_are_dropped(tmp_path: Path) -> None:
+    """The data set is shorter now by more than a block."""
+    source = pictures(tmp_path / "in", range(2 * N))
+    stopped(str(source), tmp_path / "a.h5", 76)
+    for path in sorted(source.rglob("*.png"))[18:]:
+        path.unlink()
+    resumed = pixels(str(source), tmp_path / "a.h5")
+    assert resumed.digests == pixels(str(source), tmp_path / "b.h5").digests
+
+
 def test_a_table_of_the_same_date_is_read_anew(tmp_path: Path) -> None:
     """The package `datasets` keeps what it has read under the path and the date of a file."""
     path = tmp_path / "t.csv"

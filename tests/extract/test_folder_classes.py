@@ -201,4 +201,6 @@ def test_two_forms_in_two_folders_are_one_name(tmp_path: Path) -> None:
 
 
 def test_a_folder_called_as_others_write_nothing_is_said(tmp_path: Path) -> None:
-    assert opened(tmp_path, "none/1 tea/2").remark.endswith(": class 'none' is a name here.")
+    assert opened(tmp_path, "none/1 tea/2").remark.endswith(
+        ": class 'none' is a name here, and no missing value."
+    )

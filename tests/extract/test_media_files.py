@@ -14,6 +14,7 @@ from hostile_sources import image, sound
 from PIL import Image
 
 from embedbench.errors import UserError
+from embedbench.extract.content_kinds import content_kind
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.sound_files import read_sound
@@ -222,6 +223,13 @@ def test_a_bad_sound_is_called_so_without_an_address() -> None:
     with pytest.raises(ValueError, match="libsndfile reads: ") as caught:
         read_sound(b"OggS" + bytes(60), 10)
     assert "0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rate", range(16))
+def test_an_mpeg_frame_has_a_bit_rate(rate: int) -> None:
+    """1 to 14 are 32 to 320 kbit/s in layer III of MPEG-1; 0 is free, 15 forbidden."""
+    frame = bytes([0xFF, 0xFB, rate << 4, 0])
+    assert content_kind(frame, "") == ("sounds" if 1 <= rate <= 14 else "")
 
 
 def test_sounds_that_are_not_read_are_counted(tmp_path: Path) -> None:

@@ -95,6 +95,14 @@ def test_a_card_of_every_form(theirs: Path, form: str, place: str) -> None:
         texts(theirs)
 
 
+@pytest.mark.parametrize(("before", "after"), [("{a: ", "}"), ("[", "]")])
+def test_a_card_is_read_twenty_levels_deep(theirs: Path, before: str, after: str) -> None:
+    nested = 25 * before + "x" + 25 * after
+    (theirs / ".huggingface.yaml").write_text(f"configs: {nested}\n")
+    with pytest.raises(UserError, match="more than 20 levels deep"):
+        texts(theirs)
+
+
 def linked_file(theirs: Path) -> None:
     (theirs / "data/train.parquet").unlink()
     (theirs / "data/train.parquet").symlink_to(theirs.parent / "private/p.parquet")

@@ -214,6 +214,22 @@ def test_one_image_in_train_and_test_is_reported(tmp_path: Path) -> None:
     assert file.sample_ids[file.split == TEST].tolist() == [*copies, "test/b/4.png"]
 
 
+def test_one_image_in_two_classes_is_reported(tmp_path: Path) -> None:
+    values = {"a/1.png": 10, "a/2.png": 20, "b/3.png": 10, "b/4.png": 40, "a/5.png": 20}
+    for path, value in values.items():
+        (tmp_path / "in" / path).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4), value).save(tmp_path / "in" / path)
+    told: list[str] = []
+    listed = tmp_path / "split.csv"
+    listed.write_text("".join(f"{path},train\n" for path in values))
+    options: dict[str, Any] = {"backbone": "pixels", "split": str(listed), "notify": told.append}
+    extract(str(tmp_path / "in"), tmp_path / "a.h5", **options)
+    assert told[0] == (
+        "1 images are in two classes with the same content: a/1.png (a) = b/3.png (b). No learner "
+        "can tell them apart: remove those whose class is wrong, and extract again."
+    )
+
+
 def test_pixels_of_idx_files_equal_import(tiny_weights: Path, tmp_path: Path) -> None:
     source = tmp_path / "in"
     idx(source)

@@ -204,3 +204,12 @@ def test_profiles_other_than_srgb_are_noted() -> None:
         for profile in (wide, usual)
     ]
     assert touched == [("profile",), ()]
+
+
+@pytest.mark.parametrize(
+    ("names", "listed"), [("abc", "3 pictures .*(a, b, c)"), ("abcd", "4 pictures .*(a, b, c, …)")]
+)
+def test_three_pictures_of_one_colour_are_all_named(names: str, listed: str) -> None:
+    (said,) = DEFAULT.remarks("in", 9, {}, list(names))
+    counted, _, named = listed.partition(" .*")
+    assert f"{counted} are nearly one colour after that {named}" in said

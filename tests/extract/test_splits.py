@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from embedbench.errors import UserError
-from embedbench.extract.domain_group_time import across, choose_split, pairs_text
+from embedbench.extract.domain_group_time import choose_split
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.files.export_features import export_file
@@ -94,26 +94,6 @@ def test_rules_by_hand() -> None:
     assert groups(ids, "parent") == ["v1.2", "v1.2", "w"]
     assert groups(ids, "[ab]_[0-9]+") == ["a_01", "a_01", "b_02"]
     assert groups(ids, "([ab])_") == ["a", "a", "b"]
-
-
-def test_across_against_a_naive_search() -> None:
-    rng, n = np.random.default_rng(0), 60
-    digests = np.zeros((n, 16), np.uint8)
-    digests[:, rng.integers(16)] = rng.integers(0, 25, n)
-    split = rng.integers(0, 3, n).astype(np.uint8)
-    ids = [f"i{i}" for i in range(n)]
-    found = across(digests, ids, split)
-    rows = [bytes(row) for row in digests]
-    expected = {b for a, b in np.ndindex(n, n) if rows[a] == rows[b] and split[a] < split[b]}
-    assert {int(b[1:]) for _, b in found} == expected
-    for a, b in found:
-        i, j = int(a[1:]), int(b[1:])
-        assert (digests[i] == digests[j]).all()
-        assert split[i] < split[j]
-    text = pairs_text(found[:4], ids, split, "images")
-    assert text.startswith("4 images are in two splits with the same content: i")
-    assert (text.count(" = "), "; …. Remove" in text) == (3, True)
-    assert "; …" not in pairs_text(found[:3], ids, split, "images")
 
 
 def of_two_parts(folder: Path) -> Path:

@@ -43,7 +43,7 @@ def test_a_class_may_be_called_as_others_write_nothing(tmp_path: Path, label: st
 
 def test_such_classes_are_said(tmp_path: Path) -> None:
     source = opened(tmp_path, "t.csv", "text,label\na,NA\nb,None\nc,x\n")
-    assert "class 'NA' is a name here; class 'None' is a name here" in source.remark
+    assert "class 'NA' is a name here, and no missing value; class 'None' is" in source.remark
 
 
 def test_an_empty_cell_is_a_missing_label(tmp_path: Path) -> None:
@@ -138,6 +138,59 @@ def test_an_empty_text_is_bad(tmp_path: Path) -> None:
     source = opened(tmp_path, "t.csv", "text,label\n,x\na,y\n")
     with pytest.raises(UserError, match="it is empty"):
         source.read(0)
+
+
+# A line of a file is counted as editors count it, the names of columns and empty lines too.
+HOLES = 'text,label,time\n\n"two\nlines",x,1\nb,y,{time}\n{text},z,3\nd,{label},4\n'
+
+
+def with_hole(tmp_path: Path, **holes: str) -> Source:
+    return opened(tmp_path, "t.csv", HOLES.format(**{"time": 2, "text": "c", "label": "x"} | holes))
+
+
+def test_the_line_of_an_empty_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^it is empty, line 6"):
+        with_hole(tmp_path, text="").read(2)
+
+
+def test_the_line_of_a_text_is_that_of_the_file_after_a_split(tmp_path: Path) -> None:
+    text = "text,label,split\na,x,test\nb,y,train\n,x,test\n"
+    source = opened(tmp_path, "t.csv", text)
+    with pytest.raises(UserError, match=r"^it is empty, line 4"):
+        source.read(2)  # test/00001
+
+
+def test_the_line_of_a_missing_number_is_named(tmp_path: Path) -> None:
+    said = r"'time' of .* has 1 rows without a value \(first line 5\); .*t\.csv\?time='"
+    with pytest.raises(UserError, match=said):
+        with_hole(tmp_path, time="")
+
+
+def test_the_first_line_without_a_label_is_named(tmp_path: Path) -> None:
+    said = "left out 1 samples without a label (first line 7)"
+    assert said in with_hole(tmp_path, label="").remark
+
+
+def test_the_file_of_a_line_is_named_where_there_are_several(tmp_path: Path) -> None:
+    for name in ("train-0.csv", "train-1.csv"):
+        table(tmp_path, name, "text,label\na,x\n,y\n")
+    source = open_source(f"hfds/{tmp_path}")
+    with pytest.raises(UserError, match=r"^it is empty, line 3 of train-1\.csv"):
+        source.read(3)
+
+
+def test_a_line_and_an_entry_of_json_are_named(tmp_path: Path) -> None:
+    lines = '\n{"text": "a", "label": "x"}\n{"label": "y"}\n'
+    with pytest.raises(UserError, match=r"^it is empty, line 3"):
+        opened(tmp_path, "t.jsonl", lines).read(1)
+    rows = '[{"text": "a", "label": "x"},\n\n{"label": "y"}]'
+    with pytest.raises(UserError, match=r"^it is empty, entry 2"):
+        opened(tmp_path, "t.json", rows).read(1)
+
+
+def test_samples_without_a_split_are_not_called_train(tmp_path: Path) -> None:
+    said = opened(tmp_path, "t.csv", "text,label\na,x\nb,y\n").remark
+    assert "2 classes; 2 samples; no official split; --split decides" in said
 
 
 def test_groups_are_texts_and_times_numbers(tmp_path: Path) -> None:

@@ -119,7 +119,10 @@ def test_a_list_is_in_any_order_and_whole(tmp_path: Path) -> None:
         ("sample_id,time\na,1\n", "the first 'b'"),
         ("sample_id,time\na,1\nb,2\nz,3\n", "4: sample 'z' is not"),
         ("sample_id,time\na,1\na,2\nb,2\n", "3: sample 'a' is listed"),
-        ("sample_id,time\na,1\nb,noon\n", "a time that"),
+        ("sample_id,time\na,1\nb,noon\n", "meta.csv, line 3: a time that"),
+        ("sample_id,time\n\nb,nan\na,1\n", "meta.csv, line 3: a time that"),
+        ("sample_id,time\nb,1_0\na,1\n", "meta.csv, line 2: a time that"),
+        ('sample_id,time,group\na,1,"x\ny"\nb,1e999,z\n', "meta.csv, line 4: a time that"),
         ("sample_id,time,group\na,1\nb,1,1\n", "line 2: expected sample_id,time,group,"),
         ("sample_id,time\na,\nb,1\n", "line 2: expected sample_id,time,"),
     ):

@@ -66,7 +66,7 @@ def make(learner: str = "mlp", seed: int = 0, final: float = 0.8, **changes: Any
             "offline_runs": [],
             "chance_run": None,
             "source": "runs",
-            "ideal": {"class_accuracy": 0.9},
+            "ideal": {"class_accuracy": 0.9, "accuracy": 0.9},
             "chance": {},
         },
         "environment": {"embedbench": "0", "torch": "2", "device": "cpu"},
@@ -84,7 +84,13 @@ def make(learner: str = "mlp", seed: int = 0, final: float = 0.8, **changes: Any
         },
         "flags": [],
     }
-    return {**copy.deepcopy(made), **changes}
+    made = {**copy.deepcopy(made), **changes}
+    if "n_train" not in changes:
+        made.setdefault("n_classes", [2, 1, 1])
+    if "by_score" not in changes:  # accuracy is the main score, too
+        main = {key: made[key] for key in ("R", "pooled", "metrics", "curves") if key in made}
+        made["by_score"] |= {"class_accuracy": main, "accuracy": main}
+    return made
 
 
 def typed(learner: str = "mlp", seed: int = 0, final: float = 0.8, **changes: Any) -> RunRecord:
@@ -103,6 +109,8 @@ def scored(
     score = {"R": R, "pooled": pooled, "metrics": {"final_accuracy": 0.5}, "curves": curves}
     whole = make(**score, score=names[0], by_score=dict.fromkeys(names, score), **changes)
     whole["n_train"] = [1] * len(whole["pooled"])
+    if "n_classes" not in changes:
+        del whole["n_classes"]
     whole["sessions"] = whole["sessions"][:1] * len(whole["pooled"])
     return RunRecord.from_json(plain(whole))
 

@@ -403,3 +403,84 @@ def test_labels_that_are_not_the_numbers_of_names_are_noted(
     (cell,) = plan([str(made.path)], "incremental-class", ["slda"], [0], SMALL)
     stream = export(make_task(cell, tmp_path / "runs", StreamCache()), tmp_path / "s")
     assert [text.partition("names: ")[2] for text in label_notes(stream)] == [note] * bool(note)
+
+
+# --- answers that are missing ---
+
+
+def before_learning(stream: Path, p: Predictions) -> dict[str, Any]:
+    """Answers as PILOT and Mammoth have them: -1 for samples of sessions that come later."""
+    reached = load(stream)[1].sets <= np.arange(len(p.answer))[:, None]
+    return {f"answers_after_{i}": a for i, a in enumerate(np.where(reached, p.answer, -1))}
+
+
+def imported(stream: Path, folder: Path, arrays: dict[str, Any]) -> tuple[Any, list[str]]:
+    """The record of an import, and what was said of it."""
+    folder.mkdir()
+    notes: list[str] = []
+    answers = write(folder / "a.npz", stream, **arrays)
+    return record_files.load(come_in(answers, stream, notify=notes.append)), notes
+
+
+def test_no_answer_before_learning_leaves_a_run_in(
+    plain_stream: Path, ours: Ours, tmp_path: Path
+) -> None:
+    """Every score but those before learning is that of all answers."""
+    whole, _ = imported(
+        plain_stream,
+        tmp_path / "whole",
+        {f"answers_after_{i}": a for i, a in enumerate(ours[1].answer)},
+    )
+    made, _ = imported(plain_stream, tmp_path / "part", before_learning(plain_stream, ours[1]))
+    assert (made.flags, plain(made.by_score)) == (whole.flags, plain(whole.by_score))
+
+
+def test_what_is_missing_is_said(plain_stream: Path, ours: Ours, tmp_path: Path) -> None:
+    arrays = before_learning(plain_stream, ours[1])
+    n = sum(int((a < 0).sum()) for a in arrays.values())
+    arrays["answers_after_2"] = np.where(np.arange(20) == 7, -1, arrays["answers_after_2"])
+    made, notes = imported(plain_stream, tmp_path / "a", arrays)
+    row = load(plain_stream)[1].rows[7]
+    assert [note.partition(" answers are missing")[0] for note in notes] == [str(n), "1"]
+    assert f"first after session 2 for row {row}: they count as wrong" in notes[1]
+    assert "nan" in made.flags
+
+
+def test_a_score_before_learning_is_undefined_where_all_classes_are_known(tmp_path: Path) -> None:
+    """On a permutation stream every class is seen at once: R above the diagonal is NaN, not 0."""
+    stream = exported(tmp_path, "permutation")
+    tests = load(stream)[1]
+    reached = tests.sets <= np.arange(3)[:, None]
+    answers = {f"answers_after_{i}": np.where(r, tests.labels, -1) for i, r in enumerate(reached)}
+    made, _ = imported(stream, tmp_path / "a", answers)
+    expected = np.where(np.tri(3, dtype=bool), 1.0, np.nan)
+    np.testing.assert_array_equal(np.array(made.R, dtype=float), expected)
+    assert (made.metrics["final_accuracy"], "nan" in made.flags) == (1.0, False)
+    assert np.isnan(made.metrics["fwt"])
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "mine.json", "mine.npy", "mine.npz"])
+def test_what_is_no_npz_is_told_where_accuracies_go(
+    name: str, plain_stream: Path, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text("learner,seed,accuracy\nmine,0,0.5\n")
+    with pytest.raises(UserError, match=r"no npz file; give an npz .* report RUNS TABLE.csv$"):
+        come_in(tmp_path / name, plain_stream)
+
+
+def test_an_npz_of_accuracies_is_told_where_they_go(plain_stream: Path, tmp_path: Path) -> None:
+    answers = write(tmp_path / "a.npz", plain_stream, accuracy=np.array([0.9, 0.8, 0.7]))
+    with pytest.raises(UserError, match=r"holds accuracy, stream, and no answers; .* TABLE.csv$"):
+        come_in(answers, plain_stream)
+
+
+def test_a_run_that_was_flagged_for_it_is_in_no_doubt(
+    plain_stream: Path, ours: Ours, tmp_path: Path
+) -> None:
+    """Records of earlier versions say `nan`, and `score --update` writes them anew."""
+    arrays = before_learning(plain_stream, ours[1])
+    place = come_in(write(tmp_path / "a.npz", plain_stream, **arrays), plain_stream)
+    earlier = record_files.load(place)
+    record_files.save(replace(earlier, flags=("nan", *earlier.flags)), place)
+    seen = rescore(place, tmp_path / "r")
+    assert (seen.agrees, seen.new) == (True, ("flags.nan",))

@@ -1,7 +1,7 @@
 """exstream: its four buffers against the algorithms written plainly, its passes, its memory."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from teaching import STORAGE_CHECKS, assert_same_weights, descend, start
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from toy import class_stream
 
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
@@ -19,6 +20,7 @@ from embedbench.learning import Seeds, StreamSpec
 from embedbench.learning.exemplars import Capacity
 from embedbench.learning.network import mlp_net
 from embedbench.models.exstream import KINDS, Clusters, ExStream
+from embedbench.runs.stream_runner import run_stream
 
 SEEDS = Seeds.of(0)
 Array = NDArray[Any]
@@ -199,3 +201,14 @@ def test_every_buffer_keeps_the_contract(kind: str) -> None:
 
     for check in STORAGE_CHECKS:
         check(Variant)
+
+
+def test_its_log_counts_the_steps_of_the_optimiser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two batches of 10 of each session; a pass over what is held is cut into steps of 5."""
+    taken: list[int] = []
+    step = torch.optim.Adam.step
+    monkeypatch.setattr(torch.optim.Adam, "step", lambda *a, **k: (taken.append(1), step(*a, **k)))
+    stream = replace(class_stream([[0], [1]], n_train=20), observe_batch=10)
+    _, logs = run_stream(stream, ExStream(batch_size=5, units=4), SEEDS)
+    assert [log.log["batches"] for log in logs] == [2, 2]
+    assert sum(log.log["steps"] for log in logs) == len(taken) > 8

@@ -33,6 +33,7 @@ from embedbench.papers.fscil.tsne import draw_panels, features, separate
 from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_table import PaperTable, table_parts
 from embedbench.reports.tables_from_runs import collect
+from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.few_shot_scores import aacc, curves_from_accuracies, summary
 from embedbench.scores.mean_intervals import Stat
@@ -121,7 +122,7 @@ def test_what_needs_layers_is_left_out_without(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "layers.h5", 10, 4, layers=["block-8"])
     runs = FSCILRuns(tmp_path, [0], {"toy": PaperData(file.path)})
     (named,), (default,) = (runs.specs("toy", v) for v in ("fr-paper-softmax", "fr"))
-    assert runs.streams.run_dir(named, tmp_path) == runs.streams.run_dir(default, tmp_path)
+    assert len({make_task(spec, tmp_path, runs.streams).place for spec in (named, default)}) == 1
 
 
 def test_equal_weights_are_run_once(tmp_path: Path) -> None:
@@ -274,7 +275,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     # what cannot be trusted is left out, with a sentence
     again = FSCILRuns(out, [0, 1], runs.data)
     (spec, _) = again.specs("toy", "ncm")
-    (again.streams.run_dir(spec, again.runs_dir) / "predictions.h5").write_bytes(b"")
+    (make_task(spec, again.runs_dir, again.streams).run_dir / "predictions.h5").write_bytes(b"")
     assert [len(again.of("toy", "ncm")) for _ in range(2)] == [1, 1]
     assert len(again.failed) == 1
     assert again.failed[0].startswith("left out: ")
@@ -321,7 +322,7 @@ def test_a_layer_alone_raw_and_rectified(path: Path, tmp_path: Path) -> None:
     assert asdict(recti.learner.settings)["layers"] == "block-9"
     cells = runs.plan_tables([paper.layers])
     # the prototype and FR, and each of them on each layer; streams differ where the runs do not
-    places = {runs.streams.run_dir(c, tmp_path) for c in cells}
+    places = {make_task(c, tmp_path, runs.streams).place for c in cells}
     assert len(places) == len(cells) == 2 + 2 * len(NAMES)
 
 

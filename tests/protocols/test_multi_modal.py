@@ -29,7 +29,6 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.score_matrix import ScoreMatrix
-from embedbench.scores.single_label_scores import score_matrix
 from embedbench.scores.verified_records import rescore
 from embedbench.streams.stream import Session, Stream
 from embedbench.streams.view import rows_of, table_of
@@ -202,7 +201,7 @@ def test_answers_and_validation_are_among_the_modalitys_classes(tmp_path: Path) 
         assert learner.validated == [pytest.approx(1 / 3), pytest.approx(1 / 2)]
         assert p.answer[1].tolist() == expected
     assert p.answer[0].tolist() == [1] * 7
-    assert math.isnan(score_matrix(p).R[0, 1])  # the second modality's classes were not seen
+    assert math.isnan(p.score_matrix().R[0, 1])  # the second modality's classes were not seen
 
 
 def test_chance_is_among_the_classes_an_answer_is_chosen_from(tmp_path: Path) -> None:
@@ -283,8 +282,8 @@ def test_the_api_scores_by_the_reference_of_each(runs: tuple[Path, list[str]]) -
     stream = build_stream(runs[1], "multi-modal")
     answers = run(stream, "ncm")
     offline = [run(alone, "ncm") for alone in stream.references]
-    R = score_matrix(answers).R
-    a, b = (float(score_matrix(p).pooled[-1]) for p in offline)
+    R = answers.score_matrix().R
+    a, b = (float(p.score_matrix().pooled[-1]) for p in offline)
     found = score(answers, offline=offline)
     assert found["omega_all"] == pytest.approx((R[1, 0] / a + R[1, 1] / b) / 2)
     assert found["omega_base"] == pytest.approx(1.0)  # restricted class means do not interfere

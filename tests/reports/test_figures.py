@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from command_line import embedbench
+from file_helpers import says
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -154,7 +155,7 @@ def test_curves_of_records_are_of_the_runs_that_have_them(tmp_path: Path) -> Non
     (axes,) = curve_figures.draw_one(rows, styles_in(rows), COLUMN, "raa").axes
     drawn = {li.get_color(): np.round(li.get_ydata(), 9).tolist() for li in axes.lines}
     assert drawn == {COLOURS[0]: [30, 50, 40], COLOURS[2]: [90, 50, 40]}
-    assert axes.get_title(loc="left") == "RAA %"
+    assert axes.get_title(loc="left") == "RAA %, of accuracy"
 
 
 def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
@@ -170,35 +171,78 @@ def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
 
 
 def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> None:
+    """Not with the answers that were drawn, of which the last are right in 10 %."""
     guess = make("chance", final=0.1, pooled=[0.5, 0.25, 0.1])
     keep(tmp_path / "both", make("mlp", final=0.05, pooled=[0.9, 0.4, 0.05]), guess)
     keep(tmp_path / "alone", guess)
     figure, alone = (curves(collect(tmp_path / name)) for name in ("both", "alone"))
     (dotted,) = [line for line in figure.axes[0].lines if line.get_color() == SOFT]
-    np.testing.assert_allclose(np.asarray(dotted.get_ydata(), dtype=float), [50, 25, 10])
+    np.testing.assert_allclose(np.asarray(dotted.get_ydata(), dtype=float), [50, 100 / 3, 25])
     assert "chance (25.0)" in texts(figure)  # 1 / classes, as in the table
     assert len([line for line in alone.axes[0].lines if line.get_color() == SOFT]) == 1
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())
-def test_axes_fit_the_values_and_the_legend_covers_none(rows: list[Row], width: float) -> None:
+def test_axes_begin_at_0_and_the_legend_covers_none(rows: list[Row], width: float) -> None:
     figures = curves(rows, width), trade_off(rows, width)
     for figure in figures:
         box = figure.legends[0].get_window_extent()
         assert box.y1 <= min(axes.get_window_extent().y0 for axes in figure.axes)
         assert 0 <= box.x0 < box.x1 <= figure.bbox.width
-    low, high = figures[0].axes[0].get_ylim()  # which chance, 10 %, does not change
-    assert 20 < low < 31 < 90 < high < 95
+    low, high = figures[0].axes[0].get_ylim()
+    assert low == 0 < 90 < high < 95
 
 
 FINAL = "final_accuracy"
+
+
+def drawn(rows: list[Row], *, fit: bool) -> Figure:
+    styles = styles_in(rows)
+    return with_legend(curve_figures.draw_one(rows, styles, COLUMN, FINAL, fit=fit))
+
+
+def test_an_axis_that_fits_the_values_says_so(rows: list[Row]) -> None:
+    (axes,) = drawn(rows, fit=True).axes
+    assert axes.get_title(loc="left") == "accuracy (%) · the axis does not begin at 0"
+
+
+def test_chance_outside_an_axis_has_no_line_and_no_legend(rows: list[Row]) -> None:
+    """The lowest learner has 31 %, guessing 25 % in the end."""
+    figure = drawn(rows, fit=True)
+    lines = [line for line in figure.axes[0].lines if line.get_color() == SOFT]
+    assert (lines, "chance (25.0)" in texts(figure)) == ([], False)
+
+
+def test_an_axis_from_0_shows_chance(rows: list[Row]) -> None:
+    assert "chance (25.0)" in texts(drawn(rows, fit=False))
+
+
+@pytest.mark.parametrize("fit", [True, False])
+def test_costs_begin_at_0_unless_they_are_logarithmic(rows: list[Row], fit: bool) -> None:
+    memory, seconds = score_figures.trade_off(rows, styles_in(rows), COLUMN, fit=fit).axes
+    assert memory.get_xlim()[0] > 0
+    assert (seconds.get_xlim()[0] == 0) == (not fit)
+
+
+def test_a_metric_without_a_curve_is_no_curve(rows: list[Row]) -> None:
+    """The accuracy was drawn in its place."""
+    with pytest.raises(UserError, check=says(what="unknown curve over sessions", got="omega_all")):
+        curve_figures.draw_one(rows, styles_in(rows), COLUMN, "omega_all")
+
+
+def test_forgetting_is_drawn_as_its_curve(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp", curves={"af": [None, 0.1, 0.3]}))
+    rows = collect(tmp_path)
+    (axes,) = curve_figures.draw_one(rows, styles_in(rows), COLUMN, "average_forgetting").axes
+    drawn_values = np.asarray(axes.lines[0].get_ydata(), dtype=float)
+    np.testing.assert_allclose(drawn_values, [np.nan, 10, 30])
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())
 def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
     """The longest score, where the legend of many learners takes most room."""
     keep(tmp_path, *(make(f"learner-{k}") for k in range(18)))
-    figure = curves(rows := collect(tmp_path), width)
+    figure = curves(rows := collect(tmp_path, metrics=["class_accuracy"]), width)
     name, axis = figure.axes[0]._left_title, figure.axes[0].xaxis.label  # type: ignore[attr-defined]
     assert name.get_text() == "mean per-class accuracy (%)"
     for box in (name.get_window_extent(), axis.get_window_extent()):
@@ -217,7 +261,7 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
         costs = row.footprint["total"] / 1e6, row.seconds["learn"].mean
         for of_panel, cost in zip(marks, costs, strict=True):
             np.testing.assert_allclose(of_panel[ink], (cost, 100 * row.metrics[FINAL].mean))
-    assert figure.axes[0].get_title(loc="left") == "final accuracy (%)"
+    assert figure.axes[0].get_title(loc="left") == "accuracy (%)"
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear"]
     assert ["logarithmic" in axes.get_xlabel() for axes in figure.axes] == [True, False]
     assert [axes.get_xgridlines()[0].get_visible() for axes in figure.axes] == [True, True]
@@ -232,7 +276,7 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     (mean,) = (row.metrics["omega_base"].mean for row in rows if row.learner == "ewc")
     (drawn,) = (li.get_ydata() for li in first.lines if li.get_color() == COLOURS[0])
     assert drawn == pytest.approx([mean])  # Ω is no percentage, and has no levels
-    assert (len(first.lines), first.get_title(loc="left")) == (3, "omega base")
+    assert (len(first.lines), first.get_title(loc="left")) == (3, "omega base, of accuracy")
 
 
 @pytest.mark.parametrize(
@@ -363,8 +407,8 @@ def test_the_command_writes_a_figure_and_prints_the_tables(root: Path, tmp_path:
     words = ("report", root, "--figure", "trade-off", "--out", a)
     done = embedbench(*words, "--width", "page", "--metric", "omega_all")
     assert done.exit_code == 0, done.output
-    assert ("final %" in done.stdout, f"wrote {a}" in done.stderr) == (True, True)
-    assert ">omega all</text>" in a.read_text("utf-8")
+    assert ("accuracy %" in done.stdout, f"wrote {a}" in done.stderr) == (True, True)
+    assert ">omega all, of accuracy</text>" in a.read_text("utf-8")
     assert "is there already" in str(embedbench(*words).exception)
     assert embedbench(*words, "--overwrite").exit_code == 0
 
@@ -393,8 +437,8 @@ def test_what_is_no_figure_is_one_sentence(root: Path, tmp_path: Path) -> None:
 def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp"), stream="stream-1")
     keep(tmp_path, make("mlp", digests={"features": "9" * 64}), stream="stream-2")
-    for kind, says in (("curves", "2; .* stream-1, stream-2"), ("ranks", "there are 2: ")):
-        with pytest.raises(UserError, match=says):
+    for kind, sentence in (("curves", "2; .* stream-1, stream-2"), ("ranks", "there are 2: ")):
+        with pytest.raises(UserError, match=sentence):
             save_figure(collect(tmp_path), kind, tmp_path / "a.svg")
     score = {"R": [[0.5]], "pooled": [0.5], "metrics": make()["metrics"]}
     short: dict[str, Any] = {**score, "n_train": [5], "sessions": make()["sessions"][:1]}
@@ -402,8 +446,8 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     keep(tmp_path / "short", make("mlp", **short), make("ewc", **short))
     rows = collect(tmp_path / "short")
     assert curve_figures.accuracy_curves(rows, {}, COLUMN) == {}
-    for kind, says in (("curves", "needs two sessions"), ("trade-off", "unknown metric 'raa'")):
-        with pytest.raises(UserError, match=says):
+    for kind, sentence in (("curves", "needs two sessions"), ("trade-off", "unknown metric 'raa'")):
+        with pytest.raises(UserError, match=sentence):
             save_figure(rows, kind, tmp_path / "b.svg", metric="raa")
     for kind in {*KINDS} - {"curves"}:
         save_figure(rows, kind, tmp_path / "b.svg")

@@ -76,6 +76,11 @@ def test_where_slices_and_several_directories(root: Path) -> None:
         runs.where(leaner="mlp")
 
 
+def test_where_takes_the_values_of_an_array(root: Path) -> None:
+    runs = load_runs(root).where(learner="mlp")
+    assert [r.record.seed for r in runs.where(seed=np.array([1, 7]))] == [1]
+
+
 def test_answers_matrices_and_classes_are_computed_on_demand(root: Path) -> None:
     run = load_runs(root)[1]
     p = run.predictions()

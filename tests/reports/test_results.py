@@ -15,7 +15,8 @@ from report_records import keep, make, put, typed
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.load_results import load_runs
-from embedbench.reports.results import Result, Results, column_stats, count_text
+from embedbench.reports.measurement_words import count_text
+from embedbench.reports.results import Result, Results, column_stats
 from embedbench.reports.tables_from_runs import collect, csv_rows, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.scores.learner_verdicts import compare_with_best
@@ -290,3 +291,20 @@ def test_values_at_a_moment_and_on_an_eval_set() -> None:
 def test_columns_of_numbers() -> None:
     assert column_stats([[1.0, 2.0], [3.0, 6.0]]) == [Stat.of([1.0, 3.0]), Stat.of([2.0, 6.0])]
     assert column_stats([]) == []
+
+
+def test_runs_of_chance_are_not_compared() -> None:
+    """The others are tested as if they were not there, and name each other by their places."""
+    finals = {"chance": (0.2, 0.3, 0.25), "ncm": (0.8, 0.81, 0.82), "ewc": (0.5, 0.51, 0.53)}
+    rows = [
+        Result(learner=name, record=typed(name, seed, final), seed=seed)
+        for name, each in finals.items()
+        for seed, final in enumerate(each)
+    ]
+    alone = Results(tuple(rows[3:])).verdicts("final_accuracy").rows[1]
+    chance, _, row = Results(tuple(rows)).verdicts("final_accuracy").rows
+    assert chance is None
+    assert row is not None
+    assert alone is not None
+    assert row.behind_by_least == alone.behind_by_least
+    assert (row.against, row.above, alone.against) == (1, (1,), 0)

@@ -17,7 +17,8 @@ from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_tables import TableView, allowed_ranks
 from embedbench.reports.load_results import load_runs
-from embedbench.reports.run_rows import read_csv, streams
+from embedbench.reports.results_csv import read_csv
+from embedbench.reports.run_rows import streams
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import read_selections, select
 from embedbench.scores.run_record import RunRecord
@@ -35,9 +36,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     for base, less in ((2, 0.0), (3, 0.4)):
         other = {"protocol_params": {"base": base}, "digests": {"recipe": f"{base:064x}"}}
-        for name, units, gain in (("mlp", 400, 0.5), ("mlp", 100, 0.3), ("ewc", 9, 0.6)):
+        # the second run of mlp is a little off, so that no difference is equal in all seeds
+        rows = ("mlp", 400, 0.5, 0.001), ("mlp", 100, 0.3, -0.001), ("ewc", 9, 0.6, 0.0)
+        for name, units, gain, off in rows:
             for s in range(3):
-                made = make(name, s, gain + s / 100 - less / 2, **other)
+                made = make(name, s, gain + s / 100 + off * (s == 1) - less / 2, **other)
                 made["learner_params"] = {"units": units}
                 keep(root, made, stream=f"base-{base}", row=f"{name}-{units}")
         keep(root, make("chance", 0, 0.95, **other), stream=f"base-{base}")
@@ -57,7 +60,7 @@ def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) 
         ("ewc", ""), ("mlp", "units=400"), ("mlp", "units=100"), ("chance", ""),
     ]  # fmt: skip
     # t(0.975, 2) = 4.302653, sd .01 of three seeds
-    found = [table.rows[0][f"base=2 final %{end}"] for end in ("", ".half_95")]
+    found = [table.rows[0][f"base=2 accuracy %{end}"] for end in ("", ".half_95")]
     assert found == pytest.approx([0.61, 4.302653 * 0.01 / math.sqrt(3)])
     (table,) = shown(tmp_path, base + two)
     assert table.rows[0]["final_accuracy"] == pytest.approx((0.61 + 0.41) / 2)
@@ -70,7 +73,7 @@ def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) 
     assert table.rows[0]["max final_accuracy"] == 0.62
     one = 'where = { learner = ["chance"], final_accuracy = 0.95, run = "base-2/chance/seed-0" }'
     (table,) = shown(tmp_path, base + one)  # one value, or a list
-    assert render_text(table.parts).splitlines()[1] == "incremental-class · toy.h5 · final %"
+    assert render_text(table.parts).splitlines()[1] == "incremental-class · toy.h5 · accuracy %"
     assert table.rows == [{"learner": "chance", "settings": "", "final_accuracy": 0.95}]
 
 
@@ -122,11 +125,13 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
     said = render_text(numbers.parts)
     assert all(f"[{allowed_ranks(verdict)}]" in said for verdict in both.verdicts)
     assert "over seeds alone" in said
-    lines = [f"{name},{seed},0.{k}{seed}" for k, name in enumerate("ab") for seed in range(3)]
+    # differences .10 .11 .12
+    values = {"a": (0, 0.01, 0.02), "b": (0.1, 0.12, 0.14)}
+    lines = [f"{name},{seed},{value}" for name in values for seed, value in enumerate(values[name])]
     (tmp_path / "rows.csv").write_text("\n".join(["learner,seed,x", *lines]))  # learners all
     (plain,) = shown(tmp_path, f'[report]\n{more}\nmetrics = ["x"]')
     assert [row["learner"] for row in plain.rows] == ["b", "a"]
-    assert "  11.0 ±2.5 [1]" in render_text(plain.parts)
+    assert "  12.0 ±5.0 [1]" in render_text(plain.parts)
 
 
 # what Python alone reads as a number
@@ -223,3 +228,27 @@ def test_a_name_that_python_reads_as_a_number_stays_a_text(tmp_path: Path) -> No
     (tmp_path / "rows.csv").write_text(text, encoding="utf-8")
     (row,) = read_csv(tmp_path / "rows.csv")
     assert (row["learner"], row["settings"]) == ("inf", "1_0")
+
+
+def test_a_base_score_among_metrics_is_that_of_its_table(tmp_path: Path) -> None:
+    """Ten samples, two in the smaller class; accuracy .9, mean per-class accuracy .75."""
+    made = make("ncm")
+    for name, final in (("accuracy", 0.9), ("class_accuracy", 0.75)):
+        metrics = made["metrics"] | {"final_accuracy": final, "average_accuracy": final / 2}
+        made["by_score"][name] = made["by_score"][name] | {"metrics": metrics}
+    made["metrics"] = made["by_score"]["class_accuracy"]["metrics"]
+    keep(tmp_path / "runs", made)
+    text = '[report]\nruns = ["runs"]\nmetrics = ["class_accuracy", "average_accuracy", "accuracy"]'
+    (table,) = shown(tmp_path, text)
+    row = {"learner": "ncm", "settings": ""}
+    assert table.rows == [
+        row | {"class_accuracy": 0.75, "average_accuracy": 0.375, "accuracy": 0.9}
+    ]
+
+
+@pytest.mark.parametrize("name", ["A_last", "a_last", "final_accuracy"])
+def test_the_column_of_the_final_score_is_named_for_it(tmp_path: Path, name: str) -> None:
+    keep(tmp_path / "runs", make("ncm"))
+    (table,) = shown(tmp_path, f'[report]\nruns = ["runs"]\nmetrics = ["{name}", "bytes.total"]')
+    header = next(x for x in render_text(table.parts).splitlines() if x.startswith("learner"))
+    assert "accuracy %" in header

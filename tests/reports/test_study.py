@@ -31,7 +31,6 @@ from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
 from embedbench.scores.metrics import Reference, omega_all
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.single_label_scores import score_matrix
 from embedbench.text.terminal_text import render_text
 
 
@@ -49,7 +48,7 @@ def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
     assert verdicts == [(1, None, (1, 2)), (2, None, (1, 2))]
     text = render_text(rank_learners(found).parts)
     assert text.splitlines()[4].split() == ["si", "2", "45.0", "2", "–", "40.0", "(–)"]
-    assert "no verdict (–): that takes two seeds in common" in text
+    assert "no verdict (–): that takes seeds in common, three where" in text
     assert "nothing can be said of the difference" in verdict(rows)
     (axes,) = score_figures.ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
     assert [li.get_marker() for li in axes.lines] == ["o", "s"]  # no bar without a verdict
@@ -66,9 +65,10 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
     least = 0.0306667 - 5.33934 * 0.0011547 / math.sqrt(3)
     assert found.verdicts[1].behind_by_least == pytest.approx(least, 1e-5)
     sentence = verdict(rows)
-    assert "; si is behind (by at least 2.7 points); mas may be level" in sentence
+    assert "; mas may be level; si is behind by at least 2.7 points (at 5 %)" in sentence
     cells = [line.split() for line in table_text(rows).splitlines()]
-    assert next(line for line in cells if line[:1] == ["si"])[4:7] == ["3.1", "(≥", "2.7)"]
+    # `mas` may be the best, and by far
+    assert next(line for line in cells if line[:1] == ["si"])[4:8] == ["3.1", "(2.7", "to", "53.2)"]
     (axes,) = score_figures.ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() != "None"]
     lines = [line for line in axes.lines if line.get_marker() == "None"]
@@ -81,7 +81,7 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
     assert [r["verdict"]["behind"] for r in made["rows"]] == [False, True, False]
     page = render(rows, "runs")
     assert f'<p class="verdict">verdict: {sentence}</p>' in page
-    assert "<td>3.1 (≥ 2.7)" in page
+    assert "<td>3.1 <small>(2.7 to 53.2)</small><svg" in page
 
 
 def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
@@ -115,21 +115,23 @@ def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
 def test_omega_has_a_share_with_its_reference_fixed(tmp_path: Path) -> None:
     """One seed: the half-widths are those of Ω_all without each sample, by the ordinary scorer."""
     p = answers(1)
-    alpha = float(score_matrix(merged(p)).pooled[-1])
+    alpha = float(merged(p).score_matrix().pooled[-1])
     first = np.where(p.y % 2, p.answer, p.seen.argmax(axis=1)[:, None]).astype(np.int32)
     made = {"ncm": p, "mlp": replace(p, answer=first)}
     write_references(tmp_path)
     for learner, of in made.items():
         how = {"reference": REFERENCE, "learner": learner}
         write_run(tmp_path, f"{STREAM}/{learner}-1/seed-0", of, **how)
-    (of_omega,) = studies(collect(tmp_path), "omega_all")
+    (of_omega,) = studies(collect(tmp_path, metrics=["class_accuracy"]), "omega_all")
     for label, on in zip(of_omega.learners, of_omega.verdicts, strict=True):
         of, omegas = made[label], []
         for left in p.ids:
             rest = keep_samples(of, of.ids != left)
-            omegas.append(omega_all(score_matrix(rest), Reference(ideal=alpha)))
+            omegas.append(omega_all(rest.score_matrix(), Reference(ideal=alpha)))
         n = len(omegas)
-        half = stats.t.isf(0.025, n - 1) * math.sqrt(np.var(omegas) * (n - 1))
+        _, sizes = np.unique(of.y, return_counts=True)
+        effective = len(sizes) ** 2 / sum(1 / sizes)  # classes of unequal size
+        half = stats.t.isf(0.025, effective - 1) * math.sqrt(np.var(omegas) * (n - 1))
         assert on.half == pytest.approx(half, rel=1e-9), label
         assert (on.parts, on.groups) == (("test sample",), n)
 
@@ -333,7 +335,7 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     figure = ("--figure", "ranks", "--out", tmp_path / "ranks.svg")
     done = report("--compare", "--metric", "final_accuracy", *figure)
     assert done.exit_code == 0, done.output
-    for part in ("final_accuracy, % · 2 class orders", "over 2 orders alone", "fewer than 5 order"):
+    for part in ("accuracy, % · 2 class orders", "over 2 orders alone", "fewer than 5 order"):
         assert part in done.stdout
     drawn = figure[-1].read_text()
     assert {f">{name}</text>" in drawn for name in ("ewc", "mlp")} == {True}
@@ -353,8 +355,8 @@ def test_text_of_a_comparison() -> None:
     assert lines[1].split(" · ")[1] == "1 class order"
     assert lines[3].split() == ["best", "3", "90.3", "1", "1", "0.0"]
     # differences .4 .41 .38: mean .39667, s .015275; t(2) at .05/2 is 4.30265
-    assert lines[4].split() == ["rest", "3", "50.7", "2", "2", "39.7", "(≥", "35.9)"]
-    assert "over 3 seeds alone; a bound per row" in text
+    assert lines[4].split() == ["rest", "3", "50.7", "2", "2", "39.7", "(35.9", "to", "43.5)"]
+    assert "its 95 % interval over 3 seeds alone: above 0 a row is behind" in text
     assert "in half of the rows no difference under 3.8 points can be seen" in text
     assert "one class order" in lines[-1]
 

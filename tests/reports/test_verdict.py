@@ -33,16 +33,22 @@ def test_a_leader_and_who_is_behind() -> None:
     ncm = runs("ncm", 0.80, 0.81, 0.82)
     others = runs("ewc", 0.50, 0.51, 0.53), runs("mlp", 0.30, 0.31, 0.31)
     # ewc: .30 .30 .29, mean 29.67 points, s .57735; t(2) at .05/3 is 5.33934, at .05/2 4.30265
-    lead = "ncm leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
-    assert sentence(ncm, *others) == f"{lead}; ewc and mlp are behind (by at least 27.9 points)"
-    assert sentence(ncm, others[0]) == f"{lead}; ewc is behind (by at least 28.2 points)"
-    assert sentence(ncm) == f"{lead}; there is no other learner to compare it with"
+    lead = "ncm leads with 81.0 % mean per-class accuracy (offline: 90.0 %, chance: 25.0 %)"
+    assert sentence(ncm, *others) == (
+        f"{lead}; ewc and mlp are behind, by at least 27.9 and 48.6 points (2 statements, each at "
+        "5 %)"
+    )
+    assert sentence(ncm, others[0]) == f"{lead}; ewc is behind by at least 28.2 points (at 5 %)"
+    # alone it leads nobody
+    assert sentence(ncm) == f"none, of one learner: {lead.replace('leads with', 'has')}"
     # two rows of one label
     text = sentence(ncm, runs("ncm", 0.30, 0.31, 0.31))
-    assert text.endswith("; ncm is behind (by at least 48.9 points)")
+    assert text.endswith("; ncm is behind by at least 48.9 points (at 5 %)")
     # er has other seeds and is compared with none: .50 .50 .51; t(2) at .05/2
     text = sentence(ncm, others[1], [typed("er", seed, 0.2) for seed in (3, 4)])
-    assert text.endswith("; mlp is behind (by at least 48.9 points); nothing can be said of er")
+    assert text.endswith(
+        "; mlp is behind by at least 48.9 points (at 5 %); nothing can be said of er"
+    )
 
 
 def test_who_may_be_level() -> None:
@@ -51,15 +57,57 @@ def test_who_may_be_level() -> None:
     si = runs("si", 0.77, 0.83, 0.81)
     far = runs("er", 0.10, 0.11, 0.13)  # .70 .70 .69; t(2) at .05/4 is 6.20535
     text = sentence(leader, ewc, si, far)
-    assert text.endswith("; er is behind (by at least 67.6 points); ewc and si may be level")
-    assert sentence(leader, si).endswith("; si may be level")
+    assert text.startswith("mlp leads with 81.0 %")
+    assert text.endswith("; ewc and si may be level; er is behind by at least 67.6 points (at 5 %)")
+
+
+def test_nobody_leads_where_nothing_is_decided() -> None:
+    """Differences of si .03 -.02 .01: mean .667 points, s 2.51661; t(2) at .05/2 is 4.302653."""
+    leader, si = runs("mlp", 0.80, 0.81, 0.82), runs("si", 0.77, 0.83, 0.81)
+    half = 4.302653 * 2.51661 / math.sqrt(3)
+    assert sentence(leader, si) == (
+        "nothing is decided: mlp has the highest mean, 81.0 % mean per-class accuracy (offline: "
+        "90.0 %, chance: 25.0 %); si may be level; no difference to the best under "
+        f"{half:.1f} points could have been seen with 3 seeds"
+    )
+
+
+def test_what_is_not_decided_is_said_of_those_that_learned() -> None:
+    """Of er, which is behind by far, it is said that it did not learn."""
+    leader, si = runs("mlp", 0.80, 0.81, 0.82), runs("si", 0.77, 0.83, 0.81)
+    text = sentence(leader, si, runs("er", 0.10, 0.11, 0.13, flags=["not-learned"]))
+    assert text.startswith(
+        "nothing is decided among those that learned the new sessions: mlp has the highest mean, "
+    )
+
+
+def test_a_bound_that_another_row_gives_is_said_to_be_below_it() -> None:
+    """The best varies too much to be above anybody; ewc, which does not, is above si."""
+    leader = runs("mas", 0.5, 0.9, 0.95)
+    text = sentence(leader, runs("ewc", 0.70, 0.71, 0.72), runs("si", 0.60, 0.61, 0.63))
+    # .10 .10 .09: mean 9.667 points, s .57735; t(2) at .05/3 is 5.33934
+    assert text == (
+        "nobody leads: mas has the highest mean, 78.3 % mean per-class accuracy (offline: 90.0 %, "
+        "chance: 25.0 %); ewc may be level; si is behind by at least 7.9 points (at 5 %, that of "
+        "si from ewc)"
+    )
+
+
+def test_rows_of_chance_are_no_learners_to_be_compared() -> None:
+    """With them there were three rows, and each test at .05/3."""
+    rows = runs("ncm", 0.80, 0.81, 0.82), runs("chance", 0.85, 0.86, 0.88)
+    text = sentence(rows[1], rows[0], runs("ewc", 0.50, 0.51, 0.53))
+    assert text.endswith("; ewc is behind by at least 28.2 points (at 5 %)")
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_one_run_or_two_equal_differences_say_nothing(n: int) -> None:
     text = sentence(runs("ncm", *[0.8] * n), runs("mlp", *[0.3] * n), runs("er", *[0.2] * n))
-    said = "; the next is mlp with 30.0 %, and without stored answers or two seeds in common "
-    assert text.endswith(f"{said}nothing can be said of the difference")
+    assert text.startswith("nothing is decided: ncm has 80.0 % mean per-class accuracy (")
+    assert text.endswith(
+        " and mlp, the next, 30.0 %; without stored answers or seeds in common, three where all "
+        "differences are equal, nothing can be said of the difference"
+    )
 
 
 def test_chance_is_one_in_the_classes_whether_it_was_run_or_not() -> None:
@@ -68,14 +116,13 @@ def test_chance_is_one_in_the_classes_whether_it_was_run_or_not() -> None:
     limits: dict[str, Any] = {"n_candidates": [2, 2, 4]}
     for about, level in (
         ({"n_classes": [2, 1, 1]}, 25.0),
-        (limits, 41.7),  # (1/2 + 1/2 + 1/4) / 3
-        (limits | {"n_classes": [0, 0, 0]}, 41.7),
+        (limits | {"n_classes": [0, 0, 0]}, 41.7),  # (1/2 + 1/2 + 1/4) / 3
         # a set with two of four classes counts twice as much: (2/2 + 1/2 + 1/4) / 4
         (limits | {"n_classes": [2, 1, 1]}, 43.8),
-        ({"n_train_by_class": [200, 200, 100, 0]}, 33.3),
+        ({"n_classes": [0, 0, 0], "n_train_by_class": [200, 200, 100, 0]}, 33.3),
     ):
         assert f"chance: {level} %" in sentence(runs("ncm", 0.8, **about))
-    assert "chance" not in sentence(runs("ncm", 0.8, classes=[]))
+    assert "chance" not in sentence(runs("ncm", 0.8, classes=[], n_classes=[0, 0, 0]))
 
 
 def test_a_leader_that_did_not_learn() -> None:
@@ -83,10 +130,10 @@ def test_a_leader_that_did_not_learn() -> None:
     active = runs("ncm", 0.60, 0.61, 0.62), runs("mlp", 0.30, 0.31, 0.31)
     text = sentence(idle, *active)
     lead = "er has 71.0 % but did not learn the new sessions; of the learners that did, ncm leads"
-    assert text.startswith(f"{lead} with 61.0 % final accuracy")
-    assert text.endswith("; mlp is behind (by at least 38.6 points)")
+    assert text.startswith(f"{lead} with 61.0 % mean per-class accuracy")
+    assert text.endswith("; mlp is behind by at least 38.6 points (at 5 %, that of mlp from er)")
     assert sentence(active[0], idle).endswith("; er did not learn the new sessions")
-    at = "has 71.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
+    at = "has 71.0 % mean per-class accuracy (offline: 90.0 %, chance: 25.0 %)"
     assert sentence(idle) == f"no learner learned the new sessions: the best, er, {at}"
     flags = ("chance-level", "not-learned")
     chance = [[replace(run, flags=flags) for run in each] for each in (idle, active[1])]
@@ -94,7 +141,7 @@ def test_a_leader_that_did_not_learn() -> None:
     # a flag counts where most runs have it
     er = runs("er", 0.70, 0.71, 0.72)
     one, two = ([replace(r, flags=flags[1:] * (r.seed < n)) for r in er] for n in (1, 2))
-    assert sentence(one).startswith("er leads with 71.0 %")
+    assert sentence(one).startswith("none, of one learner: er has 71.0 %")
     assert sentence(two).startswith("no learner learned the new sessions")
 
 
@@ -126,15 +173,19 @@ def test_label_sets() -> None:
     made = make("icarl", final=0.4)
     by_score = {"pw_js": made["by_score"]["class_accuracy"]}
     run = RunRecord.from_json({**made, "score": "pw_js", "by_score": by_score})
-    alone = "; there is no other learner to compare it with"
     # no chance level but that of runs, and no offline reference of this score
-    assert sentence([run]) == f"icarl leads with 40.0 % final pw-JS{alone}"
+    assert sentence([run]) == "none, of one learner: icarl has 40.0 % pw-JS"
     drawn = [replace(r, score="pw_js") for r in runs("chance", 0.2, 0.3)]
-    assert sentence([run], drawn) == f"icarl leads with 40.0 % final pw-JS (chance: 25.0 %){alone}"
+    text = "none, of one learner: icarl has 40.0 % pw-JS (chance: 25.0 %)"
+    assert sentence([run], drawn) == text
 
 
 def test_many_names_are_counted() -> None:
     leader = runs("mlp", 0.80, 0.81, 0.82)
     many = [runs(f"l{i}", *(0.5 - i / 50 + d for d in (0, 0.001, 0.003))) for i in range(8)]
-    assert "; l0, l1, l2 and 5 more are behind (by" in sentence(leader, *many)
-    assert "; l0, l1, l2 and l3 are behind (by" in sentence(leader, *many[:4])
+    # .30 .309 .317 to l0, s .85049 points; t(2) at .05/2 is 4.30265, as each can be compared with
+    # the leader alone: to the others the differences are equal
+    text = sentence(leader, *many)
+    by = "by at least 28.8 to 42.8 points (8 statements, each at 5 %)"
+    assert text.endswith(f"; l0, l1, l2 and 5 more are behind, {by}")
+    assert "; l0, l1, l2 and l3 are behind, by at least" in sentence(leader, *many[:4])

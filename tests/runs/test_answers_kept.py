@@ -14,6 +14,7 @@ from protocol_files import make_file
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.tables_from_runs import collect
+from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
@@ -53,12 +54,63 @@ def test_files_have_no_group_in_common(tmp_path: Path) -> None:
 FULL = {"answers": "full"}
 
 
-@pytest.mark.parametrize(("kept", "groups"), [(FULL, (4, "groups")), ({}, (39, "samples"))])
-def test_groups_of_all_runs(tmp_path: Path, kept: dict[str, str], groups: tuple[int, str]) -> None:
-    """Or of none: groups of one run and samples of another would not be of one kind."""
+TOOL = {"tool": {"name": "t", "version": "1"}, "gave": "answers", "sha256": "1" * 64}
+IMPORTED = {"imported": TOOL}
+
+
+@pytest.mark.parametrize("kept", [FULL, {}, {**FULL, **IMPORTED}])
+@pytest.mark.parametrize("which", ["ncm", "slda"])
+def test_groups_are_those_of_any_run(tmp_path: Path, kept: dict[str, Any], which: str) -> None:
+    """Plain answers and imported ones hold none: a sample's group is known from another run."""
     p, _ = random_run(1)
-    p = replace(p, group=np.arange(len(p.y)) % 4)
-    for learner, full in (("ncm", FULL), ("slda", kept)):
-        write_run(tmp_path, f"stream-1/{learner}/seed-0", p, learner=learner, **full)
+    grouped = replace(p, group=np.arange(len(p.y)) % 4)
+    for learner in ("ncm", "slda"):
+        made = {"learner": learner, **(kept if learner == which else FULL)}
+        place = f"stream-1/{learner}/seed-0"
+        write_run(tmp_path, place, grouped if made == {"learner": learner, **FULL} else p, **made)
+    assert counted(tmp_path) == (4, "groups", "")
+
+
+def test_samples_of_no_known_group_make_all_count_samples(tmp_path: Path) -> None:
+    """And the sentence below the table says so."""
+    p, _ = random_run(1)
+    some = replace(p, ids=p.ids + 1000)
+    grouped = replace(p, group=np.arange(len(p.y)) % 4)
+    write_run(tmp_path, "stream-1/ncm/seed-0", grouped, learner="ncm", **FULL)
+    write_run(tmp_path, "stream-1/slda/seed-0", some, learner="slda")
+    why = "some runs have samples of no known group"
+    assert counted(tmp_path) == (78, "samples", why)
+    assert f"(78 samples, as {why})" in table_text(collect(tmp_path)).replace("\n", " ")
+
+
+def test_runs_that_disagree_on_groups_count_samples(tmp_path: Path) -> None:
+    p, _ = random_run(1)
+    for learner, n in (("ncm", 4), ("slda", 5)):
+        grouped = replace(p, group=np.arange(len(p.y)) % n)
+        write_run(tmp_path, f"stream-1/{learner}/seed-0", grouped, learner=learner, **FULL)
+    assert counted(tmp_path) == (39, "samples", "the runs disagree on the groups")
+
+
+def test_one_big_group_counts_as_few(tmp_path: Path) -> None:
+    """Of 39 samples 20 are one group; G* is one over the sum of squared shares of the score."""
+    p, _ = random_run(1)
+    group = np.maximum(np.arange(len(p.y)) - 19, 0)
+    for learner in ("ncm", "slda"):
+        made = replace(p, group=group)
+        write_run(tmp_path, f"stream-1/{learner}/seed-0", made, learner=learner, **FULL)
+    classes, sizes = np.unique(p.y, return_counts=True)
+    weights = [
+        sum(1 / (len(classes) * sizes[classes == y][0]) for y in p.y[group == g]) for g in range(20)
+    ]
     (study,) = studies(collect(tmp_path))
-    assert (max(verdict.groups for verdict in study.verdicts), study.groups) == groups
+    effective = 1 / sum(w**2 for w in weights)
+    assert study.verdicts[0].effective_groups == pytest.approx(effective)
+    said = f"20 groups of unequal weight that count as {effective:.1f}"
+    assert said in table_text(collect(tmp_path)).replace("\n", " ")
+
+
+def counted(root: Path) -> tuple[int, str, str]:
+    """Of the one study: groups, what they are, and why they are not groups."""
+    (study,) = studies(collect(root))
+    most = max(verdict.groups for verdict in study.verdicts)
+    return most, study.groups, study.judged.why

@@ -11,41 +11,43 @@ import pytest
 from small_grid import answers, check_same, expected, open_cells, small_grid
 
 from embedbench.engines.engine import Engine
-from embedbench.runs import grid_scheduler
+from embedbench.errors import UserError
+from embedbench.runs import grid_scheduler, run_one
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import run_at
 from embedbench.runs.run_task import Task, make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
-from embedbench.storage import user_cache
+from embedbench.storage import leases, user_cache
 
 
 class Far(Executor):
-    """Runs calls here, after `before`; it stands for a machine elsewhere."""
+    """Makes tasks here, each as it arrives; it stands for a machine elsewhere."""
 
-    def before(self, call: Any) -> Any:
-        return call
+    def arrive(self, task: Task) -> Task:
+        return task
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         try:
-            future.set_result(self.before(fn)(*args, **kwargs))
+            future.set_result(fn(self.arrive(*args), **kwargs))
         except Exception as error:
             future.set_exception(error)
         return future
 
 
 class Blind(Far):
-    def before(self, call: Any) -> Any:
-        return replace(call, task=replace(call.task, root=call.task.root / "elsewhere"))
+    def arrive(self, task: Task) -> Task:
+        return replace(task, root=task.root / "elsewhere")
 
 
 class OtherNumbers(Far):
     """Its worker has another number for the device of the runs directory."""
 
-    def before(self, call: Any) -> Any:
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         here = user_cache.identity
-        return mock.patch.object(user_cache, "identity", lambda path: f"9{here(path)}")(call)
+        other = mock.patch.object(user_cache, "identity", lambda path: f"9{here(path)}")
+        return super().submit(other(fn), *args, **kwargs)
 
 
 @pytest.fixture
@@ -87,32 +89,62 @@ def test_overwrite_on_another_machine_makes_the_runs_again(tmp_path: Path, use: 
     assert all(run_at(place) not in (None, run) for place, run in runs.items())
 
 
-def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
     (cell, *_) = small_grid(tmp_path, [0])
     (tmp_path / "runs").mkdir()
-    task = make_task(cell, tmp_path / "runs", StreamCache())
-    looks = iter([False, False, True])
-    monkeypatch.setattr(Task, "is_done", lambda _: next(looks))
-    monkeypatch.setattr(grid_scheduler.leases, "POLL", 0.0)
-    assert not task.run_dir.parent.exists()
-    assert grid_scheduler.take_reply(task, grid_scheduler.Reply(True, True, ()), print)
+    return make_task(cell, tmp_path / "runs", StreamCache())
+
+
+def looks(monkeypatch: pytest.MonkeyPatch, *seen: bool) -> list[bool]:
+    """What each look at a run tells; returns those that are left."""
+    left = list(seen)
+    monkeypatch.setattr(Task, "is_done", lambda _: left.pop(0))
+    monkeypatch.setattr(leases, "POLL", 0.0)
+    return left
+
+
+def test_a_run_that_is_seen_late_is_waited_for(task: Task, monkeypatch: Any) -> None:
+    left = looks(monkeypatch, False, False, True)
+    grid_scheduler.wait_until_seen(task)
+    assert left == []
+
+
+def test_a_run_that_is_never_seen_is_a_failure(task: Task, monkeypatch: Any) -> None:
+    looks(monkeypatch, False)
     monkeypatch.setattr(grid_scheduler, "SEEN", -1.0)
-    looks = iter([False])
-    with pytest.raises(grid_scheduler.UserError, match=r"seed-0, .* seen here"):
-        grid_scheduler.take_reply(task, grid_scheduler.Reply(True, True, ()), print)
-    monkeypatch.undo()
-    said: list[str] = []
-    reply = grid_scheduler.Reply(False, False, ("a", "b"))
-    assert not grid_scheduler.take_reply(task, reply, said.append)
-    assert said == ["a", "b"]
+    with pytest.raises(UserError, match=r"seed-0, .* seen here"):
+        grid_scheduler.wait_until_seen(task)
 
 
-def test_a_file_that_is_another_where_the_worker_is(tmp_path: Path) -> None:
-    (cell, *_) = small_grid(tmp_path, [0])
-    (tmp_path / "a").mkdir()
-    task = make_task(cell, tmp_path / "a", StreamCache())
-    moved = replace(task, run_dir=task.run_dir.with_name("seed-7"))
-    assert grid_scheduler.RemoteCall(task, 1).progress() == 0  # nothing is saved
-    with pytest.raises(grid_scheduler.UserError, match=r"e\.h5: .* not the one"):
-        grid_scheduler.RemoteCall(moved, 1)()
-    assert not answers(tmp_path)
+def test_a_worker_hands_back_its_sentences(
+    use: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = run_one.execute
+
+    def talks(task: Task, notify: Any, *rest: Any) -> None:
+        notify(f"{task.label} begins")
+        execute(task, notify, *rest)
+
+    monkeypatch.setattr(run_one, "execute", talks)
+    said = list[str]()
+    cells = open_cells(tmp_path, seeds=[0])
+    run_grid(cells, tmp_path / "runs", engine=use(Far), notify=said.append)
+    assert sorted(said) == ["chance seed 0 begins", "ncm seed 0 begins"]
+
+
+def test_a_worker_that_finds_another_file_makes_nothing(task: Task) -> None:
+    moved = replace(task, place=task.place.with_name("seed-7"))
+    with pytest.raises(UserError, match=r"e\.h5: .* not the one"):
+        run_one.run_away(moved)
+    assert not answers(task.root)
+
+
+def test_a_run_that_has_not_begun_has_saved_nothing(task: Task) -> None:
+    assert task.progress() == 0
+
+
+def test_a_run_grows_as_it_is_saved(task: Task) -> None:
+    task.checkpoint.mkdir(parents=True)
+    (task.checkpoint / "sessions").write_bytes(b"")
+    assert task.progress() > 0

@@ -343,18 +343,18 @@ def vector_cell(folder: Path) -> RunSpec:
 
 
 def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None) -> Path:
-    task = make_task(cell, root, StreamCache())
-    run_one.execute(task, threads, notify)
+    task = make_task(cell, root, StreamCache(), threads)
+    run_one.execute(task, notify)
     return task.run_dir
 
 
 def cut_off(cell: RunSpec, root: Path, threads: int = 1) -> Path:
-    task = make_task(cell, root, StreamCache())
-    decided = run_one.checkpoint_key(task, threads)
+    task = make_task(cell, root, StreamCache(), threads)
+    decided = run_one.checkpoint_key(task)
     checkpoint = Saboteur(task.checkpoint, after=5, decided=decided)
     told: list[str] = []
     with pytest.raises(CutOffError):
-        run_one.train_and_predict(task, threads, checkpoint, told.append)
+        run_one.train_and_predict(task, checkpoint, told.append)
     assert told[0] == "session 0/2"
     assert {p.name for p in task.checkpoint.iterdir()} == {"begun.json", "fit-1-0", "sessions"}
     return task.checkpoint

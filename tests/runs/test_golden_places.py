@@ -14,6 +14,7 @@ from plan_runs import plan
 
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
+from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 
 # by the learner's name: files, protocol, seed, and items of `--set`
@@ -86,11 +87,12 @@ def places(folder: Path, name: str, *more: str) -> dict[str, str]:
     paths = [str(folder / f"{file}.h5") for file in files.split(",")]
     settings = ["protocol.scale_least=0", *items, *more]
     (cell,), streams = plan(paths, protocol, [name], [int(seed)], settings), StreamCache()
-    reference = streams.reference(cell, folder)
+    task = make_task(cell, folder, streams)
+    reference = task.reference
     runs = [r for r in reference.offline_runs if isinstance(r, str)]
     runs += [r for part in reference.offline_runs if isinstance(part, tuple) for r in part]
     return {
-        "place": str(streams.run_dir(cell, folder).relative_to(folder)),
+        "place": str(task.place),
         "settings": sha(cell.learner.identity, cell.protocol.identity),
         **{name: value[:5] for name, value in streams.stream(cell).digests.items()},
         "references": sha(*runs, *filter(None, [reference.chance_run])),

@@ -148,7 +148,7 @@ def test_a_reference_that_is_finished_later_is_filled_in(blobs, tmp_path):
     shutil.move(tmp_path / "references", tmp_path / "away")
     shutil.rmtree(place)
     (cell,) = cells(blobs, "ncm")
-    run_one.execute(make_task(cell, tmp_path, StreamCache()), 1)
+    run_one.execute(make_task(cell, tmp_path, StreamCache()))
     assert record_files.load(place).reference.source == "missing"
     shutil.move(tmp_path / "away", tmp_path / "references")
     run_grid([cell], tmp_path)

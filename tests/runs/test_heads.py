@@ -28,6 +28,7 @@ from embedbench.learning.prototypes import Prototypes
 from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.networks.weights import HEAD, file_sha256, save_weights
+from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import pretrained_head, run_stream
 
@@ -133,7 +134,7 @@ def test_the_content_identifies_it_and_the_path_does_not(made: Made, tmp_path: P
         items = ["protocol.base=4", "protocol.way=1", "protocol.scale=none"]
         items += [] if path is None else [f"classifier.base={path}"]
         (spec,) = plan([str(made.file)], "fscil", ["prototype"], [0], items)
-        places.append(streams.run_dir(spec, tmp_path))
+        places.append(make_task(spec, tmp_path, streams).place)
     assert places[0] == places[1] != places[2]
 
 

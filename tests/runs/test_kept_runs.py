@@ -123,7 +123,7 @@ def test_a_record_has_the_code_that_ran_and_not_what_was_edited_since(code: Path
         return taught(self, *words, **more)
 
     with mock.patch.object(type(learner), "learn", learn):
-        run_one(task, 1, print)
+        run_one(task, print)
     assert record_files.load(task.run_dir).code == {"learner": hashlib.sha256(digest).hexdigest()}
 
 
@@ -195,7 +195,7 @@ def test_a_worker_that_finds_another_file_makes_no_run(tmp_path: Path) -> None:
     file_of(path, seed=1)
     there = replace(task, streams=StreamCache())  # as it arrives in another process
     with pytest.raises(UserError, match=r"e\.h5: the file on .* is not the one that the run was"):
-        run_one(there, 1, print)
+        run_one(there, print)
     assert not record_files.find(tmp_path / "runs")
 
 
@@ -222,7 +222,7 @@ def test_a_record_of_a_worker_names_the_file_that_was_learned(tmp_path: Path) ->
         return learn(self, *words, **more)
 
     with mock.patch.object(learner, "learn", replacing):
-        run_one(task, 1, print)
+        run_one(task, print)
     assert record_files.load(task.run_dir).files[0].digests["content"] == content
 
 
@@ -259,7 +259,7 @@ def test_a_record_has_the_order_that_was_used(tmp_path: Path, monkeypatch: Any) 
         return made
 
     monkeypatch.setattr(run_one_module, "train_and_predict", edited)
-    run_one(task, 1, print)
+    run_one(task, print)
     kept = record_files.load(task.run_dir).order
     assert kept is not None
     assert kept.digest == digest

@@ -22,7 +22,7 @@ from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.run_task import Task
+from embedbench.runs.run_task import Task, make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.run_record import SessionCosts
@@ -139,7 +139,7 @@ ALL = [f"{name} {seed}" for name in ("chance", "ncm") for seed in (0, 1, 2)]
 
 
 def hold(cell: RunSpec, root: Path) -> leases.Lease:
-    path = leases.lease_path(StreamCache().run_dir(cell, root))
+    path = make_task(cell, root, StreamCache()).lease
     path.parent.mkdir(parents=True, exist_ok=True)
     return leases.take(path)
 
@@ -244,7 +244,7 @@ def test_a_run_stays(cells: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """If the one that replaces it fails."""
     (place,) = run_grid(cells[:1], tmp_path).run_dirs
     before = tree(place.parent)
-    monkeypatch.setattr(record_files, "evaluate", Mock(side_effect=ZeroDivisionError))
+    monkeypatch.setattr(record_files, "score_answers", Mock(side_effect=ZeroDivisionError))
     outcome = run_grid(cells[:1], tmp_path, overwrite=True)
     assert (len(outcome.failed), outcome.run_dirs) == (1, [place])
     assert tree(place.parent) == before

@@ -10,8 +10,7 @@ from protocol_files import make_file
 
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
-from embedbench.scores.label_set_predictions import load_any
-from embedbench.scores.single_label_scores import score_matrix
+from embedbench.scores.answer_kinds import load_any
 from embedbench.scores.verified_records import rescore
 
 SMALL = ("units=2", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")
@@ -29,7 +28,7 @@ def test_a_record_and_its_table_name_the_reference(tmp_path: Path, call: Call, n
     made = [record_files.load(p) for p in record_files.find(tmp_path / "runs") if "ncm" in str(p)]
     (offline,) = {run for r in made for run in r.reference.offline_runs}
     at = tmp_path / "runs" / offline
-    ideal = score_matrix(load_any(at / "predictions.h5")).pooled[-1]
+    ideal = load_any(at / "predictions.h5").score_matrix().pooled[-1]
     assert {r.reference.learner for r in made} == {None if name == "mlp" else name}
     assert all(r.ideals == (pytest.approx(ideal),) for r in made)
     params = record_files.load(at).learner_params
@@ -48,7 +47,7 @@ SETTINGS = (
 
 
 def pooled(place: Path) -> list[float]:
-    scores = score_matrix(load_any(place / "predictions.h5"))
+    scores = load_any(place / "predictions.h5").score_matrix()
     return scores.pooled[scores.ends].tolist()
 
 

@@ -26,7 +26,7 @@ from embedbench.extract.pipeline import extract
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
-from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.run_answers import RunAnswers
 
 # Settings of these names, nested ones too, are as small as they can be: each operation is slow.
 FEW: dict[str, Any] = {
@@ -69,7 +69,7 @@ def kinds() -> list[Any]:
     return cases
 
 
-def answers(name: str, kind: str, device: str) -> AnyPredictions:
+def answers(name: str, kind: str, device: str) -> RunAnswers:
     cls = by_name.learner_class(name)
     if kind == "label-sets":
         stream = family_blobs(cls.tags, 16, n_val=4)

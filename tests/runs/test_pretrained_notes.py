@@ -23,7 +23,7 @@ def run(folder: Path, **weights: Any) -> Path:
     x = np.random.default_rng(2).normal(size=(84, 4)).astype(np.float32)
     file = write_file(folder / "e.h5", samples(), x, made)
     (cell,) = plan([str(file.path)], "incremental-class", ["ncm"], [0], ["protocol.base=2"])
-    execute(make_task(cell, folder / "runs", StreamCache()), 1)
+    execute(make_task(cell, folder / "runs", StreamCache()))
     return folder / "runs"
 
 

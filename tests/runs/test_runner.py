@@ -11,6 +11,7 @@ import torch
 from multilabel_streams import hierarchy_stream
 from toy import class_stream
 
+from embedbench.api import make_learner
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.footprint import Footprint
@@ -80,7 +81,7 @@ def test_an_online_learner_is_evaluated_often(batch: int, every: int, moments: l
     assert found.samples_seen.tolist() == moments
     assert found.session.tolist() == [0 if n <= 40 else 1 if n <= 60 else 2 for n in moments]
     per_session = [-(-n // batch) for n in (40, 20, 20)]
-    assert [s.log["steps"] for s in logs] == per_session
+    assert [s.log["batches"] for s in logs] == per_session
     assert (len(learner.sizes), sum(learner.sizes)) == (sum(per_session), 80)
     assert learner.prepared == len(moments)
 
@@ -254,3 +255,9 @@ def test_the_seconds_of_a_run_are_a_sum(monkeypatch: pytest.MonkeyPatch, every: 
     moments = [2, 1] if every else [1, 1]
     assert [log.learn_seconds for log in logs] == moments
     assert [log.evaluate_seconds for log in logs] == moments
+
+
+def test_a_closed_form_logs_batches_and_no_steps() -> None:
+    stream = replace(class_stream([[0, 1], [2]], n_train=20), observe_batch=10)
+    _, logs = run_stream(stream, make_learner("slda"), Seeds.of(0))
+    assert [log.log for log in logs] == [{"batches": 4, "epochs": 1}, {"batches": 2, "epochs": 1}]

@@ -19,16 +19,18 @@ from protocol_files import make_file
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
+from embedbench.scores.answer_kinds import load_any
 from embedbench.scores.array_file import WrongError
-from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from embedbench.sharing.board import board
@@ -56,6 +58,10 @@ def specs(folder: Path, unknown: EmbeddingFile | None) -> list[RunSpec]:
     path = None if unknown is None else str(unknown.path)
     files = [str(file if file.exists() else near(folder).path)]
     return plan(files, "incremental-class", ["slda"], [0], SETTINGS, unknown=path)
+
+
+def samples_of(file: EmbeddingFile, classes: tuple[str, ...]) -> Samples:
+    return Samples(file.sample_ids, file.labels, file.split, classes, file.parents)
 
 
 def answers(place: Path) -> Predictions:
@@ -110,6 +116,34 @@ def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:
     assert note.startswith("15 samples of 3 classes of unnamed.h5 are unknown; which backbone")
 
 
+def renamed(file: EmbeddingFile, path: Path, features: Any = None) -> EmbeddingFile:
+    """The samples of a file under other names of classes."""
+    named = samples_of(file, tuple(f"other {name}" for name in file.classes))
+    table = file.read() if features is None else features
+    return write_file(path, named, table, file.provenance)
+
+
+def test_the_rows_of_the_stream_under_other_names_are_refused(tmp_path: Path) -> None:
+    file = near(tmp_path)
+    stream = IncrementalClass(base=2).build([file], seed=0)
+    said = "all 30 samples of twin.h5 that would be unknown are in the stream, too"
+    with pytest.raises(UserError, match=said):
+        with_far_samples(stream, file, renamed(file, tmp_path / "twin.h5"))
+
+
+def test_how_many_rows_of_the_stream_are_unknown_too_is_said(tmp_path: Path) -> None:
+    file = near(tmp_path)
+    stream = IncrementalClass(base=2).build([file], seed=0)
+    table = file.read()
+    tests = np.flatnonzero(file.split == 2)
+    table[tests[3:]] += 1
+    table[tests[5]] = table[0]  # a training row of the stream
+    note = with_far_samples(stream, file, renamed(file, tmp_path / "twin.h5", table)).notes[-1]
+    first = file.sample_ids[tests[0]]
+    said = f"4 of them are in the stream, too, under other classes (equal features, first {first})"
+    assert said in note
+
+
 def test_a_run_with_another_file_is_another_run_with_the_same_answers(tmp_path: Path) -> None:
     far, root, cache = other(tmp_path), tmp_path / "runs", StreamCache()
     (without,), (spec,) = specs(tmp_path, None), specs(tmp_path, far)
@@ -129,12 +163,12 @@ def test_a_run_with_another_file_is_another_run_with_the_same_answers(tmp_path: 
     assert ANSWER_METRICS["far_auroc_by_score"](a) is None
     # its reference is that of the run without, and has no far samples
     refs = [replace(one, references=1).offline_runs(1)[0][0] for one in (without, spec)]
-    assert cache.run_dir(refs[0], root) == cache.run_dir(refs[1], root)
-    assert cache.stream_to_learn(refs[1]).far is None
+    assert len({make_task(ref, root, cache).place for ref in refs}) == 1
+    assert make_task(refs[1], root, cache).stream.far is None
     # the place follows from the content, not from the name
     for apart in (0.0, 1.0):
         path = str(other(tmp_path, name=f"named-{apart}.h5", apart=apart).path)
-        renamed = StreamCache().run_dir(replace(spec, unknown=path), root)
+        renamed = make_task(replace(spec, unknown=path), root, StreamCache()).run_dir
         assert (renamed == full) == (apart == 0.0)
 
 

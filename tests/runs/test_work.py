@@ -68,7 +68,7 @@ def test_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[
 def test_planning_builds_each_stream_once(tmp_path: Path, built: list[int]) -> None:
     streams = StreamCache()
     for cell in 2 * cells(tmp_path, "ncm,slda", "references=1", seeds=(0, 1)):
-        assert streams.reference(cell, tmp_path).offline_runs
+        assert make_task(cell, tmp_path, streams).reference.offline_runs
     assert len(built) == 2
 
 
@@ -106,7 +106,7 @@ def test_a_task_arrives_with_the_one_cache_of_its_worker(tmp_path: Path) -> None
     assert one.streams is other.streams is not here
     assert one.stream is other.stream is not task.stream
     there = dataclasses.replace(task, spec=dataclasses.replace(cell, device="cuda:1"))
-    assert checkpoint_key(there, 1)["kind of device"] == "cuda"
+    assert checkpoint_key(there)["kind of device"] == "cuda"
 
 
 @dataclass
@@ -152,6 +152,6 @@ def toy(cell: RunSpec, learner: Any = None, protocol: Any = None) -> RunSpec:
 def test_a_later_field_counts(tmp_path: Path, made: dict[str, Any], moved: list[str]) -> None:
     (cell,) = cells(tmp_path)
     tasks = [make_task(c, tmp_path, StreamCache()) for c in (cell, toy(cell, **made))]
-    old, new = (checkpoint_key(task, 1) for task in tasks)
+    old, new = (checkpoint_key(task) for task in tasks)
     assert (tasks[0].run_dir != tasks[1].run_dir) == bool(moved)
     assert [name for name in ("setting", "stream") if new[name] != old[name]] == moved

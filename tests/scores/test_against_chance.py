@@ -14,7 +14,6 @@ from embedbench.papers.new_metrics.paper import beta, random_tables
 from embedbench.scores import against_chance, few_shot_scores
 from embedbench.scores.against_chance import curves, random_forgetting
 from embedbench.scores.score_matrix import ScoreMatrix
-from embedbench.scores.single_label_scores import score_matrix
 
 
 def drawn(seen: list[int], seed: int) -> ScoreMatrix:
@@ -73,7 +72,7 @@ def test_the_printed_values() -> None:
 def test_undefined_where_no_class_is_added() -> None:
     """A permutation stream has every class from the start: forgetting has no chance level."""
     p = random_predictions(3, permutation=True)
-    found = curves(score_matrix(p))
+    found = curves(p.score_matrix())
     assert {k for k, v in found.items() if np.isnan(v[1:]).all()} == {"uraf", "raf", "raf_lastnorm"}
     np.testing.assert_array_equal(found["raa"], found["aa"])  # always as hard as at the end
     np.testing.assert_array_equal(found["uraa"], found["aa"] * p.seen.sum(axis=1))

@@ -27,7 +27,6 @@ from embedbench.scores.few_shot_scores import (
     summary,
     tacc,
 )
-from embedbench.scores.single_label_scores import score_matrix
 
 NAN = float("nan")
 HAND = np.array([[0.9, NAN, NAN], [0.8, 0.5, NAN], [0.6, 0.3, 0.7]])
@@ -140,7 +139,7 @@ def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:
         for name in ("fscil", "incremental-class")
     )
     for name, own in few.by_score.items():
-        scores = score_matrix(p, name)
+        scores = p.score_matrix(name)
         expected = curves_from_accuracies(scores.R, scores.n_classes)
         assert plain(own.curves) == plain(other.by_score[name].curves | expected)
         assert not {*CURVES} & {*other.by_score[name].curves}

@@ -8,11 +8,28 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from embedbench.array_types import Floats
-from embedbench.scores.learner_verdicts import RowVerdict, compare_with_best, subtract_rows
+from embedbench.array_types import Bools, Floats
+from embedbench.scores.learner_verdicts import (
+    Differences,
+    RowVerdict,
+    SampleShare,
+    compare_with_best,
+    judge_differences,
+    subtract_rows,
+)
 
 NAN = math.nan
 BOTH = ("seeds", "test sample")
+
+
+def share(variances: Floats, groups: int, effective: float | None = None) -> SampleShare:
+    """The test sample's share, with groups of one size."""
+    return SampleShare(variances, groups, groups if effective is None else effective)
+
+
+def steady(rows: int) -> Bools:
+    """Rows whose answers no seed changes."""
+    return np.ones((rows, rows), dtype=np.bool_)
 
 
 def random_table(seed: int) -> tuple[Floats, Floats, int]:
@@ -60,18 +77,21 @@ def test_three_rows_by_hand() -> None:
     p, own = 0.05 / 3, 4.302652729749464 / math.sqrt(3)
     t = (1 - 2 * p) / math.sqrt(2 * p * (1 - p))
     best, second, third = compare_with_best(np.array([[90.0, 91, 92], [80, 82, 84], [60, 64, 62]]))
-    seeds = {"n": 3, "groups": 0, "parts": ("seeds",)}
+    seeds = {"n": 3, "groups": 0, "effective_groups": 0.0, "parts": ("seeds",)}
+    seeds["detectable_any_seeds"] = NAN
     equals(
         best, mean=91, half=own, rank=1, ranks=(1, 1), behind=False, behind_by=0, against=1,
-        behind_by_least=-9 - t / math.sqrt(3), detectable=t / math.sqrt(3), **seeds,
+        behind_by_least=-9 - t / math.sqrt(3), behind_by_most=-9 + t / math.sqrt(3),
+        detectable=t / math.sqrt(3), above=(), **seeds,
     )  # fmt: skip
     equals(
         second, mean=82, half=2 * own, rank=2, ranks=(2, 2), behind=True, behind_by=9, against=0,
-        behind_by_least=9 - t / math.sqrt(3), detectable=t / math.sqrt(3), **seeds,
+        behind_by_least=9 - t / math.sqrt(3), behind_by_most=9 + t / math.sqrt(3),
+        detectable=t / math.sqrt(3), above=(0,), **seeds,
     )  # fmt: skip
     equals(
         third, mean=62, half=2 * own, rank=3, ranks=(3, 3), behind=True, behind_by=29, against=0,
-        behind_by_least=29 - t, detectable=t, **seeds,
+        behind_by_least=29 - t, behind_by_most=29 + t, detectable=t, above=(0, 1), **seeds,
     )  # fmt: skip
 
 
@@ -82,9 +102,11 @@ def test_both_parts_by_hand() -> None:
     seeds, sample = 4.302652729749464**2, 2.0859634472658364**2
     half = math.sqrt(seeds / 3 + sample * 4)
     equals(
-        compare_with_best(values, variances, 21)[1], mean=82, rank=2, ranks=(2, 2), behind=True,
-        half=math.sqrt(seeds * 4 / 3 + sample * 2.25), behind_by=9, behind_by_least=9 - half,
-        detectable=half, against=0, n=3, groups=21, parts=BOTH,
+        compare_with_best(values, share(variances, 21))[1],
+        mean=82, half=math.sqrt(seeds * 4 / 3 + sample * 2.25), rank=2, ranks=(2, 2), behind=True,
+        behind_by=9, behind_by_least=9 - half, behind_by_most=9 + half, detectable=half,
+        detectable_any_seeds=NAN, against=0, above=(0,), n=3, groups=21, effective_groups=21.0,
+        parts=BOTH,
     )  # fmt: skip
 
 
@@ -92,9 +114,9 @@ def test_both_parts_by_hand() -> None:
 def test_bounds_are_those_of_plain_loops_and_verdicts_agree(seed: int) -> None:
     values, variances, groups = random_table(seed)
     bounds = naive_bounds(values, variances, groups)
-    found = subtract_rows(values, variances, groups).behind_by_least()
+    found = subtract_rows(values, share(variances, groups)).behind_by_least()
     np.testing.assert_allclose(found, bounds, rtol=1e-9)
-    for i, row in enumerate(compare_with_best(values, variances, groups)):
+    for i, row in enumerate(compare_with_best(values, share(variances, groups))):
         if row.behind is None:
             assert math.isnan(row.behind_by_least)
             assert row.parts == ()
@@ -117,54 +139,135 @@ def numbers(row: RowVerdict) -> list[float]:
 def test_order_of_rows_and_seeds_sign_and_shift_do_not_matter(seed: int) -> None:
     values, variances, groups = random_table(seed)
     rng = np.random.default_rng(seed)
-    rows = compare_with_best(values, variances, groups)
+    rows = compare_with_best(values, share(variances, groups))
     order, seeds = rng.permutation(len(values)), rng.permutation(values.shape[1])
-    moved = compare_with_best(values[order][:, seeds], variances[np.ix_(order, order)], groups)
+    there = share(variances[np.ix_(order, order)], groups)
+    moved = compare_with_best(values[order][:, seeds], there)
     for i, row in zip(order, moved, strict=True):
         np.testing.assert_allclose(numbers(row), numbers(rows[i]), rtol=1e-9, atol=1e-12)
-    lower = compare_with_best(-values, variances, groups, lower=True)
+    lower = compare_with_best(-values, share(variances, groups), lower=True)
     for a, b in zip(rows, lower, strict=True):
         assert b.rank == a.rank
         np.testing.assert_array_equal([-b.mean, *numbers(b)[1:]], numbers(a))
-    shift = compare_with_best(values + rng.normal(0, 5, values.shape[1]), variances, groups)
+    moved_values = values + rng.normal(0, 5, values.shape[1])
+    shift = compare_with_best(moved_values, share(variances, groups))
     for a, b in zip(rows, shift, strict=True):  # what a seed does to all rows
         np.testing.assert_allclose(numbers(b)[2:5], numbers(a)[2:5], rtol=1e-7, atol=1e-9)
 
 
-def test_learners_that_no_seed_changes() -> None:
-    """Their interval is the test sample's; without it a difference on this sample is exact."""
-    values = np.repeat([[0.7], [0.6], [0.6]], 5, axis=1)
-    variances = np.array([[0.0002, 0.0009, 0.0009], [0.0009, 0, 0], [0.0009, 0, 0]])
-    best, row, tie = compare_with_best(values, variances, 50)
+# a learner that no seed changes, and two with other answers
+VALUES = np.repeat([[0.7], [0.6], [0.6]], 5, axis=1)
+VARIANCES = np.array([[0.0002, 0.0009, 0.0009], [0.0009, 0, 0], [0.0009, 0, 0]])
+
+
+def test_the_interval_of_learners_that_no_seed_changes_is_that_of_the_test_sample() -> None:
+    best, row, tie = compare_with_best(VALUES, share(VARIANCES, 50), alike=steady(3))
     t = stats.t.isf(0.05 / 3, 49)
     assert row.behind_by_least == pytest.approx(0.1 - t * 0.03, rel=1e-9)
     assert row.parts == BOTH
     assert best.half == pytest.approx(stats.t.isf(0.025, 49) * math.sqrt(0.0002))
     assert row.rank == tie.rank == 2
-    exact = compare_with_best(values[:, :3])  # three equal differences are enough
+
+
+def test_three_equal_differences_of_equal_answers_are_exact_on_this_sample() -> None:
+    exact = compare_with_best(VALUES[:, :3], alike=steady(3))
     assert [r.behind_by_least for r in exact] == pytest.approx([-0.1, 0.1, 0.1])
-    assert [(r.behind, r.ranks) for r in compare_with_best(values[1:])] == [(False, (1, 2))] * 2
-    two = values[:2, :2] + [[0, 1e-13], [0, 0]]  # alike up to rounding, as two may be by chance
-    assert [r.behind for r in compare_with_best(two)] == [None, None]
-    rounding = compare_with_best(np.array([[0.1 + 0.2] * 3, [0.3] * 3]))
-    assert [r.behind for r in rounding] == [False, False]
-    two = compare_with_best(values[:2, :2])  # of two runs equal differences prove nothing
-    assert [(r.behind, r.parts) for r in two] == [(None, ()), (None, ())]
-    near = compare_with_best(values[:2, :2] + [[0, 1e-7], [0, 0]])  # but other ones do
+    tied = compare_with_best(VALUES[1:], alike=steady(2))
+    assert [(r.behind, r.ranks) for r in tied] == [(False, (1, 2))] * 2
+
+
+def test_equal_differences_of_other_answers_are_no_proof() -> None:
+    """A discrete score takes few values, so that three equal ones say nothing of a fourth."""
+    found = compare_with_best(VALUES)
+    assert [(r.behind, r.parts, math.isnan(r.half)) for r in found] == [(None, (), True)] * 3
+
+
+def test_equal_differences_of_other_answers_leave_the_test_sample_alone() -> None:
+    row = compare_with_best(VALUES, share(VARIANCES, 50))[1]
+    assert (row.parts, row.n) == (("test sample",), 5)
+    assert row.behind_by_least == pytest.approx(0.1 - stats.t.isf(0.05 / 3, 49) * 0.03)
+
+
+def test_of_two_runs_equal_differences_prove_nothing() -> None:
+    two = compare_with_best(VALUES[:2, :2], alike=steady(2))
+    assert [(r.behind, r.parts) for r in two] == [(None, ())] * 2
+
+
+def test_differences_that_are_alike_up_to_rounding_are_equal() -> None:
+    two = compare_with_best(VALUES[:2, :2] + [[0, 1e-13], [0, 0]], alike=steady(2))
+    assert [r.behind for r in two] == [None, None]
+
+
+def test_differences_that_are_not_equal_are_tested() -> None:
+    near = compare_with_best(VALUES[:2, :2] + [[0, 1e-7], [0, 0]])
     assert [r.behind for r in near] == [False, True]
-    assert compare_with_best(values[:2, :2], variances[:2, :2], 50)[1].behind
+
+
+def test_a_difference_of_rounding_is_none() -> None:
+    rounding = compare_with_best(np.array([[0.1 + 0.2] * 3, [0.3] * 3]), alike=steady(2))
+    assert [(r.behind, r.rank) for r in rounding] == [(False, 1), (False, 1)]
+
+
+def test_means_of_three_and_of_five_equal_runs_share_a_rank() -> None:
+    """The mean of three times .1 is not .1 in floating point."""
+    values = np.array([[0.1, 0.1, 0.1, NAN, NAN], [0.1] * 5])
+    assert values[0, :3].mean() != values[1].mean()
+    assert [r.rank for r in compare_with_best(values, alike=steady(2))] == [1, 1]
+
+
+def test_groups_of_unequal_size_count_as_fewer() -> None:
+    """G* = 3.5: 2.5 degrees of freedom, by scipy."""
+    values, variances = np.array([[0.7], [0.6]]), np.array([[0.001, 0.0004], [0.0004, 0.001]])
+    row = compare_with_best(values, share(variances, 21, 3.5))[1]
+    assert row.behind_by_least == pytest.approx(0.1 - stats.t.isf(0.025, 2.5) * 0.02)
+    assert (row.groups, row.effective_groups) == (21, 3.5)
+
+
+def test_one_group_that_is_the_whole_sample_decides_nothing() -> None:
+    row = compare_with_best(np.array([[0.9], [0.1]]), share(np.full((2, 2), 1e-4), 5, 1.0))[1]
+    assert (row.behind, math.isfinite(row.behind_by_most)) == (False, True)
+
+
+def test_what_any_number_of_seeds_would_leave_is_the_lasting_part() -> None:
+    values = np.array([[0.70, 0.72, 0.71], [0.60, 0.61, 0.63]])
+    sample = SampleShare(np.full((2, 2), 4e-4), 50, 50.0, np.full((2, 2), 1e-4))
+    row = compare_with_best(values, sample)[1]
+    assert row.detectable_any_seeds == pytest.approx(stats.t.isf(0.025, 49) * 0.01)
+    assert row.detectable > row.detectable_any_seeds
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+def test_the_interval_has_the_true_distance_to_the_best_in_95_of_100_tables(rows: int) -> None:
+    """4,000 tables of five seeds: the error of both ends together."""
+    rng = np.random.default_rng(rows)
+    means = np.linspace(0, -1, rows)
+    missed = 0
+    for _ in range(4000):
+        values = means[:, None] + rng.standard_normal((rows, 5))
+        row = compare_with_best(values)[1]
+        missed += not row.behind_by_least <= means[0] - means[1] <= row.behind_by_most
+    assert missed / 4000 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4000)
+
+
+def test_differences_made_otherwise_are_judged_by_the_same_rule() -> None:
+    """Two printed means with Welch's degrees of freedom, 3.5: no seed is shared."""
+    mean = np.array([[0, -0.2], [0.2, 0]])
+    apart = Differences(mean, np.full((2, 2), 3), np.full((2, 2), 1e-4), np.full((2, 2), 3.5))
+    row = judge_differences(apart, np.array([0.7, 0.5]), np.full(2, NAN))[1]
+    assert row.behind_by_least == pytest.approx(0.2 - stats.t.isf(0.025, 3.5) * 0.01)
 
 
 def test_one_seed_leaves_the_test_sample_alone() -> None:
     values = np.array([[0.7], [0.6]])
     variances = np.array([[0.001, 0.0004], [0.0004, 0.001]])
-    row = compare_with_best(values, variances, 100)[1]
+    row = compare_with_best(values, share(variances, 100))[1]
     assert (row.parts, row.n, row.groups) == (("test sample",), 1, 100)
     assert row.behind_by_least == pytest.approx(0.1 - stats.t.isf(0.025, 99) * 0.02)
-    for unknown in (compare_with_best(values), compare_with_best(values, variances, 1)):
+    for unknown in (compare_with_best(values), compare_with_best(values, share(variances, 1))):
         equals(
             unknown[1], mean=0.6, half=NAN, rank=2, ranks=(1, 2), behind=None, behind_by=0.1,
-            behind_by_least=NAN, detectable=NAN, against=None, n=0, groups=0, parts=(),
+            behind_by_least=NAN, behind_by_most=NAN, detectable=NAN, detectable_any_seeds=NAN,
+            against=None, above=(), n=0, groups=0, effective_groups=0.0, parts=(),
         )  # fmt: skip
         assert (unknown[0].behind, unknown[0].rank) == (None, 1)
 
@@ -174,7 +277,13 @@ def test_rows_without_common_seeds_and_without_values() -> None:
         [[0.9, 0.8, NAN, NAN], [NAN, NAN, 0.1, 0.2], [0.5, 0.41, 0.4, 0.52], [NAN] * 4]
     )
     first, second, third, lost = compare_with_best(values)
-    nothing = {"behind": None, "behind_by_least": NAN, "detectable": NAN, "against": None}
+    nothing = {"behind": None, "behind_by_least": NAN, "behind_by_most": NAN, "against": None}
+    nothing |= {
+        "detectable": NAN,
+        "detectable_any_seeds": NAN,
+        "above": (),
+        "effective_groups": 0.0,
+    }
     nothing |= {"half": NAN, "behind_by": NAN, "n": 0, "groups": 0, "parts": ()}
     equals(lost, mean=NAN, rank=None, ranks=None, **nothing)
     assert (third.n, third.against) == (2, 0)

@@ -11,7 +11,6 @@ from embedbench.scores import metrics
 from embedbench.scores.against_chance import aa, af
 from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.score_matrix import ScoreMatrix
-from embedbench.scores.single_label_scores import score_matrix
 
 NAN = math.nan
 BY_CLASS = {"worst_class_accuracy", "per_class_forgetting", "few_shot_accuracy"}
@@ -172,7 +171,7 @@ def newest(base: int, later: int, base_kept: float = 0.0, later_kept: float = 0.
         steps = np.floor(np.arange(len(samples) + 1) * kept)
         right = samples[np.diff(steps) > 0]
         answers[:, right] = y[right]
-    return score_matrix(predictions(truth, answers, groups))
+    return predictions(truth, answers, groups).score_matrix()
 
 
 def test_ewc_on_incremental_mnist_omega_all() -> None:
@@ -223,7 +222,7 @@ def test_not_learning_scores_well(base: int, later: int, expected: float) -> Non
     groups = [list(range(base)), *([c] for c in range(base, base + later))]
     y = np.arange(base + later)
     answers = np.tile(np.where(y < base, y, 0), (later + 1, 1))
-    values = compute(score_matrix(predictions(groups, answers, groups)), Reference(ideal=1.0))
+    values = compute(predictions(groups, answers, groups).score_matrix(), Reference(ideal=1.0))
     assert values["omega_base"] == 1.0
     assert values["omega_new"] == 0.0
     assert values["bwt"] == 0.0
@@ -245,7 +244,7 @@ P = predictions(TRUTH, ANSWERS, GROUPS, within=WITHIN)
 
 
 def test_untested_sessions_by_hand() -> None:
-    scores = score_matrix(P, "accuracy")
+    scores = P.score_matrix("accuracy")
     assert scores.tested.tolist() == [True, False, True, False]
     assert scores.pooled.tolist() == [3 / 4, 1 / 4, 4 / 6, 5 / 6]  # all classes seen so far
     chance, so_far = np.full(4, 0.25), np.array([1.0, 0.5, 1.0, 1.0])
@@ -264,7 +263,7 @@ def test_untested_sessions_by_hand() -> None:
 
 
 def test_curves_of_untested_sessions_by_hand() -> None:
-    scores = score_matrix(P, "accuracy")
+    scores = P.score_matrix("accuracy")
     assert aa(scores).tolist() == [3 / 4, 1 / 4, (2 / 4 + 1) / 2, (1 + 1 / 2) / 2]
     expected = [3 / 4 - 1 / 4, 3 / 4 - 2 / 4, ((3 / 4 - 1) + (1 - 1 / 2)) / 2]
     assert af(scores)[1:] == pytest.approx(expected)

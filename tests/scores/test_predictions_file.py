@@ -1,5 +1,6 @@
 """predictions.h5: what was saved is read back, and what no run can have answered is refused."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from label_set_answers import Sets, label_sets
 from toy import random_predictions
 
 from embedbench.errors import UserError
-from embedbench.scores.label_set_predictions import levels, load_any
+from embedbench.scores.answer_kinds import load_any
+from embedbench.scores.array_file import WrongError
+from embedbench.scores.label_set_predictions import levels
 from embedbench.scores.predictions import Predictions
 
 NOTHING: Sets = [set(), set(), set()]
@@ -147,6 +150,56 @@ def test_what_no_run_can_have_answered_is_refused(tmp_path: Path, says: str) -> 
     replace(p, **tables).save(tmp_path / "predictions.h5")
     with pytest.raises(UserError, match=says):
         load_any(tmp_path / "predictions.h5")
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_what_is_stored_is_what_the_file_gives_back(tmp_path: Path, kind: str) -> None:
+    path, p = tmp_path / "predictions.h5", SAVED[kind]
+    p.save(path)
+    again, stored = vars(load_any(path)), vars(p.as_stored())
+    assert {name: tables_of(value) for name, value in stored.items()} == {
+        name: tables_of(value) for name, value in again.items()
+    }
+
+
+def tables_of(value: Any) -> Any:
+    """All that decides what is computed of an array: its bytes, type, shape and order."""
+    return value if value is None else (value.tobytes(), value.dtype, value.shape, value.strides)
+
+
+def test_arrays_in_another_order_are_stored_as_they_are_read(tmp_path: Path) -> None:
+    assert S.score is not None
+    turned = replace(S, score=np.asfortranarray(S.score)).as_stored()
+    assert turned.score.strides == S.score.strides
+
+
+def test_saving_gives_the_sha256_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.h5"
+    assert P.save(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("says", WRONG)
+def test_what_no_run_can_have_answered_is_not_stored(says: str) -> None:
+    p, tables = WRONG[says]
+    with pytest.raises(WrongError):
+        replace(p, **tables).as_stored()
+
+
+@pytest.mark.parametrize(
+    ("p", "tables", "says"),
+    [
+        (P, {"y": P.y.astype(np.int32)}, "y must be int64, it is int32"),
+        (P, {"within": P.within.astype(np.int64)}, "within must be int32, it is int64"),
+        (S, {"score": np.float64(S.score)}, "score must be float32, it is float64"),
+        (S, {"score": np.float16(S.score)}, "score must be float32, it is float16"),
+    ],
+)
+def test_numbers_that_would_be_read_back_otherwise_are_not_stored(
+    p: Any, tables: dict[str, Any], says: str
+) -> None:
+    """What is scored is what is stored: nothing is rounded on its way."""
+    with pytest.raises(WrongError, match=says):
+        replace(p, **tables).as_stored()
 
 
 def test_a_chunk_that_is_missing_is_not_read_as_zeros(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from confident_runs import confident_predictions
 from label_set_answers import random_label_sets
 from toy import keep_samples, random_predictions
 
-from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, all_metrics, compute
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
@@ -55,7 +54,7 @@ def test_scores_and_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, see
         answers = replace(p, session=at, samples_seen=7 * np.arange(len(at)) ** 2, **tables)
     answers.save(tmp_path / "predictions.h5")
     sizes = np.random.default_rng(seed).integers(1, 40, answers.seen.shape[1])
-    matrix = score_matrices(answers, sizes)["class_accuracy"]
+    matrix = answers.score_matrices(sizes)["class_accuracy"]
     space = opened(tmp_path, monkeypatch)
     p = space["p"]
 
@@ -99,7 +98,7 @@ def test_scores_and_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, see
 def test_label_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     p = random_label_sets(0, n_classes=10, share=0.3)
     p.save(tmp_path / "predictions.h5")
-    space, kept = opened(tmp_path, monkeypatch), score_matrices(p)
+    space, kept = opened(tmp_path, monkeypatch), p.score_matrices()
     for m in range(len(p.session)):
         for k in range(m + 1):
             space.update(m=m, k=k)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_records import unscored
+from report_records import typed, unscored
 from toy import predictions
 
 from embedbench.scores import record_files
-from embedbench.scores.run_flags import fewest_steps, guessing
+from embedbench.scores.run_flags import fewest_steps, optimiser_steps
 
 GROUPS = [[0, 1], [2, 3], [4, 5]]
 TRUTH = [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]
@@ -99,11 +99,6 @@ def test_a_learner_that_read_no_test_data_is_not_flagged(
     assert ("test-validation" in found) == flagged
 
 
-def test_guessing_is_among_the_candidates_of_each_set() -> None:
-    found = guessing(np.array([[2], [4]]), [None, 2, 0, 9])  # 0: all classes seen
-    assert found.tolist() == [[0.5] * 4, [0.25, 0.5, 0.25, 0.25]]
-
-
 @pytest.mark.parametrize(
     ("params", "logs", "n_train", "fewest"),
     [
@@ -140,3 +135,24 @@ def test_over_budget(tmp_path: Path, budget: float | None, over: bool) -> None:
     answers.save(tmp_path / "predictions.h5")
     flagged = record_files.evaluate(made, tmp_path, tmp_path).flags
     assert ("over-budget" in flagged) == over
+
+
+@pytest.mark.parametrize(
+    ("learner", "params", "log", "steps"),
+    [
+        ("slda", {}, {"steps": 1424, "epochs": 1}, np.nan),  # an old record: batches seen
+        ("exstream", {"optimiser": "adam"}, {"steps": 1424, "epochs": 1}, np.nan),  # batches, too
+        ("slda", {}, {"batches": 1424, "epochs": 1}, np.nan),
+        ("exstream", {}, {"batches": 7, "epochs": 1, "steps": 21}, 21),
+        ("er", {"updates": 10}, {"steps": 40, "epochs": 10}, 40),
+        ("er", {"updates": 1}, {"steps": 4, "epochs": 1}, 4),
+        ("er", {}, {"steps": 4, "epochs": 1}, 4),  # from before there were updates
+        ("mlp", {}, {"steps": 9, "epochs": 1, "stopped": "epochs"}, 9),
+        ("ranpac", {}, {}, np.nan),
+    ],
+)
+def test_steps_are_those_of_an_optimiser(
+    learner: str, params: dict[str, Any], log: dict[str, Any], steps: float
+) -> None:
+    record = typed(learner, learner_params=params)
+    assert optimiser_steps(record, log) == pytest.approx(steps, nan_ok=True)

@@ -21,8 +21,8 @@ from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
 from embedbench.scores.metrics import all_metrics
+from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.single_label_scores import SCORES
 from embedbench.scores.verified_records import rescore
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "standalone_score.py"
@@ -137,7 +137,7 @@ def test_an_older_record_loads_is_shown_and_scored(runs: Path, tmp_path: Path) -
         assert again["metrics"]["few_shot_accuracy"] is None  # the sizes of classes are not known
         record_files.save(read, copy)
     rows = collect(tmp_path)
-    assert all(r.moments for row in rows for r in row.records)
+    assert all(r.curves for row in rows for r in row.records)
     assert "P  not-pinned" in table_text(rows)
     assert "ncm" in render(rows, "old runs")
 
@@ -154,7 +154,7 @@ def test_random_predictions_are_reproduced(tmp_path: Path, seed: int) -> None:
         "chance_run": "run",
     }
     kept = write_run(tmp_path, "run", p, reference=reference)
-    assert list(kept.by_score) == list(SCORES)
+    assert list(kept.by_score) == list(Predictions.SCORES)
     assert kept.reference.ideal is not None
     assert kept.reference.ideal["accuracy"] > 0
     assert complaint(tmp_path / "run") == ""

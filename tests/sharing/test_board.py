@@ -47,8 +47,8 @@ def made(three: dict[str, Path], team: Path) -> Board:
 def test_what_does_not_agree_is_named(made: Board) -> None:
     honest, damaged, other = made.submissions
     assert (honest.unranked, honest.ranked) == ((), 9)
-    assert len(damaged.unranked) == 6
-    (one,) = (u for u in damaged.unranked if not u.reason.startswith("a duplicate: a.zip has"))
+    assert damaged.repeated == 5
+    (one,) = damaged.unranked
     assert SLDA in one.run
     assert "its record was" in one.reason
     assert damaged.ranked == 0
@@ -77,7 +77,7 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
         expected = {
             "final_accuracy": [r.metrics["final_accuracy"] for r in records],
             "omega_all": [r.metrics["omega_all"] for r in records],
-            "raa": [np.nanmean((r.curves or {})["raa"]) for r in records],
+            "raa": [(r.curves or {})["raa"][-1] for r in records],
             "memory": [r.footprint["total"] for r in records],
             "seconds": [r.seconds.learn for r in records],
         }
@@ -91,9 +91,25 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
     finals = [e.metrics["final_accuracy"].mean for e in ranked]
     assert finals == sorted(finals, reverse=True)
     verdicts = [e.verdict for e in ranked if e.verdict]
-    assert [v.parts for v in verdicts] == [("seeds", "test sample")] * 2
+    # differences are equal in all seeds, and the answers are not
+    assert [v.parts for v in verdicts] == [("test sample",)] * 2
     assert all(v.ranks[0] <= v.rank <= v.ranks[1] and v.groups > 1 for v in verdicts)
     assert not verdicts[0].behind
+
+
+def test_a_page_names_the_score_that_it_ranks_by(made: Board, tmp_path: Path) -> None:
+    write_board(made, tmp_path / "site")
+    stream = made.streams[0]
+    page = (tmp_path / "site" / stream.page).read_text()
+    assert stream.score == "accuracy"
+    assert "accuracy %</button>" in page
+    assert "Rank, by the final accuracy:" in page
+
+
+def test_the_board_has_one_number_for_chance(made: Board) -> None:
+    stream = made.streams[0]
+    (chance,) = (entry for entry in stream.entries if entry.learner == "chance")
+    assert chance.metrics["final_accuracy"].mean == pytest.approx(1 / stream.classes)
 
 
 def test_labels_say_whose_they_are_where_that_is_needed() -> None:
@@ -118,7 +134,8 @@ def test_entries_without_a_seed_in_common_have_no_verdict(team: Path, tmp_path: 
     assert {e.learner: e.n for e in stream.entries if e.learns} == {"ncm": 1, "slda": 2}
     assert [e.verdict for e in stream.entries] == [None] * len(stream.entries)
     page = write_board(made, tmp_path / "site")[2].read_text()
-    assert page.count('<td data-sort="">–</td>') == len(stream.entries)
+    # without a verdict neither a rank nor a distance to the best
+    assert page.count('<td data-sort="">–</td>') == 2 * len(stream.entries)
     assert not re.search(r"\bnan\b", page)
 
 
@@ -159,6 +176,18 @@ def test_records_without_later_settings_are_ranked(team: Path, lean: Path, tmp_p
     path = forged(lean, tmp_path / "b.zip", {"/": Forgery(said=earlier)})
     (one,) = board([path], [team / "e.h5"]).submissions
     assert (one.ranked, one.unranked) == (3, ())
+
+
+def test_the_order_of_digests_in_a_record_is_no_matter(team: Path, tmp_path: Path) -> None:
+    """Other programs write the keys of JSON in another order."""
+
+    def turn_round(values: Any) -> None:
+        for file in values["files"]:
+            file["digests"] = dict(reversed(file["digests"].items()))
+
+    path = edited_record(team / "a.zip", tmp_path / "b.zip", NCM, turn_round)
+    (one,) = board([path], [team / "e.h5"]).submissions
+    assert (one.ranked, one.unranked) == (9, ())
 
 
 def test_a_small_pack_builds_no_large_stream(
@@ -244,7 +273,7 @@ def test_the_json_beside_has_all_numbers(made: Board, tmp_path: Path) -> None:
     index = write_board(made, site)[0].read_text()
     text = (site / "board.json").read_text()
     assert Board.from_json(json.loads(text)).to_json() == made.to_json()
-    assert '3 packs · 9 runs ranked, <a href="#unranked">12 not</a>' in index
+    assert '3 packs · 9 runs ranked, <a href="#unranked">7 not</a>' in index
     for stream in made.streams:
         page = (site / stream.page).read_text()
         assert stream.page in index
@@ -252,8 +281,9 @@ def test_the_json_beside_has_all_numbers(made: Board, tmp_path: Path) -> None:
         assert (f"{', '.join(level)} may be level" in index) == bool(level)
         for entry in stream.entries:
             final, omega = (entry.metrics[name] for name in ("final_accuracy", "omega_all"))
-            assert f'{final.mean!r}">{100 * final.mean:.1f}<small>± {100 * final.half:.1f}<' in page
-            assert f'data-sort="{omega.mean!r}">{omega.mean:.3f}<small>± ' in page
+            half = f"<small>± {100 * final.half:.1f}<" if entry.learns else "<"  # no seed is in it
+            assert f'{final.mean!r}">{100 * final.mean:.1f}{half}' in page
+            assert f'data-sort="{omega.mean!r}">{omega.mean:.3f}<' in page
 
 
 def test_a_site_is_replaced_only_if_it_is_one(made: Board, tmp_path: Path) -> None:
@@ -291,8 +321,20 @@ def test_from_runs_to_a_board(team: Path, lean: Path, tmp_path: Path) -> None:
     assert (code, f"wrote {site / 'index.html'}" in text) == (0, True)
     made = json.loads((site / "board.json").read_text())
     assert [(s["ranked"], s["unranked"]) for s in made["submissions"]] == [(3, [])]
-    code, text = command("report", lean, zipped, *report, "--overwrite")
-    assert (code, "a duplicate: a.zip" in text) == (1, True)
+
+
+def test_equal_answers_of_a_second_team_are_a_confirmation(team: Path, tmp_path: Path) -> None:
+    """Named beside the first team's, no further measurement, and no failure."""
+    second, site = tmp_path / "b.zip", tmp_path / "site"
+    pack(team / "runs", second, by="Team B")
+    code, text = command("report", team / "a.zip", second, "--data", team / "e.h5", "--site", site)
+    assert code == 0
+    assert "b.zip: runs ranked: 0, not ranked: 0, equal answers of an earlier pack: 6" in text
+    (stream,) = json.loads((site / "board.json").read_text())["streams"]
+    assert [e["also_by"] for e in stream["entries"]] == [{"Team B": 3}, {"Team B": 3}, {}]
+    assert [e["n"] for e in stream["entries"]] == [3, 3, 3]
+    page = (site / stream["page"]).read_text()
+    assert page.count("equal answers, also sent by Team B<") == 2
 
 
 def test_options_that_do_not_go_together(team: Path, tmp_path: Path) -> None:

@@ -357,3 +357,43 @@ def test_a_pack_that_is_replaced_while_it_is_verified(
     submission, runs = verify(path, Rebuilder())
     assert submission.refused == "p.zip changed while it was read; run the command again"
     assert runs == []
+
+
+URL = "https://files.example.org/e.h5"
+
+
+def test_a_pack_names_where_its_file_can_be_had(team: Path, tmp_path: Path) -> None:
+    result = pack(team / "runs", tmp_path / "p.zip", urls={"e.h5": URL})
+    assert result.files == {"e.h5": URL}
+    with unpack(tmp_path / "p.zip") as one:
+        records = [record_files.load(place) for place in record_files.find(one.runs)]
+    assert {file.url for made in records for file in made.files} == {URL}
+
+
+def test_a_file_of_which_nothing_says_where_it_can_be_had_is_named(
+    team: Path, tmp_path: Path
+) -> None:
+    result = pack(team / "runs", tmp_path / "p.zip")
+    assert result.sentence.endswith("\nnothing says where e.h5 can be had; --url e.h5=URL does")
+
+
+@pytest.mark.parametrize(
+    ("urls", "sentence"),
+    [
+        ({"other.h5": URL}, "unknown file of these runs 'other.h5'"),
+        ({"e.h5": "data/e.h5"}, "the URL of e.h5"),
+    ],
+)
+def test_wrong_urls_of_files(
+    team: Path, tmp_path: Path, urls: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(UserError, match=sentence):
+        pack(team / "runs", tmp_path / "p.zip", urls=urls)
+    assert not (tmp_path / "p.zip").exists()
+
+
+def test_a_file_read_from_a_url_keeps_it(team: Path, tmp_path: Path) -> None:
+    pack(team / "runs", tmp_path / "p.zip", urls={"e.h5": URL})
+    merge_packs([tmp_path / "p.zip"], tmp_path / "runs")
+    with pytest.raises(UserError, match=f"e.h5 was read from {URL}, and --url names https://other"):
+        pack(tmp_path / "runs", tmp_path / "q.zip", urls={"e.h5": "https://other.example/e.h5"})

@@ -11,7 +11,7 @@ from file_helpers import refusal
 
 from embedbench.errors import UserError
 from embedbench.papers.result_files import Results
-from embedbench.reports.run_rows import read_csv
+from embedbench.reports.results_csv import read_csv
 from embedbench.storage import safe_zips
 from embedbench.storage.regular_files import explain_errors, open_regular, read_text
 from embedbench.studies.study_file import read_toml

@@ -13,7 +13,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.view import rows_of
-from embedbench.studies.exemplars_in_equal_bytes import exemplars_within, few, fit_budget
+from embedbench.studies.exemplars_in_equal_bytes import TOTAL, few, fit_budget, fit_settings
 
 LEARNERS = ("er", "derpp", "gdumb", "icarl", "il2m", "mir", "gss")
 BUDGETS = [("er", 0.004), ("icarl", 0.004), *((n, 0.0061) for n in LEARNERS)]
@@ -89,8 +89,10 @@ def test_a_byte_budget_of_images_counts_bytes(tmp_path: Path) -> None:
     """Images of 3 x 3 x 4; six classes; a label each, and their logits."""
     items = ["protocol.sessions=3", "trunk=resnet8"]
     (cell,) = plan([str(pixel_file(tmp_path).path)], "incremental-class", ["derpp"], [0], items)
-    less, more = (exemplars_within(cell, megabytes) or 0 for megabytes in (1.0, 1.0044))
-    assert more - less == pytest.approx(4400 / (36 + 8 + 24), abs=1)
+    less, more = (fit_settings(cell, megabytes) for megabytes in (1.0, 1.0044))
+    assert less
+    assert more
+    assert more[TOTAL] - less[TOTAL] == pytest.approx(4400 / (36 + 8 + 24), abs=1)
 
 
 @pytest.mark.parametrize("name", ["icarl", "gdumb"])
@@ -104,13 +106,14 @@ def test_classes_of_one_sample_do_not_count_as_smaller(name: str, tmp_path: Path
 def test_a_budget_without_room_is_refused_with_the_smallest_that_has(tmp_path: Path) -> None:
     (cell,) = cells(tmp_path, ["icarl"], [])
     with pytest.raises(UserError, match=r"icarl holds .* --budget-mb to") as caught:
-        exemplars_within(cell, 0.001)
+        fit_settings(cell, 0.001)
     least = float(str(caught.value).partition("--budget-mb to ")[2].split()[0])
-    total = exemplars_within(cell, least + 0.01) or 0  # of 48 bytes each
-    assert exemplars_within(cell, least + 0.01 - (total - 6) * 48e-6) == 6
+    room = fit_settings(cell, least + 0.01)
+    assert room  # for exemplars of 48 bytes each
+    assert fit_settings(cell, least + 0.01 - (room[TOTAL] - 6) * 48e-6) == {TOTAL: 6}
     (cell,) = cells(tmp_path, ["er"], ["er.memory.select=all"])
     with pytest.raises(UserError, match=r"er\.memory\.select=all keeps"):
-        exemplars_within(cell, 1.0)
+        fit_settings(cell, 1.0)
 
 
 def test_learners_without_exemplars_are_left_as_they_are(tmp_path: Path) -> None:

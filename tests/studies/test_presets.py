@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from file_helpers import says
 from plan_runs import plan
 from protocol_files import make_file
 from typer.testing import CliRunner
@@ -16,7 +17,7 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.networks.paper_networks import timm
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_names
-from embedbench.studies.presets import about, origin, preset, preset_names
+from embedbench.studies.presets import about, metric, origin, preset, preset_names
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Key, Study, parse_settings
 
@@ -213,13 +214,51 @@ def test_regimes_are_one_table(tmp_path: Path) -> None:
     words += ["--learner", "ncm,slda", "--seeds", "0-1", "--out", str(tmp_path / "runs")]
     for item in ("references=0", "protocol.base=2", "protocol.step=2"):
         words += ["--set", item]
-    for name, says in (("pilot", "PILOT's stream b0-inc10"), ("online", "One pass in batches")):
+    for name, first in (("pilot", "PILOT's stream b0-inc10"), ("online", "One pass in batches")):
         done = CliRunner().invoke(app, [*words, "--preset", name])
         assert done.exit_code == 0, done.output
-        assert f"preset {name}: {says}" in done.stderr
+        assert f"preset {name}: {first}" in done.stderr
     selected = tmp_path / "regimes.toml"
     text = '[report]\nruns = ["runs"]\nrows = ["learner"]\ncolumns = "stream"\nover = "seeds"'
     selected.write_text(text)
     shown = CliRunner().invoke(app, ["report", str(selected)]).stdout
     lines = [line for line in shown.splitlines() if line.startswith(("ncm", "slda"))]
     assert [line.count("[") for line in lines] == [2, 2]
+
+
+# Kemker et al. (2018), section 3: "mean-per-class accuracy"; PILOT's code divides the right answers
+# by the number of samples
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("kemker", "class_accuracy"),
+        ("kemker-50k", "class_accuracy"),  # which extends it
+        ("pilot", "accuracy"),
+        ("league", None),
+        (None, None),
+    ],
+)
+def test_a_preset_says_the_metric_of_its_paper(name: str | None, expected: str | None) -> None:
+    assert metric(name) == expected
+
+
+def test_a_run_keeps_the_metric_of_its_preset() -> None:
+    (spec,) = plan(["file.h5"], "incremental-class", ["mlp"], [0], [], preset="kemker")
+    assert (spec.metric, spec.chance_run().metric) == ("class_accuracy", "class_accuracy")
+
+
+def test_a_metric_that_is_named_goes_over_that_of_a_preset() -> None:
+    study = Study(
+        files=(("file.h5",),),
+        protocols=("incremental-class",),
+        learners=("ncm",),
+        preset="kemker",
+        metric="accuracy",
+    )
+    assert resolve(study)[0].metric == "accuracy"
+
+
+def test_a_metric_that_is_no_base_score_is_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "mine.toml").write_text('metric = "class_acuracy"')
+    with pytest.raises(UserError, check=says(what="unknown base score", expected="class_accuracy")):
+        metric(str(path))

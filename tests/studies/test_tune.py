@@ -25,7 +25,6 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.single_label_scores import score_matrix
 from embedbench.storage import leases
 from embedbench.streams.view import rows_of
 from embedbench.studies import tuning
@@ -92,7 +91,7 @@ def test_the_best_on_validation_data_is_chosen_and_kept(file: Path, tmp_path: Pa
         (alone,) = cells(file, items)
         trial = trial_stream(StreamCache().stream(alone), 2)
         found, _ = run_stream(trial, alone.learner.fresh(), Seeds.of(0))
-        mean = score_matrix(found).pooled.mean()
+        mean = found.score_matrix().pooled.mean()
         assert tried["average_incremental_accuracy"] == pytest.approx(mean)
     best = max(log["tried"], key=lambda t: t["average_incremental_accuracy"])
     assert log["chosen"] == best["settings"] != log["tried"][0]["settings"]

@@ -63,6 +63,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs"
 
 
+def test_ours_is_by_the_metric_of_the_stream_whatever_the_table_shows(runs: Path) -> None:
+    """Accuracy per sample, as papers print it on this stream."""
+    words = ("report", runs, "--beside", "zoo", "--json", "--metric", "within_accuracy")
+    found = json.loads(command(*words))["published"]
+    assert {row["ours"] for row in found} == {row["ours"] for row in beside(runs).values()}
+
+
 def test_a_stand_in_gets_rows_and_no_verdict(runs: Path) -> None:
     rows = beside(runs)
     theirs = [row for row in read_zoo().published if row.data == "cifar100"]
@@ -211,3 +218,13 @@ def test_run_in_a_second_clone(runs: Path, tmp_path: Path, monkeypatch: pytest.M
     first["files"], second["files"] = ([r["files"][0]["digests"]] for r in (first, second))
     assert all(first[key] == second[key] for key in ("files", "digests", "metrics"))
     assert len(beside(tmp_path / "runs")) == len(beside(runs))  # the fetched file stands for it
+
+
+def test_printed_tables_without_a_spread_are_named(runs: Path) -> None:
+    text = command("report", runs, "--beside", "zoo")
+    begin = "no spread is printed: no difference can be called decided in "
+    (line,) = [line for line in text.splitlines() if line.startswith(begin)]
+    named = line.removeprefix(begin).split("; ")
+    places = {f"{row.paper}, {row.table}" for row in read_zoo().published if row.data == "cifar100"}
+    spread = {f"{row.paper}, {row.table}" for row in read_zoo().published if row.sd}
+    assert {*named} == places - spread

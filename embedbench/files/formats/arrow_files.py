@@ -27,6 +27,8 @@ from embedbench.files.known_names import (
 from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
+from .numpy_files import as_float32
+
 BATCH = 1024  # rows that are read at once
 REMEDY = "write it again"
 
@@ -176,7 +178,11 @@ def _one_a_row(column: Any, names: Sequence[str] | None, where: str) -> Any:
         column, missing = one.indices, missing + one.dictionary.null_count
         names = [str(value) for value in one.dictionary.to_pylist()]
     if missing:
-        raise UserError(f"{where} has {missing} rows without a value", "leave them out")
+        first = column.is_null().to_numpy(zero_copy_only=False).argmax()
+        raise UserError(
+            f"{where} has {missing} rows without a value, the first of them row {first}",
+            "leave them out",
+        )
     if types.is_string(kind) or types.is_large_string(kind):
         return texts(column.to_pylist(), where)
     if not _is_number(column.type) and not types.is_boolean(kind):
@@ -245,7 +251,7 @@ def _from_lists(column: Any, where: str) -> Array:
         )
     width = lengths[0] if len(lengths) else 0
     rows: Array = values.to_numpy(zero_copy_only=False).reshape(len(column), width)
-    return rows if rows.dtype == np.float16 else rows.astype(np.float32, copy=False)
+    return rows if rows.dtype == np.float16 else as_float32(rows, where)
 
 
 def splits_from_names(names: Sequence[str], where: Path) -> list[int | None]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Array
-from embedbench.errors import list_first
+from embedbench.errors import UserError, list_first
 from embedbench.files.known_names import LISTED, files_not_read
 from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
@@ -54,6 +54,22 @@ def load_npz(path: Path) -> NamedArrays:
             read |= {name.removesuffix(".npy"): _decoded(arrays[name]) for name in members}
     read.not_read = [f"{list_first(others, LISTED)} (no array)"] if others else []
     return read
+
+
+def as_float32(values: Array, where: str) -> Array:
+    """Return a table of numbers as float32, which must have room for each that is finite."""
+    with np.errstate(over="ignore"):
+        small: Array = values.astype(np.float32, copy=False)
+    if values.dtype != np.float64 or not np.isinf(small).any():
+        return small
+    lost = np.isinf(small) & np.isfinite(values)
+    if lost.any():
+        raise UserError(
+            f"{where} has {values[lost][0]:.3g} in row {np.argwhere(lost)[0][0]}, and float32 ends "
+            f"at {np.finfo(np.float32).max:.3g}",
+            "scale the features, or leave that row out",
+        )
+    return small
 
 
 def _decoded(array: Array) -> Array:

@@ -20,7 +20,6 @@ from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.reports.results import column_stats
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.run_spec import RunSpec
-from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage.atomic_write import write_safely
@@ -298,7 +297,7 @@ def _drifting_accuracy(file: Path, share: float, runs: KemkerRuns) -> Stat:
         predictions, _ = run_stream(
             drifting(file, share, seed), learner, Seeds.of(seed), runs.device
         )
-        values.append(100 * float(score_matrices(predictions)["accuracy"].R[-1, -1]))
+        values.append(100 * float(predictions.score_matrix("accuracy").R[-1, -1]))
     return column_stats([value] for value in values)[0]
 
 

@@ -1,0 +1,64 @@
+"""Bars of intervals: their places on the scale of a table, by hand."""
+
+import re
+
+import numpy as np
+import pytest
+
+from embedbench.array_types import Floats
+from embedbench.reports.interval_bars import draw_bars
+from embedbench.scores.learner_verdicts import RowVerdict, compare_with_best
+
+# differences 10 9 8 and 30 27 30; by hand in tests/scores/test_learner_verdicts.py
+VALUES = np.array([[90.0, 91, 92], [80, 82, 84], [60, 64, 62]])
+
+
+def verdicts(values: Floats) -> list[RowVerdict]:
+    return compare_with_best(values)
+
+
+def ends(bar: str) -> tuple[float, float]:
+    """The ends of the bar in the units of its drawing."""
+    found = re.search(r'class="bar" x1="([\d.]+)" x2="([\d.]+)"', bar)
+    assert found is not None
+    return float(found[1]), float(found[2])
+
+
+def zero(bar: str) -> float:
+    found = re.search(r'class="best" x1="([\d.]+)"', bar)
+    assert found is not None
+    return float(found[1])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_bar_begins_right_of_the_best_exactly_where_a_row_is_behind(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    judged = verdicts(rng.normal(0, 1, (4, 4)) - np.array([[0], [0.5], [4], [9]]))
+    bars = draw_bars(judged)
+    below = [i for i, row in enumerate(judged) if row.behind_by > 0]
+    right = [ends(bars[i])[0] > zero(bars[i]) for i in below]
+    assert right == [judged[i].behind for i in below]
+
+
+def test_places_are_those_of_the_numbers() -> None:
+    """The scale goes from 0 to the largest upper end, 29 + 5.339, over 110 of 120 units."""
+    judged = verdicts(VALUES)
+    bars = draw_bars(judged)
+    least, most = judged[2].behind_by_least, judged[2].behind_by_most
+    expected = (5 + 110 * least / most, 115.0)
+    assert (zero(bars[2]), *ends(bars[2])) == pytest.approx((5.0, *expected), abs=0.06)
+
+
+def test_the_best_has_its_mark_alone() -> None:
+    best = draw_bars(verdicts(VALUES))[0]
+    assert ('class="bar"' in best, "<circle" in best) == (False, True)
+
+
+def test_an_end_beyond_the_scale_has_an_arrow() -> None:
+    """Differences of .1 and 1.9: t(1) makes the interval many times as long."""
+    bar = draw_bars(verdicts(np.array([[1.0, 2.0], [0.9, 0.1]])))[1]
+    assert bar.count("<path") == 2
+
+
+def test_nothing_is_drawn_without_intervals() -> None:
+    assert draw_bars([*verdicts(VALUES[:, :1]), None]) == [""] * 4
