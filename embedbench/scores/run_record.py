@@ -154,8 +154,7 @@ class UnscoredRun(DescribedStream):
     budget_mb : float or None
         The `--budget-mb` of the run.
     metric : str or None
-        The base score that its tables show where none is named: that of its preset, or `run
-        --metric`.
+        The base score of its tables where none is named: `run --metric`, or that of its preset.
     imported : ImportedAnswers or None
         Where another tool gave the answers. What it cost is then null.
     sessions : tuple of SessionCosts
@@ -379,8 +378,8 @@ class FileInfo(JsonRecord):
     digests : dict
         `samples`, `recipe`, `content`.
     url, commit, sha256 : str or None
-        Of a file that was named by a URL: that, its commit on the hub, and the SHA-256 of its
-        bytes. A pack may also give a URL for others (`runs pack --url`).
+        Of a file named by a URL: that, its commit on the hub, and the SHA-256 of its bytes. A pack
+        may also give a URL for others (`runs pack --url`).
     """
 
     name: str
@@ -461,9 +460,8 @@ class SessionCosts(JsonRecord):
         `epochs`, `stopped` (the rule that ended it; `diverged` where the loss was not finite) and
         `train_loss`; online training has `steps` and `epochs`, the steps on each batch, and with
         `passes` also `presented` (samples, those from memory included); a closed form that sees
-        batches has their number, `batches`. A setting that was chosen on validation data (such as
-        λ) is here. Where validation data is test data, the runner adds `test_data_unread`: the
-        learner has read none of it so far.
+        batches has their number, `batches`. A setting chosen on validation data is here. Where that
+        is test data, `test_data_unread` says that the learner has read none of it so far.
     """
 
     learn_seconds: float
