@@ -21,7 +21,7 @@ class NCM(ClassSums):
 
     **Departs**: SimpleCIL takes the features as the backbone gives them. Here they are scaled as
     the stream says, by default to mean 0, which moves the origin of every cosine; `protocol.scale`
-    = "none" is theirs.
+    = "none" is theirs. The preset `pilot` has it: its answers are those of PILOT's code.
 
     Parameters
     ----------

@@ -106,7 +106,8 @@ class Context:
     ----------
     validate : callable
         Takes a function from x (n, D) to scores (n, C). Returns accuracy on the session's
-        validation data over the classes seen so far; NaN if there is no validation data.
+        validation data over the classes seen so far; NaN if the session has none. Where the
+        protocol holds none out, a UserError.
     validation : str
         "train"; "none" if the stream has no validation data; or "test" if that is its test data, on
         which nothing may be tuned.

@@ -95,8 +95,9 @@ def _run_stream(
             seen[session.classes] = True
             if i >= kept:
                 checkpoint.begin(i)
+                validate = partial(_validation_score, session=session, seen=seen, device=device)
                 context = contract.Context(
-                    validate=partial(_validation_score, session=session, seen=seen, device=device),
+                    validate=_refuse_to_validate if stream.validation == "none" else validate,
                     validation=stream.validation,
                     progress=progress,
                     checkpoint=checkpoint,
@@ -295,6 +296,15 @@ def _batches(
     for block in torch.split(torch.from_numpy(order).to(device), size * max(1, GATHERED // size)):
         x, y = session.x.batch(block, device), labels[block]
         yield from zip(torch.split(x, size), torch.split(y, size), strict=True)
+
+
+def _refuse_to_validate(_: Callable[[Tensor], Tensor]) -> float:
+    """Stands in for `_validation_score` where a stream has no validation data by its protocol."""
+    raise UserError(
+        "the learner asks for its score on validation data, and protocol.validation=none leaves "
+        "none",
+        "take --set protocol.validation=train",
+    )
 
 
 def _validation_score(

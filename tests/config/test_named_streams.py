@@ -23,7 +23,7 @@ def test_other_names_are_those_of_protocols() -> None:
     assert find_protocol("mine.module:Mine") == ("mine.module:Mine", {})
 
 
-@pytest.mark.parametrize(("name", "near"), [("b0-inc3", "b0-inc2"), ("B0-Inc10", "b0-inc10")])
+@pytest.mark.parametrize(("name", "near"), [("b50-inc11", "b50-inc10"), ("B0-Inc10", "b0-inc10")])
 def test_an_unknown_name_has_a_nearest_one(name: str, near: str) -> None:
     with pytest.raises(UserError, check=says(got=name, expected=near)):
         find_protocol(name)

@@ -178,6 +178,15 @@ def test_the_runner_refuses_it() -> None:
         run_stream(without_validation(), BY_VALIDATION, Seeds.of(0))
 
 
+def test_a_learner_that_asks_for_its_score_is_refused_then() -> None:
+    class Asks(Chance):
+        def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+            return {"score": ctx.validate(self.scores)}
+
+    with pytest.raises(UserError, match="asks for its score on validation data"):
+        run_stream(without_validation(), Asks(), Seeds.of(0))
+
+
 def test_the_reference_looks_at_its_training_loss_instead() -> None:
     _, (costs,) = run_stream(without_validation(), Offline(mlp=BY_VALIDATION), Seeds.of(0))
     assert costs.log["monitor"] == "train_loss"
