@@ -48,7 +48,7 @@ def quote_curve(name: str, curve: Sequence[float] | Floats) -> float:
     half over many equal sessions.
 
     **Source**: Tang et al. (2024), whose tables average gAcc over the sessions, the base included;
-    Michel et al. (2023), Proposition 4.4, by which RAA_K = AA_K at the last session K.
+    Michel et al. (2023), Eq. 5, by which RAA_K = AA_K at the last session K.
     """
     values = np.array(curve, dtype=np.float64)
     if name == "gacc":

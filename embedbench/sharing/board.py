@@ -129,8 +129,9 @@ def _stream_key(made: RunRecord) -> str:
 def _stream(sent: list[BoardRun]) -> BoardStream:
     """The entries of one stream, ranked by the final score."""
     score = choose_score([one.run.record for one in sent])
-    for one in sent:
-        one.run = replace(one.run, record=show_by(one.run.record, score))
+    sent = [
+        replace(one, run=replace(one.run, record=show_by(one.run.record, score))) for one in sent
+    ]
     runs = [one.run for one in sent]
     first = runs[0].record
     by_entry: dict[Any, list[BoardRun]] = {}

@@ -128,6 +128,7 @@ def pack(
         what = "is a single run" if packed else "has no finished run"
         raise UserError(f"{root} {what}", "give the --out of an earlier run")
     files: dict[str, str | None] = {}
+    contents: dict[str, str] = {}
     with (
         leases.alone(out),
         atomic_write.writing(out) as temporary,
@@ -142,7 +143,9 @@ def pack(
                 )
             predictions, made = _read_run(run)
             made = replace(made, files=tuple(_with_url(file, urls) for file in made.files))
-            files |= {file.name: file.url for file in made.files}
+            for file in made.files:
+                files[file.name] = file.url
+                _check_one_content(file, contents, urls)
             folder = f"{RUNS}/{place.as_posix()}"
             _add(archive, f"{folder}/{PREDICTIONS}", predictions)
             _add(archive, f"{folder}/{RECORD}", _text(without_paths(made.to_json())))
@@ -168,6 +171,16 @@ def _read_run(run: Path) -> tuple[bytes, RunRecord]:
     if hashlib.sha256(predictions).hexdigest() != sha256 or not pinned:
         raise UserError(f"{run} changed while it was packed", "run the command again")
     return predictions, made
+
+
+def _check_one_content(file: FileInfo, contents: dict[str, str], urls: Mapping[str, str]) -> None:
+    """Refuse one URL for two files of one name; `contents` has the digest of each name so far."""
+    content = file.digests["content"]
+    if contents.setdefault(file.name, content) != content and file.name in urls:
+        raise UserError(
+            f"--url {file.name}: the runs are on two files of this name, with other contents",
+            "pack the runs on each file alone",
+        )
 
 
 def _with_url(file: FileInfo, urls: Mapping[str, str]) -> FileInfo:

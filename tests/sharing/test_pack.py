@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from file_helpers import refusal
-from packs import edited_record, members, write_members
+from packs import edited_record, members, runs_of, write_members
 
 from embedbench.errors import UserError
 from embedbench.scores import record_files
@@ -397,3 +397,15 @@ def test_a_file_read_from_a_url_keeps_it(team: Path, tmp_path: Path) -> None:
     merge_packs([tmp_path / "p.zip"], tmp_path / "runs")
     with pytest.raises(UserError, match=f"e.h5 was read from {URL}, and --url names https://other"):
         pack(tmp_path / "runs", tmp_path / "q.zip", urls={"e.h5": "https://other.example/e.h5"})
+
+
+def test_one_url_is_not_given_to_two_files_of_one_name(tmp_path: Path) -> None:
+    """Two teams' e.h5 in one directory of runs: the URL could be that of one alone."""
+    for name, width in (("one", 10), ("two", 12)):
+        (tmp_path / name).mkdir()
+        runs_of(tmp_path / name, "ncm", width=width, references=0)
+    both = tmp_path / "both"
+    merge_packs([tmp_path / "one" / "runs", tmp_path / "two" / "runs"], both)
+    with pytest.raises(UserError, match=r"--url e\.h5: the runs are on two files of this name"):
+        pack(both, tmp_path / "p.zip", urls={"e.h5": URL})
+    assert not (tmp_path / "p.zip").exists()
