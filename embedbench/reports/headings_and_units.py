@@ -2,7 +2,7 @@
 
 import math
 
-from embedbench.scores.answer_kinds import KINDS
+from embedbench.scores.label_set_predictions import KINDS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import amount, format_signed, megabytes
 from embedbench.scores.run_record import FINAL

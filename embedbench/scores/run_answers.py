@@ -1,7 +1,7 @@
 """What a run answered, of any kind: all that scores, flags, records and reports ask of it.
 
-A kind is one class: its tables in `predictions.h5`, and what follows from them. `answer_kinds.py`
-lists the kinds; nothing else asks of which one some answers are.
+A kind is one class: its tables in `predictions.h5`, and what follows from them.
+`label_set_predictions.py` lists the kinds; nothing else asks of which one some answers are.
 """
 
 from abc import ABC, abstractmethod

@@ -12,7 +12,7 @@ from commands import Call
 from report_records import unscored
 
 from embedbench.array_types import Bools, Floats, Ints
-from embedbench.scores import answer_kinds, record_files
+from embedbench.scores import label_set_predictions, record_files
 from embedbench.scores.array_file import INT, MASK, inside
 from embedbench.scores.metric_jackknife import leave_out_metric
 from embedbench.scores.metrics import Reference, all_metrics
@@ -72,7 +72,7 @@ class Grades(RunAnswers):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_kinds, "KINDS", (*answer_kinds.KINDS, Grades))
+    monkeypatch.setattr(label_set_predictions, "KINDS", (*label_set_predictions.KINDS, Grades))
 
 
 def grades(error: float) -> Grades:
@@ -110,7 +110,7 @@ def runs(tmp_path: Path) -> Path:
 
 def test_its_part_of_the_file_is_read_again(tmp_path: Path) -> None:
     grades(0.3).save(tmp_path / "p.h5")
-    again = answer_kinds.load_any(tmp_path / "p.h5")
+    again = label_set_predictions.load_any(tmp_path / "p.h5")
     assert isinstance(again, Grades)
     np.testing.assert_array_equal(again.answer, grades(0.3).answer)
 
