@@ -122,6 +122,11 @@ class LabelSets(RunAnswers):
     FORMAT: ClassVar[str] = "embedbench-label-sets"
     SCORES: ClassVar[tuple[str, ...]] = ("pw_js", "js", "exact_match")
     NAMES: ClassVar[Mapping[str, str]] = {"pw_js": "pw-JS", "js": "JS"}
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        "pw_js": "pw-JS: mean over all test samples",
+        "js": "JS: mean over all test samples",
+        "exact_match": "exact match: share of all test samples",
+    }
     DETAILS: ClassVar[tuple[str, ...]] = (
         *SCORES,
         *("superclass_pw_js", "subclass_precision", "labels_predicted", "labels_true"),
