@@ -29,7 +29,7 @@ from .load_results import Run
 from .match_streams import ON_THEIR_WORD, KnownStream, match_stream, names_stream
 from .measurement_words import describe_measurements
 from .outside_results import read_results
-from .published_table import PublishedTable, compare, read_published, view
+from .published_table import PUBLISHED, PublishedTable, compare, read_published, view
 from .result_rows import LEFT_OUT
 from .results import Result, Results
 from .run_rows import matching, settings_apart, streams, value_names
@@ -62,12 +62,18 @@ NAMES = ("learner", "settings", "stream", "seed")  # of rows
 def show_file(path: Path, notify: Callable[[str], None]) -> list[TableView]:
     """The tables of a file: those that its `[report]`s select, and that of its `[published]`."""
     selections, published = read_selections(path), read_published(path)
-    if not selections and published is None:
-        raise UserError(f"{path} must have a table [report] that says what to show", "or name RUNS")
     tables = select(selections, path.parent, notify)
     if published is not None:
         tables.append(beside_published(published, path.parent, notify))
     return tables
+
+
+def published_beside(path: Path, runs: Path, notify: Callable[[str], None]) -> TableView | None:
+    """The published table of a file with a directory of runs beside it; None without one."""
+    table = read_published(path)
+    if table is None:
+        return None
+    return beside_published(replace(table, results=(str(runs.resolve()),)), path.parent, notify)
 
 
 def beside_published(
@@ -81,9 +87,12 @@ def beside_published(
 
 
 def read_selections(path: Path) -> list[Selection]:
-    """The tables that a file selects by `[report]`; none if it has no such table."""
-    given = parse_toml(read_text(path, most=MOST), str(path)).get("report")
-    several = given if isinstance(given, list) else [] if given is None else [given]
+    """The tables that a file selects by `[report]`; none of one with `[published]` alone."""
+    file = parse_toml(read_text(path, most=MOST), str(path))
+    given = file.get("report")
+    several = given if isinstance(given, list) else [given] if given else []
+    if not several and PUBLISHED not in file:
+        raise UserError(f"{path} must have a table [report] that says what to show", "or name RUNS")
     allowed = {"over": get_args(Over), "columns": ("metric", "stream"), "rows": NAMES}
     result, places = list[Selection](), list[str]()
     for i, table in enumerate(several):
