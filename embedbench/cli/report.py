@@ -66,7 +66,7 @@ class ReportOptions:
         str | None,
         typer.Option(
             metavar="KIND",
-            help="Also write a figure of one stream: curves, matrix, trade-off or ranks.",
+            help="Also write a figure: curves, matrix, confusion, trade-off or ranks.",
         ),
     ] = None
     out: Annotated[
@@ -79,6 +79,10 @@ class ReportOptions:
         bool,
         typer.Option("--fit-axis", help="Axes of the figure fit the values; else they begin at 0."),
     ] = False
+    session: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="After which --figure confusion is; else the last."),
+    ] = None
     difference: Annotated[
         float | None,
         typer.Option(
@@ -100,7 +104,8 @@ class ReportOptions:
     @property
     def is_plain(self) -> bool:
         """Whether no option chooses a table or a figure."""
-        return not any((*self.views, self.over, self.metric, self.figure, self.out))
+        given = (*self.views, self.over, self.metric, self.figure, self.out)
+        return not any(given) and self.session is None
 
     def check(self, runs: Sequence[Path], overwrite: bool) -> None:
         """Refuse what does not go together, before any run is read."""
@@ -112,6 +117,8 @@ class ReportOptions:
             raise UserError(
                 f"--out {self.out} is for a figure", f"add --figure curves, or --html {self.out}"
             )
+        if self.session is not None and self.figure != "confusion":
+            raise UserError("--session is for one figure", "add --figure confusion")
         for path in (self.html, self.out):
             if path is not None:
                 shared.check_free(path, overwrite)
@@ -219,8 +226,15 @@ def _draw(rows: list[Row], options: ReportOptions) -> None:
         return
     from embedbench.reports.figure_kinds import save_figure
 
-    metric, fit = options.one_metric, options.fit_axis
-    save_figure(rows, options.figure, options.out, width=options.width, metric=metric, fit=fit)
+    save_figure(
+        rows,
+        options.figure,
+        options.out,
+        width=options.width,
+        metric=options.one_metric,
+        fit=options.fit_axis,
+        session=options.session,
+    )
     note(f"wrote {options.out}")
 
 

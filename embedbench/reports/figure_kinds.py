@@ -12,7 +12,7 @@ from .result_rows import Row, split_tables
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KINDS = ("curves", "matrix", "trade-off", "ranks")  # docs/runs.md says what each shows
+KINDS = ("curves", "matrix", "confusion", "trade-off", "ranks")  # docs/runs.md says what each shows
 WIDTHS = {"column": 3.25, "page": 6.75}  # inches: of a column, and of a page with two
 FORMATS = (".pdf", ".svg", ".png")
 MAP_CLASSES = 12  # of an embedding file, with a colour and a mark each
@@ -43,12 +43,14 @@ def save_figure(
     width: str = "column",
     metric: str = "final_accuracy",
     fit: bool = False,
+    session: int | None = None,
 ) -> None:
-    """Draw the runs of one stream and write the figure; all but `matrix` show `metric`.
+    """Draw the runs of one stream and write the figure; all but matrices show `metric`.
 
-    `fit`: axes of curves and trade-offs fit what is drawn, where they would begin at 0.
+    `fit`: axes of curves and trade-offs fit what is drawn, where they would begin at 0. `session`
+    is that of `confusion`, None the last.
     """
-    from . import curve_figures, score_figures
+    from . import confusion_figure, curve_figures, score_figures
     from .figure_style import write
 
     streams = [mine[0].group for mine in split_tables(rows)]
@@ -67,6 +69,7 @@ def save_figure(
     draw: dict[str, Callable[[], Figure]] = {
         "curves": lambda: curve_figures.draw_one(rows, styles, inches, metric, fit=fit),
         "matrix": lambda: score_figures.matrix(rows, inches),
+        "confusion": lambda: confusion_figure.confusion(rows, inches, session),
         "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric, fit=fit),
         "ranks": lambda: score_figures.ranks(rows, styles, inches, metric),
     }

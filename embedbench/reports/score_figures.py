@@ -141,16 +141,22 @@ def draw_maps(
     scale: str,
     *,
     axes_names: tuple[str, str] = ("after session i", "on session j"),
+    room: float = 0.8,
+    largest: float = 1.6,
+    most: int | None = None,
 ) -> Figure:
     """Matrices of one shape with values from 0 to 1 as colours; NaN is grey.
 
-    `scale` is the label of the colours' scale. Cells have their values where there is room.
+    `scale` is the label of the colours' scale. Cells have their values where there is room. `room`
+    are the inches beside the panels, `largest` those of a panel among several, `most` how many
+    panels may be side by side; None: what fits of R.
     """
-    most = (3 if len(maps) <= 12 else 4) * max(1, round(width / 3.25))
+    if most is None:
+        most = (3 if len(maps) <= 12 else 4) * max(1, round(width / 3.25))
     down = -(-len(maps) // most)
     across = -(-len(maps) // down)
     high, wide = next(iter(maps.values())).shape
-    side = min((width - 0.8) / across, 1.6 if across > 1 else width)
+    side = min((width - room) / across, largest if across > 1 else width)
     titles = [words(title, max(8, int(15 * side))) for title in maps]
     lines = max(title.count("\n") + 1 for title in titles) * any(titles)
     cell = side * min(1.0, max(0.3, high / wide))
