@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.scores_of_guessing import GUESSES
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
-from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
+from .figure_style import CHANCE, OFFLINE, STYLE, level_name, title_lines, words
 from .headings_and_units import (
     AVERAGE,
     FORGETTING,
@@ -34,6 +35,7 @@ from .result_rows import Group, Row
 LEAST = 5  # runs of a band
 CUT = " · the axis does not begin at 0"
 CURVES_OF = {AVERAGE: "aa", FORGETTING: "af"}  # metrics that are the last value of a curve
+POOLED = (FINAL, INCREMENTAL)  # the last value, and the mean, of the main score
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def draw_curves(
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(axis="y")
     axes.set_xlabel("after session")
-    axes.set_title(name, loc="left")
+    axes.set_title(title_lines(name, width), loc="left")
     return figure
 
 
@@ -117,7 +119,7 @@ def stack_matrices(row: Row) -> Floats:
 
 def score_name(group: Group) -> str:
     """The main score of a table, for an axis."""
-    return f"{metric_name(FINAL, group.score)} (%)"
+    return curve_name(FINAL, group.score)
 
 
 def accuracy_curves(
@@ -169,34 +171,51 @@ def draw_one(
     fit: bool = False,
 ) -> Figure:
     """A metric after each session: a curve of records or of `ANSWER_METRICS`, or the base score."""
-    score = rows[0].group.score
-    if metric in (FINAL, INCREMENTAL):
+    if metric in POOLED:
         return accuracy_curves(rows, styles, width, fit=fit)["All sessions so far"]
-    metric = CURVES_OF.get(metric, metric)
-    known = {name for row in rows for run in row.used for name in run.curves or ()}
-    if metric not in known | ANSWER_METRICS.keys():
-        raise unknown("curve over sessions", metric, [FINAL, *CURVES_OF, *known, *ANSWER_METRICS])
+    check_curve(rows, metric)
     curves, factor = [], 100 if is_percent(metric) else 1
     for row in (row for row in rows if row.used and row.learns):
-        every = [_read_curve(row, run, metric) for run in row.used]
+        every = [read_curve(run, row.place_of(run), metric) for run in row.used]
         values = factor * np.array([each for each in every if each is not None], dtype=np.float64)
         if values.size and not np.isnan(values).all():
             x = range(values.shape[1])
             curves.append(Curve(values, x, styles[row.label], row.label))
     if not curves:
-        raise UserError(
-            f"no run has {metric} after each session; how sure answers are is stored, but for "
-            "label sets and for learners whose scores give no probabilities"
-        )
-    name = heading(metric)
-    if metric not in ANSWER_METRICS:
-        name += f", of {metric_name(FINAL, score)}"
-    return draw_curves(curves, math.nan, width, name, fit=fit)
+        raise no_curve(metric)
+    return draw_curves(curves, math.nan, width, curve_name(metric, rows[0].group.score), fit=fit)
 
 
-def _read_curve(row: Row, run: RunRecord, metric: str) -> Any:
-    place = row.place_of(run)
+def check_curve(rows: Sequence[Row], metric: str) -> None:
+    """Refuse a metric that no run may have after each session."""
+    curves = {name for row in rows for run in row.used for name in run.curves or ()}
+    known = [*POOLED, *CURVES_OF, *curves, *ANSWER_METRICS]
+    if metric not in known:
+        raise unknown("curve over sessions", metric, known)
+
+
+def no_curve(metric: str) -> UserError:
+    """The error of a metric that is known, and that no run has."""
+    return UserError(
+        f"no run has {metric} after each session; how sure answers are is stored, but for "
+        "label sets and for learners whose scores give no probabilities"
+    )
+
+
+def curve_name(metric: str, score: str) -> str:
+    """What a figure of curves shows, in a table of one base score."""
+    if metric in POOLED:
+        return f"{metric_name(FINAL, score)} (%)"
+    quoted = {curve: name for name, curve in CURVES_OF.items()}
+    name = heading(quoted.get(metric, metric))
+    return name if metric in ANSWER_METRICS else f"{name}, of {metric_name(FINAL, score)}"
+
+
+def read_curve(run: RunRecord, place: Path | None, metric: str) -> Any:
+    """(T,) a metric of one run after each session, as fractions; None if it has none."""
+    if metric in POOLED:
+        return run.pooled
     if metric not in ANSWER_METRICS or place is None:
-        return (run.curves or {}).get(metric)
+        return (run.curves or {}).get(CURVES_OF.get(metric, metric))
     answers = record_files.read_predictions(place, run)
     return ANSWER_METRICS[metric].curve(answers)

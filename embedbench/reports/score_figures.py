@@ -19,9 +19,9 @@ from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from .compare_learners import studies
 from .comparison_tables import check_several
 from .curve_figures import CUT, begin_at_zero, score_name, stack_matrices
-from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
+from .figure_style import CHANCE, OFFLINE, STYLE, level_name, title_lines, words
 from .headings_and_units import is_percent, metric_name
-from .learner_colours import BLANK, LINE, look
+from .learner_colours import BLANK, LINE, look, styles_of
 from .result_rows import Row
 
 COSTS = {"memory after the last session (MB)": "bytes.total", "learning (s)": "seconds.learn"}
@@ -58,7 +58,7 @@ def trade_off(
     name = metric_name(metric, group.score) + " (%)" * is_percent(metric)
     if metric not in (FINAL, *ANSWER_METRICS, *group.outside):
         name += f", of {metric_name(FINAL, group.score)}"
-    panels[0].set_title(name + CUT * fit, loc="left")
+    panels[0].set_title(title_lines(name + CUT * fit, width), loc="left")
     for axes, (cost, each) in zip(panels, costs.items(), strict=True):
         axes.set_xlabel(cost)
         axes.grid()
@@ -100,7 +100,7 @@ def _scores(rows: Sequence[Row], metric: str) -> list[Stat]:
 
 
 @rc_context(STYLE)
-def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: str) -> Figure:
+def ranks(rows: Sequence[Row], width: float, metric: str) -> Figure:
     """The rank of each learner's mean in one study, and a bar over the ranks left open.
 
     Its streams may differ in the class order. The best mean comes first.
@@ -111,6 +111,7 @@ def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: 
         raise UserError(f"--figure ranks draws one study, and there are {len(every)}: {titles}")
     check_several(study)
     names = study.learners
+    styles = styles_of(rows, names)
     lines = [words(name, 18 if width < 4 else 34) for name in names]
     height = 0.8 + 0.13 * sum(line.count("\n") + 1.3 for line in lines)
     figure = Figure((width, height), layout="constrained")

@@ -28,7 +28,8 @@ from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import Costs
 
 COLUMN = WIDTHS["column"]
-OF_RECORDS = [kind for kind in KINDS if kind != "confusion"]  # which is of stored answers
+# which are of stored answers, and of several class orders
+OF_RECORDS = [kind for kind in KINDS if kind not in ("confusion", "orders")]
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +250,7 @@ def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
     for box in (name.get_window_extent(), axis.get_window_extent()):
         assert box.x1 <= figure.bbox.x1
         assert 0 <= box.y0 < box.y1 <= figure.bbox.y1
-    (axes,) = score_figures.ranks(rows, styles_in(rows), width, FINAL).axes
+    (axes,) = score_figures.ranks(rows, width, FINAL).axes
     assert [x for x in axes.get_xticks() if 1 <= x <= 18] == [3, 6, 9, 12, 15, 18]
 
 
@@ -303,7 +304,7 @@ def test_figure_sizes(rows: list[Row], width: float, grid: tuple[int, int], heig
     styles = styles_in(rows)
     costs = score_figures.trade_off(rows, styles, width)
     figures = [curve_figures.draw_one(rows, styles, width, FINAL), costs]
-    figures.append(score_figures.ranks(rows, styles, width, FINAL))
+    figures.append(score_figures.ranks(rows, width, FINAL))
     for figure, height in zip(figures, heights, strict=True):
         assert tuple(figure.get_size_inches()) == pytest.approx((width, height))
     spec: Any = costs.axes[0].get_subplotspec()
