@@ -66,7 +66,7 @@ class ReportOptions:
         str | None,
         typer.Option(
             metavar="KIND",
-            help="Also write a figure: curves, orders, matrix, confusion, trade-off or ranks.",
+            help="Also write a figure: curves, orders, gacc, matrix, confusion, trade-off, ranks.",
         ),
     ] = None
     out: Annotated[

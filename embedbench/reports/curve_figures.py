@@ -40,10 +40,10 @@ POOLED = (FINAL, INCREMENTAL)  # the last value, and the mean, of the main score
 
 @dataclass(frozen=True)
 class Curve:
-    """Scores of one learner, session by session."""
+    """Scores of one learner, session by session, or by another number."""
 
     values: Floats  # (n, T) percent, one row per run; NaN where undefined
-    x: range  # (T,) of the sessions
+    x: range | Floats  # (T,) of the sessions
     style: int | None  # its colour and mark; None for chance (dotted)
     label: str  # its name in the legend
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 KINDS = (
     "curves",
     "orders",
+    "gacc",
     "matrix",
     "confusion",
     "trade-off",
@@ -54,14 +55,15 @@ def save_figure(
     fit: bool = False,
     session: int | None = None,
 ) -> None:
-    """Draw the runs of one stream and write the figure; all but matrices show `metric`.
+    """Draw the runs of one stream and write the figure; all but gAcc and matrices show
+    `metric`.
 
     Curves and ranks are also of one stream in several class orders.
 
     `fit`: axes of curves and trade-offs fit what is drawn, where they would begin at 0. `session`
     is that of `confusion`, None the last.
     """
-    from . import confusion_figure, curve_figures, order_figures, score_figures
+    from . import confusion_figure, curve_figures, gacc_figure, order_figures, score_figures
     from .figure_style import write
 
     streams = [mine[0].group for mine in split_tables(rows)]
@@ -74,7 +76,7 @@ def save_figure(
     rows = [row for row in rows if row.used]
     if not rows:
         raise UserError("no run is left to draw: all are flagged nan or diverged")
-    if kind in CURVES and streams[0].sessions < 2:
+    if kind in (*CURVES, "gacc") and streams[0].sessions < 2:
         raise UserError(f"--figure {kind} needs two sessions", "--figure trade-off draws one")
     styles, inches = styles_in(rows), WIDTHS[width]
 
@@ -86,6 +88,7 @@ def save_figure(
     draw: dict[str, Callable[[], Figure]] = {
         "curves": curves,
         "orders": lambda: order_figures.order_curves(rows, inches, metric, fit=fit),
+        "gacc": lambda: gacc_figure.gacc_by_alpha(rows, styles, inches, fit=fit),
         "matrix": lambda: score_figures.matrix(rows, inches),
         "confusion": lambda: confusion_figure.confusion(rows, inches, session),
         "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric, fit=fit),

@@ -19,7 +19,7 @@ from report_records import keep, make
 
 from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
-from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
+from embedbench.reports.figure_kinds import WIDTHS, save_figure
 from embedbench.reports.figure_style import legend, render_figure, words
 from embedbench.reports.learner_colours import BLANK, COLOURS, INK, SOFT, look, styles_in
 from embedbench.reports.result_rows import Row
@@ -28,8 +28,6 @@ from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import Costs
 
 COLUMN = WIDTHS["column"]
-# which are of stored answers, and of several class orders
-OF_RECORDS = [kind for kind in KINDS if kind not in ("confusion", "orders")]
 
 
 @pytest.fixture(scope="module")
@@ -388,7 +386,7 @@ def test_files_have_the_width_and_names_as_text(tmp_path: Path) -> None:
     rows = collect(tmp_path / "runs")
     room = {"curves": (42, 60), "trade-off": (42, 60), "matrix": (18, 24), "ranks": (18, 34)}
     sizes = (("column", "234pt"), ("page", "486pt"))
-    for kind, (width, points) in itertools.product(OF_RECORDS, sizes):
+    for kind, (width, points) in itertools.product(room, sizes):
         save_figure(rows, kind, tmp_path / "a.svg", width=width)
         text = (tmp_path / "a.svg").read_text("utf-8")
         assert (ElementTree.fromstring(text).attrib["width"], "\x1b" in text) == (points, False)
@@ -449,10 +447,14 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     keep(tmp_path / "short", make("mlp", **short), make("ewc", **short))
     rows = collect(tmp_path / "short")
     assert curve_figures.accuracy_curves(rows, {}, COLUMN) == {}
-    for kind, sentence in (("curves", "needs two sessions"), ("trade-off", "unknown metric 'raa'")):
+    for kind, sentence in (
+        ("curves", "curves needs two sessions"),
+        ("gacc", "gacc needs two sessions"),
+        ("trade-off", "unknown metric 'raa'"),
+    ):
         with pytest.raises(UserError, match=sentence):
             save_figure(rows, kind, tmp_path / "b.svg", metric="raa")
-    for kind in {*OF_RECORDS} - {"curves"}:
+    for kind in ("matrix", "trade-off", "ranks"):
         save_figure(rows, kind, tmp_path / "b.svg")
     timed = replace(rows[0].used[0], footprint={})
     (_,) = trade_off([replace(rows[0], used=(timed,))]).axes  # a panel for one cost
