@@ -1,7 +1,7 @@
 """Figures of curves: scores and other metrics over sessions."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def draw_curves(
             draw_curve(axes, curve)
     begin_at_zero(axes, [float(np.nanmin(c.values, initial=np.inf)) for c in curves], fit=fit)
     name += CUT * fit
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    number_sessions(axes, {x for curve in curves for x in curve.x})
     axes.grid(axis="y")
     axes.set_xlabel("after session")
     axes.set_title(title_lines(name, width), loc="left")
@@ -83,7 +83,25 @@ def draw_curves(
 def begin_at_zero(axes: Axes, values: Sequence[float], *, fit: bool) -> None:
     """Let the y axis begin at 0, unless it is to fit the values, or some are below."""
     if not fit and not any(value < 0 for value in values):
+        axes.update_datalim([(0, 0)], updatex=False)  # so that the margin above is of all of it
+        axes.autoscale_view(scalex=False)
         axes.set_ylim(bottom=0)
+
+
+def number_sessions(axes: Axes, sessions: Collection[float]) -> None:
+    """Number the x axis with whole sessions, also where there is one."""
+    if len(sessions) == 1:
+        (only,) = sessions
+        axes.set_xlim(only - 0.5, only + 0.5)
+        axes.set_xticks([only])
+        return
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+
+
+def has_line(values: Floats) -> bool:
+    """Whether a line through some values is seen: two neighbours are known."""
+    known = ~np.isnan(values)
+    return bool((known[1:] & known[:-1]).any())
 
 
 def draw_curve(axes: Axes, curve: Curve) -> None:
@@ -96,7 +114,10 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
     n, mean = len(values), values.mean(axis=0)
     label = "" if np.isnan(mean).all() else words(curve.label)
     if curve.style is None:
-        axes.plot(x, mean, **CHANCE, label=label)
+        if label and len(x) == 1:  # of one point a level is seen
+            axes.axhline(mean[0], **CHANCE, label=label)
+        elif has_line(mean):
+            axes.plot(x, mean, **CHANCE, label=label)
         return
     ink = look(curve.style)["color"]
     if 1 < n < LEAST:
@@ -106,7 +127,9 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
         low, high = np.clip(mean - half, 0, 100), np.clip(mean + half, 0, 100)
         axes.fill_between(x, low, high, color=ink, alpha=0.1, linewidth=0)
     every = max(1, -(-len(x) // 6))
-    axes.plot(x, mean, **look(curve.style), markevery=(curve.style % every, every), label=label)
+    whole: Any = {"clip_on": False, "zorder": 3}  # also at 0, where the axis would cover half
+    marks = {**look(curve.style), "markevery": (curve.style % every, every)}
+    axes.plot(x, mean, **marks, **whole, label=label)
 
 
 # --- of rows ---

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
@@ -22,6 +21,7 @@ from .curve_figures import (
     draw_curve,
     draw_curves,
     no_curve,
+    number_sessions,
     read_curve,
 )
 from .figure_style import STYLE, level_name, title_lines, words
@@ -77,7 +77,7 @@ def order_curves(rows: Sequence[Row], width: float, metric: str, *, fit: bool = 
             lowest.append(float(np.nanmin(values, initial=np.inf)))
             draw_curve(axes, Curve(values[None], range(len(values)), styles[order], order))
         axes.set_title(words(label, int(14 * width / across)), loc="left")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        number_sessions(axes, range(rows[0].group.sessions))
         axes.grid(axis="y")
     if metric in POOLED and not fit:
         for curve in _chance(rows):

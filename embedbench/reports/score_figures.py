@@ -77,6 +77,8 @@ def trade_off(
     begin_at_zero(panels[0], [score.mean for score in scores], fit=fit)  # all panels share it
     for axes in panels:
         if not fit and axes.get_xscale() == "linear":
+            axes.update_datalim([(0, 0)], updatey=False)  # as in `begin_at_zero`
+            axes.autoscale_view(scaley=False)
             axes.set_xlim(left=0)
     if metric == FINAL:
         limits = panels[0].get_ylim()
