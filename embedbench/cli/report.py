@@ -19,6 +19,7 @@ from . import shared_options as shared
 from .command_output import note, run_tables, selected_tables, show, show_tables
 
 if TYPE_CHECKING:
+    from embedbench.reports.library_audits import LibraryAudits
     from embedbench.reports.result_rows import Row
     from embedbench.scores.learner_verdicts import Over
     from embedbench.sharing.verify_pack import Submission
@@ -205,14 +206,18 @@ def report(
             raise UserError("--site makes pages of its own", "leave --html, --compare, --by, … out")
         write_site(runs, site, data or [], overwrite=overwrite, as_json=form == "json")
         return
+    from embedbench.reports.library_audits import LibraryAudits
+
     options.check(runs, overwrite)
     failed: list[str] = []  # metrics
-    rows, tables, parts = _read(runs, options, form, failed)
+    audits = LibraryAudits()
+    rows, tables, parts = _read(runs, options, form, failed, audits)
     if options.html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
         title = [line("From frozen to full", TITLE)] * options.bridge
-        write_html(rows, options.html, page_heading(runs), parts=[*title, *parts])
+        whole = [*title, *parts]
+        write_html(rows, options.html, page_heading(runs), parts=whole, audits=audits)
         note(f"wrote {options.html}")
     _draw(rows, options)
     show_tables(form, *tables)  # last: who reads it may stop reading
@@ -270,11 +275,15 @@ def _pack_line(submission: Submission) -> str:
 
 
 def _read(
-    runs: Sequence[Path], options: ReportOptions, form: str, failed: list[str]
+    runs: Sequence[Path],
+    options: ReportOptions,
+    form: str,
+    failed: list[str],
+    audits: LibraryAudits,
 ) -> tuple[list[Row], Tables, Sequence[Part]]:
     """What is named: rows of runs, all tables, and those that a page has beside those of the runs.
 
-    `failed` gets the metrics that failed.
+    `failed` gets the metrics that failed, `audits` those of a page with what its tables read.
     """
     from embedbench.reports import toml_report
     from embedbench.reports.table_metric import first_score, meant
@@ -292,6 +301,8 @@ def _read(
         metrics = [] if score is None else [score]
     for root in folders:
         rows += collect(root, metrics=metrics, over=over, failed=failed.append)
+    if options.html is not None:
+        audits.judge_tables(rows)
     if files:
         tables, parts = _outside_tables(rows, files, options, form)
         return rows, tables, parts
