@@ -60,13 +60,16 @@ def confusion(rows: Sequence[Row], width: float, session: int | None = None) -> 
     session = last if session is None else session
     if not 0 <= session <= last:
         raise UserError("--session", expected=f"0 to {last}", got=session)
-    made = {row.label: [read_confusion(row, run, session) for run in row.used] for row in rows}
+    used = {row.label: counted_runs(row) for row in rows}
+    made = {
+        row.label: [read_confusion(row, run, session) for run in used[row.label]] for row in rows
+    }
     given = f"class given after session {session}"
     if not _are_alike([one for each in made.values() for one in each]):
         seed = first_common_seed(rows)
         given += f", seed {seed} alone"
         for row in rows:
-            runs = zip(row.used, made[row.label], strict=True)
+            runs = zip(used[row.label], made[row.label], strict=True)
             made[row.label] = [one for run, one in runs if run.seed == seed]
     every = [one for each in made.values() for one in each]
     if not _are_alike(every):
@@ -109,9 +112,15 @@ def order_of_learning(learned: Ints) -> Ints:
     return order[learned[order] >= 0]
 
 
+def counted_runs(row: Row) -> list[RunRecord]:
+    """The runs that means count: of those with equal answers one."""
+    runs = [result.record for results in row.results.measured for result in results]
+    return [run for run in runs if run is not None]
+
+
 def first_common_seed(rows: Sequence[Row]) -> int:
     """The smallest seed that every row has a run of."""
-    common = set.intersection(*({run.seed for run in row.used} for row in rows))
+    common = set.intersection(*({run.seed for run in counted_runs(row)} for row in rows))
     if not common:
         names = ", ".join(row.label for row in rows)
         raise UserError(

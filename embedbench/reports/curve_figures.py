@@ -1,7 +1,7 @@
 """Figures of curves: scores and other metrics over sessions."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from .headings_and_units import (
 )
 from .learner_colours import look
 from .result_rows import Group, Row
+from .results import Results
 
 LEAST = 5  # runs of a band
 CUT = " · the axis does not begin at 0"
@@ -135,9 +136,23 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
 # --- of rows ---
 
 
+def stack(results: Results, read: Callable[[RunRecord, Path | None], Any]) -> Floats:
+    """(n, …) an array of each measurement, so that figures have the means of tables.
+
+    `read` gives it of a run, by its record and its directory; None where the run has none.
+    """
+    made = []
+    for runs in results.measured:
+        each = [read(run.record, run.place) for run in runs if run.record is not None]
+        known = [values for values in each if values is not None]
+        if known:
+            made.append(np.array(known, dtype=np.float64).mean(axis=0))
+    return np.array(made, dtype=np.float64)
+
+
 def stack_matrices(row: Row) -> Floats:
-    """R of the runs used, stacked: (n, T, E)."""
-    return np.array([run.R for run in row.used], dtype=np.float64)
+    """R of each measurement: (n, T, E)."""
+    return stack(row.results, lambda run, _: run.R)
 
 
 def score_name(group: Group) -> str:
@@ -173,7 +188,7 @@ def accuracy_curves(
     base, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base  # the α_ideal of all sessions together
     matrices = [stack_matrices(row) for row in drawn]
-    pooled = [[run.pooled for run in row.used] for row in drawn]
+    pooled = [stack(row.results, lambda run, _: run.pooled) for row in drawn]
     figures = {"All sessions so far": figure(pooled, ideal, guess.pooled if guess else None)}
     if all(R.shape[1] == R.shape[2] for R in matrices):
         shared = ideal if group.first.reference.normalise_new else math.nan
@@ -199,8 +214,7 @@ def draw_one(
     check_curve(rows, metric)
     curves, factor = [], 100 if is_percent(metric) else 1
     for row in (row for row in rows if row.used and row.learns):
-        every = [read_curve(run, row.place_of(run), metric) for run in row.used]
-        values = factor * np.array([each for each in every if each is not None], dtype=np.float64)
+        values = factor * stack(row.results, lambda *run: read_curve(*run, metric))
         if values.size and not np.isnan(values).all():
             x = range(values.shape[1])
             curves.append(Curve(values, x, styles[row.label], row.label))

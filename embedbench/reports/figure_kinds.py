@@ -22,6 +22,7 @@ KINDS = (
     "ranks",
 )  # docs/runs.md says what each shows
 CURVES = ("curves", "orders")  # by session
+WITH_CHANCE = ("curves", "gacc")  # which draw guessing, also alone
 OVER_ORDERS = (*CURVES, "ranks")  # those that draw streams which differ in the class order
 WIDTHS = {"column": 3.25, "page": 6.75}  # inches: of a column, and of a page with two
 FORMATS = (".pdf", ".svg", ".png")
@@ -76,6 +77,8 @@ def save_figure(
     rows = [row for row in rows if row.used]
     if not rows:
         raise UserError("no run is left to draw: all are flagged nan or diverged")
+    if kind not in WITH_CHANCE and not any(row.learns for row in rows):
+        raise UserError(f"no learner is left to draw: --figure {kind} draws none of guessing")
     if kind in (*CURVES, "gacc") and streams[0].sessions < 2:
         raise UserError(f"--figure {kind} needs two sessions", "--figure trade-off draws one")
     styles, inches = styles_in(rows), WIDTHS[width]

@@ -23,6 +23,7 @@ from .curve_figures import (
     no_curve,
     number_sessions,
     read_curve,
+    stack,
 )
 from .figure_style import STYLE, level_name, title_lines, words
 from .headings_and_units import is_percent
@@ -129,8 +130,7 @@ def curves_by_order(study: ComparisonStudy, metric: str) -> ByOrder:
     factor = 100 if is_percent(metric) else 1
     made: ByOrder = {}
     for (label, order), runs in study.results.group("learner", "order").items():
-        each = [read_curve(run.record, run.place, metric) for run in runs if run.record]
-        values = np.array([curve for curve in each if curve is not None], dtype=np.float64)
+        values = stack(runs, lambda *run: read_curve(*run, metric))
         if values.size and not np.isnan(values).all():
             made.setdefault(label, {})[order] = factor * values.mean(axis=0)
     if not made:

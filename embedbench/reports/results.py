@@ -190,6 +190,19 @@ class Results:
             result.append((rows, answers if known else None))
         return result
 
+    @cached_property
+    def measured(self) -> list[list[Result]]:
+        """The rows of each measurement: those that share a seed, and equal answers once.
+
+        As `measurements` has them of a metric, for what is no single number.
+        """
+        result, taken = [], set[frozenset[str]]()
+        for rows, answers in self.shares:
+            if answers is None or answers not in taken:
+                result.append(rows)
+            taken |= set() if answers is None else {answers}
+        return result
+
     def measurements(
         self, metric: str, moment: int | None = None, eval_set: int | None = None
     ) -> list[float]:

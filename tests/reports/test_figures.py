@@ -536,3 +536,35 @@ def test_a_curve_at_0_is_not_cut_by_the_axis() -> None:
     made = curve_figures.Curve(np.zeros((1, 3)), range(3), 0, "mlp")
     (axes,) = curve_figures.draw_curves([made], math.nan, COLUMN, "").axes
     assert axes.lines[0].get_clip_on() is False
+
+
+@pytest.fixture
+def alike(tmp_path: Path) -> list[Row]:
+    """Final scores .2, .2 and .8; the first two are of equal answers, so the mean is .5."""
+    keep(tmp_path, make("mlp", 0, 0.2), make("mlp", 1, 0.2), make("mlp", 2, 0.8))
+    (row,) = collect(tmp_path)
+    first, second, other = row.used
+    second = replace(second, predictions_sha256=first.predictions_sha256)
+    return [replace(row, used=(first, second, other))]
+
+
+def test_equal_answers_count_once_in_the_table(alike: list[Row]) -> None:
+    assert alike[0].metrics["final_accuracy"].mean == pytest.approx(0.5)
+
+
+def test_equal_answers_count_once_in_a_curve(alike: list[Row]) -> None:
+    (axes,) = curves(alike).axes
+    (mean,) = (line for line in axes.lines if line.get_label() == "mlp")
+    assert mean.get_ydata()[-1] == pytest.approx(50)
+
+
+def test_equal_answers_count_once_in_a_matrix(alike: list[Row]) -> None:
+    image = score_figures.matrix(alike, COLUMN).axes[0].images[0]
+    assert image.get_array()[2, 2] == pytest.approx(50)
+
+
+@pytest.mark.parametrize("kind", ["matrix", "trade-off", "ranks", "confusion"])
+def test_guessing_alone_is_no_figure(tmp_path: Path, kind: str) -> None:
+    keep(tmp_path, make("chance", final=0.1))
+    with pytest.raises(UserError, match="no learner is left to draw"):
+        save_figure(collect(tmp_path), kind, tmp_path / "figure.png")
