@@ -23,6 +23,8 @@ from embedbench.errors import UserError, short
 from embedbench.scores import unrecorded_metrics
 from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.old_and_new_classes import FEW_SHOT
+from embedbench.scores.record_files import FEW_SHOT as FEW_SHOT_PROTOCOL
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.scores_of_guessing import guess_scores, without_draws
@@ -89,12 +91,13 @@ def collect(
     functions = [name for name in metrics if name not in (*CURVES, *BASE_SCORES)]
     checker = Checker(root, notify)
     outside = unrecorded_metrics.outside_metrics(functions, notify)
+    few_shot = {name: unrecorded_metrics.OutsideMetric.load(name) for name in FEW_SHOT}
     read: dict[Path, RunRecord] = {}
     for cell in cells:
         try:
-            made = unrecorded_metrics.with_outside(
-                checker.record(cell), cell, outside, notify, failed
-            )
+            made = checker.record(cell)
+            usual = few_shot if made.protocol == FEW_SHOT_PROTOCOL else {}
+            made = unrecorded_metrics.with_outside(made, cell, {**usual, **outside}, notify, failed)
             read[cell] = _on_average(made, cell)
         except UserError as e:
             notify(f"left out: {e}")
