@@ -327,6 +327,7 @@ class Row:
     used: tuple[RunRecord, ...]  # runs that the means include
     left_out: tuple[RunRecord, ...]  # runs flagged `nan` or `diverged`
     place: Path | None = None  # directory of its runs; None: their answers are not there
+    variations: tuple[RunRecord, ...] = ()  # repeat a run with single seeds set otherwise
 
     def place_of(self, run: RunRecord) -> Path | None:
         """The directory of one of its runs."""
@@ -375,6 +376,11 @@ class Row:
         if self.guesses:  # no seed changes the average
             results = [replace(result, answers=GUESSES) for result in results]
         return Results(tuple(results))
+
+    @property
+    def variation_results(self) -> list[Result]:
+        """Its variations, which are in no mean."""
+        return [Result.of_run(r, self.place_of(r), learner=self.label) for r in self.variations]
 
     @cached_property
     def metrics(self) -> dict[str, Stat]:

@@ -178,10 +178,11 @@ def _table(
     guess = _guess(made, score)
     group = Group(place, alone, repeats, further, outside, over=over, guess=guess)
     rows = []
-    for (runs, _), label, at in zip(split, names, made, strict=True):
+    for (runs, varied), label, at in zip(split, names, made, strict=True):
         left_out = tuple(r for r in runs if {*r.flags} & {*LEFT_OUT})
         used = tuple(r for r in runs if not {*r.flags} & {*LEFT_OUT})
-        rows.append(Row(group, label, used, left_out, at))
+        others = tuple(r for r in varied if not {*r.flags} & {*LEFT_OUT})
+        rows.append(Row(group, label, used, left_out, at, others))
 
     def rank(row: Row) -> tuple[bool, bool, float]:
         final = row.metrics[FINAL].mean
