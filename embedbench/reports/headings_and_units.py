@@ -90,7 +90,8 @@ MEANINGS = {
 def metric_name(name: str, score: str | None = None) -> str:
     """A metric in words, in a table of one base score."""
     name = score if name == FINAL and score else name
-    return SCORE_NAMES.get(name) or name.replace("_", " ")
+    short = name.rpartition(":")[2]  # of a function of yours
+    return SCORE_NAMES.get(name) or short.replace("_", " ")
 
 
 def describe_score(score: str, *, incremental: bool) -> list[str]:
@@ -116,7 +117,8 @@ def heading(name: str, score: str | None = None) -> str:
         name = score or "final"
     if name in SCORE_NAMES and name not in HEADINGS:
         return f"{name.replace('_', ' ')} %"
-    return HEADINGS.get(name, f"{name} %" if is_percent(name) else name)
+    short = name.rpartition(":")[2]  # of a function of yours
+    return HEADINGS.get(name, f"{short} %" if is_percent(name) else short)
 
 
 def value_text(value: float | None, name: str) -> str:

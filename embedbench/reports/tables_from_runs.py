@@ -173,7 +173,7 @@ def _table(
     split = [variations(runs) for runs in learners]
     alone = tuple(r for runs, _ in split for r in runs)
     repeats = sum(len(varied) for _, varied in split)
-    names = labels(learners)
+    names = labels(learners, short=True)
     further = tuple(dict.fromkeys([*metrics, *outside]))
     guess = _guess(made, score)
     group = Group(place, alone, repeats, further, outside, over=over, guess=guess)

@@ -144,6 +144,10 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
     columns, efforts = choose_columns(rows[0].group), effort(rows)
     score = rows[0].group.score
     titles = [heading(name, score) for name in columns]
+    titles = [
+        f"{name} %" if ":" in name and titles.count(title) > 1 else title
+        for name, title in zip(columns, titles, strict=True)
+    ]
     heads = ["learner", "n", *titles, *efforts, "MB", "learn s"]
     if any(not math.isnan(row.number(FINAL).half) for row in rows if row.used):
         single = "seeds" if judged.units == "orders" else judged.units
