@@ -10,12 +10,15 @@ named on stderr and left out.
 """
 
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
@@ -27,6 +30,7 @@ from embedbench.scores.old_and_new_classes import FEW_SHOT
 from embedbench.scores.record_files import FEW_SHOT as FEW_SHOT_PROTOCOL
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.score_matrix import mean_or_nan
 from embedbench.scores.scores_of_guessing import guess_scores, without_draws
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
@@ -41,6 +45,7 @@ from .table_metric import BASE_SCORES, choose_score, show_by, split_names
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
+FWT = "fwt"
 
 
 def say(sentence: str) -> None:
@@ -165,6 +170,8 @@ def _table(
     """The rows of one stream's directory: best final score first, chance last."""
     score = choose_score([r for runs in made.values() for r in runs], score)
     made = {at: [show_by(r, score) for r in runs] for at, runs in made.items()}
+    guess = _guess(made, score)
+    made = {at: [_against_guessing(r, guess) for r in runs] for at, runs in made.items()}
     inside, learners = directory.is_relative_to(root), list(made.values())
     place = str(directory.relative_to(root)) if inside else directory.name
     for runs in learners:
@@ -175,7 +182,6 @@ def _table(
     repeats = sum(len(varied) for _, varied in split)
     names = labels(learners, short=True)
     further = tuple(dict.fromkeys([*metrics, *outside]))
-    guess = _guess(made, score)
     group = Group(place, alone, repeats, further, outside, over=over, guess=guess)
     rows = []
     for (runs, varied), label, at in zip(split, names, made, strict=True):
@@ -189,6 +195,21 @@ def _table(
         return not row.learns, final != final, -final
 
     return sorted(rows, key=rank)
+
+
+def _against_guessing(run: RunRecord, guess: Guess | None) -> RunRecord:
+    """A run whose FWT is against what guessing scores on average; its record has it by draws.
+
+    As it is in the record where no formula has what guessing scores, or FWT is not defined.
+    """
+    if guess is None or math.isnan(run.metrics.get(FWT, math.nan)):
+        return run
+    R = np.array(run.R, dtype=np.float64)
+    if R.shape != guess.R.shape:
+        return run
+    gains = np.diagonal(R - guess.R, offset=1)
+    tested = ~np.isnan(R).all(axis=0)[1 : len(gains) + 1]
+    return replace(run, metrics=run.metrics | {FWT: mean_or_nan(gains[tested])})
 
 
 def _guess(made: Mapping[Path, list[RunRecord]], score: str) -> Guess | None:
