@@ -208,8 +208,8 @@ def _against_guessing(run: RunRecord, guess: Guess | None) -> RunRecord:
     if R.shape != guess.R.shape:
         return run
     gains = np.diagonal(R - guess.R, offset=1)
-    tested = ~np.isnan(R).all(axis=0)[1 : len(gains) + 1]
-    return replace(run, metrics=run.metrics | {FWT: mean_or_nan(gains[tested])})
+    is_tested = [not np.isnan(column).all() for column in R.T[1 : len(gains) + 1]]
+    return replace(run, metrics=run.metrics | {FWT: mean_or_nan(gains[is_tested])})
 
 
 def _guess(made: Mapping[Path, list[RunRecord]], score: str) -> Guess | None:
