@@ -18,6 +18,7 @@ COUNTS = ("labels_predicted", "labels_true")  # of labels to a sample
 SCORE_NAMES = {
     score: kind.NAMES.get(score, score.replace("_", " ")) for kind in KINDS for score in kind.SCORES
 }
+IN_WORDS = {"hacc": "harmonic mean", "performance_drop": "performance dropping rate"}
 # what a heading of one of them means
 SCORE_MEANINGS = {score: meaning for kind in KINDS for score, meaning in kind.MEANINGS.items()}
 HEADINGS = {
@@ -81,7 +82,7 @@ def metric_name(name: str, score: str | None = None) -> str:
     """A metric in words, in a table of one base score."""
     name = score if name == FINAL and score else name
     short = name.rpartition(":")[2]  # of a function of yours
-    return SCORE_NAMES.get(name) or short.replace("_", " ")
+    return SCORE_NAMES.get(name) or IN_WORDS.get(name) or short.replace("_", " ")
 
 
 def describe_score(score: str, *, incremental: bool) -> list[str]:

@@ -37,8 +37,11 @@ def test_a_metric_of_a_module_is_headed_by_its_function(name: str, head: str) ->
     assert heading(name) == head
 
 
-def test_a_metric_of_a_module_in_words() -> None:
-    assert metric_name("mine:drop_of_base") == "drop of base"
+@pytest.mark.parametrize(
+    ("name", "words"), [("mine:drop_of_base", "drop of base"), ("hacc", "harmonic mean")]
+)
+def test_a_metric_in_words(name: str, words: str) -> None:
+    assert metric_name(name) == words
 
 
 def test_a_comparison_says_possible_ranks(tmp_path: Path) -> None:
