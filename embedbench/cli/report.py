@@ -42,7 +42,8 @@ class ReportOptions:
     by: Annotated[
         str | None,
         typer.Option(
-            metavar="order", help="Print the spread over class orders, and rankings, instead."
+            metavar="order|seeds",
+            help="Print the spread over class orders, and rankings, or over single seeds, instead.",
         ),
     ] = None
     bridge: Annotated[
@@ -132,7 +133,7 @@ class ReportOptions:
         self._check_files(folders, files)
         if len(runs) == 1 and runs[0].suffix == ".toml" and not self.is_plain:
             raise UserError(f"{runs[0]} says what to show", "leave --compare, --metric, … out")
-        values = {"--by": (self.by, ("order",)), "--beside": (self.beside, ("zoo",))}
+        values = {"--by": (self.by, ("order", "seeds")), "--beside": (self.beside, ("zoo",))}
         for name, (value, known) in (values | {"--over": (self.over, ("seeds",))}).items():
             if value is not None and value not in known:
                 raise unknown(name, value, known)
@@ -359,12 +360,15 @@ def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:
 
 
 def _studies(rows: list[Row], options: ReportOptions) -> Tables:
-    """Who is behind whom, or the spread of each learner over orders."""
-    from embedbench.reports import compare_learners, comparison_tables
+    """Who is behind whom, or the spread of each learner over orders or seeds."""
+    from embedbench.reports import compare_learners, comparison_tables, spread_over_seeds
 
     ranks, orders = comparison_tables.rank_learners, comparison_tables.spread_over_orders
-    view = ranks if options.compare else orders
-    views = [view(study) for study in compare_learners.studies(rows, options.one_metric)]
+    if options.by == "seeds":
+        views = spread_over_seeds.spreads_over_seeds(rows, options.one_metric)
+    else:
+        view = ranks if options.compare else orders
+        views = [view(study) for study in compare_learners.studies(rows, options.one_metric)]
     return (
         comparison_tables.comparison_json(views),
         [row for made in views for row in made.rows],

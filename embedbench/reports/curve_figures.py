@@ -214,7 +214,7 @@ def draw_one(
     check_curve(rows, metric)
     curves, factor = [], 100 if is_percent(metric) else 1
     for row in (row for row in rows if row.used and row.learns):
-        values = factor * stack(row.results, lambda *run: read_curve(*run, metric))
+        values = factor * stack(row.results, lambda run, place: read_curve(run, place, metric))
         if values.size and not np.isnan(values).all():
             x = range(values.shape[1])
             curves.append(Curve(values, x, styles[row.label], row.label))

@@ -130,7 +130,7 @@ def curves_by_order(study: ComparisonStudy, metric: str) -> ByOrder:
     factor = 100 if is_percent(metric) else 1
     made: ByOrder = {}
     for (label, order), runs in study.results.group("learner", "order").items():
-        values = stack(runs, lambda *run: read_curve(*run, metric))
+        values = stack(runs, lambda run, place: read_curve(run, place, metric))
         if values.size and not np.isnan(values).all():
             made.setdefault(label, {})[order] = factor * values.mean(axis=0)
     if not made:
