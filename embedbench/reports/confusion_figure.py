@@ -61,7 +61,8 @@ def confusion(rows: Sequence[Row], width: float, session: int | None = None) -> 
     if not 0 <= session <= last:
         raise UserError("--session", expected=f"0 to {last}", got=session)
     made = {row.label: [read_confusion(row, run, session) for run in row.used] for row in rows}
-    given = f"class given after session {session}"
+    among = " among those of its session," if rows[0].group.score.startswith("within_") else ""
+    given = f"class given{among} after session {session}"
     if not _are_alike([one for each in made.values() for one in each]):
         seed = first_common_seed(rows)
         given += f", seed {seed} alone"
