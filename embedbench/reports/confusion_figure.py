@@ -64,7 +64,8 @@ def confusion(rows: Sequence[Row], width: float, session: int | None = None) -> 
     made = {
         row.label: [read_confusion(row, run, session) for run in used[row.label]] for row in rows
     }
-    given = f"class given after session {session}"
+    among = " among those of its session," if rows[0].group.score.startswith("within_") else ""
+    given = f"class given{among} after session {session}"
     if not _are_alike([one for each in made.values() for one in each]):
         seed = first_common_seed(rows)
         given += f", seed {seed} alone"

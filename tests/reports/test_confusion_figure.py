@@ -105,6 +105,14 @@ def test_the_axis_says_which_session(root: Path, session: int | None, said: str)
     assert draw(root, session).get_supxlabel() == f"class given after {said}"
 
 
+def test_the_axis_says_among_which_classes(root: Path) -> None:
+    """Those answers are right in both runs."""
+    figure = confusion(collect(root, metrics=["within_accuracy"]), WIDTHS["page"])
+    said = "class given among those of its session, after session 1"
+    assert figure.get_supxlabel() == said
+    assert cells(panels(figure)["mlp"]) == [[100, 0, 0], [0, 100, 0], [0, 0, 100]]
+
+
 @pytest.mark.parametrize("session", [-1, 2])
 def test_a_session_that_there_is_not_is_refused(root: Path, session: int) -> None:
     with pytest.raises(UserError, check=says(what="--session", expected="0 to 1", got=session)):
