@@ -18,7 +18,7 @@ from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from .feature_tables import Table, check_numbers
 from .stream import EvalSet, Session, StreamSpec
 from .taught_classes import with_taught_classes
-from .view import View, rows_of
+from .view import BLACK, View, rows_of
 
 Taught = tuple[Session, EvalSet]
 
@@ -103,13 +103,13 @@ def view_session(
     columns: Ints | None = None,
 ) -> Taught:
     """The session and eval set of `classes`, seen through a permutation of columns or pixels."""
-    for name, values, n in (
-        ("classes", classes, file.samples.n_leaves),
-        ("introduces", introduces, file.samples.n_leaves),
-        ("columns", columns, table.width),
+    for name, values, n, least in (
+        ("classes", classes, file.samples.n_leaves, 0),
+        ("introduces", introduces, file.samples.n_leaves, 0),
+        ("columns", columns, table.width, BLACK),
     ):
         if values is not None:
-            check_numbers(values, n, name)
+            check_numbers(values, n, name, least)
     mask = class_mask(file, classes)
     mine, new = split.where(mask[file.labels]), classes if introduces is None else introduces
     return make_session(table, file, mine, classes=classes, introduces=new, columns=columns)
