@@ -8,6 +8,8 @@ import numpy as np
 
 from embedbench.array_types import Bytes, Float32s
 
+FLIPPED = "#flipped"  # ends the id of the flipped copy of a training image
+
 
 def pixels(images: Bytes) -> Float32s:
     """Return images (N, H, W) or (N, H, W, C) as rows (N, H·W·C) of stored value / 255."""
