@@ -386,8 +386,7 @@ class Job:
     orientation : str
         `turn` images as their EXIF says, or `keep` them as they are stored.
     normalise : str
-        With `pixels`: `none`; `channel`, by mean and deviation of each channel over the training
-        images; or these numbers, see `ChannelScale.read`.
+        With `pixels`: `none`; `channel`, by the training images; or as `ChannelScale.read` reads.
     flip : bool
         With `pixels` and `none`: each training image is also there flipped, left to right.
     threads : int or None
@@ -462,10 +461,8 @@ class Job:
         name, file = backbones.choose_backbone(self.source, self.backbone, self.weights)
         backbones.check_kind(name, source)
         if source.holds != "images" and self.policy != DEFAULT:
-            raise UserError(
-                f"--alpha and --orientation are for images, and {source.name} holds {source.holds}",
-                "leave them out",
-            )
+            what = f"--alpha and --orientation are for images, and {source.name} holds"
+            raise UserError(f"{what} {source.holds}", "leave them out")
         where = torch.device(find_device(self.device))
         model = backbones.open_backbone(
             name,
