@@ -37,14 +37,17 @@ EARLIER: dict[str, dict[str, dict[str, Any]]] = {
     },
     "protocol": {
         **dict.fromkeys(
-            (
-                *("domain-incremental", "iirc", "instance", "mixture", "multi-modal"),
-                "permutation",
-            ),
-            _STREAM,
+            ("domain-incremental", "iirc", "instance", "mixture", "multi-modal"), _STREAM
         ),
         "fscil": {"loss": "all", "novel": 1, **_STREAM},
-        "incremental-class": {"loss": "all", "embedding": "final", "layers": "none", **_STREAM},
+        "incremental-class": {
+            "loss": "all",
+            "embedding": "final",
+            "layers": "none",
+            "labels": "class",
+            **_STREAM,
+        },
+        "permutation": {"transform": "permutation", "angles": "random", **_STREAM},
     },
 }
 

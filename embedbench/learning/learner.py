@@ -59,6 +59,29 @@ class Tags:
     offline: bool = False
     learns: bool = True
 
+    def words(self, *, sessions: bool) -> list[str]:
+        """What a learner takes and needs, in words; `sessions`: whether it has a `learn`.
+
+        "exemplars": it keeps training samples, or its settings let it.
+
+        >>> Tags(online=True, multilabel=True, stores_samples=True).words(sessions=False)
+        ['batches', 'label sets', 'exemplars']
+        """
+        whole = sessions and not self.offline
+        said = {
+            "batches": self.online,
+            "sessions": whole,
+            "all sessions at once": self.offline,
+            "label sets": self.multilabel,
+            "images": self.images,
+            "needs layers": self.needs_layers,
+            "needs session ids": self.needs_session_id,
+            "exemplars": self.stores_samples,
+            "learns nothing": not self.learns,
+            "answers at random": not self.deterministic,
+        }
+        return [word for word, holds in said.items() if holds]
+
 
 ScoreKind = typing.Literal[
     "logits", "log-likelihoods", "probabilities", "distances", "cosines", "votes", "other"
@@ -286,6 +309,11 @@ def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str,
     log = learner.learn(session, ctx)
     learner.learned = number + 1
     return log
+
+
+def learner_words(cls: type[Learner]) -> list[str]:
+    """What a learner takes and needs, in words; see `Tags.words`."""
+    return cls.tags.words(sessions=cls.learn is not Learner.learn)
 
 
 def learns_sessions(learner: Learner) -> bool:
