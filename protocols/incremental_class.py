@@ -72,7 +72,7 @@ class IncrementalClass(Protocol):
     step: Annotated[int, at_least(1)] = 1
     sessions: Annotated[int, at_least(0)] | str = 0
     order: str = "natural"
-    loss: Literal["all", "seen"] = later("all", earlier="all")
+    loss: Literal["all", "seen", "session"] = later("all", earlier="all")
     embedding: str = later(FINAL, earlier=FINAL)
     layers: str = later("none", earlier="none")
 

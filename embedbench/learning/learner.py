@@ -47,6 +47,9 @@ class Tags:
         A reference that gets all sessions merged into one.
     learns : bool
         False for references that ignore the data.
+    heads : bool
+        Trains a head a session where `protocol.loss` is "session". A learner with a network that
+        does not is refused there; one without a network has no loss that this concerns.
     """
 
     needs_session_id: bool = False
@@ -58,6 +61,7 @@ class Tags:
     images: bool = False
     offline: bool = False
     learns: bool = True
+    heads: bool = False
 
 
 ScoreKind = typing.Literal[
