@@ -51,6 +51,11 @@ class IncrementalClass(Protocol):
         Online learners, which know no sessions, then use the classes whose labels have come. It
         concerns what trains a head on `session.loss_classes`, such as `mlp`, `ewc` or `er`;
         `icarl`, `bic`, `lucir`, `lwf`, `eeil`, `wa` and `er-ace` use the classes seen in any case.
+        "session": for each sample those of its own session, a head a session: task-incremental
+        training, whose scores are `within_accuracy` and the like. `mlp`, `joint`, `ewc`, `si`,
+        `mas`, `lwf` and, on whole sessions, `er`, `derpp`, `er-ace`, `mir`, `gss`, `agem` and
+        `remind` train heads; other learners with a network are refused. Answers among all classes
+        mean little then, as no loss compares the heads.
     embedding : str
         "final", or an intermediate layer of the file that learners get instead.
     layers : str
