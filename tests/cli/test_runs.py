@@ -125,3 +125,17 @@ def test_a_study_is_run_and_tracked(call: Call) -> None:
     assert call(*track)[::2] == (0, "runs replayed: 6\n")  # nothing of the search
     assert call(*track)[::2] == (0, "runs replayed: 0\n")
     assert "Did you mean 'tensorboard'" in call(*track[:4], "tensorbord:x").err
+
+
+def test_a_published_table_stands_beside_the_runs_of_its_study(call: Call) -> None:
+    Path("published.toml").write_text(
+        'files = ["e.h5"]\nprotocols = ["permutation"]\nlearners = ["ncm"]\nseeds = "0-1"\n'
+        'device = "cpu"\n[set]\nreferences = 0\nprotocol.sessions = 2\n'
+        '[published]\ntitle = "Table 1"\nsource = "page 3"\nmetric = "accuracy"\nruns = 5\n'
+        'spread_is = "sd"\nmargin = 1\nbecause = "a point"\ndata = "other data"\n'
+        '[[published.rows]]\nmethod = "Nearest mean"\nmean = 50.0\nspread = 1.0\nlearner = "ncm"\n'
+    )
+    done = call("run", "--config", "published.toml", "--out", "runs", "--quiet", "--json")
+    (row,) = json.loads(done.out)["published"]["rows"]
+    assert row["n"] == 2
+    assert "Nearest mean" in call("report", "published.toml").out  # theirs alone, without runs
