@@ -78,7 +78,7 @@ ICARLS = ("icarl", "icarl-cnn", "icarl-norm")
 ICARL = "lr=8e-4 optimiser=nadam"  # its rule and batches are those of every case
 EARLIER = {
     "agem": "lr=0.05",
-    "derpp": "lr=0.02 updates=1",
+    "derpp": "lr=0.02 updates=1 stop.rule=epochs stop.epochs=20 stop.patience=5 stop.min_steps=30",
     **dict.fromkeys(("er", "er-ace", "er-infinite", "gss", "mir", "remind"), "updates=1"),
     **dict.fromkeys(ICARLS, ICARL),
     "ranpac": "lam_rule=session",
