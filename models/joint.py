@@ -25,7 +25,9 @@ class Joint(NetLearner):
     IIRC), whose "incremental joint" is this one on sessions with complete information.
 
     **Departs**: validation data are stored as well, so that the stopping rule sees every class. A
-    sample that comes with one label set and later with another has the labels of both.
+    sample that comes with one label set and later with another has the labels of both. Where
+    `protocol.loss` is "session", each sample's loss is over its own session, and validation
+    accuracy (`stop.monitor`) over the classes seen.
 
     Parameters
     ----------

@@ -45,7 +45,8 @@ class REMIND(OnlineLearner):
     replayed. If `memory` has no room for so many, the quantiser is trained when that is full, on
     fewer samples; `--budget-mb` also sets `base_samples`, because a whole sample has more bytes
     than its codes. In a full memory the new sample is not kept if its class is the largest. 20,000
-    samples are our choice; the paper stores 959,665.
+    samples are our choice; the paper stores 959,665. Of a whole session's validation data the loss
+    is of rebuilt samples, the accuracy (`stop.monitor`) of samples as they are.
 
     Parameters
     ----------
