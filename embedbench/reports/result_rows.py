@@ -110,6 +110,8 @@ class Group:
     apart: str = ""  # settings of the protocol that differ between tables of one title
     over: Over = "seeds and samples"  # what the verdicts rest on, see `learner_verdicts`
     guess: "Guess | None" = None  # what guessing scores, if answers could be read
+    # verdicts of `judge` on its rows, by their ids, each with the rows
+    judged: dict[tuple[int, ...], Any] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def score(self) -> str:

@@ -18,6 +18,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.record_files import find
 from embedbench.scores.run_record import FINAL
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.storage.regular_files import read_text
@@ -69,11 +70,15 @@ def show_file(path: Path, notify: Callable[[str], None]) -> list[TableView]:
 
 
 def published_beside(path: Path, runs: Path, notify: Callable[[str], None]) -> TableView | None:
-    """The published table of a file with a directory of runs beside it; None without one."""
+    """The published table of a file with a directory of runs beside it; None without one.
+
+    Its references are runs, too: `offline` is the joint training of many papers.
+    """
     table = read_published(path)
     if table is None:
         return None
-    return beside_published(replace(table, results=(str(runs.resolve()),)), path.parent, notify)
+    places = [p.resolve() for p in (runs, runs / "references") if p.is_dir() and find(p)]
+    return beside_published(replace(table, results=tuple(map(str, places))), path.parent, notify)
 
 
 def beside_published(
