@@ -54,6 +54,11 @@ class IncrementalClass(Protocol):
         Online learners, which know no sessions, then use the classes whose labels have come. It
         concerns what trains a head on `session.loss_classes`, such as `mlp`, `ewc` or `er`;
         `icarl`, `bic`, `lucir`, `lwf`, `eeil`, `wa` and `er-ace` use the classes seen in any case.
+        "session": for each sample those of its own session, a head a session: task-incremental
+        training, whose scores are `within_accuracy` and the like. `mlp`, `joint`, `ewc`, `si`,
+        `mas`, `lwf` and, on whole sessions, `er`, `derpp`, `er-ace`, `mir`, `gss`, `agem` and
+        `remind` train heads; other learners with a network are refused. Answers among all classes
+        mean little then, as no loss compares the heads.
     embedding : str
         "final", or an intermediate layer of the file that learners get instead.
     layers : str
@@ -83,7 +88,7 @@ class IncrementalClass(Protocol):
     step: Annotated[int, at_least(1)] = 1
     sessions: Annotated[int, at_least(0)] | str = 0
     order: str = "natural"
-    loss: Literal["all", "seen"] = later("all", earlier="all")
+    loss: Literal["all", "seen", "session"] = later("all", earlier="all")
     embedding: str = later(FINAL, earlier=FINAL)
     layers: str = later("none", earlier="none")
     labels: Literal["class", "place"] = later("class", earlier="class")

@@ -198,6 +198,7 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
             "use --set protocol.observe_batch=10, or a learner of sessions, such as "
             f"{_such_as('sessions')}{_takes(learner)}",
         )
+    _check_heads(stream, learner)
     if stream.task_free and learner.tags.learns and not learner.tags.online:
         raise UserError(
             f"{name} learns whole sessions, and this stream does not say where a session ends",
@@ -228,6 +229,31 @@ def _takes(learner: contract.Learner) -> str:
     """What a learner takes, as the end of a remedy."""
     words = ", ".join(contract.learner_words(type(learner)))
     return f" ({type(learner).__name__}: {words}; embedbench list learners has those of all)"
+
+
+def _check_heads(stream: Stream, learner: contract.Learner) -> None:
+    """Refuse a learner that cannot train a head a session, for a stream whose loss wants it."""
+    if not stream.spec.loss_over_session or not _has_rate(learner):
+        return
+    if not learner.tags.heads:
+        raise UserError(
+            f"{learner.name} compares the classes seen in its loss, and protocol.loss=session "
+            "wants a head a session",
+            "leave protocol.loss out, or take a learner that trains heads, such as "
+            f"{_such_as('heads')}{_takes(learner)}",
+        )
+    if learner.tags.online and stream.observe_batch:
+        raise UserError(
+            f"{learner.name} learns from batches, which do not say their session, and "
+            "protocol.loss=session wants a head a session",
+            "give it whole sessions with --set protocol.observe_batch=0",
+        )
+
+
+def _has_rate(settings: Any) -> bool:
+    """Whether settings, also nested ones, have a learning rate: what has one trains a loss."""
+    values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    return "lr" in values or any(map(_has_rate, filter(dataclasses.is_dataclass, values.values())))
 
 
 def _check_samples(x: view.View, y: Labels, spec: StreamSpec, where: str) -> None:

@@ -208,12 +208,15 @@ def teach_parts(
 def limit_losses(pairs: list[Taught], loss: str) -> list[Taught]:
     """The sessions of a stream, in order, with the classes that their losses may use.
 
-    "all": no session is limited; "seen": each to the classes of the sessions up to it.
+    "all": no session is limited; "seen": each to the classes of the sessions up to it; "session":
+    each to its classes.
     """
     if loss == "all":
         return pairs
-    seen = np.logical_or.accumulate([test.classes for _, test in pairs])  # (sessions, C)
-    return [(replace(s, loss_classes=mask), e) for (s, e), mask in zip(pairs, seen, strict=True)]
+    masks = np.stack([test.classes for _, test in pairs])  # (sessions, C)
+    if loss == "seen":
+        masks = np.logical_or.accumulate(masks)
+    return [(replace(s, loss_classes=mask), e) for (s, e), mask in zip(pairs, masks, strict=True)]
 
 
 @check_arguments
@@ -223,7 +226,7 @@ def flat_spec(
     layers: Sequence[str] = (),
     embedding: str = FINAL,
     *,
-    loss: Literal["all", "seen"] = "all",
+    loss: Literal["all", "seen", "session"] = "all",
 ) -> StreamSpec:
     """The spec of a single-label stream over one file's leaf classes."""
     file.tables(layers, embedding)  # refuses unknown layers
@@ -232,6 +235,7 @@ def flat_spec(
         n_classes=file.samples.n_leaves,
         layers=layer_columns(file, layers, embedding),
         loss_over_seen=loss == "seen",
+        loss_over_session=loss == "session",
         scaling=table.scaling,
     )
 
