@@ -54,7 +54,8 @@ class OnlineLearner(ReplayLearner):
     fill : str
         When samples of a whole session enter the memory: "session", when it has ended; "step", each
         batch after its step, in every epoch, so that one sample may be stored twice (as Mammoth
-        does); "first-epoch", the same in the first epoch only.
+        does); "first-epoch", the same in the first epoch only. A memory of "all" stores each sample
+        once, in the first.
     replay_weight : str
         Weights of the losses of n new samples and m from memory: "sum", 1 and 1; "samples",
         n / (n + m) and m / (n + m), one mean over all; "sessions", 1/k and 1 - 1/k in session k,
@@ -80,15 +81,6 @@ class OnlineLearner(ReplayLearner):
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True, heads=True)
     state: ClassVar[dict[str, str]] = {**ReplayLearner.state, "steps": "transient"}
     joins: ClassVar[bool] = False  # whether new samples and those from memory have the same loss
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.fill == "step" and self.memory.select == "all":
-            raise UserError(
-                f'{self.name}.memory.select "all" stores every sample, and {self.name}.fill=step '
-                "would store it again in every epoch",
-                f"take {self.name}.fill=first-epoch",
-            )
 
     def observe(self, x: Tensor, y: Tensor) -> None:
         if self.replay_weight == "sessions":
@@ -247,7 +239,7 @@ class OnlineLearner(ReplayLearner):
         if self.fill == "session":
             return {}
         names = [name for name in self.state if name not in NetLearner.state]
-        once = self.fill == "first-epoch"
+        once = self.fill == "first-epoch" or self.memory.select == "all"
         return {"store": self.store, "store_once": once, "kept": _Part(self, names)}
 
 

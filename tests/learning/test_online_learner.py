@@ -307,9 +307,19 @@ def test_settings_of_draws_are_refused_where_there_are_none(
 
 
 @pytest.mark.parametrize("cls", [ER, DERpp, MIR, AGEM])
-def test_a_memory_of_all_is_not_filled_in_every_epoch(cls: type[Any]) -> None:
-    with pytest.raises(UserError, match=f"{cls.name}.fill=first-epoch"):
-        cls(memory=Memory(select="all"), fill="step")
+def test_a_memory_of_all_stores_each_sample_once(cls: type[Any]) -> None:
+    """In the first of three epochs."""
+    learner, _ = teach(
+        cls(
+            **PLAIN,
+            memory=Memory(select="all"),
+            fill="step",
+            **({"replay_by": "step"} if cls is ER else {}),
+        ),
+        STREAM,
+        1,
+    )
+    assert len(learner.exemplars.x) == len(STREAM.sessions[0].y)
 
 
 def test_sessions_are_not_counted_in_batches() -> None:
