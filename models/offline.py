@@ -7,7 +7,7 @@ from embedbench.config.fields_added_later import identity, later
 from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
 
-from ._best_learner import MODELS, best_by_validation, can_choose, teach
+from ._best_learner import MODELS, Choice, can_choose, teach
 from .mlp import MLP
 
 PERFECT = 5  # as many epochs as the patience: fewer end too early on few validation samples
@@ -22,17 +22,19 @@ def default_mlp() -> MLP:
 class Offline(Learner):
     """The best of MLP, SLDA and RanPAC on all sessions at once, every sample once.
 
-    Each learns the training samples; the one with the highest accuracy on the validation samples
-    answers. Of equal ones the first in this order is taken. The log has every accuracy, and in
-    `learner` the name of the one that answers.
+    The one with the most right answers to samples that it did not learn. These are the validation
+    samples where there are at least 1,000; else the training samples, a fifth at a time, each
+    answered by a learner of the other four fifths. Of equal ones the first is taken; it then learns
+    all training samples. The log names it (`learner`), and the share of right answers of each
+    (`judged`).
 
     **Source**: Kemker et al. (2018), "α_ideal", the offline MLP accuracy that normalises Ω. The
     preset `kemker` has their MLP.
 
-    **Departs**: theirs is the MLP whatever the data, and on small files single-pass learners are
-    above it. Training of the MLP also ends after five epochs in a row in which every validation
-    sample was answered right. On a stream without validation data its rule looks at the training
-    loss.
+    **Departs**: theirs is the MLP whatever the data; on small files learners of a single pass are
+    above it (docs/fidelity.md, "The offline reference"). Training of the MLP also ends after five
+    epochs in a row in which every validation sample was answered right. On a stream without
+    validation data its rule looks at the training loss.
 
     Parameters
     ----------
@@ -40,9 +42,9 @@ class Offline(Learner):
         The hyperparameters of the MLP.
     learner : str or None
         "mlp"; "slda" or "ranpac", with their defaults: no stopping rule decides their score;
-        "best": of these three the best by validation, refused where there is nothing to choose by
-        (no validation samples, or test samples in their place, images, label sets). None: the MLP
-        if any of its settings is given or where "best" would be refused, "best" elsewhere.
+        "best": the best of these three, refused where there is nothing to choose (images, label
+        sets) or to choose by (no validation samples, or test samples in their place). None: the
+        MLP if any of its settings is given or where "best" would be refused, "best" elsewhere.
 
     Examples
     --------
@@ -87,10 +89,9 @@ class Offline(Learner):
                 "name one: --set offline.learner=mlp, slda or ranpac",
             )
         if self.learner in ("best", None) and can_choose(self.spec, session, ctx):
-            chosen = best_by_validation(self._start, session, ctx, self.device)
-            self.answers, self.model = chosen.name, chosen.model
-            self.scores_are = self.model.scores_are
-            return chosen.log
+            self.model, log = Choice(self._start, session, ctx, self.device).best()
+            self.answers, self.scores_are = log["learner"], self.model.scores_are
+            return log
         return teach(self.model, session, ctx, self.device)
 
     def prepare(self) -> None:

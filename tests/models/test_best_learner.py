@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 import torch
 from file_helpers import says
-from toy import class_stream, session
+from toy import class_stream, context, session
 
 from embedbench.config.fields_added_later import add_missing_fields, identity
 from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.models import _best_learner
+from embedbench.models._best_learner import Choice, fifths
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
+from embedbench.models.ranpac import RanPAC
 from embedbench.runs.stream_runner import run_stream
 
 STREAM = class_stream([[0, 1], [2], [3]], spread=1.0)
@@ -24,80 +26,123 @@ BRIEF = MLP(units=6, layers=1, stop=Stop(rule="epochs", epochs=2))
 
 
 class Fixed(Learner):
-    """Answers every sample with the values of its first column, whatever it learned."""
+    """Answers every sample with the value in its column, whatever it learned."""
 
     tags = Offline.tags
     column = 0
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.n_classes = spec.n_classes
+        self.n_classes, self.device = spec.n_classes, device
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        return {"epochs": self.column}
+        return {"lesson": len(session.y)}
 
     def scores(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
-        answer = x[:, self.column].long() % self.n_classes
+        answer = x[:, self.column].long()
         return torch.nn.functional.one_hot(answer, self.n_classes).float()
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, answers: Sequence[Sequence[int]]) -> Any:
-    """A stream and the reference whose learners answer its four validation samples so."""
-    kinds = [type(f"Fixed{k}", (Fixed,), {"column": k}) for k in range(len(answers))]
-    names = ("first", "second", "third")
-    monkeypatch.setattr(_best_learner, "MODELS", dict(zip(names, kinds, strict=False)))
-    monkeypatch.setattr(Offline, "_start", _start)
-    x = np.zeros((8, len(answers)), np.float32)
-    x[4:] = np.array(answers).T
-    only = session(x, [0, 1, 2, 3] * 2, n_val=4)
-    return replace(STREAM, spec=StreamSpec((len(answers),), 4), sessions=(only,), eval_sets=())
+class Diverged(Fixed):
+    """Its answers are right where any are."""
+
+    def scores(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
+        scores = super().scores(x)
+        scores[:, -1] = torch.nan
+        return scores
 
 
-def _start(self: Offline, name: str) -> Learner:
-    model = Fixed() if name == "mlp" else _best_learner.MODELS[name]()
-    model.start(self.spec, self.seeds, self.device)
-    return model
+NAMES = ("first", "second", "third")
 
 
-def log_of(stream: Any) -> dict[str, Any]:
-    learner = Offline(learner="best")
-    learner.start(stream.spec, Seeds.of(0), "cpu")
-    only = stream.sessions[0]
-    y = torch.from_numpy(only.val_y)
+def choose(
+    monkeypatch: pytest.MonkeyPatch, right: Sequence[int], n_val: int = 3, kind: Any = Fixed
+) -> tuple[Any, dict[str, Any]]:
+    """The choice between learners that answer so many of the first samples right, of 20 + n_val."""
+    monkeypatch.setattr(_best_learner, "MODELS", dict.fromkeys(NAMES[: len(right)]))
+    y = np.arange(20 + n_val) % 4
+    x = np.stack([np.where(np.arange(len(y)) < k, y, (y + 1) % 4) for k in right], axis=1)
 
-    def validate(scores: Any) -> float:
-        return float((scores(only.val_x.tensor()).argmax(1) == y).double().mean())
+    def start(name: str) -> Any:
+        learner = (kind if name == "first" else Fixed)()
+        learner.column = NAMES.index(name)
+        learner.start(StreamSpec((len(right),), 4), Seeds.of(0), "cpu")
+        return learner
 
-    return learner.learn(only, Context(validate=validate))
+    return Choice(start, session(x, y, n_val=n_val), context(), "cpu").best()
 
 
-# the true classes are 0, 1, 2, 3
 @pytest.mark.parametrize(
-    ("answers", "best", "accuracies"),
+    ("right", "chosen", "judged"),
     [
-        ([[0, 1, 0, 0], [0, 1, 2, 0], [3, 3, 3, 3]], "second", [0.5, 0.75, 0.25]),
-        ([[0, 0, 0, 0], [1, 0, 3, 2], [0, 1, 2, 3]], "third", [0.25, 0.0, 1.0]),
-        ([[0, 1, 2, 0], [0, 1, 0, 3], [0, 0, 0, 0]], "first", [0.75, 0.75, 0.25]),  # a tie
-        ([[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 2, 3]], "third", [0.25, 0.5, 0.75]),
-        ([[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 2, 0]], "second", [0.25, 0.5, 0.5]),  # a later tie
+        ((10, 15, 5), "second", (0.5, 0.75, 0.25)),
+        ((1, 0, 20), "third", (0.05, 0.0, 1.0)),
+        ((15, 15, 5), "first", (0.75, 0.75, 0.25)),  # the first of equal ones
+        ((5, 10, 10), "second", (0.25, 0.5, 0.5)),
+        ((0, 0, 0), "first", (0.0, 0.0, 0.0)),
     ],
 )
-def test_the_best_by_validation_answers_and_the_first_of_equal_ones(
-    monkeypatch: pytest.MonkeyPatch, answers: Any, best: str, accuracies: list[float]
+def test_few_validation_samples_leave_the_choice_to_the_training_samples(
+    monkeypatch: pytest.MonkeyPatch, right: Sequence[int], chosen: str, judged: Sequence[float]
 ) -> None:
-    log = log_of(scripted(monkeypatch, answers))
-    names = ("first", "second", "third")
+    """Every one of the 20 is answered once, by a learner of others; the last one learns all."""
+    model, log = choose(monkeypatch, right)
+    assert model.column == NAMES.index(chosen)
     assert log == {
-        "epochs": names.index(best),  # the log of the best
-        "learner": best,
-        "validation_accuracy": dict(zip(names, accuracies, strict=True)),
+        "lesson": 20,
+        "learner": chosen,
+        "judged": dict(zip(NAMES, judged, strict=True)),
+        "judged_samples": 20,
+    }
+
+
+def test_enough_validation_samples_choose_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The four last samples: the second learner has two of them right, the first none."""
+    monkeypatch.setattr(_best_learner, "ENOUGH", 4)
+    _, log = choose(monkeypatch, (20, 22), n_val=4)
+    assert log == {
+        "lesson": 20,
+        "learner": "second",
+        "judged": {"first": 0.0, "second": 0.5},
+        "judged_samples": 4,
     }
 
 
 def test_a_network_that_diverged_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = scripted(monkeypatch, [[0, 1, 2, 3], [0, 0, 0, 0]])
-    first = _best_learner.MODELS["first"]
-    monkeypatch.setattr(first, "learn", lambda *_: {"stopped": "diverged"})
-    assert log_of(stream)["learner"] == "second"
+    _, log = choose(monkeypatch, (20, 1), kind=Diverged)
+    assert log["judged"] == {"first": 0.0, "second": 0.05}
+
+
+def test_a_fifth_has_every_class_as_evenly_as_it_goes() -> None:
+    """Ten samples of one class, two of another, one of a third."""
+    y = np.array([0] * 10 + [1, 1, 2])
+    only = session(np.arange(13.0)[:, None], y)
+    held = [part for _, _, part in fifths(only)]
+    assert [np.bincount(part, minlength=3)[0] for part in held] == [2] * 5
+    assert [len(part) for part in held] == [3, 3, 3, 2, 2]
+
+
+def test_no_learner_answers_a_sample_that_it_learned() -> None:
+    only = session(np.arange(13.0)[:, None], np.arange(13) % 3)
+    shown = [(set(rest.x.numpy()[:, 0]), set(x.numpy()[:, 0])) for rest, x, _ in fifths(only)]
+    assert [rest & x for rest, x in shown] == [set()] * 5
+
+
+def test_every_sample_is_answered_once() -> None:
+    only = session(np.arange(13.0)[:, None], np.arange(13) % 3)
+    answered = np.concatenate([x.numpy()[:, 0] for _, x, _ in fifths(only)])
+    np.testing.assert_array_equal(np.sort(answered), np.arange(13.0))
+
+
+def test_a_single_sample_leaves_the_first_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_best_learner, "MODELS", {"mlp": MLP, "ranpac": RanPAC})
+    only = session(np.ones((2, 3)), [0, 0], n_val=1)
+
+    def start(name: str) -> Learner:
+        model = copy.deepcopy(BRIEF) if name == "mlp" else RanPAC(projections=4)
+        model.start(StreamSpec((3,), 2), Seeds.of(0), "cpu")
+        return model
+
+    assert Choice(start, only, context(), "cpu").best()[1]["learner"] == "mlp"
 
 
 @pytest.mark.parametrize("name", ["mlp", "slda", "ranpac"])
@@ -214,4 +259,4 @@ def test_a_reference_of_vectors_is_refused_elsewhere(spec: StreamSpec, learner: 
 def test_slda_is_left_out_where_samples_are_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_best_learner, "WIDEST", 5)
     _, logs = run_stream(STREAM, Offline(mlp=BRIEF, learner="best"), Seeds.of(0))
-    assert set(logs[0].log["validation_accuracy"]) == {"mlp", "ranpac"}
+    assert set(logs[0].log["judged"]) == {"mlp", "ranpac"}
