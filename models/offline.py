@@ -44,7 +44,7 @@ class Offline(Learner):
         "mlp"; "slda" or "ranpac", with their defaults: no stopping rule decides their score;
         "best": the best of these three, refused where there is nothing to choose (images, label
         sets) or to choose by (no validation samples, or test samples in their place). None: the
-        MLP if any of its settings is given or where "best" would be refused, "best" elsewhere.
+        MLP if a setting of it is not the default, or where "best" would be refused; else "best".
 
     Examples
     --------
