@@ -269,8 +269,7 @@ def _read(
     over: Over = "seeds" if options.over else "seeds and samples"
     folders, files = split_files(runs)
     if runs[0].suffix == ".toml":
-        selections = toml_report.read_selections(runs[0])
-        tables = selected_tables(toml_report.select(selections, runs[0].parent, say))
+        tables = selected_tables(toml_report.show_file(runs[0], say))
         return [], tables, tables[2]
     rows: list[Row] = []
     metrics = options.metric or []

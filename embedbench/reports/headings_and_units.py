@@ -2,7 +2,7 @@
 
 import math
 
-from embedbench.scores.answer_kinds import KINDS
+from embedbench.scores.label_set_predictions import KINDS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import amount, format_signed, megabytes
 from embedbench.scores.run_record import FINAL
@@ -19,17 +19,7 @@ SCORE_NAMES = {
     score: kind.NAMES.get(score, score.replace("_", " ")) for kind in KINDS for score in kind.SCORES
 }
 # what a heading of one of them means
-SCORE_MEANINGS = {
-    "accuracy": "accuracy: of all test samples",
-    "class_accuracy": "class accuracy: mean of the classes' recalls",
-    "within_accuracy": "within accuracy: of all test samples, among the classes of their session",
-    "within_class_accuracy": (
-        "within class accuracy: mean of the classes' recalls, among the classes of their session"
-    ),
-    "pw_js": "pw-JS: mean over all test samples",
-    "js": "JS: mean over all test samples",
-    "exact_match": "exact match: share of all test samples",
-}
+SCORE_MEANINGS = {score: meaning for kind in KINDS for score, meaning in kind.MEANINGS.items()}
 HEADINGS = {
     INCREMENTAL: "AIA %",
     "behind": "behind by (95 %)",
@@ -78,7 +68,7 @@ def metric_name(name: str, score: str | None = None) -> str:
 def describe_score(score: str, *, incremental: bool) -> list[str]:
     """What the columns of a base score are: after the last session, and averaged over sessions."""
     last, average = (" (A_last)", " (A_avg)") if score == "accuracy" else ("", "")
-    words = [f"{SCORE_MEANINGS.get(score, score)}, at the end{last}"]
+    words = [f"{SCORE_MEANINGS.get(score, metric_name(score))}, at the end{last}"]
     return words + [f"AIA: the same after each session, averaged{average}"] * incremental
 
 

@@ -16,8 +16,8 @@ from embedbench.config.fields_added_later import EARLIER
 from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
-from embedbench.scores.answer_kinds import kind_of
 from embedbench.scores.collapsed_runs import find_collapsed
+from embedbench.scores.label_set_predictions import kind_of
 from embedbench.scores.learner_verdicts import ROUNDING, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES

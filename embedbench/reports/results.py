@@ -18,7 +18,7 @@ from embedbench.array_types import Floats
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores import learner_verdicts, metric_jackknife, record_files
-from embedbench.scores.answer_kinds import kind_of
+from embedbench.scores.label_set_predictions import kind_of
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import LeftOut, find_metric
 from embedbench.scores.run_record import FINAL, RunRecord

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from embedbench.errors import unknown
 from embedbench.plugins import absent, entry_points_by_name
-from embedbench.scores.answer_kinds import KINDS, kind_of
+from embedbench.scores.label_set_predictions import KINDS, kind_of
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import FINAL, RunRecord

@@ -96,12 +96,12 @@ def leave_out_metric(
 ) -> LeftOut | None:
     """A metric of a run without each of the (n,) `groups` of its test samples, or each sample.
 
-    None for a kind of answers whose scores are no means over samples.
+    None for a base score that is no mean over samples.
     """
-    if not p.rates_samples():
+    rated = p.rate_samples(score, np.array([len(p.session) - 1]))
+    if rated is None:
         return None
     names, number = np.unique(p.ids if groups is None else groups, return_inverse=True)
-    rated = _rate(p, score, np.array([len(p.session) - 1]))
     weights = weigh_groups(rated.labels, number, by_class=rated.by_class)
     if metric is final_accuracy:
         final = leave_out_final(p, number, len(names) + 1, score)

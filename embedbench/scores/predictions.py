@@ -97,6 +97,17 @@ class Predictions(RunAnswers):
         "within_accuracy": "accuracy within the session",
         "within_class_accuracy": "mean per-class accuracy within the session",
     }
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        "accuracy": "accuracy: of all test samples",
+        "class_accuracy": "class accuracy: mean of the classes' recalls",
+        "within_accuracy": (
+            "within accuracy: of all test samples, among the classes of their session"
+        ),
+        "within_class_accuracy": (
+            "within class accuracy: mean of the classes' recalls, among the classes of their "
+            "session"
+        ),
+    }
 
     @property
     def lacks_within(self) -> bool:

@@ -21,8 +21,8 @@ from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import open_regular
 
-from . import answer_kinds, few_shot_scores, metrics
-from .answer_kinds import load_any
+from . import few_shot_scores, label_set_predictions, metrics
+from .label_set_predictions import load_any
 from .offline_references import BEST, MISSING, References, offline_groups, reference_values
 from .run_answers import RunAnswers
 from .run_flags import find_flags
@@ -99,7 +99,7 @@ def is_finished(place: Path) -> bool:
 def check_versions(directory: Path) -> None:
     """Refuse a run of which a file is of a version that cannot be read."""
     load(directory)
-    answer_kinds.check_version(directory / PREDICTIONS)
+    label_set_predictions.check_version(directory / PREDICTIONS)
 
 
 def predictions_sha256(directory: Path, made: UnscoredRun) -> str:

@@ -1,5 +1,8 @@
 """Hostile changes to the structure of HDF5 files; half of them with the checksum made anew."""
 
+import contextlib
+import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +27,6 @@ def mutate(path: Path, draw: np.random.Generator) -> bool:
     with h5py.File(path, "r") as file:
         tables: list[str] = []
         file.visititems(lambda n, i: tables.append(n) if isinstance(i, h5py.Dataset) else None)
-    signed = False
     with h5py.File(path, "r+") as file:
         for _ in range(int(draw.integers(1, 3))):
             chosen = CHANGES[draw.integers(len(CHANGES))]
@@ -35,14 +37,25 @@ def mutate(path: Path, draw: np.random.Generator) -> bool:
                 chosen(file, table, draw)
             except (ValueError, TypeError, OSError, RuntimeError, KeyError, MemoryError):
                 continue  # HDF5 itself refuses
-        if draw.integers(2) and "checksums" in file:
-            try:
-                sum_ = file_digests.metadata_digest(file)
-                hdf5_layout.set_attribute(file["checksums"], "metadata", sum_)
-                signed = True
-            except Exception:  # the structure no longer has a checksum
-                signed = False
-    return signed
+    return bool(draw.integers(2)) and _signed(path)
+
+
+def _signed(path: Path) -> bool:
+    """Make the checksum anew, in a process of its own: some broken structures crash HDF5."""
+    child = multiprocessing.get_context("fork").Process(target=_sign, args=(path,))
+    child.start()
+    child.join()
+    return child.exitcode == 0
+
+
+def _sign(path: Path) -> None:
+    """Exit with 0 where the checksum was made anew; with 1 where the structure has none."""
+    signed = False
+    with contextlib.suppress(Exception), h5py.File(path, "r+") as file:
+        sum_ = file_digests.metadata_digest(file)
+        hdf5_layout.set_attribute(file["checksums"], "metadata", sum_)
+        signed = True
+    os._exit(0 if signed else 1)
 
 
 def replace(file: h5py.File, table: str, values: object) -> None:

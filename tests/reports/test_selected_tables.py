@@ -17,6 +17,7 @@ from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_tables import TableView, allowed_ranks
 from embedbench.reports.load_results import load_runs
+from embedbench.reports.published_table import read_published
 from embedbench.reports.results_csv import read_csv
 from embedbench.reports.run_rows import streams
 from embedbench.reports.tables_from_runs import collect
@@ -213,6 +214,7 @@ def test_the_study_of_a_page_is_one(tmp_path: Path) -> None:
     made = resolve(read_study(tmp_path / "study.toml"))
     assert (len({(run.files, run.protocol) for run in made}), len(made)) == (1, 5 * 5)
     assert len(read_selections(tmp_path / "study.toml")) == 2
+    assert read_published(tmp_path / "study.toml") is not None
     assert len(resolve(read_study(STUDIES / "which-learner.toml"))) == 11 * 2 * 5
 
 
