@@ -95,6 +95,11 @@ def test_a_record_names_the_learner_that_validation_chose(tmp_path: Path, call: 
     assert (reference.learner, reference.chosen) == ("best", log["learner"])
     assert f"offline (α_ideal): best ({log['learner']}) on all data at once" in text
     assert rescore(place, tmp_path / "runs").agrees
+    text = (place / "record.json").read_text()
+    other = "ranpac" if log["learner"] == "mlp" else "mlp"
+    forged = text.replace(f'"chosen": "{log["learner"]}"', f'"chosen": "{other}"')
+    (place / "record.json").write_text(forged)
+    assert not rescore(place, tmp_path / "runs").agrees
 
 
 def test_a_record_names_each_learner_that_validation_chose(tmp_path: Path) -> None:
