@@ -286,7 +286,10 @@ def _means(selection: Selection, runs: Results) -> TableView:
     if silent and any(run.record is not None for run in runs):
         rest += [ON_THEIR_WORD.format(name) for name in dict.fromkeys(silent)]
     if len(runs.group("stream")) == 1:
-        labels = {" ".join(key).strip(): each for (key, _), each in cells.items()}
+        learning = {
+            at: each for at, each in cells.items() if any(run in learn.rows for run in each)
+        }
+        labels = {" ".join(key).strip(): each for (key, _), each in learning.items()}
         rest += describe_measurements(labels, selection.metrics[0].removeprefix(MAX))
     scores = _scores(runs)
     score = scores[0] if len(scores) == 1 else None
@@ -401,10 +404,11 @@ def _allowed(
     if selection.over is None or not (by_stream or len(each) == 1):
         return {}, []
     over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
+    scores = _scores(learn)
+    score = scores[0] if len(scores) == 1 else None
     allowed, sampled = {}, dict[str, None]()
-    for name in selection.metrics:
-        if is_cost(name) or name.startswith(MAX):
-            continue
+    judged_metrics = [m for m in selection.metrics if not (is_cost(m) or m.startswith(MAX))]
+    for name in judged_metrics:
         for (stream,), runs in each.items():
             keys = {" ".join(key): key for run in runs if (key := _key(selection, run))}
             scored = [run for run in runs if not math.isnan(run.value(name))]
@@ -419,7 +423,11 @@ def _allowed(
                 if verdict is not None:
                     column = stream if by_stream else ""
                     allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
-                    sampled |= {heading(name): None} if SAMPLE in verdict.parts else {}
-    also = f"and, for {', '.join(sampled)}, the test sample" if sampled else "alone"
+                    sampled |= {name: None} if SAMPLE in verdict.parts else {}
     remark = "in brackets: the ranks that the verdicts leave open, a bound of 5 % a row, over seeds"
-    return allowed, [f"{remark} {also}"]
+    if not sampled:
+        return allowed, [f"{remark} alone"]
+    if len(sampled) == len(judged_metrics):
+        return allowed, [f"{remark} and the test sample"]
+    heads = " and ".join(heading(name, score) for name in sampled)
+    return allowed, [f"{remark} and, for {heads}, the test sample"]

@@ -197,13 +197,33 @@ def base_score(made: UnscoredRun, p: RunAnswers, matrix: ScoreMatrix) -> BaseSco
     limited = any(n is not None for n in made.n_candidates or ())
     values = p.curves(matrix, limited=limited)
     if made.protocol == FEW_SHOT:
-        values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes)
+        values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes, matrix.sizes)
     return BaseScore(
         R=tuple(map(_row, matrix.R)),
         pooled=_row(matrix.pooled[matrix.ends]),
         metrics=metrics.compute(matrix, reference_values(made.reference, matrix.name)),
         curves={name: _row(curve) for name, curve in values.items()},
     )
+
+
+def earlier_curves(
+    p: RunAnswers, class_sizes: Sequence[int] | None
+) -> dict[tuple[str, ...], tuple[float, ...]]:
+    """The curves that few-shot records before 2026-11-29 have otherwise, by the path of their keys.
+
+    Novel accuracy and hAcc weighed each session alike, and aAcc each class, also per sample.
+    """
+    result: dict[tuple[str, ...], tuple[float, ...]] = {}
+    for name, matrix in p.score_matrices(class_sizes).items():
+        curves = {
+            "aacc": few_shot_scores.aacc(matrix.R, matrix.n_classes),
+            "novel_accuracy": few_shot_scores.novel_accuracy(matrix.R),
+            "hacc": few_shot_scores.hacc(matrix.R),
+        }
+        paths = [("by_score", name)] if result else [(), ("by_score", name)]
+        for key, curve in curves.items():
+            result |= {(*path, "curves", key): _row(curve) for path in paths}
+    return result
 
 
 def _row(values: Floats) -> tuple[float, ...]:
