@@ -81,6 +81,7 @@ EARLIER = {
     "derpp": "lr=0.02 updates=1 stop.rule=epochs stop.epochs=20 stop.patience=5 stop.min_steps=30",
     **dict.fromkeys(("er", "er-ace", "er-infinite", "gss", "mir", "remind"), "updates=1"),
     **dict.fromkeys(ICARLS, ICARL),
+    "offline": "learner=mlp",
     "ranpac": "lam_rule=session",
     "slda": "shrinkage=1e-4",
 }
@@ -157,7 +158,8 @@ class Case:
         ]
         named = {item.partition("=")[0] for item in self.settings}
         preset = "--preset" in self.options  # names what it needs
-        for name in () if preset else learners:
+        every = dict.fromkeys(("offline", *(() if preset else learners)))
+        for name in every:
             then = EARLIER.get(name, "").split()
             if name in ICARLS and "patience" in self.settings:
                 then.append("stop.rule=patience")  # their rule where none is named

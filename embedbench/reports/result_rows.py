@@ -21,6 +21,7 @@ from embedbench.scores.label_set_predictions import kind_of
 from embedbench.scores.learner_verdicts import ROUNDING, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.offline_references import References
 from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, BaseScore, RunRecord
 from embedbench.scores.scores_of_guessing import GUESSES
@@ -244,7 +245,7 @@ class Group:
     @property
     def omega_references(self) -> list[str]:
         """The learners behind α_ideal: one, if all Ω compare."""
-        names = [r.reference.learner or "mlp" for r in self.records if r.ideals]
+        names = [_reference_name(r.reference) for r in self.records if r.ideals]
         # records of earlier versions name no trunk, which a reference on images usually has
         on_images = any(f.kind == PIXELS for f in self.first.files)
         return [n for n in dict.fromkeys(names) if not (on_images and n == "mlp")]
@@ -445,6 +446,12 @@ class Row:
     def commands(self) -> list[str]:
         """Commands that make the row's runs, each once."""
         return list(dict.fromkeys(r.command for r in self.records if r.command))
+
+
+def _reference_name(reference: References) -> str:
+    """The learner behind α_ideal; of one that validation chose, too."""
+    name = reference.learner or "mlp"
+    return f"{name} ({reference.chosen})" if reference.chosen else name
 
 
 def _reference(record: RunRecord) -> Any:

@@ -23,7 +23,7 @@ from embedbench.storage.regular_files import open_regular
 
 from . import few_shot_scores, label_set_predictions, metrics
 from .label_set_predictions import load_any
-from .offline_references import MISSING, References, offline_groups, reference_values
+from .offline_references import BEST, MISSING, References, offline_groups, reference_values
 from .run_answers import RunAnswers
 from .run_flags import find_flags
 from .run_record import SCHEMA as SCHEMA
@@ -270,7 +270,15 @@ def _measure_references(
         ideal[name] = ideals if each else ideals[0]
         level = np.full(1, np.nan) if drawn is None else np.diagonal(drawn[name].R, offset=1)
         chance[name] = (np.nan, *level.tolist())
-    return replace(reference, source="runs", ideal=ideal, chance=chance)
+    chosen = _chosen(root, groups) if reference.learner == BEST else None
+    return replace(reference, source="runs", ideal=ideal, chance=chance, chosen=chosen)
+
+
+def _chosen(root: Path, groups: Sequence[tuple[str, ...]]) -> str | None:
+    """The learners that validation chose in the runs behind α_ideal, each once; None if none."""
+    logs = [session.log for runs in groups for run in runs for session in load(root / run).sessions]
+    names = [log["learner"] for log in logs if isinstance(log.get("learner"), str)]
+    return ", ".join(dict.fromkeys(names)) or None
 
 
 @functools.lru_cache(maxsize=16)

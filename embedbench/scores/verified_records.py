@@ -267,6 +267,8 @@ def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
     for part in ("ideal", "chance"):
         for name, value in (getattr(r.reference, part) or {}).items():
             yield ("reference", part, name), value
+    if r.reference.chosen is not None:
+        yield ("reference", "chosen"), r.reference.chosen
     for flag in dict.fromkeys((*FLAGS, *r.flags)):
         yield ("flags", flag), flag in r.flags
 

@@ -280,12 +280,12 @@ class _StreamStudy:
         self._check_common(mine.common, study.learners, made)
         by_learner = grids(study, study.grid)
         learners = [
-            (self._spec(name, mine.settings_for(name) | point), point)
+            (self._spec(name, mine.settings_for(name) | point, made), point)
             for name in study.learners
             for point in _points(by_learner.get(name, {}))
         ]
-        offline = self._spec("offline", mine.settings_by_name("offline"))
-        chance = self._spec("chance", {})
+        offline = self._spec("offline", mine.settings_by_name("offline"), made)
+        chance = self._spec("chance", {}, made)
         if made.validation == "none":
             for learner, _ in learners:
                 refuse_without_validation(
@@ -312,9 +312,19 @@ class _StreamStudy:
                     metric=self.metric,
                 )
 
-    def _spec(self, name: str, values: dict[str, Any]) -> Spec[Learner]:
+    def _spec(self, name: str, values: dict[str, Any], protocol: Protocol) -> Spec[Learner]:
         """A learner with complete settings: the one place where they become an object."""
-        return Spec(name, make(_learner_class(name), values, name=name))
+        spec = Spec(name, make(_learner_class(name), values, name=name))
+        if name != "offline" or protocol.validation == "train":
+            return spec
+        if spec.settings.learner == "best":
+            raise UserError(
+                "offline.learner=best is chosen by validation samples, and protocol.validation="
+                f"{protocol.validation} leaves none for it",
+                "name one, as --set offline.learner=mlp, or take --set protocol.validation=train",
+            )
+        # said by name, so that it shares its place with the reference that was there before
+        return spec.with_settings(learner="mlp") if spec.settings.learner is None else spec
 
     def _check_common(self, common: Settings, learners: Sequence[str], protocol: Protocol) -> None:
         """Refuse a setting without a prefix that no learner has."""
