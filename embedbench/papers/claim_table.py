@@ -21,6 +21,7 @@ from .claim_numbers import Contrast, Number
 
 PRINTED = "printed"  # the file of what is checked on printed numbers
 FIELDS = ("learner", "order")  # labels that a row of results has a field for
+SAID = ("table", "protocol")  # labels that are no part of a number's name
 LAST = -1  # the last session of a curve
 
 
@@ -73,11 +74,12 @@ class ClaimTable:
     ) -> Number:
         """The number in a column of the rows with these labels; a missing one if there is none.
 
-        `at` is a session of a curve. The name of the number is learner and order, if they were
-        asked for, and column.
+        `at` is a session of a curve. The name of the number is the labels that were asked for, but
+        table and protocol, and the column.
         """
         wanted = {**(of or {}), **labels}
-        name = ", ".join([*(str(wanted[key]) for key in FIELDS if key in wanted), column])
+        texts = [text for key, text in wanted.items() if key not in SAID]
+        name = ", ".join([*(text for text in texts if isinstance(text, str)), column])
         given = {row: _value(row, column, at) for row in self._rows(wanted)}
         given = {row: value for row, value in given.items() if value is not None}
         if not given:

@@ -43,6 +43,8 @@ class Claim:
         About printed numbers alone; no data are needed.
     fitted : sequence of str
         Data that our settings were fitted to, so that holding confirms nothing there.
+    controls : sequence of str
+        Data made so that it need not hold there; it is not asked of them.
     not_built : str
         Why it cannot be judged.
     """
@@ -57,6 +59,7 @@ class Claim:
     any_one: bool = False
     of_print: bool = False
     fitted: Sequence[str] = ()
+    controls: Sequence[str] = ()
     not_built: str = ""
 
 
@@ -100,6 +103,7 @@ class PaperClaims:
         any_one: bool = False,
         of_print: bool = False,
         fitted: Sequence[str] = (),
+        controls: Sequence[str] = (),
         not_built: str = "",
     ) -> Callable[[Contrasts], Contrasts]:
         """Add the decorated function as a claim; the fields are those of `Claim`."""
@@ -118,6 +122,7 @@ class PaperClaims:
                     any_one=any_one,
                     of_print=of_print,
                     fitted=fitted,
+                    controls=controls,
                     not_built=not_built,
                 )
             )

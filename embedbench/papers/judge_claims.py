@@ -60,12 +60,17 @@ class OneTest:
 
     @property
     def margins(self) -> Floats:
-        """(k, …) how far each number is on the claim's side; NaN where it was not measured."""
+        """(contrasts, …) how far a number is on the claim's side; NaN if it was not measured."""
         return np.array(np.broadcast_arrays(*(contrast.margin for contrast in self.contrasts)))
 
+    @property
+    def numbers(self) -> int:
+        """k, how many numbers are compared: one that is to be within bounds is one."""
+        return len({id(contrast.number) for contrast in self.contrasts})
+
     def halves(self, *, shared: bool) -> Floats:
-        """(k, …) half-widths at the level, or at its share of one of k contrasts."""
-        level = LEVEL / 2 / (len(self.contrasts) if shared else 1)
+        """(contrasts, …) half-widths at the level, or at its share of one of k numbers."""
+        level = LEVEL / 2 / (self.numbers if shared else 1)
         halves = [contrast.number.half(level) for contrast in self.contrasts]
         return np.array(np.broadcast_arrays(*halves))
 
@@ -120,12 +125,12 @@ def chance(claim: Claim, printed: ClaimTable, runs: int) -> float:
 
     Contrasts that are not printed, or without a spread, are left out: then it is an upper bound.
     """
-    if runs < 2:
-        return 0.0
     drawn = [*claim.contrasts(replace(printed, draws=Draws(TABLES, runs)))]
     chosen = [contrast for contrast in drawn if not np.isnan(contrast.margin).any()]
     if not chosen or (claim.any_one and len(chosen) < len(drawn)):
         return math.nan
+    if runs < 2:
+        return 0.0
     return float(OneTest(chosen, claim.any_one).holds.mean())
 
 
@@ -178,6 +183,8 @@ def judge(paper: PaperClaims, claim: Claim, tables: Sequence[ClaimTable],
     for table in tables:
         if claim.not_built or claim.of_print != (table.file == PRINTED):
             continue
+        if table.file in claim.controls:
+            continue
         test = one_test(claim, table)
         if any(contrast.number.runs for contrast in test.contrasts):
             kind = OF_PRINT if claim.of_print else kinds.get(table.file, OTHER)
@@ -203,7 +210,7 @@ def _answer(
         status = TOO_FEW
     deciding = {HOLDS: holding, NOT: failing}.get(status, known & ~holding)
     deciding = deciding if deciding.any() else known
-    best_first = claim.any_one and status == HOLDS
+    best_first = claim.any_one and status != NOT
     order = np.where(deciding, -margins if best_first else margins, np.inf)
     one = int(np.argmin(order))
     number = test.contrasts[one].number

@@ -82,7 +82,7 @@ class Number:
         return replace(self, errors={}, seeds=(), values=np.zeros(0))
 
     def __sub__(self, other: "Number") -> "Number":
-        return _combine(f"{self.name} − {other.name}", [(1.0, self), (-1.0, other)])
+        return _combine(_difference(self.name, other.name), [(1.0, self), (-1.0, other)])
 
     def __rmul__(self, factor: float) -> "Number":
         return _combine(f"{factor:g} × {self.name}", [(factor, self)])
@@ -142,6 +142,24 @@ def _combine(name: str, terms: Sequence[tuple[float, Number]]) -> Number:
             before = errors[source].size if source in errors else 0.0
             errors[source] = Error(np.asarray(before + factor * error.size), error.runs)
     return Number(name, mean, errors, min(number.runs for number in numbers))
+
+
+def _difference(a: str, b: str) -> str:
+    """The name of a difference; what both names begin or end with is said once.
+
+    >>> _difference("EWC, Ω_all", "MLP, Ω_all"), _difference("ER, at K", "ER, at K/4")
+    ('EWC − MLP, Ω_all', 'ER, at K − at K/4')
+    """
+    first, second = a.split(", "), b.split(", ")
+    before: list[str] = []
+    while first[1:] and second[1:] and first[0] == second[0]:
+        before.append(first.pop(0))
+        second.pop(0)
+    after: list[str] = []
+    while first[1:] and second[1:] and first[-1] == second[-1]:
+        after.insert(0, first.pop())
+        second.pop()
+    return ", ".join([*before, f"{', '.join(first)} − {', '.join(second)}", *after])
 
 
 def _common_seeds(numbers: Sequence[Number]) -> list[Hashable]:

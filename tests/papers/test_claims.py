@@ -22,7 +22,7 @@ from embedbench.papers.result_files import Results
 from embedbench.scores.mean_intervals import Stat
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA: list[Path] = []
+DATA = [ROOT / "docs" / "results" / "data"]
 LEFT = {"K1", "K3", "K6a", "K10", "K13", "O5"}
 
 

@@ -112,6 +112,11 @@ def test_the_half_width_is_the_one_that_was_compared_with() -> None:
     assert answer.half == pytest.approx(t * 0.01 / math.sqrt(3))
 
 
+def test_a_number_within_bounds_is_one_contrast_at_its_share_of_the_level() -> None:
+    number = table(a=(0.54, 0.55, 0.56))("Ω", learner="a")
+    assert OneTest(number.within(0.1)).numbers == 1
+
+
 def test_one_that_is_enough_needs_its_share_of_the_level() -> None:
     """The mirror image of a conjunction."""
     above = table(a=(0.55, 0.56, 0.57), b=(0.51, 0.51, 0.51), c=HIGH, d=HIGH, e=HIGH, f=HIGH)
@@ -133,13 +138,28 @@ def test_one_that_fails_is_enough_though_others_were_not_run() -> None:
 
 
 def test_the_contrast_of_the_least_margin_decides() -> None:
-    assert judged(table(a=HIGH, b=LOW, c=(0.5, 0.51, 0.52)), "b", "c").what == "a, Ω − c, Ω"
+    assert judged(table(a=HIGH, b=LOW, c=(0.5, 0.51, 0.52)), "b", "c").what == "a − c, Ω"
 
 
 def test_a_file_without_any_contrast_has_no_answer() -> None:
     paper = PaperClaims("p", (), {})
     claim = Claim("C", "", "", "", a_above("b"))
     assert judging.judge(paper, claim, [table(c=HIGH)], {}) == []
+
+
+def test_a_claim_is_not_asked_of_its_controls() -> None:
+    paper = PaperClaims("p", (), {})
+    claim = Claim("C", "", "", "", a_above("b"), controls=("emoji",))
+    assert judging.judge(paper, claim, [table(a=HIGH, b=LOW)], {}) == []
+
+
+def test_a_number_that_is_not_drawn_needs_no_second_run() -> None:
+    def exact(t: ClaimTable) -> Iterator[Contrast]:
+        yield t("Ω", learner="a").exact.above(0)
+
+    paper = PaperClaims("p", (), {}, printed=lambda: [printed_table(10, 0.1, b=0.5)])
+    (answer,) = judging.judge(paper, Claim("C", "", "", "", exact), [table(a=HIGH[:1])], {})
+    assert answer.status == HOLDS
 
 
 def test_a_claim_about_print_is_judged_on_print_alone() -> None:
