@@ -14,10 +14,9 @@ import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
+from embedbench.reports.contrasts import Contrast, Number
 from embedbench.reports.results import Result, Results
 from embedbench.scores.mean_intervals import Stat
-
-from .claim_numbers import Contrast, Number
 
 PRINTED = "printed"  # the file of what is checked on printed numbers
 FIELDS = ("learner", "order")  # labels that a row of results has a field for

@@ -7,48 +7,43 @@ All contrasts of a claim are one test with the level of the tables' intervals, 2
 - it *does not hold* if one of k contrasts is on the other side, or is the threshold itself (a tie),
   by the half-width at 2.5 %/k (Bonferroni); of a claim that one contrast is enough for, the two
   sides change places;
-- it is *undecided* otherwise;
 - it *cannot be decided with n runs* if n runs of ours would say that it holds with a chance below
-  one half though the paper were right, or if n is 1: such a test could only refuse.
+  one half though the paper were right, or if n is 1: such a test could only refuse;
+- it is *undecided* otherwise, and has *no result* where contrasts were not run.
 
 That chance comes from simulated tables: runs are drawn around the printed means with the printed
-spreads, normal and independent but for the numbers of one row, and judged as ours are. Where not
-all contrasts are printed it is an upper bound. The test sample's share is not in the intervals:
-files of results have no answers. The page of all answers is docs/claims.md; docs/judging.md has the
-rates of wrong answers.
+spreads, normal and independent but for the numbers of one row, and judged as ours are. The test
+sample's share is not in the intervals: files of results have no answers. docs/claims.md has all
+answers, docs/judging.md the rates of wrong ones.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from embedbench.array_types import Bools, Floats
 from embedbench.config.json_records import JsonRecord
+from embedbench.reports.contrasts import Contrast
 from embedbench.scores.learner_verdicts import LEVEL
 
-from .claim_numbers import Contrast
 from .claim_table import PRINTED, ClaimTable, Draws
 from .claims import Claim, PaperClaims
+from .paper_folders import facts
+from .reproduction_plan import plan_data
 from .result_files import Results
 
 HOLDS, NOT, UNDECIDED = "holds", "does not hold", "undecided"
 TOO_FEW, NONE = "cannot be decided", "no result"
 STATUSES = (HOLDS, NOT, UNDECIDED, TOO_FEW)
-OF_PRINT, THEIRS, BACKBONE, OTHER = KINDS = (
-    "printed numbers",
-    "the paper's data",
-    "the paper's data, another backbone",
-    "other data",
-)
+OF_PRINT, THEIRS, OTHER = "printed numbers", "the paper's data", "other data"
+BACKBONE = "the paper's data, another backbone"
+KINDS = (OF_PRINT, THEIRS, BACKBONE, OTHER)
 ENOUGH = 0.5  # chance to say that a true claim holds
 TABLES = 2000  # simulated; the chance is known to .01
-RUNS = (3, 5, 10)  # of ours, for which the page has the chance
-
-
-# --- one test ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,29 +70,31 @@ class OneTest:
         return np.array(np.broadcast_arrays(*halves))
 
     @property
+    def holding(self) -> Bools:
+        """(contrasts, …) whether each is on its side, at the level at which it is asked."""
+        return np.asarray(self.margins > self.halves(shared=self.any_one))
+
+    @property
+    def failing(self) -> Bools:
+        """(contrasts, …) whether each is on the other side."""
+        return np.asarray(self.margins <= -self.halves(shared=not self.any_one))
+
+    @property
     def holds(self) -> Bools:
         """(…) whether the claim holds."""
-        above = self.margins > self.halves(shared=self.any_one)
-        return np.asarray(above.any(axis=0) if self.any_one else above.all(axis=0))
+        return np.asarray((np.any if self.any_one else np.all)(self.holding, axis=0))
 
     @property
     def fails(self) -> Bools:
         """(…) whether it does not hold."""
-        below = self.margins <= -self.halves(shared=not self.any_one)
-        return np.asarray(below.all(axis=0) if self.any_one else below.any(axis=0))
-
-
-def one_test(claim: Claim, table: ClaimTable) -> OneTest:
-    """The test of a claim on a table."""
-    return OneTest([*claim.contrasts(table)], claim.any_one)
+        return np.asarray((np.all if self.any_one else np.any)(self.failing, axis=0))
 
 
 # --- on the paper's own table ---
 
 
-@dataclass(frozen=True)
-class OnPaper:
-    """A claim on a printed table: its contrasts that are on the claim's side, printed, and all."""
+class OnPaper(NamedTuple):
+    """A claim on a printed table: contrasts that are as it says, that are printed, and all."""
 
     agreeing: int
     printed: int
@@ -111,13 +108,12 @@ class OnPaper:
 
 def on_paper(claim: Claim, printed: ClaimTable) -> OnPaper:
     """A claim on one of its paper's printed tables."""
-    contrasts = [*claim.contrasts(printed)]
-    margins = [float(contrast.margin) for contrast in contrasts]
+    margins = [float(contrast.margin) for contrast in claim.contrasts(printed)]
     known = [margin for margin in margins if not math.isnan(margin)]
     agreeing = sum(margin > 0 for margin in known)
     if claim.any_one and agreeing:
         agreeing = len(known)
-    return OnPaper(agreeing, len(known), len(contrasts))
+    return OnPaper(agreeing, len(known), len(margins))
 
 
 def chance(claim: Claim, printed: ClaimTable, runs: int) -> float:
@@ -134,6 +130,14 @@ def chance(claim: Claim, printed: ClaimTable, runs: int) -> float:
     return float(OneTest(chosen, claim.any_one).holds.mean())
 
 
+@cache
+def chance_of(paper: PaperClaims, claim: Claim, stands_for: str, runs: int) -> float:
+    """The chance by the printed table of these data, or else by the first that has spreads."""
+    printed = sorted(paper.printed(), key=lambda table: table.file != stands_for)
+    chances = (chance(claim, table, runs) for table in printed)
+    return next((value for value in chances if not math.isnan(value)), math.nan)
+
+
 # --- on results ---
 
 
@@ -143,10 +147,8 @@ class Answer(JsonRecord):
 
     Parameters
     ----------
-    claim, file : str
-        Its id; the name of the data, or `PRINTED`.
-    kind, status : str
-        One of `KINDS`; one of `STATUSES`, or `NONE` where contrasts were not run.
+    claim, file, kind, status : str
+        Its id; the name of the data; one of `KINDS`; one of `STATUSES`, or `NONE`.
     what : str
         The contrast that decides: of those of this status the one with the least margin.
     effect, half : float
@@ -173,58 +175,49 @@ class Answer(JsonRecord):
     missing: int = 0
 
 
-def judge(paper: PaperClaims, claim: Claim, tables: Sequence[ClaimTable],
-          kinds: Mapping[str, str]) -> list[Answer]:  # fmt: skip
+def judge(
+    paper: PaperClaims, claim: Claim, tables: Sequence[ClaimTable], kinds: Mapping[str, str]
+) -> list[Answer]:
     """The answers to a claim: on printed numbers, or on each file that has any of its contrasts.
 
     `kinds` has the kind of data of each file; other data where it has none.
     """
     answers = []
     for table in tables:
-        if claim.not_built or claim.of_print != (table.file == PRINTED):
-            continue
-        if table.file in claim.controls:
-            continue
-        test = one_test(claim, table)
-        if any(contrast.number.runs for contrast in test.contrasts):
-            kind = OF_PRINT if claim.of_print else kinds.get(table.file, OTHER)
-            answers.append(_answer(paper, claim, table, test, kind))
+        if claim.of_print == (table.file == PRINTED) and table.file not in claim.controls:
+            test = OneTest([*claim.contrasts(table)], claim.any_one)
+            if any(contrast.number.runs for contrast in test.contrasts):
+                answers.append(_answer(paper, claim, table, test, kinds))
     return answers
 
 
 def _answer(
-    paper: PaperClaims, claim: Claim, table: ClaimTable, test: OneTest, kind: str
+    paper: PaperClaims, claim: Claim, table: ClaimTable, test: OneTest, kinds: Mapping[str, str]
 ) -> Answer:
     margins = test.margins
     known = ~np.isnan(margins)
-    alone, shared = test.halves(shared=False), test.halves(shared=True)
-    # the half-width that a contrast is compared with, on its side of the threshold
-    good, bad = (shared, alone) if claim.any_one else (alone, shared)
-    half = np.where(margins > 0, good, bad)
-    holding, failing = margins > good, margins <= -bad
-    runs = min(c.number.runs for c, is_known in zip(test.contrasts, known, strict=True) if is_known)
-    likely = math.nan if claim.of_print else chance_of(paper, claim, table.stands_for, runs)
+    numbers = [contrast.number for contrast in test.contrasts]
+    runs = min(number.runs for number, measured in zip(numbers, known, strict=True) if measured)
     status = _status(test, missing=not known.all())
-    one_run = runs == 1 and status == UNDECIDED
-    if status != NONE and (likely < ENOUGH or one_run):
+    likely = math.nan if claim.of_print else chance_of(paper, claim, table.stands_for, runs)
+    if status != NONE and (likely < ENOUGH or (runs == 1 and status == UNDECIDED)):
         status = TOO_FEW
-    deciding = {HOLDS: holding, NOT: failing}.get(status, known & ~holding)
+    deciding = {HOLDS: test.holding, NOT: test.failing}.get(status, known & ~test.holding)
     deciding = deciding if deciding.any() else known
     best_first = claim.any_one and status != NOT
-    order = np.where(deciding, -margins if best_first else margins, np.inf)
-    one = int(np.argmin(order))
-    number = test.contrasts[one].number
+    one = int(np.argmin(np.where(deciding, -margins if best_first else margins, np.inf)))
+    shared = claim.any_one == (margins[one] > 0)  # the level of the side on which it is
     return Answer(
         claim=claim.id,
         file=table.file,
-        kind=kind,
+        kind=OF_PRINT if claim.of_print else kinds.get(table.file, OTHER),
         status=status,
-        what=number.name,
-        effect=float(number.mean),
-        half=float(half[one]),
+        what=numbers[one].name,
+        effect=float(numbers[one].mean),
+        half=float(test.halves(shared=bool(shared))[one]),
         runs=runs,
         chance=likely,
-        holding=int(holding.sum()),
+        holding=int(test.holding.sum()),
         judged=int(known.sum()),
         missing=int((~known).sum()),
     )
@@ -238,14 +231,6 @@ def _status(test: OneTest, *, missing: bool) -> str:
     return NONE if missing else UNDECIDED
 
 
-@cache
-def chance_of(paper: PaperClaims, claim: Claim, stands_for: str, runs: int) -> float:
-    """The chance by the printed table of these data, or else by the first that has spreads."""
-    printed = sorted(paper.printed(), key=lambda table: table.file != stands_for)
-    chances = (chance(claim, table, runs) for table in printed)
-    return next((value for value in chances if not math.isnan(value)), math.nan)
-
-
 def find_kinds(paper: PaperClaims, sources: Mapping[str, Results]) -> dict[str, str]:
     """The kind of data of each file, by its name in tables; of other data there is nothing.
 
@@ -255,8 +240,9 @@ def find_kinds(paper: PaperClaims, sources: Mapping[str, Results]) -> dict[str, 
     files = [file for results in sources.values() for file in results.files]
     own = not paper.trains or any(file.pixels for file in files)
     kinds = dict.fromkeys(paper.theirs, THEIRS if own else BACKBONE)
+    known = {data.get("samples_digest") for data in plan_data(facts(paper.name))} - {None}
     for file in files:
-        if file.digests.get("samples") in paper.samples:
+        if file.digests.get("samples") in known:
             name = file.name.rpartition(".")[0]
             kinds.setdefault(name, THEIRS if paper.trains and file.pixels else BACKBONE)
     return kinds

@@ -1,8 +1,8 @@
-"""What claims compute with: numbers over seeds or as printed, and contrasts of them.
+"""Contrasts over the results table: numbers of runs or as printed, their differences, thresholds.
 
-A `Number` is a mean with what is known of its error. Linear combinations keep it: runs that share
-their seeds on one stream are subtracted seed by seed, whatever else is taken for independent. The
-same code judges simulated tables, many at once: then the first axes count the tables.
+A `Number` is a mean with what is known of its error, and linear combinations keep it. Runs that
+share their seeds on one stream are subtracted seed by seed; whatever else is taken for independent.
+The first axes may count many simulated tables, which are then judged at once.
 """
 
 import math
@@ -60,8 +60,7 @@ class Number:
         size = np.full(values.shape[:-1], np.nan)
         if n > 1:
             size = values.std(axis=-1, ddof=1) / math.sqrt(n)
-            alike = size < ROUNDING
-            size = np.where(alike, 0.0 if n >= LEAST else np.nan, size)
+            size = np.where(size < ROUNDING, 0.0 if n >= LEAST else np.nan, size)
         errors = {object(): Error(size, n)}
         return cls(name, values.mean(axis=-1), errors, n, tuple(seeds), values, block)
 
@@ -98,8 +97,6 @@ class Number:
         squares = [(stdtrit(e.runs - 1, 1 - level) * e.size) ** 2 for e in self.errors.values()]
         return np.asarray(np.sqrt(sum(squares, np.zeros(self.mean.shape))))
 
-    # --- contrasts ---
-
     def above(self, threshold: float) -> "Contrast":
         """The contrast that says: more than the threshold."""
         return Contrast(self, threshold, 1)
@@ -111,6 +108,24 @@ class Number:
     def within(self, distance: float, of: float = 0.0) -> list["Contrast"]:
         """The two contrasts that say: nearer to a number than this distance."""
         return [self.above(of - distance), self.below(of + distance)]
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """A number, a threshold, and on which side of it the number is said to be: 1 above, -1 below.
+
+    Whether that holds it does not say.
+    """
+
+    number: Number
+    threshold: float
+    direction: int
+
+    @property
+    def margin(self) -> Floats:
+        """(…) how far the number is on the side that was said."""
+        margin = self.direction * (self.number.mean - self.threshold)
+        return np.where(np.abs(margin) < ROUNDING, 0.0, margin)
 
 
 def mean_of(name: str, numbers: Sequence[Number]) -> Number:
@@ -168,21 +183,3 @@ def _common_seeds(numbers: Sequence[Number]) -> list[Hashable]:
 
 def _values_at(number: Number, seeds: Sequence[Hashable]) -> Floats:
     return number.values[..., [number.seeds.index(seed) for seed in seeds]]
-
-
-@dataclass(frozen=True, eq=False)
-class Contrast:
-    """A number, the threshold that a claim sets it, and the claim's direction: 1 above, -1 below.
-
-    It says nothing of whether the claim holds: `judge_claims` does.
-    """
-
-    number: Number
-    threshold: float
-    direction: int
-
-    @property
-    def margin(self) -> Floats:
-        """(…) how far the number is on the claim's side of the threshold."""
-        margin = self.direction * (self.number.mean - self.threshold)
-        return np.where(np.abs(margin) < ROUNDING, 0.0, margin)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from embedbench.papers import judge_claims as judging
-from embedbench.papers.claim_numbers import Contrast
 from embedbench.papers.claim_table import PRINTED, ClaimTable
 from embedbench.papers.claims import Claim, PaperClaims, load_claims, papers_with_claims
 from embedbench.papers.judge_claims import (
@@ -25,6 +24,7 @@ from embedbench.papers.judge_claims import (
 )
 from embedbench.papers.result_files import DataFile, Results
 from embedbench.papers.tables_of_results import make_row
+from embedbench.reports.contrasts import Contrast
 from embedbench.reports.results import Results as Rows
 from embedbench.scores.mean_intervals import Stat
 
@@ -62,7 +62,7 @@ def judged(
     where: ClaimTable, *others: str, of: Sequence[ClaimTable] = (), **more: Any
 ) -> judging.Answer:
     """The answer to "a is above each of the others"."""
-    paper = PaperClaims("p", ("MNIST",), {}, printed=lambda: of)
+    paper = PaperClaims("p", ("MNIST",), printed=lambda: of)
     claim = Claim("C", "", "", "", a_above(*others), **more)
     (answer,) = judging.judge(paper, claim, [where], {})
     return answer
@@ -142,13 +142,13 @@ def test_the_contrast_of_the_least_margin_decides() -> None:
 
 
 def test_a_file_without_any_contrast_has_no_answer() -> None:
-    paper = PaperClaims("p", (), {})
+    paper = PaperClaims("p", ())
     claim = Claim("C", "", "", "", a_above("b"))
     assert judging.judge(paper, claim, [table(c=HIGH)], {}) == []
 
 
 def test_a_claim_is_not_asked_of_its_controls() -> None:
-    paper = PaperClaims("p", (), {})
+    paper = PaperClaims("p", ())
     claim = Claim("C", "", "", "", a_above("b"), controls=("emoji",))
     assert judging.judge(paper, claim, [table(a=HIGH, b=LOW)], {}) == []
 
@@ -157,14 +157,14 @@ def test_a_number_that_is_not_drawn_needs_no_second_run() -> None:
     def exact(t: ClaimTable) -> Iterator[Contrast]:
         yield t("Ω", learner="a").exact.above(0)
 
-    paper = PaperClaims("p", (), {}, printed=lambda: [printed_table(10, 0.1, b=0.5)])
+    paper = PaperClaims("p", (), printed=lambda: [printed_table(10, 0.1, b=0.5)])
     (answer,) = judging.judge(paper, Claim("C", "", "", "", exact), [table(a=HIGH[:1])], {})
     assert answer.status == HOLDS
 
 
 def test_a_claim_about_print_is_judged_on_print_alone() -> None:
     of_print = table(PRINTED, a=HIGH, b=LOW)
-    paper = PaperClaims("p", (), {})
+    paper = PaperClaims("p", ())
     claim = Claim("C", "", "", "", a_above("b"), of_print=True)
     answers = judging.judge(paper, claim, [of_print, table(a=HIGH, b=LOW)], {})
     assert [answer.file for answer in answers] == [PRINTED]
@@ -231,7 +231,7 @@ def test_what_enough_runs_would_see_is_decided() -> None:
 
 def test_many_tables_are_judged_as_each_alone() -> None:
     rng = np.random.default_rng(0)
-    from embedbench.papers.claim_numbers import Number
+    from embedbench.reports.contrasts import Number
 
     values = rng.normal(1.0, 1.0, (50, 2, 4))
     many = OneTest([Number.of_runs("", range(4), values[:, k], "").above(0) for k in range(2)])
@@ -246,7 +246,7 @@ def test_many_tables_are_judged_as_each_alone() -> None:
 
 
 def kinds(*files: DataFile, trains: bool) -> dict[str, str]:
-    paper = PaperClaims("masana2020", ("CIFAR-100",), {}, trains=trains)
+    paper = PaperClaims("masana2020", ("CIFAR-100",), trains=trains)
     results = Results("masana2020", "", "", {}, (0,), files, (), ())
     return judging.find_kinds(paper, {"a": results})
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from embedbench.papers.claim_numbers import Number, mean_of, spread_of
+from embedbench.reports.contrasts import Number, mean_of, spread_of
 
 T2 = 4.302652729911275  # t(0.975, 2)
 T9 = 2.2621571628540993  # t(0.975, 9)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from embedbench.papers.claim_numbers import Contrast, Number, spread_of
 from embedbench.papers.claim_table import ClaimTable
 from embedbench.papers.claims import PaperClaims
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.tables_of_results import make_row
+from embedbench.reports.contrasts import Contrast, Number, spread_of
 from embedbench.reports.results import Result, Results
 from embedbench.scores.mean_intervals import Stat
 
@@ -40,17 +40,13 @@ def printed_tables() -> list[ClaimTable]:
             values.setdefault((learner, FACTS["orders"][kind]), {})[COLUMNS[row["task"]]] = stat
     rows: list[Result] = []
     for (learner, order), columns in values.items():
-        rows.append(make_row({"table": "1", "learner": learner, "order": order}, columns, None))
+        rows.append(make_row({"table": "1", "learner": learner, "order": order}, columns))
     return [ClaimTable(Results(tuple(rows)), DATA, DATA)]
 
 
 CLAIMS = PaperClaims(
     "masana2020",
     theirs=(DATA,),
-    commands={
-        "o": "embedbench reproduce masana2020 --table 1 --data emoji.h5 --data spoken100.h5 "
-        "--seeds 0-2"
-    },
     printed=printed_tables,
     unit="%",
     official={"1": DATA, "cifar100": DATA},
@@ -62,7 +58,7 @@ def in_the_end(t: ClaimTable, learner: str, order: str) -> Number:
     return t("after the last", table="1", learner=learner, order=order)
 
 
-@CLAIMS.claim("O1", "Section 5; Table 1, Figure 4", "o", any_one=True)
+@CLAIMS.claim("O1", "Section 5; Table 1, Figure 4", any_one=True)
 def orders_matter(t: ClaimTable) -> Iterator[Contrast]:
     """For a single method the spread between the most extreme orderings can be significant.
 
@@ -73,7 +69,7 @@ def orders_matter(t: ClaimTable) -> Iterator[Contrast]:
         yield (in_the_end(t, learner, best) - in_the_end(t, learner, worst)).above(0)
 
 
-@CLAIMS.claim("O2", "Section 4; Table 1", "o")
+@CLAIMS.claim("O2", "Section 4; Table 1")
 def first_sessions_by_confusion(t: ClaimTable) -> Iterator[Contrast]:
     """After two sessions decTaskConf has the lowest performance and incTaskConf the best.
 
@@ -93,7 +89,7 @@ def first_sessions_by_confusion(t: ClaimTable) -> Iterator[Contrast]:
         yield (easiest - hardest).above(0)
 
 
-@CLAIMS.claim("O3", "Section 4; Figure 4", "o")
+@CLAIMS.claim("O3", "Section 4; Figure 4")
 def random_ends_well_without_exemplars(t: ClaimTable) -> Iterator[Contrast]:
     """Without exemplars Random, iCaRL seed and minConf provide a better performance in the end.
 
@@ -106,7 +102,7 @@ def random_ends_well_without_exemplars(t: ClaimTable) -> Iterator[Contrast]:
                 yield (in_the_end(t, learner, good) - in_the_end(t, learner, bad)).above(0)
 
 
-@CLAIMS.claim("O4", "Abstract, Section 4; Table 1", "o")
+@CLAIMS.claim("O4", "Abstract, Section 4; Table 1")
 def rankings_change(t: ClaimTable) -> Iterator[Contrast]:
     """The ranking of methods changes with the order: iCaRL, LwF, LUCIR on Random and decTaskConf.
 
@@ -119,7 +115,7 @@ def rankings_change(t: ClaimTable) -> Iterator[Contrast]:
         yield on_hard.below(0)
 
 
-@CLAIMS.claim("O6", "Section 4; Table 1", "o")
+@CLAIMS.claim("O6", "Section 4; Table 1")
 def bic_and_il2m_are_robust(t: ClaimTable) -> Iterator[Contrast]:
     """BiC and IL2M are the most robust to the order, and LwF is the least.
 

@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from embedbench.papers.claim_numbers import Contrast, Number
 from embedbench.papers.claim_table import ClaimTable
 from embedbench.papers.claims import PaperClaims
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.tables_of_results import make_row
+from embedbench.reports.contrasts import Contrast, Number
 from embedbench.reports.results import Result, Results
 from embedbench.scores.mean_intervals import Stat
 
@@ -21,12 +21,6 @@ MISALIGNED = ("faces-plain",)  # layers that FR cannot use
 BASELINE = "prototype, the baseline"
 STEPS = ("L_cos + L_NovCE", "L_cos + L_NovCE + L_CR", "all losses, mean of softmaxes")
 WEIGHTS = ("the paper's weights", "the code's weights")
-REPRODUCE = "embedbench reproduce tang2024"
-FR = (
-    "--set fr.optimiser=adam --set fr.lr=0.001 --set fr.epochs=10 --set fr.epoch_samples=14 "
-    "--set fr.batch_classes=8 --set fr.batch_samples=8"
-)
-TABLES = "--table losses --table layers --table compared --table figa4"
 
 
 def fr(step: str, weights: str = WEIGHTS[0]) -> str:
@@ -61,21 +55,12 @@ def printed_tables() -> list[ClaimTable]:
 
 def _row(labels: dict[str, str], row: dict[str, Any]) -> Result:
     values = {column: Stat.printed(row[key], 1) for key, column in COLUMNS.items() if key in row}
-    return make_row(labels, values, None)
+    return make_row(labels, values)
 
 
 CLAIMS = PaperClaims(
     "tang2024",
     theirs=(MINI, CUB, CIFAR),
-    commands={
-        "t0": f"{REPRODUCE} --table 1 --table a1 --table a2 --table a3",
-        "tf": f"{REPRODUCE} {TABLES} --data faces-a.h5 --data faces-b.h5 --data faces-deep.h5 "
-        f"{FR} --set nc-fscil.outputs=99 --seeds 0-4",
-        "tn": f"{REPRODUCE} --table losses --data noise-0.h5 --data noise-1.h5 --data noise-2.h5 "
-        f"{FR} --learner prototype,fr --seeds 0-2",
-        "tg": f"{REPRODUCE} {TABLES} --data glyphs.h5 {FR} --set nc-fscil.outputs=99 "
-        "--set protocol.base=60 --set protocol.way=5 --set protocol.order=size --seeds 0-4",
-    },
     printed=printed_tables,
     unit="%",
     official={
@@ -92,7 +77,7 @@ def gacc(t: ClaimTable, learner: str) -> Number:
     return t("gAcc", table="Losses", learner=learner)
 
 
-@CLAIMS.claim("T1", "Section 3.3; Tables A1 to A3", "t0", threshold="printed", of_print=True)
+@CLAIMS.claim("T1", "Section 3.3; Tables A1 to A3", threshold="printed", of_print=True)
 def corner_cases(t: ClaimTable) -> Iterator[Contrast]:
     """Lazy is near the state of the art by aAcc (65.5) and far below it by gAcc (49.9).
 
@@ -102,7 +87,7 @@ def corner_cases(t: ClaimTable) -> Iterator[Contrast]:
     yield from t.digits("aAcc", "gAcc", table=["A1", "A2", "A3"], after="mean")
 
 
-@CLAIMS.claim("T2", "Section 5.2; Table 1, Figure 5", "t0", of_print=True)
+@CLAIMS.claim("T2", "Section 5.2; Table 1, Figure 5", of_print=True)
 def two_rankings(t: ClaimTable) -> Iterator[Contrast]:
     """aAcc and gAcc rank methods differently: CLOM is above C-FSCIL by aAcc, below it by gAcc.
 
@@ -117,7 +102,7 @@ def two_rankings(t: ClaimTable) -> Iterator[Contrast]:
     yield gap["gAcc"].exact.below(0)
 
 
-@CLAIMS.claim("T3", "Section 4.2; Figure 3", "tf", "tg")
+@CLAIMS.claim("T3", "Section 4.2; Figure 3")
 def layers_before_the_last(t: ClaimTable) -> Iterator[Contrast]:
     """Intermediate features are worse than the final ones on base classes, better on novel ones.
 
@@ -134,9 +119,7 @@ def layers_before_the_last(t: ClaimTable) -> Iterator[Contrast]:
             yield novel.above(0)
 
 
-@CLAIMS.claim(
-    "T4", "Section 5.3; Tables 4, 5, A8", "tf", "tg", "tn", threshold="ours", controls=MISALIGNED
-)
+@CLAIMS.claim("T4", "Section 5.3; Tables 4, 5, A8", threshold="ours", controls=MISALIGNED)
 def fr_raises_gacc(t: ClaimTable) -> Iterator[Contrast]:
     """FR raises gAcc over its ViT baseline (by 4.33, 6.11 and 3.13) at equal aAcc.
 
@@ -150,7 +133,7 @@ def fr_raises_gacc(t: ClaimTable) -> Iterator[Contrast]:
         yield from (aacc - t("aAcc", table="Losses", learner=BASELINE)).within(1)
 
 
-@CLAIMS.claim("T5", "Section 5.3; Tables 4, 5, A8", "tf", "tg", "tn", controls=MISALIGNED)
+@CLAIMS.claim("T5", "Section 5.3; Tables 4, 5, A8", controls=MISALIGNED)
 def each_loss_adds(t: ClaimTable) -> Iterator[Contrast]:
     """Each loss adds gAcc: L_cos + L_NovCE 1.3 to 3.3, L_CR .4 to 1.1, L_IR .8 to 1.8.
 
@@ -162,7 +145,7 @@ def each_loss_adds(t: ClaimTable) -> Iterator[Contrast]:
         yield (gacc(t, after) - gacc(t, before)).above(0)
 
 
-@CLAIMS.claim("T6", "Section 5.3; Table 6", "tf", "tg", controls=MISALIGNED)
+@CLAIMS.claim("T6", "Section 5.3; Table 6", controls=MISALIGNED)
 def fr_helps_every_layer(t: ClaimTable) -> Iterator[Contrast]:
     """FR helps every layer (by 2.2 to 3.5), and the ensemble is above each.
 
@@ -178,7 +161,7 @@ def fr_helps_every_layer(t: ClaimTable) -> Iterator[Contrast]:
             yield (ensemble - rectified).above(0)
 
 
-@CLAIMS.claim("T7", "Section 5.2; Tables 1 to 3", "tf", "tg", controls=MISALIGNED)
+@CLAIMS.claim("T7", "Section 5.2; Tables 1 to 3", controls=MISALIGNED)
 def fr_is_best(t: ClaimTable) -> Iterator[Contrast]:
     """FR is the best by gAcc; on miniImageNet and CIFAR-100 NC-FSCIL is next.
 
@@ -198,7 +181,7 @@ def fr_is_best(t: ClaimTable) -> Iterator[Contrast]:
             yield (known["NC-FSCIL"] - known[name]).above(0)
 
 
-@CLAIMS.claim("T8", "Supplement; Figure A4", "tg", threshold="ours")
+@CLAIMS.claim("T8", "Supplement; Figure A4", threshold="ours")
 def weights_have_an_optimum(t: ClaimTable) -> Iterator[Contrast]:
     """gAcc rises and then falls with each weight of the losses.
 
@@ -210,19 +193,3 @@ def weights_have_an_optimum(t: ClaimTable) -> Iterator[Contrast]:
         )
         yield (middle - low).above(0)
         yield (middle - high).above(0)
-
-
-@CLAIMS.claim(
-    "T9",
-    "Section 5.1; Table A4",
-    "t0",
-    threshold="printed",
-    of_print=True,
-    not_built="no table of ours counts parameters",
-)
-def fr_is_light(t: ClaimTable) -> Iterator[Contrast]:
-    """FR is light: .6 M parameters a module beside about 10 M of the backbone.
-
-    Parameters of the networks = the printed ones.
-    """
-    yield from t.digits("M parameters", table="A4")

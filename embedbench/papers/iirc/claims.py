@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from embedbench.papers.claim_numbers import Contrast, Number, mean_of
 from embedbench.papers.claim_table import LAST, ClaimTable
 from embedbench.papers.claims import PaperClaims
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.tables_of_results import PERFORMANCE, make_row
+from embedbench.reports.contrasts import Contrast, Number, mean_of
 from embedbench.reports.results import Results
 from embedbench.scores.mean_intervals import Stat
 
@@ -17,19 +17,6 @@ SCORES = {"table": [about["table"] for about in OFFICIAL.values()]}
 ICARL = ("iCaRL-CNN", "iCaRL-norm")
 INCREMENTAL = ("ER-infinite", "ER", "A-GEM", *ICARL, "LUCIR", "BiC", "finetune")
 AFTER_10 = ", after 10"  # of the moment of Figure 6
-EMOJI = (
-    "--data emoji.h5 --seeds 0-2 --set stop.epochs=20 --set stop.first_epochs=40 "
-    "--set agem.lr=0.03 --set bic.lr=0.1 --set er.lr=1 --set er-infinite.lr=1 "
-    "--set finetune.lr=0.03 --set icarl-cnn.lr=0.1 --set icarl-norm.lr=1 --set lucir.lr=0.1 "
-    "--set incremental-joint.lr=1 --set incremental-joint.weights=fresh "
-    "--set protocol.configuration=0-2"
-)
-SPOKEN = (
-    "--data spoken100h.h5 --seeds 0-2 --set stop.epochs=20 --set stop.first_epochs=40 "
-    "--set agem.lr=0.1 --set bic.lr=0.3 --set er.lr=0.3 --set er-infinite.lr=0.3 "
-    "--set finetune.lr=0.3 --set icarl-cnn.lr=0.3 --set icarl-norm.lr=1 --set lucir.lr=1 "
-    "--set incremental-joint.lr=0.3 --set protocol.configuration=0-2"
-)
 
 
 def printed_tables() -> list[ClaimTable]:
@@ -53,11 +40,6 @@ def printed_tables() -> list[ClaimTable]:
 CLAIMS = PaperClaims(
     "abdelsalam2021",
     theirs=[about["label"] for about in OFFICIAL.values()],
-    commands={
-        "i0": "embedbench reproduce abdelsalam2021 --table 1 --table 2 --table 3",
-        "ie": f"embedbench reproduce abdelsalam2021 {EMOJI}",
-        "is": f"embedbench reproduce abdelsalam2021 {SPOKEN}",
-    },
     printed=printed_tables,
     official={
         **{name: about["label"] for name, about in OFFICIAL.items()},
@@ -76,7 +58,7 @@ def measure(t: ClaimTable, column: str, learner: str) -> Number:
     return t(column, table="Measures", learner=learner)
 
 
-@CLAIMS.claim("I1", "Section 6.1; Table 5, Figures 3, 4", "ie", "is")
+@CLAIMS.claim("I1", "Section 6.1; Table 5, Figures 3, 4")
 def joint_is_above_all(t: ClaimTable) -> Iterator[Contrast]:
     """Joint and incremental joint training are above every incremental learner.
 
@@ -87,7 +69,7 @@ def joint_is_above_all(t: ClaimTable) -> Iterator[Contrast]:
             yield (in_the_end(t, joint) - in_the_end(t, other)).above(0)
 
 
-@CLAIMS.claim("I2", "Section 6.1; Figure 4", "ie", "is", threshold="ours, after a look")
+@CLAIMS.claim("I2", "Section 6.1; Figure 4", threshold="ours, after a look")
 def keeping_all_is_not_enough(t: ClaimTable) -> Iterator[Contrast]:
     """Keeping every sample is not enough: ER-infinite stays below incremental joint.
 
@@ -96,7 +78,7 @@ def keeping_all_is_not_enough(t: ClaimTable) -> Iterator[Contrast]:
     yield (in_the_end(t, "incremental joint") - in_the_end(t, "ER-infinite")).above(0.05)
 
 
-@CLAIMS.claim("I3", "Section 6.1; Figures 3, 4", "ie", "is")
+@CLAIMS.claim("I3", "Section 6.1; Figures 3, 4")
 def icarl_is_better(t: ClaimTable) -> Iterator[Contrast]:
     """iCaRL-CNN and iCaRL-norm perform relatively better than the other methods.
 
@@ -111,7 +93,7 @@ def icarl_is_better(t: ClaimTable) -> Iterator[Contrast]:
             yield (means[icarl] - means[other]).above(0)
 
 
-@CLAIMS.claim("I4", "Section 6.1; Figure 3", "ie", "is")
+@CLAIMS.claim("I4", "Section 6.1; Figure 3")
 def agem_is_below_er(t: ClaimTable) -> Iterator[Contrast]:
     """A-GEM performs poorly on IIRC-CIFAR, even when compared to vanilla ER.
 
@@ -120,7 +102,7 @@ def agem_is_below_er(t: ClaimTable) -> Iterator[Contrast]:
     yield (in_the_end(t, "ER") - in_the_end(t, "A-GEM")).above(0)
 
 
-@CLAIMS.claim("I5", "Section 6.1; Figures 6c, A.15", "ie", "is")
+@CLAIMS.claim("I5", "Section 6.1; Figures 6c, A.15")
 def icarl_gives_too_many_labels(t: ClaimTable) -> Iterator[Contrast]:
     """The iCaRL family usually predicts more labels, some of which are incorrect.
 
@@ -130,7 +112,7 @@ def icarl_gives_too_many_labels(t: ClaimTable) -> Iterator[Contrast]:
         yield measure(t, f"labels given for each true one{AFTER_10}", learner).above(1)
 
 
-@CLAIMS.claim("I6", "Section 6.1; Figure 6b", "ie", "is", threshold="ours")
+@CLAIMS.claim("I6", "Section 6.1; Figure 6b", threshold="ours")
 def er_answers_the_newest(t: ClaimTable) -> Iterator[Contrast]:
     """ER's predictions always lie within the newly learned labels.
 
@@ -139,7 +121,7 @@ def er_answers_the_newest(t: ClaimTable) -> Iterator[Contrast]:
     yield measure(t, f"newest labels in all given{AFTER_10}", "ER").above(0.5)
 
 
-@CLAIMS.claim("I7", "Section 6.1; Figure 5", "ie", "is", threshold="ours")
+@CLAIMS.claim("I7", "Section 6.1; Figure 5", threshold="ours")
 def lucir_stops_learning(t: ClaimTable) -> Iterator[Contrast]:
     """LUCIR retains the labels of previous tasks and is not able to learn those of new ones.
 
@@ -148,7 +130,7 @@ def lucir_stops_learning(t: ClaimTable) -> Iterator[Contrast]:
     yield (measure(t, "R_jj, late", "LUCIR") - 0.5 * measure(t, "R_jj, late", "ER")).below(0)
 
 
-@CLAIMS.claim("I8", "Section 6.1; Figure 5", "ie", "is")
+@CLAIMS.claim("I8", "Section 6.1; Figure 5")
 def regularised_learn_less(t: ClaimTable) -> Iterator[Contrast]:
     """The less a model is regularized, the higher it can perform on the current task.
 
@@ -162,7 +144,7 @@ def regularised_learn_less(t: ClaimTable) -> Iterator[Contrast]:
         yield (late[icarl] - late["LUCIR"]).above(0)
 
 
-@CLAIMS.claim("I9", "Appendix D.3; Figures A.12, A.13", "ie", "is", threshold="ours, after a look")
+@CLAIMS.claim("I9", "Appendix D.3; Figures A.12, A.13", threshold="ours, after a look")
 def subclasses_are_less_precise(t: ClaimTable) -> Iterator[Contrast]:
     """Together the learners are less precise on subclasses under a superclass than on others.
 
@@ -177,7 +159,7 @@ def subclasses_are_less_precise(t: ClaimTable) -> Iterator[Contrast]:
     yield (mean_of("under superclasses", under) - mean_of("without", alone)).below(0)
 
 
-@CLAIMS.claim("I10", "Appendix E; Figures A.27, A.28", "ie", "is", threshold="ours")
+@CLAIMS.claim("I10", "Appendix E; Figures A.27, A.28", threshold="ours")
 def buffers_help_er(t: ClaimTable) -> Iterator[Contrast]:
     """A larger buffer helps ER, but 100 exemplars a class stay far below joint training.
 
@@ -191,7 +173,7 @@ def buffers_help_er(t: ClaimTable) -> Iterator[Contrast]:
     yield (many - in_the_end(t, "joint")).below(-0.1)
 
 
-@CLAIMS.claim("I11", "Tables 1 to 3", "i0", threshold="printed", of_print=True)
+@CLAIMS.claim("I11", "Tables 1 to 3", threshold="printed", of_print=True)
 def sizes_of_the_data(t: ClaimTable) -> Iterator[Contrast]:
     """The data sets have the classes and samples of Tables 1 to 3.
 

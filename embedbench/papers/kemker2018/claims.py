@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator
 
-from embedbench.papers.claim_numbers import Contrast
 from embedbench.papers.claim_table import ClaimTable
 from embedbench.papers.claims import PaperClaims
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import read_misprints
 from embedbench.papers.tables_of_results import make_row
+from embedbench.reports.contrasts import Contrast
 from embedbench.reports.results import Result, Results
 from embedbench.scores.mean_intervals import Stat
 
 FACTS = facts("kemker2018")
-STAND_INS = "--data cub-stand-in=emoji.h5 --data audioset-stand-in=spoken100.h5"
-REPRODUCE = "embedbench reproduce kemker2018"
 COLUMNS = {"omega_base": "Ω_base", "omega_new": "Ω_new", "omega_all": "Ω_all"}
 GEPPNETS = ("GeppNet", "GeppNet+STM")
 SECOND = {"CUB-200": "AudioSet", "AudioSet": "CUB-200"}  # the other one in the multi-modal rows
@@ -38,19 +36,13 @@ def printed_tables() -> list[ClaimTable]:
             mean = misprints.get((name, column), {}).get("reads", row[key])
             values[column] = Stat.printed(mean, 1)
         labels = {"table": "2", "protocol": row["protocol"], "learner": learner}
-        rows.setdefault(file, []).append(make_row(labels, values, None))
+        rows.setdefault(file, []).append(make_row(labels, values))
     return [ClaimTable(Results(tuple(of_file)), file, file) for file, of_file in rows.items()]
 
 
 CLAIMS = PaperClaims(
     "kemker2018",
     theirs=("MNIST", "CUB-200", "AudioSet", "CUB-200 / AudioSet", "AudioSet / CUB-200"),
-    commands={
-        "k2": f"{REPRODUCE} --table 2 --data mnist=mnist.h5 {STAND_INS} --seeds 0-4",
-        "k2mb": f"{REPRODUCE} --table 2mb --data mnist=mnist.h5",
-        "ks1": f"{REPRODUCE} --table s1 --data mnist=mnist.h5 --seeds 0-4",
-        "ks9": f"{REPRODUCE} --table s9 --data mnist=mnist.h5",
-    },
     printed=printed_tables,
     trains=False,
     official={"Figure S1": "MNIST"},
@@ -60,7 +52,6 @@ CLAIMS = PaperClaims(
 @CLAIMS.claim(
     "K2",
     "Supplement, Incremental Class Learning; Table 2",
-    "k2",
     threshold="ours, after a look",
 )
 def mlp_and_ewc_fail(t: ClaimTable) -> Iterator[Contrast]:
@@ -74,26 +65,8 @@ def mlp_and_ewc_fail(t: ClaimTable) -> Iterator[Contrast]:
 
 
 @CLAIMS.claim(
-    "K4",
-    "Incremental Class Learning; Table 2",
-    threshold="ours, after a look",
-    not_built="no FEL that follows the paper has both of its printed rows",
-)
-def fel_keeps_and_learns(t: ClaimTable) -> Iterator[Contrast]:
-    """On incremental class learning FEL keeps base knowledge, and learns new classes well.
-
-    Incremental class: FEL less MLP, FEL less EWC in Ω_base > 0; Ω_new of FEL > .9.
-    """
-    fel = t("Ω_base", INCREMENTAL, learner="FEL")
-    for learner in ("MLP", "EWC"):
-        yield (fel - t("Ω_base", INCREMENTAL, learner=learner)).above(0)
-    yield t("Ω_new", INCREMENTAL, learner="FEL").above(0.9)
-
-
-@CLAIMS.claim(
     "K5",
     "Supplement, Data Permutation; Table 2",
-    "k2",
     threshold="ours, after a look",
     fitted=("MNIST",),
 )
@@ -107,7 +80,7 @@ def geppnets_keep_the_base(t: ClaimTable) -> Iterator[Contrast]:
         yield t("Ω_new", PERMUTATION, learner=learner).below(0.25)
 
 
-@CLAIMS.claim("K6b", "Data Permutation Experiment; Table 2", "k2")
+@CLAIMS.claim("K6b", "Data Permutation Experiment; Table 2")
 def pathnet_and_ewc(t: ClaimTable) -> Iterator[Contrast]:
     """On permutations PathNet is better than EWC on MNIST and AudioSet, and EWC on CUB-200.
 
@@ -119,7 +92,7 @@ def pathnet_and_ewc(t: ClaimTable) -> Iterator[Contrast]:
     yield difference.below(0) if t.stands_for == "CUB-200" else difference.above(0)
 
 
-@CLAIMS.claim("K7", "Multi-Modal Experiment; Table 2", "k2")
+@CLAIMS.claim("K7", "Multi-Modal Experiment; Table 2")
 def ewc_learns_two_modalities(t: ClaimTable) -> Iterator[Contrast]:
     """Only EWC preserves the first modality and learns the second, in both orders.
 
@@ -130,7 +103,7 @@ def ewc_learns_two_modalities(t: ClaimTable) -> Iterator[Contrast]:
         yield (ewc - t("Ω_all", MULTI_MODAL, learner=learner)).above(0)
 
 
-@CLAIMS.claim("K8", "Table 2, multi-modal", "k2", threshold="ours, after a look")
+@CLAIMS.claim("K8", "Table 2, multi-modal", threshold="ours, after a look")
 def geppnets_miss_the_second(t: ClaimTable) -> Iterator[Contrast]:
     """Both GeppNets fail to learn the second modality.
 
@@ -142,7 +115,7 @@ def geppnets_miss_the_second(t: ClaimTable) -> Iterator[Contrast]:
         yield omega.below(TWICE_CHANCE.get(second, 0.01))
 
 
-@CLAIMS.claim("K9", "Supplement, Data Permutation; Figure S2", "k2")
+@CLAIMS.claim("K9", "Supplement, Data Permutation; Figure S2")
 def fel_forgets_permutations(t: ClaimTable) -> Iterator[Contrast]:
     """FEL forgets permutations, and learns new ones worse than the MLP on all data sets.
 
@@ -153,7 +126,7 @@ def fel_forgets_permutations(t: ClaimTable) -> Iterator[Contrast]:
         yield (mlp - t(column, PERMUTATION, learner="FEL")).above(0)
 
 
-@CLAIMS.claim("K11", "Table 2, model size", "k2mb", threshold="printed", of_print=True)
+@CLAIMS.claim("K11", "Table 2, model size", threshold="printed", of_print=True)
 def model_sizes(t: ClaimTable) -> Iterator[Contrast]:
     """The models have the sizes of Table 2.
 
@@ -165,7 +138,6 @@ def model_sizes(t: ClaimTable) -> Iterator[Contrast]:
 @CLAIMS.claim(
     "K12",
     "Supplement, feature redundancy; Table S9",
-    "ks9",
     threshold="printed",
     fitted=("MNIST",),
 )
@@ -177,7 +149,7 @@ def redundant_features(t: ClaimTable) -> Iterator[Contrast]:
     yield from t.digits("features", table="S9")
 
 
-@CLAIMS.claim("K14", "Supplement; Figure S1", "ks1")
+@CLAIMS.claim("K14", "Supplement; Figure S1")
 def past_validation_data_help(t: ClaimTable) -> Iterator[Contrast]:
     """Validation data of past sessions help EWC choose λ.
 
@@ -189,7 +161,7 @@ def past_validation_data_help(t: ClaimTable) -> Iterator[Contrast]:
     yield (t("after 10", {**figure, "λ": past}) - t("after 10", {**figure, "λ": own})).above(0)
 
 
-@CLAIMS.claim("K15", "Conclusion; Tables 2, 3", "k2", threshold="ours, after a look")
+@CLAIMS.claim("K15", "Conclusion; Tables 2, 3", threshold="ours, after a look")
 def nobody_is_good_everywhere(t: ClaimTable) -> Iterator[Contrast]:
     """Catastrophic forgetting is not solved by any single method.
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from embedbench.papers.claim_numbers import Contrast, Number
 from embedbench.papers.claim_table import ClaimTable
 from embedbench.papers.claims import PaperClaims
+from embedbench.reports.contrasts import Contrast, Number
 
 LEARNERS = ("ER", "GDumb", "Finetune")
 LONG = 20  # sessions: with as many a stream is like Tiny ImageNet's 100, else like CIFAR's 10
@@ -13,10 +13,6 @@ FIGURES = {"AA": "Figure 3", "RAA": "Figure 3", "AF": "Figure 4", "RAF": "Figure
 CLAIMS = PaperClaims(
     "michel2023",
     theirs=("CIFAR-100", "Tiny ImageNet"),
-    commands={
-        "n0": "embedbench reproduce michel2023 --table 1 --table 2 --table fig2",
-        "n": "embedbench reproduce michel2023 --data faces-deep.h5 --data spoken100.h5 --seeds 0-4",
-    },
     unit="%",
 )
 
@@ -38,7 +34,7 @@ def rise(t: ClaimTable, sessions: str, learner: str, metric: str, since: str = "
     return at(t, sessions, learner, metric, "at K") - first
 
 
-@CLAIMS.claim("N1", "Tables 1, 2", "n0", threshold="printed", of_print=True)
+@CLAIMS.claim("N1", "Tables 1, 2", threshold="printed", of_print=True)
 def random_classifier(t: ClaimTable) -> Iterator[Contrast]:
     """A random classifier has the accuracy and the forgetting of Tables 1 and 2.
 
@@ -48,7 +44,7 @@ def random_classifier(t: ClaimTable) -> Iterator[Contrast]:
     yield from t.digits("T1", "T2", "T3", "T4", "AF", table="2")
 
 
-@CLAIMS.claim("N2", "Section 4.1; Figure 2", "n", "n0")
+@CLAIMS.claim("N2", "Section 4.1; Figure 2")
 def coefficients_grow_to_one(t: ClaimTable) -> Iterator[Contrast]:
     """γ and β grow to 1, so that RAA_K = AA_K and RAF_K = AF_K.
 
@@ -72,7 +68,7 @@ def coefficients_grow_to_one(t: ClaimTable) -> Iterator[Contrast]:
                 yield from gap.exact.within(1e-9)
 
 
-@CLAIMS.claim("N3", "Section 5.3, Training regimes with RAA; Figure 3", "n")
+@CLAIMS.claim("N3", "Section 5.3, Training regimes with RAA; Figure 3")
 def accuracy_falls(t: ClaimTable) -> Iterator[Contrast]:
     """For all methods AA decreases during training.
 
@@ -84,7 +80,7 @@ def accuracy_falls(t: ClaimTable) -> Iterator[Contrast]:
 
 
 @CLAIMS.claim(
-    "N4", "Section 5.3, Training regimes with RAA; Figure 3", "n", threshold="ours, after a look"
+    "N4", "Section 5.3, Training regimes with RAA; Figure 3", threshold="ours, after a look"
 )
 def finetune_learns_nothing(t: ClaimTable) -> Iterator[Contrast]:
     """Finetune's RAA is almost constant and near zero.
@@ -97,7 +93,7 @@ def finetune_learns_nothing(t: ClaimTable) -> Iterator[Contrast]:
 
 
 @CLAIMS.claim(
-    "N5", "Section 5.3, Training regimes with RAA; Figure 3", "n", threshold="ours, after a look"
+    "N5", "Section 5.3, Training regimes with RAA; Figure 3", threshold="ours, after a look"
 )
 def plateaus_on_long_streams(t: ClaimTable) -> Iterator[Contrast]:
     """On Tiny ImageNet RAA reaches a plateau, GDumb's around task 25 and ER's around task 65.
@@ -114,7 +110,7 @@ def plateaus_on_long_streams(t: ClaimTable) -> Iterator[Contrast]:
 
 
 @CLAIMS.claim(
-    "N6", "Section 5.3, Training regimes with RAA; Figure 3", "n", threshold="ours, after a look"
+    "N6", "Section 5.3, Training regimes with RAA; Figure 3", threshold="ours, after a look"
 )
 def no_plateau_on_short_streams(t: ClaimTable) -> Iterator[Contrast]:
     """On CIFAR-100 ER shows no plateau.
@@ -127,7 +123,7 @@ def no_plateau_on_short_streams(t: ClaimTable) -> Iterator[Contrast]:
 
 
 @CLAIMS.claim(
-    "N7", "Section 5.3, Increasing forgetting with RAF; Figure 4", "n",
+    "N7", "Section 5.3, Increasing forgetting with RAF; Figure 4",
     threshold="ours, after a look",
 )  # fmt: skip
 def forgetting_is_constant(t: ClaimTable) -> Iterator[Contrast]:
@@ -140,7 +136,7 @@ def forgetting_is_constant(t: ClaimTable) -> Iterator[Contrast]:
             yield from rise(t, sessions, learner, "AF").within(10)
 
 
-@CLAIMS.claim("N8", "Section 5.3, Increasing forgetting with RAF; Figure 4", "n")
+@CLAIMS.claim("N8", "Section 5.3, Increasing forgetting with RAF; Figure 4")
 def rescaled_forgetting_rises(t: ClaimTable) -> Iterator[Contrast]:
     """RAF rises strongly for Finetune and ER, and less for GDumb.
 
