@@ -144,8 +144,7 @@ def score(
         Answers of the `offline` learner on the same stream, or on each of its `references`, of
         which a multi-modal stream has several. None: Ω is NaN.
     score : str or None
-        Base score, one of `predictions.SCORES`. None: the main score, "class_accuracy" or
-        "pw_js".
+        Base score, one of `predictions.SCORES`. None: the first of them.
     normalise_new : bool
         Whether Ω_new is divided by α_ideal; give `stream.normalise_new`.
     class_sizes : sequence of int or None

@@ -186,7 +186,11 @@ def compute_batches(
         infos = tuple(replace(sample, ready=None) for sample in decoded)
 
         def forward() -> Batch:
-            with keep_inside(f"the backbone {backbone.backbone.get('name')}"):
+            # Of a network from outside, whose `forward` need not think of gradients.
+            with (
+                keep_inside(f"the backbone {backbone.backbone.get('name')}"),
+                torch.inference_mode(),
+            ):
                 return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
 
         if here:

@@ -24,7 +24,7 @@ from embedbench.runs import run_dirs
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.merge_runs import merge
 from embedbench.scores import record_files
-from embedbench.scores.answer_kinds import load_any
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.sharing.pack import unpack
 from embedbench.streams.class_order import class_order
 

@@ -243,7 +243,8 @@ def _stream(name: str) -> dict[str, Any]:
         "kind": "streams",
         "name": name,
         "summary": f"a stream by name, {stream.summary()}",
-        "about": f"`embedbench list {stream.protocol}` says what the settings mean.",
+        "about": f"`embedbench list {stream.protocol}` says what the settings mean."
+        + f" Its papers print {stream.metric}." * (stream.metric is not None),
         "set": f"`run --protocol {name}` has these settings, over those of a preset; `--set` goes "
         "over them.",
         "settings": [{"setting": f"protocol.{k}", "value": v} for k, v in stream.set.items()],

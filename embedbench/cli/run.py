@@ -18,6 +18,7 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.studies import study_file
 from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
 from embedbench.system.cpu_threads import MOST_THREADS
+from embedbench.text.terminal_text import line
 from embedbench.text.undecoded_text import check_text, join_words
 
 from . import shared_options as shared
@@ -218,7 +219,7 @@ def run(
             outcome.fail(spec, failed[spec])
     if study.budget_mb is not None:
         _note_what_is_over(study.budget_mb, outcome.run_dirs)
-    _report(outcome, out, form, (study.metric,) if study.metric else ())
+    _report(outcome, out, form, (study.metric,) if study.metric else (), options.config)
 
 
 def _choose_runs(
@@ -281,10 +282,18 @@ def _note_what_is_over(budget_mb: float, run_dirs: list[Path]) -> None:
 
 
 def _report(
-    outcome: grid_scheduler.Outcome, out: Path, form: str, metrics: tuple[str, ...] = ()
+    outcome: grid_scheduler.Outcome,
+    out: Path,
+    form: str,
+    metrics: tuple[str, ...] = (),
+    config: Path | None = None,
 ) -> None:
-    """Print the scores, and what failed; exit with an error if anything did."""
+    """Print the scores, and what failed; exit with an error if anything did.
+
+    A study file with a published table has it beside the runs in `out`.
+    """
     from embedbench.reports.tables_from_runs import collect
+    from embedbench.reports.toml_report import published_beside
     from embedbench.scores.record_files import find
 
     for spec, reason in outcome.failed:
@@ -296,6 +305,10 @@ def _report(
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.run_dirs, metrics=metrics)
     data, listed, parts = run_tables(rows, form)
+    published = None if config is None else published_beside(config, out, note)
+    if published is not None:
+        data = {**data, "published": published.data}
+        listed, parts = [*listed, *published.rows], [*parts, line(""), *published.parts]
     show_tables(form, {**data, "failed": failed}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from embedbench.errors import unknown
 from embedbench.plugins import absent, entry_points_by_name
-from embedbench.scores.answer_kinds import KINDS, kind_of
+from embedbench.scores.label_set_predictions import KINDS, kind_of
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import FINAL, RunRecord
@@ -25,6 +25,8 @@ ALIASES = {
     "a_last": FINAL,
     "a_avg": "average_incremental_accuracy",
     "a_auc": "average_anytime_accuracy",
+    "harmonic_mean": "hacc",
+    "pd": "performance_drop",
 }
 # what stands beside a score per sample where classes differ in size
 PER_CLASS = {"accuracy": "class_accuracy", "within_accuracy": "within_class_accuracy"}

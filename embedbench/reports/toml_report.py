@@ -18,6 +18,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.record_files import find
 from embedbench.scores.run_record import FINAL
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.storage.regular_files import read_text
@@ -29,6 +30,7 @@ from .load_results import Run
 from .match_streams import ON_THEIR_WORD, KnownStream, match_stream, names_stream
 from .measurement_words import describe_measurements
 from .outside_results import read_results
+from .published_table import PUBLISHED, PublishedTable, compare, read_published, view
 from .result_rows import LEFT_OUT
 from .results import Result, Results
 from .run_rows import matching, settings_apart, streams, value_names
@@ -58,11 +60,43 @@ KEYS = [f.name for f in fields(Selection)]
 NAMES = ("learner", "settings", "stream", "seed")  # of rows
 
 
+def show_file(path: Path, notify: Callable[[str], None]) -> list[TableView]:
+    """The tables of a file: those that its `[report]`s select, and that of its `[published]`."""
+    selections, published = read_selections(path), read_published(path)
+    tables = select(selections, path.parent, notify)
+    if published is not None:
+        tables.append(beside_published(published, path.parent, notify))
+    return tables
+
+
+def published_beside(path: Path, runs: Path, notify: Callable[[str], None]) -> TableView | None:
+    """The published table of a file with a directory of runs beside it; None without one.
+
+    Its references are runs, too: `offline` is the joint training of many papers.
+    """
+    table = read_published(path)
+    if table is None:
+        return None
+    places = [p.resolve() for p in (runs, runs / "references") if p.is_dir() and find(p)]
+    return beside_published(replace(table, results=tuple(map(str, places))), path.parent, notify)
+
+
+def beside_published(
+    table: PublishedTable, folder: Path, notify: Callable[[str], None]
+) -> TableView:
+    """A published table with the runs that it names beside it; without any, alone."""
+    runs_of = _reader(folder, {table.metric}, notify)
+    score = first_score([meant(table.metric)])
+    runs = [run for name in table.results for run in runs_of(name, score)]
+    return view(table, compare(table, [run for run in runs if not _left_out(run)]))
+
+
 def read_selections(path: Path) -> list[Selection]:
-    """The tables that a file selects."""
-    given = parse_toml(read_text(path, most=MOST), str(path)).get("report")
+    """The tables that a file selects by `[report]`; none of one with `[published]` alone."""
+    file = parse_toml(read_text(path, most=MOST), str(path))
+    given = file.get("report")
     several = given if isinstance(given, list) else [given] if given else []
-    if not several:
+    if not several and PUBLISHED not in file:
         raise UserError(f"{path} must have a table [report] that says what to show", "or name RUNS")
     allowed = {"over": get_args(Over), "columns": ("metric", "stream"), "rows": NAMES}
     result, places = list[Selection](), list[str]()
@@ -104,20 +138,33 @@ def select(
 ) -> list[TableView]:
     """The tables of some selections; `folder` is that of their file."""
     wanted = {name.removeprefix(MAX) for one in selections for name in one.metrics}
-
-    @cache
-    def runs_of(name: str, score: str | None) -> list[Result]:
-        path = folder / name
-        if path.suffix == ".csv":
-            return read_results(path, notify)
-        return checked_runs(path, wanted, notify, score)
-
+    runs_of = _reader(folder, wanted, notify)
     tables = []
     for selection in selections:
         score = first_score(name.removeprefix(MAX) for name in selection.metrics)
         runs = [run for name in selection.runs for run in runs_of(name, score)]
         tables.append(_table(selection, runs, notify))
     return tables
+
+
+def _reader(
+    folder: Path, metrics: Iterable[str], notify: Callable[[str], None]
+) -> Callable[[str, str | None], list[Result]]:
+    """What reads the runs of a name by a base score, each once."""
+
+    @cache
+    def runs_of(name: str, score: str | None) -> list[Result]:
+        path = folder / name
+        if path.suffix == ".csv":
+            return read_results(path, notify)
+        return checked_runs(path, metrics, notify, score)
+
+    return runs_of
+
+
+def _left_out(run: Result) -> bool:
+    """Whether a flag keeps a run out of means."""
+    return bool({*str(run.values.get("flags", "")).split()} & {*LEFT_OUT})
 
 
 def checked_runs(
@@ -150,7 +197,7 @@ def _table(
             silent = [name for name in where if run.record is None and name not in run.values]
             if silent:
                 notify(f"left out: {run.label}: it has no {silent[0]}, which where asks for")
-    used = [r for r in kept if not {*str(r.values.get("flags", "")).split()} & {*LEFT_OUT}]
+    used = [run for run in kept if not _left_out(run)]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
     rows = [run.values for run in used]
@@ -239,7 +286,10 @@ def _means(selection: Selection, runs: Results) -> TableView:
     if silent and any(run.record is not None for run in runs):
         rest += [ON_THEIR_WORD.format(name) for name in dict.fromkeys(silent)]
     if len(runs.group("stream")) == 1:
-        labels = {" ".join(key).strip(): each for (key, _), each in cells.items()}
+        learning = {
+            at: each for at, each in cells.items() if any(run in learn.rows for run in each)
+        }
+        labels = {" ".join(key).strip(): each for (key, _), each in learning.items()}
         rest += describe_measurements(labels, selection.metrics[0].removeprefix(MAX))
     scores = _scores(runs)
     score = scores[0] if len(scores) == 1 else None
@@ -354,10 +404,11 @@ def _allowed(
     if selection.over is None or not (by_stream or len(each) == 1):
         return {}, []
     over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
+    scores = _scores(learn)
+    score = scores[0] if len(scores) == 1 else None
     allowed, sampled = {}, dict[str, None]()
-    for name in selection.metrics:
-        if is_cost(name) or name.startswith(MAX):
-            continue
+    judged_metrics = [m for m in selection.metrics if not (is_cost(m) or m.startswith(MAX))]
+    for name in judged_metrics:
         for (stream,), runs in each.items():
             keys = {" ".join(key): key for run in runs if (key := _key(selection, run))}
             scored = [run for run in runs if not math.isnan(run.value(name))]
@@ -372,7 +423,11 @@ def _allowed(
                 if verdict is not None:
                     column = stream if by_stream else ""
                     allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
-                    sampled |= {heading(name): None} if SAMPLE in verdict.parts else {}
-    also = f"and, for {', '.join(sampled)}, the test sample" if sampled else "alone"
+                    sampled |= {name: None} if SAMPLE in verdict.parts else {}
     remark = "in brackets: the ranks that the verdicts leave open, a bound of 5 % a row, over seeds"
-    return allowed, [f"{remark} {also}"]
+    if not sampled:
+        return allowed, [f"{remark} alone"]
+    if len(sampled) == len(judged_metrics):
+        return allowed, [f"{remark} and the test sample"]
+    heads = " and ".join(heading(name, score) for name in sampled)
+    return allowed, [f"{remark} and, for {heads}, the test sample"]

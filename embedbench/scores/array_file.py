@@ -4,7 +4,7 @@ import functools
 import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_origin, get_type_hints
 
@@ -40,12 +40,12 @@ class ArrayFile:
     @classmethod
     @functools.cache
     def tables(cls) -> dict[str, tuple[str, str]]:
-        """Stored type and axes of each table."""
+        """Stored type and axes of each table; those that it inherits from a kind come first."""
         hints = get_type_hints(cls, include_extras=True)
+        kinds = [base for base in reversed(cls.__mro__) if is_dataclass(base)]
+        names = dict.fromkeys(name for kind in kinds for name in kind.__annotations__)
         return {
-            name: hints[name].__metadata__
-            for name in cls.__annotations__
-            if get_origin(hints[name]) is Annotated
+            name: hints[name].__metadata__ for name in names if get_origin(hints[name]) is Annotated
         }
 
     @classmethod

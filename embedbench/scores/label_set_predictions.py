@@ -7,12 +7,16 @@ moment at a time.
 In scores Y is the set of a sample's true labels and Ŷ the set of labels given. Both are restricted
 to the classes seen at the moment, so a label counts as soon as its class was introduced, also on
 old samples. All scores are of the test samples.
+
+The kinds of answers end here, label sets being the last: `load_any` reads a file of any of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +24,9 @@ from embedbench.array_types import Bools, Floats, Ints
 from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError
 
-from .array_file import BYTE, INT, MASK, demand, inside
+from .array_file import BYTE, INT, MASK, demand, inside, readable, text_attribute
+from .confusion_matrix import confusion_of_sets
+from .predictions import Predictions
 from .run_answers import RunAnswers
 from .score_matrix import ScoreMatrix, mean_or_nan
 
@@ -117,6 +123,11 @@ class LabelSets(RunAnswers):
     FORMAT: ClassVar[str] = "embedbench-label-sets"
     SCORES: ClassVar[tuple[str, ...]] = ("pw_js", "js", "exact_match")
     NAMES: ClassVar[Mapping[str, str]] = {"pw_js": "pw-JS", "js": "JS"}
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        "pw_js": "pw-JS: mean over all test samples",
+        "js": "JS: mean over all test samples",
+        "exact_match": "exact match: share of all test samples",
+    }
     DETAILS: ClassVar[tuple[str, ...]] = (
         *SCORES,
         *("superclass_pw_js", "subclass_precision", "labels_predicted", "labels_true"),
@@ -223,6 +234,13 @@ class LabelSets(RunAnswers):
         for depth in range(int(levels(self.parents).max()) + 1):
             result[f"depth_{depth}_pw_js"] = depth_pw_js(self, depth)
         return {name: values[self.ends] for name, values in result.items()}
+
+    def confusion(self, score: str, moment: int, *, truth: bool = False) -> Floats:
+        """(C, C) share of the test samples with each label that were given each, at a moment."""
+        rows, n_classes = _rows(self), self.seen.shape[1]
+        sides = self.y[rows], (self.y if truth else self.answer[moment])[rows]
+        true, given = (np.unpackbits(side, axis=1, count=n_classes) > 0 for side in sides)
+        return confusion_of_sets(true, given, self.seen[moment])
 
     def find_unanswered(self) -> Bools:
         """(M,) whether a sample got no label because a score was NaN."""
@@ -426,3 +444,29 @@ def _precision(p: LabelSets, among: Bools) -> Floats:
     """(M,) Σ |Y ∩ Ŷ| / Σ |Ŷ| restricted to some classes; NaN where none of them is given."""
     sums = [(hit.sum(), given.sum()) for hit, _, given in _over_moments(p, among)]
     return np.array([hit / given if given else np.nan for hit, given in sums])
+
+
+KINDS: tuple[type[RunAnswers], ...] = (Predictions, LabelSets)
+
+
+def kind_of(score: str) -> type[RunAnswers]:
+    """The kind of answers that has a base score, such as the main score of a record."""
+    return next((kind for kind in KINDS if score in kind.SCORES), Predictions)
+
+
+def check_version(path: Path) -> None:
+    """Refuse a `predictions.h5` of a version that cannot be read; its tables are not looked at."""
+    with readable(path) as f:
+        _kind_in(f).checked_version(f)
+
+
+def load_any(path: Path) -> RunAnswers:
+    """Read a `predictions.h5` with answers of any kind."""
+    with readable(path) as f:
+        return _kind_in(f).read(f)
+
+
+def _kind_in(f: h5py.File) -> type[RunAnswers]:
+    """The kind of an open file; what is none of ours is refused as one label a sample is."""
+    name = text_attribute(f, "format")
+    return next((kind for kind in KINDS if name == kind.FORMAT), Predictions)

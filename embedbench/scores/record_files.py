@@ -7,7 +7,7 @@ record names the SHA-256 of the predictions, which is compared whenever they are
 import functools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import open_regular
 
-from . import answer_kinds, few_shot_scores, metrics
-from .answer_kinds import load_any
+from . import few_shot_scores, label_set_predictions, metrics
+from .label_set_predictions import load_any
 from .offline_references import MISSING, References, offline_groups, reference_values
 from .run_answers import RunAnswers
 from .run_flags import find_flags
@@ -99,7 +99,7 @@ def is_finished(place: Path) -> bool:
 def check_versions(directory: Path) -> None:
     """Refuse a run of which a file is of a version that cannot be read."""
     load(directory)
-    answer_kinds.check_version(directory / PREDICTIONS)
+    label_set_predictions.check_version(directory / PREDICTIONS)
 
 
 def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
@@ -197,13 +197,33 @@ def base_score(made: UnscoredRun, p: RunAnswers, matrix: ScoreMatrix) -> BaseSco
     limited = any(n is not None for n in made.n_candidates or ())
     values = p.curves(matrix, limited=limited)
     if made.protocol == FEW_SHOT:
-        values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes)
+        values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes, matrix.sizes)
     return BaseScore(
         R=tuple(map(_row, matrix.R)),
         pooled=_row(matrix.pooled[matrix.ends]),
         metrics=metrics.compute(matrix, reference_values(made.reference, matrix.name)),
         curves={name: _row(curve) for name, curve in values.items()},
     )
+
+
+def earlier_curves(
+    p: RunAnswers, class_sizes: Sequence[int] | None
+) -> dict[tuple[str, ...], tuple[float, ...]]:
+    """The curves that few-shot records before 2026-11-29 have otherwise, by the path of their keys.
+
+    Novel accuracy and hAcc weighed each session alike, and aAcc each class, also per sample.
+    """
+    result: dict[tuple[str, ...], tuple[float, ...]] = {}
+    for name, matrix in p.score_matrices(class_sizes).items():
+        curves = {
+            "aacc": few_shot_scores.aacc(matrix.R, matrix.n_classes),
+            "novel_accuracy": few_shot_scores.novel_accuracy(matrix.R),
+            "hacc": few_shot_scores.hacc(matrix.R),
+        }
+        paths = [("by_score", name)] if result else [(), ("by_score", name)]
+        for key, curve in curves.items():
+            result |= {(*path, "curves", key): _row(curve) for path in paths}
+    return result
 
 
 def _row(values: Floats) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """What a run answered, of any kind: all that scores, flags, records and reports ask of it.
 
-A kind is one class: its tables in `predictions.h5`, and what follows from them. `answer_kinds.py`
-lists the kinds; nothing else asks of which one some answers are.
+A kind is one class: its tables in `predictions.h5`, and what follows from them.
+`label_set_predictions.py` lists the kinds; nothing else asks of which one some answers are.
 """
 
 from abc import ABC, abstractmethod
@@ -29,9 +29,12 @@ class RunAnswers(ArrayFile, ABC):
     What is not abstract holds for a kind that has nothing of the sort.
     """
 
-    SCORES: ClassVar[tuple[str, ...]]  # names of the base scores, the main one first
+    # names of the base scores, the main one first; no other kind has one of the same name
+    SCORES: ClassVar[tuple[str, ...]]
     # base score → what a sentence or an axis calls it, where that is not its name
     NAMES: ClassVar[Mapping[str, str]] = {}
+    # base score → what its heading in a table means, where its name does not say it
+    MEANINGS: ClassVar[Mapping[str, str]] = {}
     DETAILS: ClassVar[tuple[str, ...]] = ()  # scores and curves that reports show besides
     # whether eval sets are others than the stream has: the samples with a class of a session
     OWN_SETS: ClassVar[bool] = False
@@ -67,13 +70,24 @@ class RunAnswers(ArrayFile, ABC):
         return {}
 
     def rate_samples(self, score: str, moments: Ints) -> SampleScores | None:
-        """A base score of each sample at some moments; None where it is no mean over samples."""
+        """A base score of each sample at some moments; None where it is no mean over samples.
+
+        Every sample counts: a mean over those that were answered is none of these.
+        """
         return None
 
     @classmethod
     def rates_samples(cls) -> bool:
-        """Whether scores without some of the samples can be computed."""
+        """Whether any base score can be computed without some of the samples."""
         return cls.rate_samples is not RunAnswers.rate_samples
+
+    def confusion(self, score: str, moment: int, *, truth: bool = False) -> Floats | None:
+        """(C, C) share of the test samples of each class that were given each, at a moment.
+
+        Of the answers that a base score is of; see `confusion_matrix`. `truth`: of the true labels,
+        which is what a learner gets that is always right. None for a kind without classes.
+        """
+        return None
 
     # --- flags and chance ---
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from embedbench.errors import UserError, unknown
-from embedbench.scores.answer_kinds import KINDS
+from embedbench.scores.label_set_predictions import KINDS
 
 from .study import Settings
 from .study_file import read_toml, toml_settings, toml_to_text

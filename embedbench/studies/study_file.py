@@ -38,7 +38,7 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
     """
     values: dict[str, Any] = {}
     for key, value in read_toml(path).items():
-        if key == "report":  # what to show of the runs, which `embedbench report` reads
+        if key in ("report", "published"):  # what to show of the runs, which `report` reads
             continue
         if key.replace("_", "-") not in KEYS:
             raise unknown("key", key, KEYS, at=path)

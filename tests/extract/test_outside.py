@@ -258,3 +258,26 @@ def test_who_exits_ends_the_extraction_with_a_sentence(
     with pytest.raises((UserError, CodeExitError), match=who):
         extract(name, tmp_path / "f.h5", backbone=f"{HERE}:{backbone}", skip_bad=skip_bad)
     assert not (tmp_path / "f.h5").exists()
+
+
+class Untrained(Taking):
+    """A layer whose weights have gradients, as any layer's have."""
+
+    takes = "images"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 3)
+        torch.nn.init.ones_(self.layer.weight)
+        torch.nn.init.zeros_(self.layer.bias)
+
+    def prepare(self, content: Any) -> Any:
+        return np.full(2, 2, np.float32)
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        return {"features": self.layer(torch.from_numpy(batch))}
+
+
+def test_a_network_from_outside_need_not_think_of_gradients(pictures: str, tmp_path: Path) -> None:
+    file = extract(pictures, tmp_path / "f.h5", backbone=f"{HERE}:Untrained")
+    assert np.unique(file.features[:]).tolist() == [4]  # 2 + 2

@@ -1,5 +1,7 @@
 """Hostile changes to the structure of HDF5 files; half of them with the checksum made anew."""
 
+import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from embedbench.files import file_digests, hdf5_layout
 
 Change = Callable[[h5py.File, str, np.random.Generator], None]
 HUGE = 10**10
+SIGNED = 3  # exit code of the process that made a checksum anew
 CHANGES: list[Change] = []
 
 
@@ -20,11 +23,21 @@ def change(function: Change) -> Change:
 
 
 def mutate(path: Path, draw: np.random.Generator) -> bool:
-    """Make one or two changes to a file in place; returns whether its checksum was made anew."""
+    """Make one or two changes to a file in place; returns whether its checksum was made anew.
+
+    In a process of its own: some structures, once they are changed, crash HDF5.
+    """
+    child = multiprocessing.get_context("fork").Process(target=_mutate, args=(path, draw))
+    child.start()
+    child.join()
+    assert child.exitcode != 1, "the change itself failed"  # 1: an exception
+    return child.exitcode == SIGNED
+
+
+def _mutate(path: Path, draw: np.random.Generator) -> None:
     with h5py.File(path, "r") as file:
         tables: list[str] = []
         file.visititems(lambda n, i: tables.append(n) if isinstance(i, h5py.Dataset) else None)
-    signed = False
     with h5py.File(path, "r+") as file:
         for _ in range(int(draw.integers(1, 3))):
             chosen = CHANGES[draw.integers(len(CHANGES))]
@@ -35,14 +48,18 @@ def mutate(path: Path, draw: np.random.Generator) -> bool:
                 chosen(file, table, draw)
             except (ValueError, TypeError, OSError, RuntimeError, KeyError, MemoryError):
                 continue  # HDF5 itself refuses
-        if draw.integers(2) and "checksums" in file:
-            try:
-                sum_ = file_digests.metadata_digest(file)
-                hdf5_layout.set_attribute(file["checksums"], "metadata", sum_)
-                signed = True
-            except Exception:  # the structure no longer has a checksum
-                signed = False
-    return signed
+        signed = bool(draw.integers(2)) and _sign(file)
+    os._exit(SIGNED if signed else 0)
+
+
+def _sign(file: h5py.File) -> bool:
+    """Make the checksum anew; whether the structure still has one."""
+    try:
+        sum_ = file_digests.metadata_digest(file)
+        hdf5_layout.set_attribute(file["checksums"], "metadata", sum_)
+    except Exception:
+        return False
+    return True
 
 
 def replace(file: h5py.File, table: str, values: object) -> None:

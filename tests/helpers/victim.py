@@ -21,7 +21,7 @@ from commands import CONTEXT, command
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.scores.answer_kinds import load_any
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.storage import leases
 
 SECONDS = 10  # of the processor, or six times as many by the clock, count as a hang

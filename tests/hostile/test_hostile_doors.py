@@ -20,7 +20,7 @@ from hostile_calls import fault
 
 from embedbench.extract.open_source import open_source
 from embedbench.reports.toml_report import read_selections, select
-from embedbench.scores.answer_kinds import load_any
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
 Trial = Callable[[np.random.Generator], Any]

@@ -10,7 +10,7 @@ from protocol_files import make_file
 
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
-from embedbench.scores.answer_kinds import load_any
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.verified_records import rescore
 
 SMALL = ("units=2", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")

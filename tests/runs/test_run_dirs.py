@@ -80,7 +80,7 @@ def test_a_run_reads_no_answers(task: Task, monkeypatch: pytest.MonkeyPatch) -> 
     """A chance run refers to itself alone."""
     reads = Mock(wraps=array_file.readable)
     monkeypatch.setattr(array_file, "readable", reads)
-    monkeypatch.setattr("embedbench.scores.answer_kinds.readable", reads)
+    monkeypatch.setattr("embedbench.scores.label_set_predictions.readable", reads)
     assert run_one(task, print) == "made"
     assert not reads.called
 

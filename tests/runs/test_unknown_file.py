@@ -29,8 +29,8 @@ from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
-from embedbench.scores.answer_kinds import load_any
 from embedbench.scores.array_file import WrongError
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from embedbench.sharing.board import board

@@ -1,7 +1,7 @@
 """A third kind of answers, real-valued grades: it costs one class and its line in `KINDS`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -12,10 +12,12 @@ from commands import Call
 from report_records import unscored
 
 from embedbench.array_types import Bools, Floats, Ints
-from embedbench.scores import answer_kinds, record_files
+from embedbench.reports import headings_and_units, results, table_metric
+from embedbench.scores import label_set_predictions, record_files
 from embedbench.scores.array_file import INT, MASK, inside
 from embedbench.scores.metric_jackknife import leave_out_metric
 from embedbench.scores.metrics import Reference, all_metrics
+from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_answers import RunAnswers, SampleScores
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.storage import user_cache
@@ -36,29 +38,36 @@ class Grades(RunAnswers):
     answer: Annotated[Floats, "<f8", "Mn"]
 
     FORMAT: ClassVar[str] = "embedbench-grades"
-    SCORES: ClassVar[tuple[str, ...]] = ("closeness",)
+    SCORES: ClassVar[tuple[str, ...]] = ("closeness", "farthest")
+    NAMES: ClassVar[Mapping[str, str]] = {"farthest": "closeness of the worst"}
+    MEANINGS: ClassVar[Mapping[str, str]] = {"farthest": "the sample that is farthest off"}
 
     @property
     def n_sets(self) -> int:
         """One a session."""
         return int(self.session[-1]) + 1
 
-    def rate_samples(self, score: str, moments: Ints) -> SampleScores:
+    def rate_samples(self, score: str, moments: Ints) -> SampleScores | None:
         """1 less the distance to the true grade, as a share of the largest possible one."""
+        if score == "farthest":  # a minimum, and no mean over samples
+            return None
         apart = np.abs(self.answer[moments] - self.y) / (self.seen.shape[1] - 1)
         return SampleScores(1 - apart, self.y, self.eval_set, by_class=False)
 
     def score_matrix(self, name: str = "", class_sizes: Sequence[int] | None = None) -> ScoreMatrix:
         """The means over samples."""
         every = np.arange(len(self.session))
-        close = self.rate_samples("closeness", every).values
+        rated = self.rate_samples("closeness", every)
+        assert rated is not None
+        close = rated.values
+        over = np.min if name == "farthest" else np.mean
         sets = np.arange(self.n_sets)
-        values = np.stack([close[:, self.eval_set == e].mean(axis=1) for e in sets], axis=1)
+        values = np.stack([over(close[:, self.eval_set == e], axis=1) for e in sets], axis=1)
         values[self.session[:, None] < sets] = np.nan
-        pooled = [close[m, self.eval_set <= self.session[m]].mean() for m in every]
+        pooled = [over(close[m, self.eval_set <= self.session[m]]) for m in every]
         sizes = np.bincount(self.eval_set)
         n_classes = np.array([len({*self.y[self.eval_set == e].tolist()}) for e in sets])
-        return ScoreMatrix.of("closeness", self, values, np.array(pooled), sizes, n_classes)
+        return ScoreMatrix.of(name or "closeness", self, values, np.array(pooled), sizes, n_classes)
 
     def find_unanswered(self) -> Bools:
         """An answer that is NaN."""
@@ -72,7 +81,13 @@ class Grades(RunAnswers):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_kinds, "KINDS", (*answer_kinds.KINDS, Grades))
+    """As if `KINDS` had it; reports make their lists of base scores when they are imported."""
+    monkeypatch.setattr(label_set_predictions, "KINDS", (*label_set_predictions.KINDS, Grades))
+    names = (*table_metric.BASE_SCORES, *Grades.SCORES)
+    monkeypatch.setattr(table_metric, "BASE_SCORES", names)
+    monkeypatch.setattr(results, "BASE_SCORES", names)
+    for score, meaning in Grades.MEANINGS.items():
+        monkeypatch.setitem(headings_and_units.SCORE_MEANINGS, score, meaning)
 
 
 def grades(error: float) -> Grades:
@@ -110,7 +125,7 @@ def runs(tmp_path: Path) -> Path:
 
 def test_its_part_of_the_file_is_read_again(tmp_path: Path) -> None:
     grades(0.3).save(tmp_path / "p.h5")
-    again = answer_kinds.load_any(tmp_path / "p.h5")
+    again = label_set_predictions.load_any(tmp_path / "p.h5")
     assert isinstance(again, Grades)
     np.testing.assert_array_equal(again.answer, grades(0.3).answer)
 
@@ -154,3 +169,33 @@ def test_what_it_lacks_is_left_out(runs: Path, call: Call) -> None:
     assert "one label a sample" in call("score", run, "--audit").err
     assert "needs to know how sure" in call("report", runs, "--metric", "nll").err
     assert "chance" not in call("report", runs).out
+
+
+def test_a_score_that_is_no_mean_over_samples_leaves_none_out() -> None:
+    metric = all_metrics()["final_accuracy"]
+    assert leave_out_metric(grades(0.3), "farthest", metric, Reference()) is None
+
+
+def test_a_table_of_such_a_score_has_verdicts_over_seeds_alone(runs: Path, call: Call) -> None:
+    assert "over 3 seeds alone" in call("report", runs, "--metric", "farthest").out
+
+
+def test_a_table_says_what_its_score_means(runs: Path, call: Call) -> None:
+    out = call("report", runs, "--metric", "farthest").out
+    assert "the sample that is farthest off" in " ".join(out.split())
+
+
+@dataclass(frozen=True, repr=False)
+class Sure(Predictions):
+    """Answers with one more table."""
+
+    sure: Annotated[Bools | None, MASK, "Mn"] = None
+
+
+def test_a_kind_has_the_tables_of_the_kind_that_it_extends() -> None:
+    assert list(Sure.tables()) == [*Predictions.tables(), "sure"]
+
+
+def test_no_two_kinds_have_a_score_of_one_name() -> None:
+    names = [name for kind in label_set_predictions.KINDS for name in kind.SCORES]
+    assert len(names) == len({*names})

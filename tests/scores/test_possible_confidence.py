@@ -12,8 +12,8 @@ from confident_runs import confident_predictions, from_scores, random_run
 from toy import predictions
 
 from embedbench.errors import UserError
-from embedbench.scores.answer_kinds import load_any
 from embedbench.scores.array_file import WrongError
+from embedbench.scores.label_set_predictions import load_any
 from embedbench.scores.possible_confidence import check_probabilities
 from embedbench.scores.predictions import Predictions
 

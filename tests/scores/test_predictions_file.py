@@ -13,9 +13,8 @@ from label_set_answers import Sets, label_sets
 from toy import random_predictions
 
 from embedbench.errors import UserError
-from embedbench.scores.answer_kinds import load_any
 from embedbench.scores.array_file import WrongError
-from embedbench.scores.label_set_predictions import levels
+from embedbench.scores.label_set_predictions import levels, load_any
 from embedbench.scores.predictions import Predictions
 
 NOTHING: Sets = [set(), set(), set()]

@@ -11,6 +11,7 @@ from confident_runs import confident_predictions
 from label_set_answers import random_label_sets
 from toy import keep_samples, random_predictions
 
+from embedbench.scores.label_set_predictions import KINDS
 from embedbench.scores.metrics import Reference, all_metrics, compute
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
@@ -106,3 +107,7 @@ def test_label_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             for name in ("js", "pw_js"):
                 assert space[name][space["S"]].mean() == pytest.approx(kept[name].pooled[m])
                 assert space[name][space["S_k"]].mean() == pytest.approx(kept[name].values[m, k])
+
+
+def test_the_page_describes_every_kind_of_answers() -> None:
+    assert [kind.FORMAT for kind in KINDS if f"`{kind.FORMAT}`" not in TEXT] == []
