@@ -71,17 +71,22 @@ class ClaimTable:
         at: int | None = None,
         **labels: Any,
     ) -> Number:
-        """The number in a column of the rows with these labels; a missing one if there is none.
+        """The number in a column of the rows with these labels.
 
-        `at` is a session of a curve. The name of the number is the labels that were asked for, but
+        It is a missing one if there is none, or if it is undefined in any run. `at` is a session of
+        a curve. The name of the number is the labels that were asked for, but
         table and protocol, and the column.
         """
         wanted = {**(of or {}), **labels}
-        texts = [text for key, text in wanted.items() if key not in SAID]
-        name = ", ".join([*(text for text in texts if isinstance(text, str)), column])
-        given = {row: _value(row, column, at) for row in self._rows(wanted)}
-        given = {row: value for row, value in given.items() if value is not None}
-        if not given:
+        asked = [text for key, text in wanted.items() if key not in SAID]
+        texts = [text if isinstance(text, str) else text[0] for text in asked]
+        name = ", ".join([*texts, column])
+        given: dict[Result, Stat | float] = {}
+        for row in self._rows(wanted):
+            value = _value(row, column, at)
+            if value is not None:
+                given[row] = value
+        if not given or any(math.isnan(_mean(value)) for value in given.values()):
             return Number.missing(name)
         row, first = next(iter(given.items()))
         if len({row.seed for row in given}) < len(given):
@@ -131,15 +136,16 @@ class ClaimTable:
 
 
 def _value(row: Result, column: str, at: int | None) -> Stat | float | None:
-    """What a row has in a column, or at a session of a curve; None without a number."""
+    """What a row has in a column, or at a session of a curve; None if that is no number."""
     value = row.values.get(column)
     if at is not None:
         curve = row.curves.get(column, ())
         value = curve[at] if -len(curve) <= at < len(curve) else None
-    mean = value.mean if isinstance(value, Stat) else value
-    if not isinstance(mean, int | float) or math.isnan(mean):
-        return None
-    return value
+    return value if isinstance(value, int | float | Stat) else None
+
+
+def _mean(value: Stat | float) -> float:
+    return value.mean if isinstance(value, Stat) else value
 
 
 def _texts(row: Result) -> list[str]:

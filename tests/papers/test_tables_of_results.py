@@ -111,6 +111,11 @@ def test_what_no_row_has_is_missing() -> None:
     assert math.isnan(number.mean)
 
 
+def test_a_number_that_is_undefined_in_a_run_is_missing() -> None:
+    table = tables({("a", "MNIST"): [0.1, math.nan, 0.3]})["MNIST"]
+    assert table("Ω", learner="a").runs == 0
+
+
 def test_rows_that_are_not_told_apart_are_refused() -> None:
     rows: Values = {("a", "x"): [0.1, 0.2, 0.3], ("a", "y"): [0.4, 0.5, 0.6]}
     table = tables(rows, name="2 · emoji", heads=("learner", "value"))["emoji"]
