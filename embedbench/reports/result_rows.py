@@ -74,7 +74,11 @@ FLAGS = {
 }
 
 SEEN = ("loss", "embedding")  # settings of our protocols: what the loss or the learner sees
-LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
+LOSSES = {
+    "all": "loss over all classes of the stream",
+    "seen": "loss over the classes seen",
+    "session": "loss over the session's classes, a head a session",
+}
 VALIDATION = {
     "train": "validation from training data",
     "test": "validation from TEST data",

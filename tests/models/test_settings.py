@@ -75,7 +75,8 @@ BOUNDS = {
     "derpp": "alpha:-1:0 beta:inf:0",
     "eeil": "lam:-1:0 finetune_rate:0:1e-9 memory.per_class:0:1 memory.select:all:random "
     "passes:1:0",
-    "er": "memory.select:herding:random memory.total:none:0 optimiser:sdg:sgd",
+    "er": "memory.select:herding:random memory.total:none:0 optimiser:sdg:sgd "
+    "fill:epoch:first-epoch replay_weight:mean:sessions replay_by:draws:step memory_batch:-1:1",
     "ewc": "lam:-1:0 lam:nan:1 lam:inf:1 lam_start:0:1e-9 lam_decay:1:.99 lam_drop:2:1 gamma:1.5:1 "
     "fisher_samples:0:1 fisher:exakt:exact merge:per_task:per_session optimiser_state:keep:kept",
     "exstream": "buffer:kmean:kmeans replays:0:1 memory.per_class:-1:0 units:0:1",
@@ -98,7 +99,7 @@ BOUNDS = {
     "joint": "weights:new:kept lr:0:1e-9",
     "knn": "k:0:1 metric:cosinus:cosine memory.select:herding:balanced",
     "lucir": "lam:-1:0 margin:-.1:0 negatives:0:1 eta:0:1e-9 memory.select:balanced:random",
-    "lwf": "lam:-1:0 temperature:0:1e-9 memory.select:balanced:random",
+    "lwf": "lam:-1:0 temperature:0:1e-9 memory.select:balanced:random among:seen:stream",
     "mas": "lam:-1:0",
     "mir": "candidates:0:1 memory.select:gradients:reservoir",
     "naive-bayes": "shrinkage:0:1 likelihood:gauss:gaussian",
