@@ -15,8 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from embedbench.array_types import Floats
-from embedbench.papers.judge_claims import OneTest
-from embedbench.reports.contrasts import Contrast, Number
+from embedbench.reports.contrasts import Contrast, Number, OneTest
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 FAR = 10.0  # standard deviations of a run

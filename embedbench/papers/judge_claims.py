@@ -25,10 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from embedbench.array_types import Bools, Floats
 from embedbench.config.json_records import JsonRecord
-from embedbench.reports.contrasts import Contrast
-from embedbench.scores.learner_verdicts import LEVEL
+from embedbench.reports.contrasts import OneTest
 
 from .claim_table import PRINTED, ClaimTable, Draws
 from .claims import Claim, PaperClaims
@@ -44,50 +42,6 @@ BACKBONE = "the paper's data, another backbone"
 KINDS = (OF_PRINT, THEIRS, BACKBONE, OTHER)
 ENOUGH = 0.5  # chance to say that a true claim holds
 TABLES = 2000  # simulated; the chance is known to .01
-
-
-@dataclass(frozen=True, eq=False)
-class OneTest:
-    """All contrasts of a claim on one table, or on many simulated ones."""
-
-    contrasts: Sequence[Contrast]
-    any_one: bool = False
-
-    @property
-    def margins(self) -> Floats:
-        """(contrasts, …) how far a number is on the claim's side; NaN if it was not measured."""
-        return np.array(np.broadcast_arrays(*(contrast.margin for contrast in self.contrasts)))
-
-    @property
-    def numbers(self) -> int:
-        """k, how many numbers are compared: one that is to be within bounds is one."""
-        return len({id(contrast.number) for contrast in self.contrasts})
-
-    def halves(self, *, shared: bool) -> Floats:
-        """(contrasts, …) half-widths at the level, or at its share of one of k numbers."""
-        level = LEVEL / 2 / (self.numbers if shared else 1)
-        halves = [contrast.number.half(level) for contrast in self.contrasts]
-        return np.array(np.broadcast_arrays(*halves))
-
-    @property
-    def holding(self) -> Bools:
-        """(contrasts, …) whether each is on its side, at the level at which it is asked."""
-        return np.asarray(self.margins > self.halves(shared=self.any_one))
-
-    @property
-    def failing(self) -> Bools:
-        """(contrasts, …) whether each is on the other side."""
-        return np.asarray(self.margins <= -self.halves(shared=not self.any_one))
-
-    @property
-    def holds(self) -> Bools:
-        """(…) whether the claim holds."""
-        return np.asarray((np.any if self.any_one else np.all)(self.holding, axis=0))
-
-    @property
-    def fails(self) -> Bools:
-        """(…) whether it does not hold."""
-        return np.asarray((np.all if self.any_one else np.any)(self.failing, axis=0))
 
 
 # --- on the paper's own table ---

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from embedbench.array_types import Floats
-from embedbench.scores.learner_verdicts import LEAST, ROUNDING
+from embedbench.array_types import Bools, Floats
+from embedbench.scores.learner_verdicts import LEAST, LEVEL, ROUNDING
 
 
 class Error(NamedTuple):
@@ -126,6 +126,50 @@ class Contrast:
         """(…) how far the number is on the side that was said."""
         margin = self.direction * (self.number.mean - self.threshold)
         return np.where(np.abs(margin) < ROUNDING, 0.0, margin)
+
+
+@dataclass(frozen=True, eq=False)
+class OneTest:
+    """Contrasts that are judged together, each or one of them, on one table or on many."""
+
+    contrasts: Sequence[Contrast]
+    any_one: bool = False
+
+    @property
+    def margins(self) -> Floats:
+        """(contrasts, …) how far each number is on its side; NaN if it was not measured."""
+        return np.array(np.broadcast_arrays(*(contrast.margin for contrast in self.contrasts)))
+
+    @property
+    def numbers(self) -> int:
+        """k, how many numbers are compared: one that is to be within bounds is one."""
+        return len({id(contrast.number) for contrast in self.contrasts})
+
+    def halves(self, *, shared: bool) -> Floats:
+        """(contrasts, …) half-widths at the level, or at its share of one of k numbers."""
+        level = LEVEL / 2 / (self.numbers if shared else 1)
+        halves = [contrast.number.half(level) for contrast in self.contrasts]
+        return np.array(np.broadcast_arrays(*halves))
+
+    @property
+    def holding(self) -> Bools:
+        """(contrasts, …) whether each is on its side, at the level at which it is asked."""
+        return np.asarray(self.margins > self.halves(shared=self.any_one))
+
+    @property
+    def failing(self) -> Bools:
+        """(contrasts, …) whether each is on the other side."""
+        return np.asarray(self.margins <= -self.halves(shared=not self.any_one))
+
+    @property
+    def holds(self) -> Bools:
+        """(…) whether what is said holds."""
+        return np.asarray((np.any if self.any_one else np.all)(self.holding, axis=0))
+
+    @property
+    def fails(self) -> Bools:
+        """(…) whether it does not hold."""
+        return np.asarray((np.all if self.any_one else np.any)(self.failing, axis=0))
 
 
 def mean_of(name: str, numbers: Sequence[Number]) -> Number:

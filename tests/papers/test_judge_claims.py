@@ -19,12 +19,11 @@ from embedbench.papers.judge_claims import (
     THEIRS,
     TOO_FEW,
     UNDECIDED,
-    OneTest,
     OnPaper,
 )
 from embedbench.papers.result_files import DataFile, Results
 from embedbench.papers.tables_of_results import make_row
-from embedbench.reports.contrasts import Contrast
+from embedbench.reports.contrasts import Contrast, OneTest
 from embedbench.reports.results import Results as Rows
 from embedbench.scores.mean_intervals import Stat
 
