@@ -16,6 +16,7 @@ from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study, parse_settings
 
 from .command_output import bar, note
+from .progress_line import RunsAtWork
 
 SEEDS = (0, 1, 2)
 # Classes of the shipped emoji that a network trained on all of them at once tells apart well: else
@@ -116,4 +117,11 @@ def _run(file: Path, protocol: str, settings: tuple[str, ...], runs: Path, quiet
     )
     specs = resolve(study, out=runs)
     with bar("runs", quiet) as advance:
-        grid_scheduler.run_grid(specs, runs, engine=Engine("local"), progress=advance)
+        at_work = RunsAtWork()
+        grid_scheduler.run_grid(
+            specs,
+            runs,
+            engine=Engine("local"),
+            progress=advance.stage("runs", at_work),
+            planned=at_work.plan,
+        )
