@@ -43,7 +43,7 @@ class Progress:
     """
 
     def __init__(self, unit: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self.unit, self.text = unit, ""
+        self.unit, self.text, self.limit = unit, "", ""
         self.done = 0
         self.total: int | None = None
         self._clock, self._at_work = clock, _nothing
@@ -60,9 +60,13 @@ class Progress:
         self.done, self.total = done, total
         self.draw()
 
+    def say_limit(self, text: str) -> None:
+        """Say what limits the pace."""
+        self.limit = text
+
     def stage(self, unit: str, at_work: Callable[[], AtWork] = _nothing) -> "Progress":
         """Begin another piece of work of the same command; `at_work` is asked for each line."""
-        self.unit, self.text, self._at_work = unit, "", at_work
+        self.unit, self.text, self.limit, self._at_work = unit, "", "", at_work
         self.done, self.total = 0, None
         self.draw()
         return self
@@ -72,8 +76,8 @@ class Progress:
 
         >>> seconds = iter([0, 0, 30])
         >>> files = Progress("files", lambda: next(seconds))
-        >>> files(0, 400), files("decoding is the limit", 100, 400)
-        (None, None)
+        >>> files(0, 400), files(100, 400), files.say_limit("decoding is the limit")
+        (None, None, None)
         >>> files.sentence()
         'files: 100 of 400 · 0:00:30 so far · about 0:01:30 left · decoding is the limit'
         """
@@ -83,8 +87,8 @@ class Progress:
         if self.total is not None:
             said[0] += f": {self.done:,} of {self.total:,}"
             said += [self._left(now, at_work.parts)] if self.done < self.total else []
-        text = at_work.text or self.text
-        return printable(" · ".join([*said, text] if text else said))
+        said += filter(None, [at_work.text or self.text, self.limit])
+        return printable(" · ".join(said))
 
     def _left(self, now: float, parts: float) -> str:
         """How long still, at the pace since this piece of work began."""
@@ -180,7 +184,8 @@ def _bar(progress: Progress) -> Iterator[None]:
         task = display.add_task(progress.unit, total=None)
 
         def draw() -> None:
-            text = printable(progress.text or progress.unit)
+            said = filter(None, [progress.text or progress.unit, progress.limit])
+            text = printable(" · ".join(said))
             display.update(task, completed=progress.done, total=progress.total, description=text)
 
         progress.draw = draw

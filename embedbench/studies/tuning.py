@@ -218,11 +218,7 @@ def tune(
         return log
     with lease:
         kept = trials_path(path)
-
-        def tell(label: str, done: int, total: int) -> None:
-            lease.note(f"trials {done}/{total}")  # for `runs status`
-            progress(label, done, total)
-
+        tell = _noted(lease, progress)
         trial = partial(
             _same_files,
             partial(trial_score, sessions=sessions, threads=threads, streams=streams),
@@ -239,6 +235,18 @@ def tune(
         atomic_write.write_safely(path, text + "\n")
         atomic_write.remove(kept)
     return log
+
+
+def _noted(
+    lease: leases.Lease, progress: callback_types.StageProgress
+) -> callback_types.StageProgress:
+    """A progress that the lease notes too, for `runs status`."""
+
+    def tell(label: str, done: int, total: int) -> None:
+        lease.note(f"trials {done}/{total}")
+        progress(label, done, total)
+
+    return tell
 
 
 def _log(
