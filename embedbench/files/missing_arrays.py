@@ -1,0 +1,61 @@
+"""Sentences on what a source lacks, and on what it holds in place of features."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from embedbench.array_types import Array
+from embedbench.errors import LONG, UserError, list_first
+
+WAYS = "--labels FILE (one label a row in order, or lines of id and label)"
+
+
+def without_labels(where: str, key: str, table: Any, others: Sequence[str]) -> UserError:
+    """Return the error for features that have no labels beside them: how to give them."""
+    also = f"; it also holds {list_first(others, 10)}" if others else ""
+    key_way = ", or --labels KEY of the source" if others else ""
+    return UserError(
+        f"{where} holds features ({len(table):,} rows of {_row(table)}, from {key}) and no "
+        f"labels{also}",
+        f"give them: {WAYS}{key_way}",
+    )
+
+
+def without_features(where: str, arrays: Mapping[str, Any], missing: Sequence[str]) -> UserError:
+    """Return the error for a source without features: what it holds, and how to name them."""
+    names = list(arrays)
+    weights = [name for name in names if str(name).endswith((".weight", ".bias", "_weight"))]
+    if weights and len(weights) > len(names) / 2:
+        return UserError(
+            f"{where} holds the weights of a network ({list_first(weights, 3)}) and no features",
+            "give the features that the network makes of samples: `embedbench extract` with "
+            "--backbone and --weights makes them",
+        )
+    listed = ", ".join(names[:LONG]) or "nothing"
+    ways = [f"--{what} KEY" for what in missing]
+    more = f"; or {WAYS}" if "labels" in missing else ""
+    return UserError(
+        f"{where} must hold 'features' (one array, or one column of lists) and 'labels'; it holds "
+        f"{listed}, and no {' and no '.join(missing)}",
+        f"name the key: {' '.join(ways)}{more}",
+    )
+
+
+def _row(table: Any) -> str:
+    shape = np.shape(table)[1:]
+    return f"{shape[0]} values" if len(shape) == 1 else " × ".join(map(str, shape))
+
+
+def reshape_way(key: str, values: Array, *, table: bool) -> str:
+    """Return how an array of another shape or type is made what is expected."""
+    if table and values.ndim == 3:
+        return (
+            f"one of its axes is no sample and no feature: take one of {len(values)} tables, the "
+            f"mean over an axis ({key}.mean(axis=1)), or {key}.reshape(-1, {values.shape[2]})"
+        )
+    if table:
+        return "give one row a sample, as numbers"
+    if values.ndim == 2 and values.shape[1] > 1:
+        return f"give one class a sample; of rows with a 1 at the class, {key}.argmax(axis=1)"
+    return "flatten it" if values.ndim > 1 else "convert it to whole numbers or texts"
