@@ -11,7 +11,7 @@ from embedbench.errors import UserError, short
 
 from .formats.arrow_files import Columns, NamedLabels
 from .formats.number_tables import SUFFIXES as TEXTS
-from .formats.number_tables import NumberTable, read_rows
+from .formats.number_tables import NumberTable, read_number_table, read_rows
 from .known_names import FILE_NAMES, KEYS, find_keys
 from .numbered_labels import flat_column
 
@@ -36,6 +36,8 @@ def take_labels(
     UserError
         The file has no labels, or none for some of the ids.
     """
+    if isinstance(read, NumberTable) and _has_no_names(read, found):
+        read = read_number_table(path, unnamed=True)
     key = _label_column(read, path)
     labels = _plain(read, key)
     others = [name for name in read if name != key and _plain(read, name).ndim == 1]
@@ -50,6 +52,14 @@ def take_labels(
     if isinstance(read, NumberTable) and len(read) == 1:
         labels = _with_first_line(read, path, labels, found)
     return labels, f"labels are those of {path}, in the order of the rows."
+
+
+def _has_no_names(read: NumberTable, found: Mapping[str, Any]) -> bool:
+    """Whether the first line of a list, read as names, holds an id of the source."""
+    if read.path.suffix.lower() not in TEXTS or not read.named or len(read) < 2:
+        return False
+    names = {*read} - {*KEYS["labels"], *KEYS["ids"], *FILE_NAMES}
+    return any(names & {*_plain(found, key).ravel().tolist()} for key in _text_columns(found))
 
 
 def _plain(arrays: Mapping[str, Any], key: str) -> Array:

@@ -1,6 +1,7 @@
 """Sentences on what a source lacks, and on what it holds in place of features."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from embedbench.array_types import Array
 from embedbench.errors import LONG, UserError, list_first
 
+_TEXTS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
 WAYS = "--labels FILE (one label a row in order, or lines of id and label)"
 
 
@@ -25,13 +27,16 @@ def without_labels(where: str, key: str, table: Any, others: Sequence[str]) -> U
 def without_features(where: str, arrays: Mapping[str, Any], missing: Sequence[str]) -> UserError:
     """Return the error for a source without features: what it holds, and how to name them."""
     names = list(arrays)
-    weights = [name for name in names if str(name).endswith((".weight", ".bias", "_weight"))]
+    weights = [name for name in names if is_weight(str(name))]
     if weights and len(weights) > len(names) / 2:
         return UserError(
             f"{where} holds the weights of a network ({list_first(weights, 3)}) and no features",
             "give the features that the network makes of samples: `embedbench extract` with "
             "--backbone and --weights makes them",
         )
+    if Path(where).suffix.lower() in _TEXTS and "features" in missing:
+        ways = "name their columns by --features; texts and their labels go in by `extract`"
+        return UserError(f"{where} holds no features, but {list_first(names, 10)}", ways)
     listed = ", ".join(names[:LONG]) or "nothing"
     ways = [f"--{what} KEY" for what in missing]
     more = f"; or {WAYS}" if "labels" in missing else ""
@@ -40,6 +45,15 @@ def without_features(where: str, arrays: Mapping[str, Any], missing: Sequence[st
         f"{listed}, and no {' and no '.join(missing)}",
         f"name the key: {' '.join(ways)}{more}",
     )
+
+
+def is_weight(name: str) -> bool:
+    """Whether an array is called as the weights of a layer are.
+
+    >>> is_weight("fc.weight"), is_weight("class_weight")
+    (True, False)
+    """
+    return name.endswith((".weight", ".bias", "/kernel:0", "/bias:0"))
 
 
 def _row(table: Any) -> str:

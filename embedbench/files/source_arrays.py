@@ -32,7 +32,7 @@ from .known_names import (
     read_split,
     resembles_part,
 )
-from .missing_arrays import reshape_way, without_features, without_labels
+from .missing_arrays import is_weight, reshape_way, without_features, without_labels
 from .numbered_labels import (
     check_numbers,
     count_from_zero,
@@ -252,6 +252,7 @@ class _Source:
         for key in self.arrays:
             values = self._get(key)
             plain = not isinstance(values, NamedLabels) and not key.startswith(LAYER)
+            plain = plain and not is_weight(key)
             if plain and np.ndim(values) == 2 and values.dtype.kind == "f" and values.shape[1] > 1:
                 tables.append(key)
         return tables if len(tables) == 1 else []

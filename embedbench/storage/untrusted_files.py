@@ -32,11 +32,11 @@ TENSORS = 2  # of what is asked of a torch file; change the number with its rule
 PIECE = 2**16  # bytes read at a time
 BEYOND = 2**26  # bytes that a damaged chunk may inflate to beyond those of a whole one
 _SHUFFLE, _GZIP = h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE
-# Of files that are not ours: what h5py and MATLAB write beside these two, and deeper groups.
+# Of files that are not ours: what h5py and MATLAB write, too, and deeper groups.
 _FOREIGN_FILTERS = {_SHUFFLE, _GZIP, h5z.FILTER_FLETCHER32, h5z.FILTER_LZF}
 FOREIGN_DEPTH = 16
 MATLAB, MATLAB_BLOCK = b"MATLAB 7.3 MAT-file", 512  # how its block of bytes begins; its length
-ROWS = 1024  # of a foreign table that are read at a time
+ROWS_BYTES = 2**25  # of a foreign table that are read at a time
 
 
 class RefusedError(Exception):
@@ -56,11 +56,12 @@ def check(file: h5py.File, source: BinaryIO, *, foreign: bool = False) -> None:
     """Walk over everything in an open file without reading a table; `source` gives its bytes.
 
     A foreign file, of another program, may hold texts of any length, which are read here once, and
-    tables of other types, which nobody reads; and MATLAB's block of bytes may precede it.
-
+    tables of other types, which nobody reads; MATLAB's block of bytes may precede it.
     `alive` is called after each step. A broken rule is a RefusedError; HDF5 raises many others.
     """
-    if file.userblock_size and not (foreign and _is_matlab(file.userblock_size, source)):
+    begins = source.read(len(MATLAB))
+    is_matlab = foreign and file.userblock_size == MATLAB_BLOCK and begins == MATLAB
+    if file.userblock_size and not is_matlab:
         raise RefusedError("it begins with a block of bytes that HDF5 skips")
     size = source.seek(0, os.SEEK_END)
     seen: set[int] = set()
@@ -90,11 +91,6 @@ def check(file: h5py.File, source: BinaryIO, *, foreign: bool = False) -> None:
             table.read_through()
         elif table.chunks is not None:
             table.check_chunks(source)
-
-
-def _is_matlab(block: int, source: BinaryIO) -> bool:
-    source.seek(0)
-    return block == MATLAB_BLOCK and source.read(len(MATLAB)) == MATLAB
 
 
 def _quoted(path: str) -> str:
@@ -148,7 +144,7 @@ class _TableHeader:
         self.chunks: tuple[int, ...] | None = None
         self.shape: tuple[int, ...] = ()
         if foreign and space.get_simple_extent_type() == h5s.NULL:
-            self.declared = self.stored = 0
+            self.declared = self.stored = 0  # no value at all
             return
         self.shape = space.get_simple_extent_dims()
         if space.get_simple_extent_type() not in (h5s.SCALAR, h5s.SIMPLE):
@@ -171,7 +167,9 @@ class _TableHeader:
             return
         self.stored = table.get_storage_size()
         end = (table.get_offset() or 0) + self.stored
-        if self.declared != self.stored or end > size:
+        # what has no fixed length is longer on the disk: a reference to where it lies
+        fixed = not self.kind.detect_class(h5t.VLEN) and not is_variable_text(self.kind)
+        if (fixed and self.declared != self.stored) or end > size or self.stored < self.declared:
             raise RefusedError(self._lacking())
 
     def _lacking(self) -> str:
@@ -180,7 +178,7 @@ class _TableHeader:
     def _check_type(self) -> None:
         """Allow text of fixed length, and plain integers and floating-point numbers."""
         if isinstance(self.kind, h5t.TypeStringID):
-            allowed = not self.kind.is_variable_str()
+            allowed = not is_variable_text(self.kind)
         else:
             numbers = h5t.TypeIntegerID | h5t.TypeFloatID
             allowed = isinstance(self.kind, numbers) and self.kind.get_size() <= 8
@@ -193,15 +191,14 @@ class _TableHeader:
 
         Texts that are longer together than the file can hold are refused.
         """
-        filters = {self.plan.get_filter(i)[0] for i in range(self.plan.get_nfilters())}
-        if filters - _FOREIGN_FILTERS:
-            raise RefusedError(
-                f"{self.name} is compressed by other filters than shuffle, gzip and lzf"
-            )
+        if {self.plan.get_filter(i)[0] for i in range(self.plan.get_nfilters())} - _FOREIGN_FILTERS:
+            raise RefusedError(f"{self.name} is compressed by other filters than gzip and lzf")
         if not is_readable(self.table) or not all(self.shape):
             return
+        if self.chunks is None and not is_variable_text(self.kind):
+            return  # plain values, which are all there
         table, texts = h5py.Dataset(self.table), 0
-        step = min(ROWS, self.chunks[0]) if self.chunks else ROWS
+        step = max(1, ROWS_BYTES * self.shape[0] // max(self.declared, 1)) if self.shape else 1
         for first in range(0, self.shape[0] if self.shape else 0, step):
             rows = table[first : first + step]
             if rows.dtype == object:
@@ -265,6 +262,11 @@ def _inflated(source: BinaryIO, length: int, whole: int) -> int:
             data = inflate.unconsumed_tail
         alive()
     return count if inflate.eof or count > whole + BEYOND else whole
+
+
+def is_variable_text(kind: h5t.TypeID) -> bool:
+    """Whether a type is text of any length."""
+    return isinstance(kind, h5t.TypeStringID) and bool(kind.is_variable_str())
 
 
 def is_readable(table: h5d.DatasetID) -> bool:
@@ -429,12 +431,8 @@ def _answer(kind: str, path: str, writer: int) -> NoReturn:
         os.dup2(writer, 1)
         bound_memory()
         alive()
-        answer = {
-            "hdf5": examine,
-            "foreign": examine_foreign,
-            "torch": examine_tensors,
-            "matlab": examine_matlab,
-        }[kind](path)
+        known = {"hdf5": examine, "torch": examine_tensors, "matlab": examine_matlab}
+        answer = examine(path, foreign=True) if kind == "foreign" else known[kind](path)
         alive(0)
         os.write(1, json.dumps(answer).encode())
         os._exit(0)
@@ -455,11 +453,6 @@ def examine(path: str, *, foreign: bool = False) -> dict[str, str]:
     except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file
         return {"damaged": reason(error), **stated_version(path)}
     return {}
-
-
-def examine_foreign(path: str) -> dict[str, str]:
-    """Examine an HDF5 file of another program, as `examine` does."""
-    return examine(path, foreign=True)
 
 
 def stated_version(path: str) -> dict[str, str]:

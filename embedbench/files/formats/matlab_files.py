@@ -81,10 +81,10 @@ def _as_array(value: Any, where: str) -> Array | str:
     import scipy.sparse
 
     if scipy.sparse.issparse(value):
-        value = scipy.sparse.csc_array(value)
-        if too_large(8 * value.shape[0] * value.shape[1], 8 * value.nnz):
+        matrix: Any = value
+        if too_large(8 * matrix.shape[0] * matrix.shape[1], 8 * matrix.nnz):
             raise UserError(f"{where} is too large to be made dense", "save it as a full matrix")
-        value = value.toarray()
+        value = matrix.toarray()
     if isinstance(value, np.ndarray) and value.dtype == object:
         value = _from_cells(value)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufU":

@@ -23,6 +23,7 @@ from embedbench.storage.regular_files import explain_errors, open_regular
 SUFFIXES = (".csv", ".tsv", ".txt")
 BATCH = 512  # rows whose cells are texts at one time
 LONGEST_CELL = 2**24  # characters
+_NOWHERE = "\x1f"  # a separator that no line has
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as Python writes an integer of 64 bits
 _LIST = re.compile(r"\s*[\[(]")
 _BRACKETS = re.compile(r"[\[\]()]|array|dtype=\w+|tensor")
@@ -130,9 +131,10 @@ def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def find_separator(path: Path) -> str | None:
-    """Return what parts the cells of a file; None: white space, as in most TXT files.
+    """Return what parts the cells of a file; None: white space, as in TXT files of numbers.
 
-    It is the first of tab, semicolon and comma that the first two lines have as often.
+    It is the first of tab, semicolon and comma that the first two lines have as often. A line of
+    a TXT file without these is one cell, unless it has numbers.
     """
     suffix = path.suffix.lower()
     if suffix == ".tsv":
@@ -143,7 +145,10 @@ def find_separator(path: Path) -> str | None:
         counts = {line.count(mark.encode()) for line in start if line.strip()}
         if len(counts) == 1 and counts != {0}:
             return mark
-    return None if suffix == ".txt" else ","
+    if suffix != ".txt":
+        return ","
+    words = [line.decode("utf-8", "replace").split() for line in start]
+    return None if any(is_number(word) for line in words for word in line[1:]) else _NOWHERE
 
 
 # --- names of columns ---
