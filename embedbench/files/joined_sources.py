@@ -1,5 +1,6 @@
 """Several sources of one layout as one: domains, or train and test."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,13 +49,8 @@ def join_sources(sources: Mapping[Path, Arrays], where: str) -> Arrays:
     by_part = None not in parts and len(set(parts)) == len(parts)
     sizes = [len(source.features) for source in several]
     classes, numbers = _join_classes(sources)
-    ids = [
-        f"{SPLITS[part] if by_part and part is not None else name}/{own.rsplit('/', 1)[-1]}"
-        if "ids" not in source.origin
-        else f"{name}/{own}"
-        for name, part, source in zip(names, parts, several, strict=True)
-        for own in source.samples.ids.tolist()
-    ]
+    prefixes = [SPLITS[part] for part in parts if part is not None] if by_part else names
+    ids = _join_ids(several, prefixes, keep=by_part)
     split = np.concatenate([source.samples.split for source in several])
     columns = {
         name: np.concatenate([source.columns[name] for source in several])
@@ -86,6 +82,20 @@ def join_sources(sources: Mapping[Path, Arrays], where: str) -> Arrays:
         left_out=list(dict.fromkeys(phrase for source in several for phrase in source.left_out)),
         remarks=_remarks(sources),
     )
+
+
+def _join_ids(several: Sequence[Arrays], prefixes: Sequence[str], *, keep: bool) -> list[str]:
+    """Return the ids of all samples, behind the name of their file; `keep` those that may stay.
+
+    They may where each source has ids, and no two are one.
+    """
+    own = [source.samples.ids.tolist() for source in several]
+    together = list(itertools.chain.from_iterable(own))
+    named = all("ids" in source.origin for source in several)
+    if keep and named and len(set(together)) == len(together):
+        return together
+    pairs = zip(prefixes, own, strict=True)
+    return [f"{prefix}/{name}" for prefix, names in pairs for name in names]
 
 
 def _remarks(sources: Mapping[Path, Arrays]) -> list[str]:

@@ -45,7 +45,8 @@ KEYS = {  # of arrays and columns, the first ones first
 }
 FILE_NAMES = (  # keys that are ids where there are no others
     *("filenames", "file_names", "filename", "file_name", "files", "file"),
-    *("paths", "path", "image_paths", "image_path", "names"),
+    *("paths", "path", "image_paths", "image_path", "names", "image_files", "image_file"),
+    *("filepath", "filepaths", "file_path", "file_paths", "img_path", "img_paths"),
 )
 MAYBE_SPLIT = (  # keys that are the split if their values say so
     *("splits", "subset", "partition", "part", "set", "usage", "phase", "data_split"),

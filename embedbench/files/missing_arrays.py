@@ -35,8 +35,8 @@ def without_features(where: str, arrays: Mapping[str, Any], missing: Sequence[st
             "--backbone and --weights makes them",
         )
     if Path(where).suffix.lower() in _TEXTS and "features" in missing:
-        ways = "name their columns by --features; texts and their labels go in by `extract`"
-        return UserError(f"{where} holds no features, but {list_first(names, 10)}", ways)
+        way = "name their columns by --features; texts and their labels go in by `extract`"
+        return UserError(f"{where} holds no features, but {list_first(names, 10)}", way)
     listed = ", ".join(names[:LONG]) or "nothing"
     ways = [f"--{what} KEY" for what in missing]
     more = f"; or {WAYS}" if "labels" in missing else ""

@@ -4,6 +4,7 @@ import itertools
 import os
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from .formats.not_read_here import refuse_by_suffix
 from .formats.number_tables import Column, NumberTable
 from .formats.numpy_files import NamedArrays, load_folder, load_npy, load_npz, npy_files
 from .joined_sources import hold_one_array_each, join_sources
-from .known_names import KEYS, find_keys, without_common_words
+from .known_names import KEYS, files_not_read, find_keys, without_common_words
 from .label_files import names_file, take_labels
 from .raw_pixels import pixels, pixels_recipe
 from .source_arrays import Arrays, choose_arrays
@@ -82,9 +83,12 @@ def read_sources(paths: Sequence[Path], keys: Keys) -> Arrays:
         The keys that the user named for `features`, `labels` and `groups`. Labels may be a file,
         and groups a rule for the ids instead.
     """
-    paths = _inside(paths[0]) if len(paths) == 1 else paths
     if len(paths) == 1:
-        return _read_source(paths[0], keys)
+        files = _inside(paths[0])
+        if files == [paths[0]]:
+            return _read_source(paths[0], keys)
+        source = read_sources(files, keys)
+        return replace(source, left_out=[*source.left_out, *files_not_read(paths[0], files)])
     if hold_one_array_each(without_common_words([path.stem for path in paths])):
         return _choose(_one_array_each(paths), paths[0].parent, keys)
     sources = {path: _read_source(path, keys) for path in paths}
@@ -96,6 +100,8 @@ def _inside(folder: Path) -> Sequence[Path]:
     if not folder.is_dir() or is_audioset(folder) or is_idx(folder):
         return [folder]
     if any(is_folder(folder) for is_folder, _ in _FOLDERS):
+        return [folder]
+    if _holds_media(folder):
         return [folder]
     files = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
     tables = [path for path in files if path.suffix.lower() in _FILES]
@@ -182,9 +188,13 @@ def _is_wide(found: arrow_files.Columns, asked: Keys) -> bool:
     return not lists and not find_keys(KEYS["features"], found.names)
 
 
+def _holds_media(src: Path) -> bool:
+    inside = src.rglob("*") if src.is_dir() else iter([src])
+    return any(path.suffix.lower() in _MEDIA for path in itertools.islice(inside, _MOST))
+
+
 def _find_way(src: Path) -> str:
     """Return what to do with a source that is not read here."""
-    inside = src.rglob("*") if src.is_dir() else iter([src])
-    if any(path.suffix.lower() in _MEDIA for path in itertools.islice(inside, _MOST)):
+    if _holds_media(src):
         return "images and sounds go in by `extract`, where a --backbone makes features of them"
     return SOURCES

@@ -48,10 +48,8 @@ def write_songs(folder: Path) -> Path:
 
 def test_features_without_labels_say_how_to_give_them(tmp_path: Path) -> None:
     said = refusal(import_file, write_songs(tmp_path), tmp_path / "a.h5")
-    assert (
-        "12 rows of 5 values, from 5 columns (f0 to f4)) and no labels; it also holds title; give them: --labels FILE (one label a row"
-        in said
-    )
+    assert "12 rows of 5 values, from 5 columns (f0 to f4)) and no labels; it also holds" in said
+    assert "give them: --labels FILE (one label a row in order, or lines of id and label)" in said
 
 
 BOTH = list(zip(TITLES, TEXTS.tolist(), strict=True))
@@ -269,3 +267,37 @@ def test_a_damaged_mat_file_is_refused(tmp_path: Path) -> None:
     whole = (tmp_path / "a.mat").read_bytes()
     (tmp_path / "a.mat").write_bytes(whole[: len(whole) // 2])
     assert "cannot be read" in refusal(import_file, tmp_path / "a.mat", tmp_path / "a.h5")
+
+
+# --- MATLAB counts from 1 ---
+
+
+def test_rows_of_matlab_are_counted_from_1(tmp_path: Path) -> None:
+    train = np.array([1, 2, 3, 4, 5, 6, 7, 8])
+    scipy.io.savemat(tmp_path / "a.mat", {"X": X, "y": Y, "train_idx": train})
+    file, said = imported(tmp_path, tmp_path / "a.mat")
+    assert file.split.tolist() == [0] * 8 + [2] * 4
+    assert "train_idx counts rows from 1, as MATLAB does." in said
+
+
+def test_parts_of_matlab_are_counted_from_1(tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"X": X, "y": Y, "split": Y[:, None] + 1.0})
+    file, _ = imported(tmp_path, tmp_path / "a.mat")
+    assert file.split.tolist() == Y.tolist()
+
+
+def test_parts_of_matlab_that_may_be_val_or_test_are_refused(tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"X": X, "y": Y, "split": Y % 2 + 1})
+    said = refusal(import_file, tmp_path / "a.mat", tmp_path / "a.h5")
+    assert "split holds no 0 and not all of 1, 2 and 3" in said
+
+
+def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    for name in ("art", "photo"):
+        scipy.io.savemat(folder / f"{name}.mat", {"X": X, "y": Y})
+    (folder / "README").write_text("by us")
+    file, said = imported(tmp_path, folder)
+    assert sorted({*file.columns["domain"].tolist()}) == ["art", "photo"]
+    assert "left out README (not read)" in said

@@ -8,6 +8,7 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError
+from embedbench.files.arrays_by_part import ROW_WORDS, parse_key
 from embedbench.files.hdf5_layout import TEXT
 from embedbench.storage import untrusted_files, user_cache
 from embedbench.storage.regular_files import explain_errors, open_regular
@@ -36,7 +37,28 @@ def read_matlab(path: Path) -> NamedArrays:
             arrays.not_read.append(f"{name} ({array})")
         else:
             arrays[name] = array
+    _count_from_zero(arrays, path)
     return arrays
+
+
+def _count_from_zero(arrays: NamedArrays, path: Path) -> None:
+    """Count rows and parts from 0: MATLAB counts from 1."""
+    for name, values in arrays.items():
+        parsed = parse_key(name)
+        if values.dtype.kind not in "iu" or values.ndim != 1 or values.min() < 1:
+            continue
+        if parsed is not None and parsed[1].casefold() in ROW_WORDS:
+            arrays[name] = values - 1
+            arrays.remarks.append(f"{name} counts rows from 1, as MATLAB does.")
+        elif name.casefold() == "split" and values.max() < 4:
+            if {*values.tolist()} != {1, 2, 3}:
+                raise UserError(
+                    f"{path}: {name} holds no 0 and not all of 1, 2 and 3, so that 2 may be val or "
+                    "test",
+                    "write train, val and test",
+                )
+            arrays[name] = values - 1
+            arrays.remarks.append(f"{name} is 1 (train), 2 (val) and 3 (test).")
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class NamedArrays(dict[str, Any]):
     def __init__(self) -> None:
         super().__init__()
         self.not_read: list[str] = []
+        self.remarks: list[str] = []  # sentences on what is no matter of course
 
 
 def load_folder(path: Path) -> NamedArrays:
