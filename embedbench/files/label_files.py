@@ -17,7 +17,12 @@ from .numbered_labels import flat_column
 
 
 def take_labels(
-    read: Mapping[str, Any], path: Path, found: Mapping[str, Any], src: Path
+    read: Mapping[str, Any],
+    path: Path,
+    found: Mapping[str, Any],
+    src: Path,
+    *,
+    in_order: bool = True,
 ) -> tuple[Any, str]:
     """Return the labels of a file for the rows of a source, and what to say of how they were found.
 
@@ -30,6 +35,8 @@ def take_labels(
         The columns of the file at `path`.
     found : mapping
         The arrays of the source at `src`.
+    in_order : bool
+        Whether labels may be those of the rows in order; not where the source is one of several.
 
     Raises
     ------
@@ -49,6 +56,11 @@ def take_labels(
             unused = len(labels) - len(np.unique(rows))
             more = f"; {unused:,} of its lines are of no row of {src}" if unused else ""
             return labels[rows], f"labels are those of {path} by {name}{more}."
+    if not in_order:
+        raise UserError(
+            f"{path} has no column with the ids of {src}, and is for several files",
+            "give lines of id and label, or import the files one by one",
+        )
     if isinstance(read, NumberTable) and len(read) == 1:
         labels = _with_first_line(read, path, labels, found)
     return labels, f"labels are those of {path}, in the order of the rows."

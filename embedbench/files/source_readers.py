@@ -60,6 +60,8 @@ _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
     (lambda path: bool(arrow_files.parquet_files(path)), arrow_files.read_parquet),
     (lambda path: bool(npy_files(path)), load_folder),
 ]
+# What papers on two domains call the features and labels of each, in one file.
+_DOMAINS = {"source": ("Xs", "Ys"), "target": ("Xt", "Yt")}
 _MEDIA = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".wav", ".flac", ".mp3", ".ogg", ".zip")
 _MOST = 1000  # files of a folder that are looked at to say what it holds
 
@@ -91,7 +93,7 @@ def read_sources(paths: Sequence[Path], keys: Keys) -> Arrays:
         return replace(source, left_out=[*source.left_out, *files_not_read(paths[0], files)])
     if hold_one_array_each(without_common_words([path.stem for path in paths])):
         return _choose(_one_array_each(paths), paths[0].parent, keys)
-    sources = {path: _read_source(path, keys) for path in paths}
+    sources = {path: _read_source(path, keys, alone=False) for path in paths}
     return join_sources(sources, as_text(paths[0].resolve().parent.name))
 
 
@@ -132,7 +134,8 @@ def _one_array_each(paths: Sequence[Path]) -> NamedArrays:
     return arrays
 
 
-def _read_source(src: Path, keys: Keys) -> Arrays:
+def _read_source(src: Path, keys: Keys, *, alone: bool = True) -> Arrays:
+    """Read one source; one that is not alone takes labels of a file by id only."""
     if src.is_dir() and (is_audioset(src) or is_idx(src)):
         if named := [name for name in keys.values() if name is not None]:
             raise UserError(f"{src} has its own layout and no key {named[0]!r}", "do not name it")
@@ -141,7 +144,17 @@ def _read_source(src: Path, keys: Keys) -> Arrays:
         samples, images = read_idx(src)
         source = {"name": as_text(src.resolve().name), "revision": "", "licence": ""}
         return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
-    return _choose(_read_arrays(src), src, keys)
+    found = _read_arrays(src)
+    if not {*_DOMAINS["source"], *_DOMAINS["target"]} <= found.keys() or any(keys.values()):
+        return _choose(found, src, keys, alone=alone)
+    pairs = {
+        Path(domain): _choose({key: found[key] for key in pair}, src, keys)
+        for domain, pair in _DOMAINS.items()
+    }
+    others = [key for key in found if not any(key in pair for pair in _DOMAINS.values())]
+    joined = join_sources(pairs, as_text(src.stem))
+    left_out = [*others, *getattr(found, "not_read", ())]
+    return replace(joined, left_out=[*joined.left_out, *left_out])
 
 
 def _read_arrays(src: Path) -> Mapping[str, Any]:
@@ -158,14 +171,14 @@ def _read_arrays(src: Path) -> Mapping[str, Any]:
     raise UserError(f"{src} is nothing that import reads", _find_way(src))
 
 
-def _choose(found: Mapping[str, Any], src: Path, keys: Keys) -> Arrays:
+def _choose(found: Mapping[str, Any], src: Path, keys: Keys, *, alone: bool = True) -> Arrays:
     """Return what some arrays are, with the labels of a file where it is named."""
     more, origin, remarks = {}, {}, []
     asked = dict(keys)
     file = names_file(keys["labels"], list(found))
     if file is not None:
         asked["labels"] = str(file)
-        labels, said = take_labels(_read_arrays(file), file, found, src)
+        labels, said = take_labels(_read_arrays(file), file, found, src, in_order=alone)
         more[str(file)] = labels
         remarks.append(said)
     if isinstance(found, arrow_files.Columns) and _is_wide(found, asked):

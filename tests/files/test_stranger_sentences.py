@@ -301,3 +301,20 @@ def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
     file, said = imported(tmp_path, folder)
     assert sorted({*file.columns["domain"].tolist()}) == ["art", "photo"]
     assert "left out README (not read)" in said
+
+
+def test_two_domains_of_one_file_are_both_taken(tmp_path: Path) -> None:
+    data = {"Xs": X[:5], "Ys": Y[:5] + 1, "Xt": X[5:], "Yt": Y[5:] + 1}
+    scipy.io.savemat(tmp_path / "a.mat", data)
+    file, _ = imported(tmp_path, tmp_path / "a.mat")
+    assert np.array_equal(file.read(), X)
+    assert file.columns["domain"].tolist() == ["source"] * 5 + ["target"] * 7
+
+
+def test_labels_in_order_are_for_one_file(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        np.savez(tmp_path / f"{name}.npz", X=X)
+    np.save(tmp_path / "l.npy", Y)
+    files, labels = [tmp_path / "a.npz", tmp_path / "b.npz"], str(tmp_path / "l.npy")
+    said = refusal(import_file, files, tmp_path / "a.h5", labels=labels)
+    assert "give lines of id and label, or import the files one by one" in said
