@@ -47,15 +47,18 @@ def take_labels(
         read = read_number_table(path, unnamed=True)
     key = _label_column(read, path)
     labels = _plain(read, key)
-    others = [name for name in read if name != key and _plain(read, name).ndim == 1]
-    for name in others:
+    lists = {name: _plain(read, name) for name in read if name != key}
+    rest = labels
+    if path.suffix.lower() == ".txt" and len(read) == 1 and labels.dtype.kind == "U":
+        lists["the first word"], rest = _words_apart(path)
+    for name, listed in lists.items():
         for column in _same_columns(name, found):
-            rows = _rows_by_id(_plain(read, name), found[column], path, name)
+            rows = _rows_by_id(listed, found[column], path, name)
             if rows is None:
                 continue
-            unused = len(labels) - len(np.unique(rows))
+            unused = len(rest) - len(np.unique(rows))
             more = f"; {unused:,} of its lines are of no row of {src}" if unused else ""
-            return labels[rows], f"labels are those of {path} by {name}{more}."
+            return rest[rows], f"labels are those of {path} by {name}{more}."
     if not in_order:
         raise UserError(
             f"{path} has no column with the ids of {src}, and is for several files",
@@ -64,6 +67,16 @@ def take_labels(
     if isinstance(read, NumberTable) and len(read) == 1:
         labels = _with_first_line(read, path, labels, found)
     return labels, f"labels are those of {path}, in the order of the rows."
+
+
+def _words_apart(path: Path) -> tuple[Array, Array]:
+    """The first word of each line, which may be an id, and the rest of it."""
+    words, rests = [], []
+    for _, cells in read_rows(path):
+        word, _, rest = cells[0].partition(" ")
+        words.append(word)
+        rests.append(rest.strip())
+    return np.array(words, np.str_), np.array(rests, np.str_)
 
 
 def _has_no_names(read: NumberTable, found: Mapping[str, Any]) -> bool:

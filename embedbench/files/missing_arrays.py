@@ -1,5 +1,6 @@
 """Sentences on what a source lacks, and on what it holds in place of features."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from embedbench.array_types import Array
 from embedbench.errors import LONG, UserError, list_first
 
 _TEXTS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
+_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 WAYS = "--labels FILE (one label a row in order, or lines of id and label)"
 
 
@@ -17,6 +19,8 @@ def without_labels(where: str, key: str, table: Any, others: Sequence[str]) -> U
     """Return the error for features that have no labels beside them: how to give them."""
     also = f"; it also holds {list_first(others, 10)}" if others else ""
     key_way = ", or --labels KEY of the source" if others else ""
+    if "column 1" in key:
+        key_way = ", or --labels 'column 1', or another one, of the source"
     return UserError(
         f"{where} holds features ({len(table):,} rows of {_row(table)}, from {key}) and no "
         f"labels{also}",
@@ -34,6 +38,16 @@ def without_features(where: str, arrays: Mapping[str, Any], missing: Sequence[st
             "give the features that the network makes of samples: `embedbench extract` with "
             "--backbone and --weights makes them",
         )
+    if names == ["labels"] and Path(where).suffix.lower() == ".npy":
+        return UserError(
+            f"{where} holds labels, one value a row, and no features",
+            f"import the file of the features, with --labels {where}",
+        )
+    commas = [name for name in names if _has_commas(arrays[name])]
+    if commas:
+        return UserError(
+            f"{where}: {commas[0]} holds numbers with a decimal comma", "write them with a point"
+        )
     if Path(where).suffix.lower() in _TEXTS and "features" in missing:
         way = "name their columns by --features; texts and their labels go in by `extract`"
         return UserError(f"{where} holds no features, but {list_first(names, 10)}", way)
@@ -45,6 +59,13 @@ def without_features(where: str, arrays: Mapping[str, Any], missing: Sequence[st
         f"{listed}, and no {' and no '.join(missing)}",
         f"name the key: {' '.join(ways)}{more}",
     )
+
+
+def _has_commas(values: Any) -> bool:
+    """Whether texts (N,) are numbers such as 0,5."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "U":
+        return False
+    return values.ndim == 1 and all(map(_COMMA.fullmatch, values.tolist()))
 
 
 def is_weight(name: str) -> bool:

@@ -318,3 +318,15 @@ def test_labels_in_order_are_for_one_file(tmp_path: Path) -> None:
     files, labels = [tmp_path / "a.npz", tmp_path / "b.npz"], str(tmp_path / "l.npy")
     said = refusal(import_file, files, tmp_path / "a.h5", labels=labels)
     assert "give lines of id and label, or import the files one by one" in said
+
+
+def test_numbers_with_a_decimal_comma_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("f0;f1;label\n0,5;1,5;a\n0,3;1,2;b\n")
+    said = refusal(import_file, tmp_path / "a.csv", tmp_path / "a.h5")
+    assert "f0 holds numbers with a decimal comma; write them with a point" in said
+
+
+def test_labels_alone_are_no_source(tmp_path: Path) -> None:
+    np.save(tmp_path / "y.npy", Y)
+    said = refusal(import_file, tmp_path / "y.npy", tmp_path / "a.h5")
+    assert "import the file of the features, with --labels" in said

@@ -61,7 +61,7 @@ def csv_of_numbered_columns(folder: Path) -> Case:
     table.insert(0, "id", IDS)
     table["label"], table["speaker"], table["time"] = TEXTS, Y // 2, np.arange(N) / 4
     table.to_csv(folder / "a.csv", index=False)
-    read = pd.read_csv(folder / "a.csv", float_precision="round_trip")
+    read = pd.read_csv(folder / "a.csv")
     columns = {"time": np.arange(N) / 4, "group": as_texts(read["speaker"])}
     options = {"group": "speaker", "split": "0.25"}
     return Case(
@@ -210,8 +210,42 @@ def mat_of_columns_and_cells(folder: Path) -> Case:
 def mat_of_a_structure(folder: Path) -> Case:
     scipy.io.savemat(folder / "a.mat", {"set": {"X": scipy.sparse.csc_array(X), "y": Y}})
     read = scipy.io.loadmat(folder / "a.mat", simplify_cells=True)["set"]["X"].toarray()
-    options = {"features": "set/X", "labels": "set/y"}
-    return Case(folder / "a.mat", read, as_texts(Y), options=options)
+    return Case(folder / "a.mat", read, as_texts(Y))
+
+
+def mat_of_parts_in_structures(folder: Path) -> Case:
+    parts = {"train": {"X": X[:8], "y": Y[:8]}, "test": {"X": X[8:], "y": Y[8:]}}
+    scipy.io.savemat(folder / "a.mat", {"data": parts})
+    read = scipy.io.loadmat(folder / "a.mat", simplify_cells=True)["data"]
+    read = np.concatenate([read["train"]["X"], read["test"]["X"]])
+    return Case(folder / "a.mat", read, as_texts(Y), split=[TRAIN] * 8 + [TEST] * 4)
+
+
+def mat_of_res101(folder: Path) -> Case:
+    """Features in columns, labels from 1, names of files, as sets of zero-shot learning have."""
+    files = np.array(IDS, object)[:, None]
+    data = {"features": X.T, "labels": Y[:, None] + 1.0, "image_files": files}
+    scipy.io.savemat(folder / "a.mat", data)
+    read = scipy.io.loadmat(folder / "a.mat")["features"].T
+    return Case(folder / "a.mat", read, as_texts(Y + 1), ids=IDS)
+
+
+def txt_of_word_vectors(folder: Path) -> Case:
+    words = [f"word{row}" for row in range(N)]
+    lines = [f"{word} {' '.join(map(str, x))}" for word, x in zip(words, X.tolist(), strict=True)]
+    (folder / "a.txt").write_text("\n".join(lines))
+    kinds = [f"{word} {label}" for word, label in zip(words, TEXTS, strict=True)]
+    (folder / "kinds.txt").write_text("\n".join(kinds[::-1]))
+    read = pd.read_csv(folder / "a.txt", sep=" ", header=None, index_col=0)
+    options = {"labels": str(folder / "kinds.txt")}
+    return Case(folder / "a.txt", read, ids=words, options=options)
+
+
+def csv_of_texts_of_numpy(folder: Path) -> Case:
+    lists = [str([np.float64(value) for value in x]) for x in X]  # [np.float64(0.1), …]
+    table = pd.DataFrame({"id": IDS, "embedding": lists, "label": TEXTS})
+    table.to_csv(folder / "a.tsv", sep="\t", index=False)
+    return Case(folder / "a.tsv", X, ids=IDS)
 
 
 def mat_of_source_and_target(folder: Path) -> Case:
@@ -324,6 +358,8 @@ LAYOUTS: list[Callable[[Path], Case]] = [
     csv_with_semicolons,
     tsv_of_a_projector,
     txt_of_numpy,
+    txt_of_word_vectors,
+    csv_of_texts_of_numpy,
     csv_files_of_parts,
     csv_files_of_arrays,
     json_records,
@@ -333,6 +369,8 @@ LAYOUTS: list[Callable[[Path], Case]] = [
     mat_of_surf,
     mat_of_columns_and_cells,
     mat_of_a_structure,
+    mat_of_parts_in_structures,
+    mat_of_res101,
     mat_of_source_and_target,
     mat_of_version_73,
     hdf5_of_h5py,

@@ -17,7 +17,7 @@ from embedbench.files.known_names import LISTED
 from embedbench.storage import safe_hdf5, untrusted_files
 from embedbench.storage.untrusted_files import is_readable
 
-from .numpy_files import NamedArrays
+from .numpy_files import NamedArrays, leave_out_group
 
 SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".h5ad")
 REMEDY = "save plain tables of numbers and texts, or give them as npz"
@@ -40,6 +40,7 @@ def read_hdf5(path: Path) -> NamedArrays:
             else:
                 reason = _OTHER if values is None else str(values)
                 reasons.setdefault(reason, []).append(name)
+    leave_out_group(arrays)
     arrays.not_read = [f"{list_first(names, LISTED)} ({why})" for why, names in reasons.items()]
     return arrays
 

@@ -15,7 +15,7 @@ from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
 from .foreign_hdf5 import read_matlab_hdf5
-from .numpy_files import NamedArrays
+from .numpy_files import NamedArrays, leave_out_group
 
 REMEDY = "save matrices of numbers, and cells of texts, with save -v7"
 _DEEPEST = 4  # structures in structures
@@ -37,6 +37,7 @@ def read_matlab(path: Path) -> NamedArrays:
             arrays.not_read.append(f"{name} ({array})")
         else:
             arrays[name] = array
+    leave_out_group(arrays)
     _count_from_zero(arrays, path)
     return arrays
 

@@ -26,7 +26,7 @@ LONGEST_CELL = 2**24  # characters
 _NOWHERE = "\x1f"  # a separator that no line has
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as Python writes an integer of 64 bits
 _LIST = re.compile(r"\s*[\[(]")
-_BRACKETS = re.compile(r"[\[\]()]|array|dtype=\w+|tensor")
+_BRACKETS = re.compile(r"[\[\]()]|np\.float\d+(?=\()|array|dtype=\w+|tensor")
 WHOLE, REAL, TEXTS = "whole", "real", "texts"
 
 

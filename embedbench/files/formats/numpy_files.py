@@ -13,6 +13,8 @@ from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
 REMEDY = "save plain numeric and text arrays, not objects"
+# What NumPy says of objects in an npz file, and in an npy file.
+_OBJECT_ARRAYS, _MAPPED_OBJECTS = "Object arrays cannot be loaded", "Python objects in dtype."
 _OBJECTS = (
     "{path} holds Python objects, which are a pickle and would run code; where you trust it, "
     "convert it by these two lines: `import numpy as np; d = np.load({name!r}, allow_pickle=True)` "
@@ -54,13 +56,13 @@ def load_npy(path: Path) -> NamedArrays:
 def load_array(path: Path) -> Array:
     """Return the array of an npy file, which is mapped."""
     with explain_errors(f"{path} cannot be read", REMEDY):
-        with open_regular(path) as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0
-            head = (read if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
-        if head[2].hasobject:
-            raise holds_objects(path, "features=d[0], labels=d[1]")
-        return _decoded(np.load(path, mmap_mode="r", allow_pickle=False))
+        open_regular(path).close()
+        try:
+            return _decoded(np.load(path, mmap_mode="r", allow_pickle=False))
+        except ValueError as error:
+            if not str(error).endswith(_MAPPED_OBJECTS):
+                raise
+            raise holds_objects(path, "features=d[0], labels=d[1]") from error
 
 
 def holds_objects(path: Path, call: str) -> UserError:
@@ -96,9 +98,20 @@ def _member(arrays: Any, name: str, path: Path) -> Any:
     try:
         return arrays[name]
     except ValueError as error:
-        if "allow_pickle" not in str(error):
+        if not str(error).startswith(_OBJECT_ARRAYS):
             raise
         raise holds_objects(path, "features=d['features'], labels=d['labels']") from error
+
+
+def leave_out_group(arrays: NamedArrays) -> None:
+    """Leave out the name of the one group, or structure, that all arrays lie in: `data/X`."""
+    groups = {name.partition("/")[0] for name in arrays}
+    if len(groups) > 1 or len(arrays) < 2 or not all("/" in name for name in arrays):
+        return
+    inside = {name.partition("/")[2]: array for name, array in arrays.items()}
+    arrays.clear()
+    arrays.update(inside)
+    leave_out_group(arrays)
 
 
 def as_float32(values: Array, where: str) -> Array:
