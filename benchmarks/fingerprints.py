@@ -78,9 +78,10 @@ ICARLS = ("icarl", "icarl-cnn", "icarl-norm")
 ICARL = "lr=8e-4 optimiser=nadam"  # its rule and batches are those of every case
 EARLIER = {
     "agem": "lr=0.05",
-    "derpp": "lr=0.02 updates=1",
+    "derpp": "lr=0.02 updates=1 stop.rule=epochs stop.epochs=20 stop.patience=5 stop.min_steps=30",
     **dict.fromkeys(("er", "er-ace", "er-infinite", "gss", "mir", "remind"), "updates=1"),
     **dict.fromkeys(ICARLS, ICARL),
+    "offline": "learner=mlp",
     "ranpac": "lam_rule=session",
     "slda": "shrinkage=1e-4",
 }
@@ -88,7 +89,11 @@ EARLIER_OF = {"": "scale_least=0", "fscil": "novel=1"}  # of protocols; "": of a
 EARLIER_SPLIT = "--no-stratify"  # of `extract`
 SURE = {"rank", "score", "logp", "true_logp", "squares", "group"}  # tables that older code lacks
 # settings that code from before does not have; what they are, the place of a run says
-LATER = ("lam_rule", "learner", "novel", "passes", "scale_least", "updates")
+LATER = (
+    *("among", "fill", "lam_rule", "learner", "memory_batch", "novel", "passes", "replay_by"),
+    *("replay_weight", "scale_least", "updates"),
+)
+LATER_OF = {"derpp": ("optimiser_state", "stop")}  # as LATER, of one learner
 RULES = {
     "epochs": "stop.rule=epochs stop.epochs=2",
     "patience": "stop.epochs=5 stop.patience=1 stop.min_steps=4",
@@ -153,7 +158,8 @@ class Case:
         ]
         named = {item.partition("=")[0] for item in self.settings}
         preset = "--preset" in self.options  # names what it needs
-        for name in () if preset else learners:
+        every = dict.fromkeys(("offline", *(() if preset else learners)))
+        for name in every:
             then = EARLIER.get(name, "").split()
             if name in ICARLS and "patience" in self.settings:
                 then.append("stop.rule=patience")  # their rule where none is named
@@ -242,6 +248,7 @@ def run_row(place: Path, root: Path) -> Row:
     hashed = ("by_score", "classes", "footprint", "order", "reference", "seeds", "tuning")
     params = record["learner_params"], record["protocol_params"]
     later = [k for k in LATER if (record["learner"], k) != ("gss", "updates")]  # gss had it
+    later += LATER_OF.get(record["learner"], ())
     settings = [{k: v for k, v in every.items() if k not in later} for every in params]
     if record["protocol"] == "incremental-class":
         settings[1].pop("layers", None)

@@ -29,6 +29,7 @@ from embedbench.version import __version__
 
 from . import open_backbone as backbones
 from .backbone import DTYPES, Backbone
+from .channel_statistics import CHANNEL, NONE, ChannelScale
 from .content_hashes import NOTHING, SIZE, content_hash
 from .open_source import open_source
 from .pixel_policy import DEFAULT, UNIFORM, PixelPolicy
@@ -112,6 +113,8 @@ def decode(
         with keep_inside(f"the backbone {backbone.backbone.get('name')}"):
             if source.holds == "images":
                 ready, touched = _prepared(content, backbone, policy)
+                if source.flipped is not None and source.flipped[i]:
+                    ready = ready[:, ::-1]  # (H, W, C)
             else:
                 ready = backbone.prepare(content)
     except CodeExitError:
@@ -382,6 +385,10 @@ class Job:
         (`#rrggbb`); or `drop`, which shows their hidden colours as a plain `convert("RGB")` does.
     orientation : str
         `turn` images as their EXIF says, or `keep` them as they are stored.
+    normalise : str
+        With `pixels`: `none`; `channel`, by the training images; or as `ChannelScale.read` reads.
+    flip : bool
+        With `pixels` and `none`: each training image is also there flipped, left to right.
     threads : int or None
         Threads of one operation, which decide the last bits; by default 1, or more where there are
         more cores than threads that decode and, on a CPU, run the backbone (8; with a card 16).
@@ -406,6 +413,8 @@ class Job:
     skip_bad: bool = False
     alpha: str = "white"
     orientation: str = "turn"
+    normalise: str = NONE
+    flip: bool = False
     threads: int | None = None
     batch_size: int | None = None
     cpus: int | None = None
@@ -417,6 +426,13 @@ class Job:
         if self.dtype not in DTYPES:
             raise UserError("--dtype", expected=f"one of {', '.join(DTYPES)}", got=self.dtype)
         PixelPolicy.chosen(self.alpha, self.orientation)  # a wrong one is refused at once
+        if self.normalise != NONE and self.backbone != "pixels":
+            raise UserError(
+                f"--normalise is of --backbone pixels, and the backbone is {self.backbone}",
+                "leave it out: models normalise by themselves, and protocols scale pixel files",
+            )
+        if self.normalise not in (NONE, CHANNEL):
+            ChannelScale.read(self.normalise)
 
     @property
     def policy(self) -> PixelPolicy:
@@ -445,10 +461,8 @@ class Job:
         name, file = backbones.choose_backbone(self.source, self.backbone, self.weights)
         backbones.check_kind(name, source)
         if source.holds != "images" and self.policy != DEFAULT:
-            raise UserError(
-                f"--alpha and --orientation are for images, and {source.name} holds {source.holds}",
-                "leave them out",
-            )
+            what = f"--alpha and --orientation are for images, and {source.name} holds"
+            raise UserError(f"{what} {source.holds}", "leave them out")
         where = torch.device(find_device(self.device))
         model = backbones.open_backbone(
             name,
@@ -460,6 +474,11 @@ class Job:
             device=where,
             holds=source.holds,
         )
+        if self.normalise != NONE:
+            assert isinstance(model, backbones.Pixels)
+            model.normalise_by(ChannelScale.read(self.normalise))
+        if self.flip:
+            model.preprocessing["flip"] = "training images, left to right"
         cuda = where.type == "cuda"
         batch = self.batch_size or (CUDA_BATCH if cuda else CPU_BATCH)
         if batch < 1 or Partial.BLOCK % batch:

@@ -16,6 +16,7 @@ from embedbench.networks.published_weights import SHIPPED, shipped_weights
 from embedbench.storage.user_cache import refuse_changes
 
 from .backbone import OURS, Backbone
+from .channel_statistics import ChannelScale
 from .extract_plugins import backbone_class, outside_backbone
 from .open_source import is_demo
 from .source import Content, Source, open_image
@@ -172,10 +173,24 @@ class Pixels(Images):
     """The same images as rows of values / 255, as Kemker used MNIST: `--backbone pixels`."""
 
     dtype = "float32"
+    scale: ChannelScale | None = None
+
+    def normalise_by(self, scale: ChannelScale) -> None:
+        """Normalise each channel by these numbers; they are part of the recipe."""
+        channels = 1 if self.mode == "L" else 3
+        if len(scale.mean) != channels:
+            raise UserError("--normalise", expected=f"{channels} means", got=str(scale))
+        self.scale = scale
+        self.preprocessing |= {
+            "scale": "(value / 255 - mean) / std",
+            "mean": [*scale.mean],
+            "std": [*scale.std],
+        }
 
     def forward(self, batch: Bytes) -> dict[str, torch.Tensor]:
-        """Return (n, H·W·C) values between 0 and 1, row by row."""
-        return {"features": torch.from_numpy(pixels(batch))}
+        """Return (n, H·W·C) values between 0 and 1, or normalised ones, row by row."""
+        rows = pixels(batch)
+        return {"features": torch.from_numpy(self.scale.apply(rows) if self.scale else rows)}
 
 
 def centre(image: Image.Image, size: int) -> Image.Image:

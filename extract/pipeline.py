@@ -40,6 +40,7 @@ from embedbench.networks.paper_networks import known_weights
 from embedbench.storage.regular_files import explain_errors
 from embedbench.system.callback_types import Notify, Progress
 
+from .channel_statistics import CHANNEL
 from .content_hashes import changed_samples
 from .domain_group_time import add_columns, choose_split
 from .extraction_work import (
@@ -53,6 +54,8 @@ from .extraction_work import (
     job_of,
     quiet_readers,
 )
+from .flipped_copies import add_flipped
+from .measure_channels import measure_channels
 from .pixel_policy import UNIFORM
 from .source import Source, unusable
 
@@ -115,8 +118,8 @@ def extract(
         Who computes the blocks; None: this process.
     job
         Parameters of `Job`, what goes through which network and how: `backbone`, `weights`,
-        `layers`, `dtype`, `size`, `device`, `skip_bad`, `alpha`, `orientation`, `threads`,
-        `batch_size`.
+        `layers`, `dtype`, `size`, `device`, `skip_bad`, `alpha`, `orientation`, `normalise`,
+        `flip`, `threads`, `batch_size`.
 
     Raises
     ------
@@ -134,6 +137,14 @@ def extract(
     if remark := describe_straddling(opened.columns.get("group"), rows, rule):
         notify(f"{opened.name}: {remark}")
     opened = replace(opened, split=rows)
+    if asked.normalise == CHANNEL:
+        scale = measure_channels(asked, opened)
+        asked = replace(asked, normalise=str(scale))
+        notify(f"{opened.name}: normalised by --normalise {scale}, of its training images.")
+    if asked.flip:
+        if engine is not None:
+            raise UserError("--flip is of this process alone", "leave --engine out")
+        opened = add_flipped(opened, asked.backbone)
     taken = _taken(opened, rule)
     if opened.left_out:  # before the long work, which may not be what was meant
         notify(taken)

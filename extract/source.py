@@ -13,7 +13,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from embedbench.array_types import Bytes, Floats, Ints, Strings
+from embedbench.array_types import Bools, Bytes, Floats, Ints, Strings
 from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError
 from embedbench.storage.regular_files import open_regular
@@ -65,6 +65,9 @@ class Source:
         Phrases on what is not among the samples and not in `refused`: how many files, and why.
     package : (str, str) or None
         Name and version of the package whose code opened it; None: ours, or a file of yours.
+    flipped : array of bool or None
+        (N,) whether a sample is the flipped copy of an image, which `read` gives as it is; None:
+        none is.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Source:
     remark: str = ""
     left_out: tuple[str, ...] = ()
     package: tuple[str, str] | None = None
+    flipped: Bools | None = None
 
     @property
     def columns(self) -> dict[str, Strings | Floats]:

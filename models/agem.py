@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -46,21 +46,28 @@ class AGEM(OnlineLearner):
     lr: float = 0.003
     updates: int = later(1, earlier=1)
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
+    # no setting here: the gradient of the memory is a bound and no summand
+    replay_weight: ClassVar[Literal["sum"]] = "sum"  # type: ignore[misc]  # an instance's above
+    tags: ClassVar[Tags] = Tags(
+        online=True, stores_samples=True, multilabel=True, images=True, heads=True
+    )
 
     def replay(self, draw: np.random.Generator, view: Views, classes: torch.Tensor | None) -> None:
         """Project the gradient of the new samples by that of random ones from memory."""
-        x, y, _ = self.exemplars.sample(self.batch_size, draw)
+        x, y, _ = self.exemplars.sample(self.drawn, draw)
         self._constrain(view(x), y, classes)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         new, sets = session_classes(session), session.y.ndim == 2
+        self.add_head(session)
         old = torch.tensor(sorted(self.exemplars.classes - new), device=self.device)
         among = old if sets else self.exemplars.seen_with(torch.from_numpy(session.y))
         draw = np.random.default_rng([self.seeds.batches, self.learned])
 
         def regularise() -> None:
-            x, y, _ = self.exemplars.sample(self.batch_size, draw)
+            if not len(self.exemplars):
+                return
+            x, y, _ = self.exemplars.sample(self.drawn, draw)
             self._constrain(augmented_views(self, self.learned, draw)(x), y, among)
 
         classes = torch.tensor(sorted(new), device=self.device)
@@ -72,10 +79,12 @@ class AGEM(OnlineLearner):
             session,
             ctx,
             objective=over_new if sets and new else None,
-            regularise=regularise if len(self.exemplars) and (len(old) or not sets) else None,
+            regularise=regularise if len(old) or not sets else None,
             draws=draw,
+            **self.storing(),
         )
-        self.exemplars.update(session)
+        if self.fill == "session":
+            self.exemplars.update(session)
         return log
 
     def _constrain(self, x: torch.Tensor, y: torch.Tensor, classes: torch.Tensor | None) -> None:

@@ -2,19 +2,25 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
+from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import OnlineLearner, Seeds, Stop, StreamSpec, Views
+from embedbench.learning import OnlineLearner, Seeds, Session, Stop, StreamSpec, Views, predict
 from embedbench.learning.exemplars import BY_SAMPLE, Exemplars
 from embedbench.learning.loss import batch_loss
+from embedbench.learning.online_learner import Fill
+
+EPOCHS = Stop(rule="epochs", epochs=20)
 
 
 @dataclass
 class DERpp(OnlineLearner):
     """Dark experience replay: the network is also held to its stored logits.
 
-    L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
+    L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″). If a stream gives whole sessions, every step
+    takes a batch of the session.
 
     **Source**: Buzzega et al. (2020), DER and DER++. (x', z') and (x″, y″) are two draws from a
     reservoir of samples, labels and logits; z' are the logits for x' just before the last
@@ -25,7 +31,9 @@ class DERpp(OnlineLearner):
     does not settle where batches are of one sample. All three losses include
     all classes of the stream, also those not seen yet, as the head has a unit for each; where
     `protocol.loss` is "seen", only the classes seen, so that the mean squared error is a mean over
-    fewer logits, and z' has logits of classes that were not seen when it was stored.
+    fewer logits, and z' has logits of classes that were not seen when it was stored. Where it is
+    "session", the error is over the logits of the sample's own head, and the authors' is over all.
+    With `fill` "session", z' are the logits at the end of the session.
 
     Parameters
     ----------
@@ -33,6 +41,10 @@ class DERpp(OnlineLearner):
         Number of samples in each of the two draws.
     alpha, beta : float
         α ≥ 0, weight of the stored logits; β ≥ 0, weight of the stored labels.
+    optimiser_state, stop : str, Stop
+        For whole sessions, 20 epochs as in `icarl`; online the optimiser is always kept.
+    fill : str
+        "step", as in the authors' code, where samples are stored in every epoch.
 
     Examples
     --------
@@ -46,33 +58,59 @@ class DERpp(OnlineLearner):
     alpha: Annotated[float, at_least(0)] = 0.2
     beta: Annotated[float, at_least(0)] = 1.0
 
-    # no settings here, which learns no whole sessions
-    optimiser_state: ClassVar[Literal["kept"]] = "kept"  # type: ignore[misc]  # an instance's above
-    stop: ClassVar[Stop] = Stop()  # type: ignore[misc]
+    optimiser_state: Literal["fresh", "kept"] = later("kept", earlier="kept")
+    stop: Stop = later(EPOCHS, earlier=EPOCHS)
+    fill: Fill = later("step", earlier="step")
+
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device, logits=True)
 
-    def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
-        seen = self.exemplars.seen_with(y)
+    learn = OnlineLearner.learn_and_store
+
+    def replays_apart(self) -> bool:
+        return False  # `step_loss` has all three losses
+
+    def step_loss(
+        self,
+        x: Tensor,
+        y: Tensor,
+        draw: np.random.Generator,
+        view: Views,
+        classes: Tensor | None,
+    ) -> Tensor:
+        self.new_samples = len(y)
         z = self.net(view(x))
-        loss = batch_loss(z, y, seen)
-        if len(self.exemplars):
-            old_x, _, old_z = self.exemplars.sample(self.batch_size, draw)
-            mine, old_z = (_of(seen, logits) for logits in (self.net(view(old_x)), old_z))
-            loss = loss + self.alpha * nn.functional.mse_loss(mine, old_z)
-            if self.beta:
-                old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
-                loss = loss + self.beta * batch_loss(self.net(view(old_x)), old_y, seen)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.logits = z.detach()
+        loss = batch_loss(z, y, classes)
+        if not len(self.exemplars):
+            return loss
+        old_x, old_y, old_z = self.exemplars.sample(self.drawn, draw)
+        new, old = self.loss_weights(len(old_y))
+        distance = logit_distance(self.net(view(old_x)), old_z, old_y, classes)
+        loss = new * loss + old * self.alpha * distance
+        if self.beta:
+            old_x, old_y, _ = self.exemplars.sample(self.drawn, draw)
+            loss = loss + old * self.beta * batch_loss(self.net(view(old_x)), old_y, classes)
+        return loss
 
     def store(self, x: Tensor, y: Tensor) -> None:
         self.exemplars.add(x, y, self.logits)
 
+    def store_session(self, session: Session) -> None:
+        y = torch.from_numpy(session.y).to(self.device)
+        for rows in torch.split(torch.arange(len(y), device=self.device), self.batch_size):
+            x = session.x.batch(rows, self.device)
+            self.exemplars.add(x, y[rows], predict(self.net, x))
 
-def _of(classes: Tensor | None, logits: Tensor) -> Tensor:
-    """The logits (n, C) of `classes` (k,); of all for None."""
-    return logits if classes is None else logits[:, classes]
+
+def logit_distance(mine: Tensor, stored: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
+    """Mean squared error of the logits (n, C) of `classes`, as in `among`, for labels y (n,)."""
+    if classes is None:
+        return nn.functional.mse_loss(mine, stored)
+    if classes.dtype == torch.bool:
+        beside = classes[y]
+        return nn.functional.mse_loss(mine[beside], stored[beside])
+    return nn.functional.mse_loss(mine[:, classes], stored[:, classes])

@@ -21,9 +21,11 @@ class ERACE(OnlineLearner):
 
     **Departs**: the authors' code leaves more classes in both softmaxes: in that of the batch all
     from the largest seen number on, in that of the draw all of the stream. Ours are those of the
-    equation, so `protocol.loss` changes nothing. Their draw has 10 samples, ours 64, as in `er`.
-    `lr` and `optimiser` are for frozen embeddings and a small network. Two losses add up, so `lr`
-    is lower than in `er`. Whole sessions are our addition; there X_bf is of earlier sessions.
+    equation, so that `protocol.loss` "seen" changes nothing; where it is "session", the draw's
+    softmax has the classes of the sample's own session. Their draw has 10 samples, ours 64, as in
+    `er`. `lr` and `optimiser` are for frozen embeddings and a small network. Two losses add up, so
+    `lr` is lower than in `er`. Whole sessions are our addition; there X_bf is of earlier sessions
+    unless `fill` says otherwise.
 
     Examples
     --------
@@ -36,7 +38,8 @@ class ERACE(OnlineLearner):
     lr: float = 0.02
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(replace(spec, loss_over_seen=True), seeds, device)
+        over_seen = not spec.loss_over_session
+        super().start(replace(spec, loss_over_seen=over_seen), seeds, device)
 
     def loss(self, x: torch.Tensor, y: torch.Tensor, classes: torch.Tensor | None) -> torch.Tensor:
         """CE(X_in, C_curr): the loss of new samples x (b, D), y (b,) over the classes in y."""

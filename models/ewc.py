@@ -8,7 +8,16 @@ from torch import Tensor, nn
 
 from embedbench.config.setting_ranges import above, at_least, within
 from embedbench.errors import UserError
-from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, generator, predict
+from embedbench.learning import (
+    Context,
+    NetLearner,
+    Seeds,
+    Session,
+    StreamSpec,
+    Tags,
+    generator,
+    predict,
+)
 from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import loss_mask, pull
@@ -90,6 +99,7 @@ class EWC(NetLearner):
     lam_sessions: Annotated[int, at_least(0)] = 3
     past_validation: bool = False
 
+    tags: ClassVar[Tags] = Tags(images=True, heads=True)
     state: ClassVar[dict[str, str]] = {
         **NetLearner.state,
         "searched": "transient",

@@ -1,5 +1,5 @@
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from embedbench.array_types import Float32s
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, OnlineLearner, Seeds, Session, StreamSpec, Views, generator
+from embedbench.learning import OnlineLearner, Seeds, Session, StreamSpec, Views, generator
 from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.exemplars import BY_LEARNER, Memory
 from embedbench.learning.loss import among
-from embedbench.learning.online_learner import UPDATES
+from embedbench.learning.online_learner import UPDATES, scale_gradients
 
 FIRST = 1.1  # score of the first samples, which have nothing to be compared with
 CHOICE = 1  # number of the random stream for the choice of what is stored
@@ -25,7 +25,8 @@ class GSS(OnlineLearner):
     gradients of `averaged` random samples in memory. While there is room, the sample is stored.
     Then, if c < 1, a stored sample i is drawn with probability C_i / Σ C_j, and replaced with
     probability C_i / (C_i + c). Training: a step on the batch, then one on a random draw from
-    memory, `updates` times. If a stream gives whole sessions, the samples are offered at the end.
+    memory, `updates` times. If a stream gives whole sessions, every step takes a batch of the
+    session, and the samples are offered as `fill` says.
 
     **Source**: Aljundi et al. (2019, "Gradient based sample selection for online continual
     learning"), Algorithm 2, which is `averaged` = 1; mean gradients, the two steps and the score of
@@ -77,17 +78,19 @@ class GSS(OnlineLearner):
     def store(self, x: Tensor, y: Tensor) -> None:
         self._offer(x, y, self.exemplars.seen_with(y))
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = self.train_and_replay(session, ctx)
+    learn = OnlineLearner.learn_and_store
+
+    def store_session(self, session: Session) -> None:
         y = torch.from_numpy(session.y).to(self.device)
         seen = self.exemplars.seen_with(y)
         order = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned + 1))
         for rows in torch.split(order.to(self.device), self.batch_size):
             self._offer(session.x.batch(rows, self.device), y[rows], seen)
-        return log
 
     def replay(self, draw: np.random.Generator, view: Views, classes: Tensor | None) -> None:
         """Take the step on the batch, then add the gradients of a random draw."""
+        new, _ = self.loss_weights(min(self.drawn, len(self.exemplars)))
+        scale_gradients(self.net, new)
         self.optimiser_.step()
         self.optimiser_.zero_grad(set_to_none=True)
         super().replay(draw, view, classes)
@@ -181,7 +184,7 @@ def _parts(
 ) -> list[tuple[Tensor, Tensor]]:
     """δ (n, out) and a (n, in) of every layer of an MLP, the last layer first."""
     linears, inputs, logits = per_sample.forward_layers(net, x)
-    p = among(logits, classes).softmax(1)
+    p = among(logits, classes, y).softmax(1)
     delta = p.scatter_add(1, y[:, None], p.new_full((len(y), 1), -1.0))  # p - e_y
     return [(delta, inputs[k]) for k, delta in per_sample.backward_deltas(linears, inputs, delta)]
 
@@ -192,7 +195,8 @@ def _dots_of_any(
     """The same from the gradients themselves."""
 
     def loss(logits: Tensor, label: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(among(logits[None], classes), label[None])
+        y = label[None]
+        return nn.functional.cross_entropy(among(logits[None], classes, y), y)
 
     def of(x: Tensor, y: Tensor) -> Tensor:
         return torch.cat([g.flatten(1) for g in per_sample.gradients(net, loss, x, y)], 1)

@@ -3,11 +3,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from torch import Tensor
 
 from embedbench.array_types import Bools
 from embedbench.learning import Context, NetLearner, Seeds, Session, Store, StreamSpec, Tags
+from embedbench.learning.loss import batch_loss
 from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.sample_containers import with_data
+from embedbench.learning.session_heads import SessionHeads
 
 
 @dataclass
@@ -22,7 +25,9 @@ class Joint(NetLearner):
     IIRC), whose "incremental joint" is this one on sessions with complete information.
 
     **Departs**: validation data are stored as well, so that the stopping rule sees every class. A
-    sample that comes with one label set and later with another has the labels of both.
+    sample that comes with one label set and later with another has the labels of both. Where
+    `protocol.loss` is "session", each sample's loss is over its own session, and validation
+    accuracy (`stop.monitor`) over the classes seen.
 
     Parameters
     ----------
@@ -40,12 +45,13 @@ class Joint(NetLearner):
 
     weights: Literal["fresh", "kept"] = "fresh"
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True, heads=True)
     state: ClassVar[dict[str, str]] = {
         **NetLearner.state,
         "samples": "samples",
         "validation": "samples",
         "loss_classes": "mask",
+        "heads": "transient",
     }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
@@ -53,6 +59,7 @@ class Joint(NetLearner):
         n_labels = spec.n_classes if spec.multilabel else 0
         width = math.prod(spec.input_shape[-2:])  # D, or H·W
         self.samples, self.validation = (Store(width, n_labels) for _ in range(2))
+        self.heads = SessionHeads(spec)
         self.loss_classes: Bools | None = np.zeros(spec.n_classes, dtype=np.bool_)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -69,4 +76,12 @@ class Joint(NetLearner):
             s.y if s.y.ndim == 2 else s.y.astype(np.int64) for s in (self.samples, self.validation)
         )
         limits: dict[str, Any] = {"val_x": self.validation, "loss_classes": self.loss_classes}
-        return self.train(with_data(session, self.samples, y, val_y=val_y, **limits), ctx)
+        self.heads.add(session)
+        beside = self.heads.beside(self.device)
+
+        def by_heads(x: Tensor, y: Tensor) -> Tensor:
+            return batch_loss(self.net(x), y, beside)
+
+        objective = by_heads if self.heads.exist else None
+        whole = with_data(session, self.samples, y, val_y=val_y, **limits)
+        return self.train(whole, ctx, objective=objective)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
+from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.loss import loss_classes, pull
 from embedbench.learning.optimisers import trainable_parameters
@@ -44,6 +44,7 @@ class MAS(NetLearner):
 
     lam: Annotated[float, at_least(0)] = 1.0
 
+    tags: ClassVar[Tags] = Tags(images=True, heads=True)
     state: ClassVar[dict[str, str]] = {**NetLearner.state, "importance": "importance"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

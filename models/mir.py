@@ -51,8 +51,8 @@ class MIR(OnlineLearner):
 
     def retrieve(self, draw: np.random.Generator, classes: Tensor | None) -> tuple[Tensor, Tensor]:
         """The most interfered candidates, by losses over `classes` (k,)."""
-        x, y, _ = self.exemplars.sample(self.candidates * self.batch_size, draw)
-        worst = growth(self.net, self.lr, x, y, classes).topk(min(self.batch_size, len(y)))
+        x, y, _ = self.exemplars.sample(self.candidates * self.drawn, draw)
+        worst = growth(self.net, self.lr, x, y, classes).topk(min(self.drawn, len(y)))
         return x[worst.indices], y[worst.indices]
 
 
@@ -62,7 +62,7 @@ def growth(net: nn.Module, lr: float, x: Tensor, y: Tensor, classes: Tensor | No
 
     `net` is in training mode, and its parameters hold the gradients of the new samples. `lr` is α,
     the rate of the step. The candidates are x (m, …), y (m,); their losses are over the classes
-    `classes` (k,), or over all if None.
+    `classes`, as in `among`.
     """
     ahead = {name: p - lr * p.grad for name, p in net.named_parameters() if p.grad is not None}
     net.eval()
@@ -70,6 +70,6 @@ def growth(net: nn.Module, lr: float, x: Tensor, y: Tensor, classes: Tensor | No
     then = in_parts(lambda part: functional_call(net, ahead, (part,)), x)
     net.train()
     before, after = (
-        nn.functional.cross_entropy(among(z, classes), y, reduction="none") for z in (now, then)
+        nn.functional.cross_entropy(among(z, classes, y), y, reduction="none") for z in (now, then)
     )
     return after - before

@@ -27,7 +27,7 @@ class MLP(NetLearner):
     True
     """
 
-    tags: ClassVar[Tags] = Tags(multilabel=True, images=True)
+    tags: ClassVar[Tags] = Tags(multilabel=True, images=True, heads=True)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         return self.train(session, ctx)

@@ -6,11 +6,20 @@ import torch
 from torch import Tensor
 
 from embedbench.array_types import Float32s
+from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Exemplars, OnlineLearner, Seeds, StreamSpec, Tags, Views, predict
+from embedbench.learning import (
+    Exemplars,
+    OnlineLearner,
+    Seeds,
+    Session,
+    StreamSpec,
+    Tags,
+    predict,
+)
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.footprint import Stateful
-from embedbench.learning.loss import batch_loss
+from embedbench.learning.online_learner import ReplayWeight
 from embedbench.learning.sample_containers import Packing
 
 
@@ -20,7 +29,8 @@ class REMIND(OnlineLearner):
 
     A product quantiser is trained on the first samples of the stream. From then on the memory holds
     one byte for each part of a sample, and the network sees rebuilt samples only: new ones,
-    replayed ones, and in evaluation.
+    replayed ones, and in evaluation. If a stream gives whole sessions, every step takes a batch of
+    the session, and its samples enter the memory when it has ended.
 
     **Source**: Hayes et al. (2020), "REMIND your neural network to prevent catastrophic
     forgetting", and their code (`REMINDModel.py`, `run_imagenet_experiment.sh`): 32 codebooks of
@@ -35,7 +45,8 @@ class REMIND(OnlineLearner):
     replayed. If `memory` has no room for so many, the quantiser is trained when that is full, on
     fewer samples; `--budget-mb` also sets `base_samples`, because a whole sample has more bytes
     than its codes. In a full memory the new sample is not kept if its class is the largest. 20,000
-    samples are our choice; the paper stores 959,665.
+    samples are our choice; the paper stores 959,665. Of a whole session's validation data the loss
+    is of rebuilt samples, the accuracy (`stop.monitor`) of samples as they are.
 
     Parameters
     ----------
@@ -58,10 +69,12 @@ class REMIND(OnlineLearner):
     batch_size: int = 50
     lr: float = 0.05
     weight_decay: float = 1e-5
+    replay_weight: ReplayWeight = later("samples", earlier="samples")
     memory: Memory = field(default_factory=lambda: Memory(total=20_000, select="balanced"))
 
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, heads=True)
+    joins: ClassVar[bool] = True
     state: ClassVar[dict[str, str]] = {
         **OnlineLearner.state,
         "quantiser": "codebooks",
@@ -81,17 +94,29 @@ class REMIND(OnlineLearner):
         self.exemplars = Exemplars(self.memory, coded, seeds.memory, device, packing=self.quantiser)
         self._empty = self.base.state_dict()
 
-    def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
-        held = self._held()
-        old_x, old_y, _ = held.sample(self.batch_size, draw)
+    learn = OnlineLearner.learn_and_store
+
+    def as_learned(self, x: Tensor) -> Tensor:
+        return self.rebuilt(x)
+
+    def add_head(self, session: Session) -> None:
+        super().add_head(session)
+        self.base.heads.add(session)
+
+    def retrieve(self, draw: np.random.Generator, classes: Tensor | None) -> tuple[Tensor, Tensor]:
+        held = self.held()
+        x, y = super().retrieve(draw, classes)
         if held is self.base:
-            self.exemplars.presented += len(old_y)
-        logits = self.net(torch.cat([self.rebuilt(x), old_x]))
-        loss = batch_loss(logits, torch.cat([y, old_y]), held.seen_with(y))
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            self.exemplars.presented += len(y)
+        return x, y
+
+    def store_session(self, session: Session) -> None:
+        y = torch.from_numpy(session.y).to(self.device)
+        for rows in torch.split(torch.arange(len(y), device=self.device), self.batch_size):
+            self.store(session.x.batch(rows, self.device), y[rows])
 
     def store(self, x: Tensor, y: Tensor) -> None:
-        self._held().add(x, y)
+        self.held().add(x, y)
         if not self.quantiser.trained and self._base_is_complete():
             self._quantise()
 
@@ -105,7 +130,7 @@ class REMIND(OnlineLearner):
             return len(self.base) >= self.memory.total
         return int(torch.bincount(self.base.lists).max()) >= self.memory.per_class
 
-    def _held(self) -> Exemplars:
+    def held(self) -> Exemplars:
         return self.exemplars if self.quantiser.trained else self.base
 
     def _quantise(self) -> None:

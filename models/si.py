@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 
 from embedbench.config.setting_ranges import above, at_least
-from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, pull
+from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, Tags, pull
 from embedbench.learning.optimisers import trainable_parameters
 
 
@@ -40,6 +40,7 @@ class SI(NetLearner):
     c: Annotated[float, at_least(0)] = 1.0
     xi: Annotated[float, above(0)] = 0.1
 
+    tags: ClassVar[Tags] = Tags(images=True, heads=True)
     state: ClassVar[dict[str, str]] = {**NetLearner.state, "importance": "importance"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

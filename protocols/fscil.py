@@ -151,7 +151,7 @@ class FSCIL(Protocol):
     order: str = "natural"
     layers: str = "all"
     embedding: str = FINAL
-    loss: Literal["all", "seen"] = later("all", earlier="all")
+    loss: Literal["all", "seen", "session"] = later("all", earlier="all")
     novel: Annotated[int, at_least(1)] = later(3, earlier=1)
 
     name: ClassVar[str] = "fscil"

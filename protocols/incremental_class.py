@@ -1,24 +1,27 @@
 """Incremental class: a base session of many classes, then K new classes per session."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from embedbench.array_types import Ints
 from embedbench.config.fields_added_later import later
 from embedbench.config.make_from_settings import join_list
 from embedbench.config.plain_numbers import plain_number
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.provenance import list_some
 from embedbench.files.sample_metadata import TEST
 from embedbench.streams import make_sessions as tools
 from embedbench.streams.class_subset import order_chosen
 from embedbench.streams.load_table import layer_names, load_table
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.stream import Stream
+from embedbench.streams.stream import Session, Stream
 
+PLACED = 5  # places, and classes of each, that a note names
 MOST_CLASSES = 10**9  # in a session of a list: the sum fits an integer of NumPy
 
 
@@ -51,11 +54,21 @@ class IncrementalClass(Protocol):
         Online learners, which know no sessions, then use the classes whose labels have come. It
         concerns what trains a head on `session.loss_classes`, such as `mlp`, `ewc` or `er`;
         `icarl`, `bic`, `lucir`, `lwf`, `eeil`, `wa` and `er-ace` use the classes seen in any case.
+        "session": for each sample those of its own session, a head a session: task-incremental
+        training, whose scores are `within_accuracy` and the like. `mlp`, `joint`, `ewc`, `si`,
+        `mas`, `lwf` and, on whole sessions, `er`, `derpp`, `er-ace`, `mir`, `gss`, `agem` and
+        `remind` train heads; other learners with a network are refused. Answers among all classes
+        mean little then, as no loss compares the heads.
     embedding : str
         "final", or an intermediate layer of the file that learners get instead.
     layers : str
         Intermediate layers beside the final embedding, for learners that need them, such as
         `layup`: "all" of the file, "none", or names with commas.
+    labels : str
+        "class"; or "place": the label of a sample is the place of its class in its session, so that
+        all sessions have the same labels, and the stream is domain-incremental (van de Ven et al.
+        2022, Split MNIST with two labels: even or odd). Every session then has the same number of
+        classes.
 
     Examples
     --------
@@ -66,15 +79,19 @@ class IncrementalClass(Protocol):
     >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions="10,5,5,20")
     >>> [len(session.classes) for session in stream.sessions]
     [10, 5, 5, 20]
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=20, labels="place")
+    >>> stream.spec.n_classes
+    2
     """
 
     base: Annotated[int, at_least(0)] = 0
     step: Annotated[int, at_least(1)] = 1
     sessions: Annotated[int, at_least(0)] | str = 0
     order: str = "natural"
-    loss: Literal["all", "seen"] = later("all", earlier="all")
+    loss: Literal["all", "seen", "session"] = later("all", earlier="all")
     embedding: str = later(FINAL, earlier=FINAL)
     layers: str = later("none", earlier="none")
+    labels: Literal["class", "place"] = later("class", earlier="class")
 
     name: ClassVar[str] = "incremental-class"
     checked: ClassVar[tuple[dict[str, Any], ...]] = (
@@ -120,16 +137,38 @@ class IncrementalClass(Protocol):
         )
         parts = np.split(order, cuts)
         pairs = [tools.view_session(table, file, split, classes=classes) for classes in parts]
+        spec = tools.flat_spec(table, file, layers, self.embedding, loss=self.loss)
+        more: dict[str, Any] = {}
+        if self.labels == "place":
+            self._check_equal(parts)
+            spec = replace(spec, n_classes=len(parts[0]))
+            pairs = [label_by_place(*taught) for taught in zip(pairs, parts, strict=True)]
+            pairs[1:] = [(introduce_nothing(session), test) for session, test in pairs[1:]]
+            places = tuple(f"place {k + 1}" for k in range(spec.n_classes))
+            if self.order != "random":  # the same for every seed
+                notes = (*notes, describe_places(file, parts))
+            # as every domain-incremental stream
+            more = {"can_reveal": True, "normalise_new": True, "classes": places}
         pairs = tools.limit_losses(pairs, self.loss)
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
-        return self.make_stream(
-            tools.flat_spec(table, file, layers, self.embedding, loss=self.loss),
-            pairs,
-            [file],
-            features,
-            fitted=fitted,
-            notes=notes,
+        return self.make_stream(spec, pairs, [file], features, fitted=fitted, notes=notes, **more)
+
+    def _check_equal(self, parts: Sequence[Ints]) -> None:
+        """Refuse sessions of different numbers of classes, whose places are not the same labels."""
+        sizes = [len(part) for part in parts]
+        if len({*sizes}) == 1 and sizes[0] > 1:
+            return
+        n = sum(sizes)
+        fitting = [k for k in range(2, n // 2 + 1) if n % k == 0]
+        remedy = "take another number of classes with protocol.classes=N"
+        if fitting:
+            remedy = f"set protocol.sessions to one of {list_some([*map(str, fitting)], 8)}"
+        raise UserError(
+            "protocol.labels=place",
+            f"{remedy}, and protocol.base=0 and protocol.step=1 where a preset has others",
+            expected="sessions of equally many classes, two or more",
+            got=list_some([*map(str, sizes)], 8),
         )
 
     def _sizes(self) -> list[int]:
@@ -187,3 +226,34 @@ class IncrementalClass(Protocol):
             later = np.array_split(np.arange(base, n), self.sessions - 1)
             return [int(part[0]) for part in later]
         return list(range(base, n, self.step))
+
+
+# --- labels that are places of classes in their sessions ---
+
+
+def label_by_place(pair: tools.Taught, classes: Ints) -> tools.Taught:
+    """A session and its eval set, whose labels are positions in `classes`, (k,)."""
+    session, test = pair
+    place = np.full(int(classes.max()) + 1, -1)
+    place[classes] = np.arange(len(classes))
+    session = replace(
+        session,
+        y=place[session.y],
+        val_y=place[session.val_y],
+        classes=np.arange(len(classes)),
+    )
+    everything = np.ones(len(classes), dtype=np.bool_)
+    return session, replace(test, y=place[test.y], classes=everything)
+
+
+def introduce_nothing(session: Session) -> Session:
+    """The session, after one that had all its labels."""
+    return replace(session, classes=session.classes[:0])
+
+
+def describe_places(file: EmbeddingFile, parts: Sequence[Ints]) -> str:
+    """The classes of each place, session by session."""
+    places = np.transpose(parts).tolist()
+    listed = [list_some([file.classes[c] for c in place], PLACED) for place in places]
+    said = [f"place {k + 1}: {names}" for k, names in enumerate(listed[:PLACED])]
+    return "; ".join([*said, *(["…"] if len(listed) > PLACED else [])])

@@ -65,6 +65,7 @@ MAY_BE_SLOW = {
     "models", "learning", "extract", "checks", "networks/paper_networks", "papers/fscil/tsne",
     "reports/picture_of_file", "reports/html_report", "reports/curve_figures",
     "reports/score_figures", "reports/figure_style", "reports/stream_plot",
+    "reports/confusion_figure", "reports/order_figures", "reports/gacc_figure",
     "runs/answers_from_scores", "runs/run_one", "runs/stream_runner", "streams/simulated_annealing",
 }  # fmt: skip
 # Their `__init__.py` resolve names lazily; every other one is empty.

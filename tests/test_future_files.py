@@ -68,7 +68,7 @@ READERS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "label-sets-1.1.h5": (load_any, "1.1", "1.0"),
     "record-1.1.json": (read_record, "1.1", "1.0"),
     "pack-1.1.zip": (read_pack, "1.1", "1.0"),
-    "stream-1.1": (exported_stream.load, "1.1", "1.0"),
+    "stream-1.2": (exported_stream.load, "1.2", "1.1"),
     "order-1.1.json": (read_order, "1.1", "1.0"),
     "results-2.json": (Results.read, "2", "1"),
     "checkpoint-3": (go_on_with_run, "3", "2"),

@@ -7,7 +7,7 @@ sphinx-click does not know the commands of a typer that brings a click of its ow
 
 import re
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import typer
 from typer.cli import get_docs_for_click
@@ -46,7 +46,7 @@ def write_pages(app: Any) -> None:
         folder.mkdir(exist_ok=True)
         for old in folder.glob("*.md"):
             old.unlink()
-        for name in {*list_entries.OURS[kind]()} - {*by_name.ALIASES}:
+        for name in {row["name"] for row in list_ours(kind)} - {*by_name.ALIASES}:
             (folder / f"{name}.md").write_text(make_page(kind, name), encoding="utf-8")
 
 
@@ -92,13 +92,20 @@ def list_names(kind: str) -> str:
         return list_presets()
     if kind not in KINDS:
         return f"```text\n{list_entries.listed_text(list_entries.entries(kind))}\n```"
-    rows, ours = [], cast(dict[str, str], list_entries.OURS[kind]())
-    for name, summary in ours.items():
-        page = by_name.ALIASES.get(name, (name,))[0]
-        tags = vars(KINDS[kind](page).tags) if kind == "learners" else {}
-        held = (tag for tag, has in tags.items() if has and tag not in ("deterministic", "learns"))
-        rows.append((f"[`{name}`]({kind}/{page}.md)", escape(summary), ", ".join(held)))
-    return table(("name", "what it is", "tags" if kind == "learners" else ""), rows)
+    rows = []
+    for row in list_ours(kind):
+        page = by_name.ALIASES.get(row["name"], (row["name"],))[0]
+        link = f"[`{row['name']}`]({kind}/{page}.md)"
+        rows.append((link, escape(row["summary"]), row.get("takes", "")))
+    return table(("name", "what it is", "takes and needs" if kind == "learners" else ""), rows)
+
+
+def list_ours(kind: str) -> list[dict[str, str]]:
+    """The learners or protocols of this package, a row each."""
+    ours = list_entries.OURS[kind]()
+    if isinstance(ours, dict):
+        return [{"name": name, "summary": summary} for name, summary in ours.items()]
+    return ours
 
 
 def list_presets() -> str:

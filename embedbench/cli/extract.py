@@ -126,6 +126,20 @@ class BackboneOptions:
     orientation: Annotated[
         str, typer.Option(help="turn images as their EXIF says, or keep them as stored.")
     ] = "turn"
+    normalise: Annotated[
+        str,
+        typer.Option(
+            help="With --backbone pixels: none; channel, by mean and deviation of each channel of "
+            "the training images; or these numbers, 0.5,0.4,0.3/0.2,0.2,0.1."
+        ),
+    ] = "none"
+    flip: Annotated[
+        bool,
+        typer.Option(
+            "--flip",
+            help="With --backbone pixels or none: each training image also flipped, left to right.",
+        ),
+    ] = False
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")] = (
         False
     )

@@ -16,8 +16,10 @@ from embedbench.config.describe_settings import flatten_settings, format_setting
 from embedbench.config.make_from_settings import make
 from embedbench.config.named_streams import named_streams
 from embedbench.errors import unknown
+from embedbench.learning.learner import Learner, learner_words
 from embedbench.reports.tracker_names import TRACKERS
 from embedbench.runs import learner_and_protocol_names as by_name
+from embedbench.runs.learner_tags import listed_words
 from embedbench.scores import against_chance, few_shot_scores, metrics
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.streams import class_order, protocol
@@ -64,8 +66,9 @@ def entries(kind: str) -> list[dict[str, str]]:
     if kind not in plugins.KINDS:
         return rows
     names = {row["name"] for row in rows}
+    unread = {"takes": ""} if kind == "learners" else {}  # its code is not imported
     return rows + [
-        {"name": name, "summary": entry.value, "package": plugins.origin(entry)}
+        {"name": name, "summary": entry.value, **unread, "package": plugins.origin(entry)}
         for name, entry in sorted(plugins.entry_points_by_name(kind).items())
         if name not in names
     ]
@@ -73,8 +76,18 @@ def entries(kind: str) -> list[dict[str, str]]:
 
 def listed_text(rows: Sequence[dict[str, str]]) -> str:
     """Entries as text, one a line."""
-    pairs = [(r["name"], r["summary"] + f" [{r.get('package')}]" * ("package" in r)) for r in rows]
+    pairs = [(row["name"], _summary(row)) for row in rows]
     return terminal_text.align_pairs(pairs) if pairs else "none"
+
+
+def _summary(row: dict[str, str]) -> str:
+    """What an entry is; what a learner takes; the package of what is not ours."""
+    said = row["summary"]
+    if row.get("takes"):
+        said += f" ({row['takes']})"
+    if "package" in row:
+        said += f" [{row['package']}]"
+    return said
 
 
 def metric_functions() -> dict[str, Callable[..., Any]]:
@@ -101,6 +114,15 @@ def _classes(room: str, names: Sequence[str]) -> dict[str, str]:
         )  # not imported: torch is slow
         listed[name] = match["line"] if match else ""
     return listed
+
+
+def _learner_rows() -> list[dict[str, str]]:
+    """Our learners, with what each takes and needs."""
+    takes = listed_words()
+    return [
+        {"name": name, "summary": summary, "takes": ", ".join(takes[name])}
+        for name, summary in _classes("models", by_name.our_learners()).items()
+    ]
 
 
 def _alias(name: str) -> str:
@@ -159,7 +181,7 @@ def _zoo_rows() -> list[dict[str, str]]:
 
 # What this package has of a kind: summaries by name, or rows that say more.
 OURS: dict[str, Callable[[], dict[str, str] | list[dict[str, str]]]] = {
-    "learners": lambda: _classes("models", by_name.our_learners()),
+    "learners": _learner_rows,
     "protocols": lambda: _classes("protocols", by_name.our_protocols()),
     "metrics": lambda: {
         name: (inspect.getdoc(f) or "").partition("\n")[0] for name, f in metric_functions().items()
@@ -243,7 +265,8 @@ def _stream(name: str) -> dict[str, Any]:
         "kind": "streams",
         "name": name,
         "summary": f"a stream by name, {stream.summary()}",
-        "about": f"`embedbench list {stream.protocol}` says what the settings mean.",
+        "about": f"`embedbench list {stream.protocol}` says what the settings mean."
+        + f" Its papers print {stream.metric}." * (stream.metric is not None),
         "set": f"`run --protocol {name}` has these settings, over those of a preset; `--set` goes "
         "over them.",
         "settings": [{"setting": f"protocol.{k}", "value": v} for k, v in stream.set.items()],
@@ -271,11 +294,17 @@ def _class(kind: str, name: str) -> dict[str, Any]:
         for s in flatten_settings(cls, make(cls, given, name=name) if given else None)
     ]
     summary = parts(cls)[""].partition("\n")[0]
+    about = [f"Source: {text}"] if (text := source(cls)) else []
+    takes = {}
+    if issubclass(cls, Learner):
+        takes = {"takes": ", ".join(learner_words(cls))}
+        about.append(f"Takes and needs: {takes['takes']}.")
     return {
         "kind": kind,
         "name": name,
         "summary": f"{_alias(name)}. {summary}" if name in by_name.ALIASES else summary,
-        "about": f"Source: {text}" if (text := source(cls)) else "",
+        **takes,
+        "about": "\n".join(about),
         "set": f"`run --set {key}.SETTING=VALUE` changes one.",
         "settings": rows,
     }

@@ -19,6 +19,7 @@ from . import shared_options as shared
 from .command_output import note, run_tables, selected_tables, show, show_tables
 
 if TYPE_CHECKING:
+    from embedbench.reports.library_audits import LibraryAudits
     from embedbench.reports.result_rows import Row
     from embedbench.scores.learner_verdicts import Over
     from embedbench.sharing.verify_pack import Submission
@@ -41,7 +42,8 @@ class ReportOptions:
     by: Annotated[
         str | None,
         typer.Option(
-            metavar="order", help="Print the spread over class orders, and rankings, instead."
+            metavar="order|seeds",
+            help="Print the spread over class orders, and rankings, or over single seeds, instead.",
         ),
     ] = None
     bridge: Annotated[
@@ -66,7 +68,7 @@ class ReportOptions:
         str | None,
         typer.Option(
             metavar="KIND",
-            help="Also write a figure of one stream: curves, matrix, trade-off or ranks.",
+            help="Also write a figure: curves, orders, gacc, matrix, confusion, trade-off, ranks.",
         ),
     ] = None
     out: Annotated[
@@ -79,6 +81,10 @@ class ReportOptions:
         bool,
         typer.Option("--fit-axis", help="Axes of the figure fit the values; else they begin at 0."),
     ] = False
+    session: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="After which --figure confusion is; else the last."),
+    ] = None
     difference: Annotated[
         float | None,
         typer.Option(
@@ -100,7 +106,8 @@ class ReportOptions:
     @property
     def is_plain(self) -> bool:
         """Whether no option chooses a table or a figure."""
-        return not any((*self.views, self.over, self.metric, self.figure, self.out))
+        given = (*self.views, self.over, self.metric, self.figure, self.out)
+        return not any(given) and self.session is None
 
     def check(self, runs: Sequence[Path], overwrite: bool) -> None:
         """Refuse what does not go together, before any run is read."""
@@ -112,6 +119,8 @@ class ReportOptions:
             raise UserError(
                 f"--out {self.out} is for a figure", f"add --figure curves, or --html {self.out}"
             )
+        if self.session is not None and self.figure != "confusion":
+            raise UserError("--session is for one figure", "add --figure confusion")
         for path in (self.html, self.out):
             if path is not None:
                 shared.check_free(path, overwrite)
@@ -124,7 +133,7 @@ class ReportOptions:
         self._check_files(folders, files)
         if len(runs) == 1 and runs[0].suffix == ".toml" and not self.is_plain:
             raise UserError(f"{runs[0]} says what to show", "leave --compare, --metric, … out")
-        values = {"--by": (self.by, ("order",)), "--beside": (self.beside, ("zoo",))}
+        values = {"--by": (self.by, ("order", "seeds")), "--beside": (self.beside, ("zoo",))}
         for name, (value, known) in (values | {"--over": (self.over, ("seeds",))}).items():
             if value is not None and value not in known:
                 raise unknown(name, value, known)
@@ -198,14 +207,18 @@ def report(
             raise UserError("--site makes pages of its own", "leave --html, --compare, --by, … out")
         write_site(runs, site, data or [], overwrite=overwrite, as_json=form == "json")
         return
+    from embedbench.reports.library_audits import LibraryAudits
+
     options.check(runs, overwrite)
     failed: list[str] = []  # metrics
-    rows, tables, parts = _read(runs, options, form, failed)
+    audits = LibraryAudits()
+    rows, tables, parts = _read(runs, options, form, failed, audits)
     if options.html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
         title = [line("From frozen to full", TITLE)] * options.bridge
-        write_html(rows, options.html, page_heading(runs), parts=[*title, *parts])
+        whole = [*title, *parts]
+        write_html(rows, options.html, page_heading(runs), parts=whole, audits=audits)
         note(f"wrote {options.html}")
     _draw(rows, options)
     show_tables(form, *tables)  # last: who reads it may stop reading
@@ -219,8 +232,15 @@ def _draw(rows: list[Row], options: ReportOptions) -> None:
         return
     from embedbench.reports.figure_kinds import save_figure
 
-    metric, fit = options.one_metric, options.fit_axis
-    save_figure(rows, options.figure, options.out, width=options.width, metric=metric, fit=fit)
+    save_figure(
+        rows,
+        options.figure,
+        options.out,
+        width=options.width,
+        metric=options.one_metric,
+        fit=options.fit_axis,
+        session=options.session,
+    )
     note(f"wrote {options.out}")
 
 
@@ -256,11 +276,15 @@ def _pack_line(submission: Submission) -> str:
 
 
 def _read(
-    runs: Sequence[Path], options: ReportOptions, form: str, failed: list[str]
+    runs: Sequence[Path],
+    options: ReportOptions,
+    form: str,
+    failed: list[str],
+    audits: LibraryAudits,
 ) -> tuple[list[Row], Tables, Sequence[Part]]:
     """What is named: rows of runs, all tables, and those that a page has beside those of the runs.
 
-    `failed` gets the metrics that failed.
+    `failed` gets the metrics that failed, `audits` those of a page with what its tables read.
     """
     from embedbench.reports import toml_report
     from embedbench.reports.table_metric import first_score, meant
@@ -278,6 +302,8 @@ def _read(
         metrics = [] if score is None else [score]
     for root in folders:
         rows += collect(root, metrics=metrics, over=over, failed=failed.append)
+    if options.html is not None:
+        audits.judge_tables(rows)
     if files:
         tables, parts = _outside_tables(rows, files, options, form)
         return rows, tables, parts
@@ -334,12 +360,15 @@ def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:
 
 
 def _studies(rows: list[Row], options: ReportOptions) -> Tables:
-    """Who is behind whom, or the spread of each learner over orders."""
-    from embedbench.reports import compare_learners, comparison_tables
+    """Who is behind whom, or the spread of each learner over orders or seeds."""
+    from embedbench.reports import compare_learners, comparison_tables, spread_over_seeds
 
     ranks, orders = comparison_tables.rank_learners, comparison_tables.spread_over_orders
-    view = ranks if options.compare else orders
-    views = [view(study) for study in compare_learners.studies(rows, options.one_metric)]
+    if options.by == "seeds":
+        views = spread_over_seeds.spreads_over_seeds(rows, options.one_metric)
+    else:
+        view = ranks if options.compare else orders
+        views = [view(study) for study in compare_learners.studies(rows, options.one_metric)]
     return (
         comparison_tables.comparison_json(views),
         [row for made in views for row in made.rows],

@@ -129,13 +129,13 @@ def _show_stored(paper: str, paths: list[Path], form: str) -> None:
 
 def _write_claims(paper: str, results: list[Path] | None, out: Path | None, as_json: bool) -> None:
     """Write the page of claims; print the answers."""
-    from embedbench.papers import judge_claims
-    from embedbench.papers.claims import load_commands
+    from embedbench.papers.claims import papers_with_claims
+    from embedbench.papers.claims_page import make_claims_page
     from embedbench.storage.atomic_write import write_safely
 
     stored = out or Path("reproduce", "" if paper == ALL else paper_folders.facts(paper)["stem"])
-    papers = list(load_commands()) if paper == ALL else [paper_folders.facts(paper)["name"]]
-    text, answers = judge_claims.make_claims_page(results or [stored], papers)
+    papers = papers_with_claims() if paper == ALL else [paper_folders.facts(paper)["name"]]
+    text, answers = make_claims_page(results or [stored], papers)
     path = stored / "claims.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_safely(path, text)

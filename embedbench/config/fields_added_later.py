@@ -11,7 +11,26 @@ _LATER = "later"  # the key of a field's metadata that holds the value with the 
 # by kind and name, those of groups of settings inside. What is not ours has none here.
 _STOP = {"stop": {"perfect": 0}}
 _NETWORK = {"passes": 0.0, **_STOP}
-_ONLINE = {"updates": 1, **_NETWORK}
+_DRAWS = {"memory_batch": 0, "fill": "session", "replay_weight": "sum", **_NETWORK}
+_ONLINE = {"updates": 1, **_DRAWS}
+_JOINED = {**_ONLINE, "replay_weight": "samples"}
+_ER = {"replay_by": "union", **_JOINED}
+_EPOCHS = {  # a group that was added as a whole: all its values
+    "rule": "epochs",
+    "epochs": 20,
+    "first_epochs": None,
+    "patience": 5,
+    "min_steps": 30,
+    "monitor": "loss",
+    "min_delta": 1e-4,
+    "restore": True,
+    "ties": "later",
+    "target": 0.05,
+    "factor": 0.1,
+    "lr_min": 0.0,
+    "rewind": False,
+    "perfect": 0,
+}
 _MEANS = {"average": "unit"}
 _FEL = {"lr_later": None, **_STOP}
 _STREAM = {"scale_least": 0, "classes": "all"}
@@ -20,31 +39,44 @@ EARLIER: dict[str, dict[str, dict[str, Any]]] = {
         **dict.fromkeys(("alice", "c-fscil", "nc-fscil"), _STOP),
         **dict.fromkeys(
             (
-                *("eeil", "ewc", "finetune", "gdumb", "gss", "icarl", "icarl-cnn", "icarl-norm"),
-                *("il2m", "incremental-joint", "joint", "lucir", "lwf", "mas", "mlp"),
-                *("online-ewc", "si", "wa"),
+                *("eeil", "ewc", "finetune", "gdumb", "icarl", "icarl-cnn", "icarl-norm"),
+                *("il2m", "incremental-joint", "joint", "lucir", "mas", "mlp", "online-ewc"),
+                *("si", "wa"),
             ),
             _NETWORK,
         ),
-        **dict.fromkeys(("agem", "er", "er-ace", "er-infinite", "mir", "remind"), _ONLINE),
+        "agem": {name: value for name, value in _ONLINE.items() if name != "replay_weight"},
+        **dict.fromkeys(("er-ace", "mir"), _ONLINE),
+        "gss": _DRAWS,
+        "lwf": {"among": "new", **_NETWORK},
+        **dict.fromkeys(("er", "er-infinite"), _ER),
+        "remind": _JOINED,
         **dict.fromkeys(("ncm", "simplecil"), _MEANS),
         **dict.fromkeys(("fel", "fel-2012"), _FEL),
         "bic": {"hold_out_kept": False, **_NETWORK},
-        "derpp": {"passes": 0.0, "updates": 1},
+        "derpp": {
+            **_ONLINE,
+            "fill": "step",
+            "optimiser_state": "kept",
+            "stop": _EPOCHS,
+        },
         "fearnet": dict.fromkeys(("base", "sleep", "bla"), _STOP["stop"]),
         "offline": {"learner": "mlp", "mlp": _NETWORK},
         "ranpac": {"lam_sessions": None, "lam_rule": "session"},
     },
     "protocol": {
         **dict.fromkeys(
-            (
-                *("domain-incremental", "iirc", "instance", "mixture", "multi-modal"),
-                "permutation",
-            ),
-            _STREAM,
+            ("domain-incremental", "iirc", "instance", "mixture", "multi-modal"), _STREAM
         ),
         "fscil": {"loss": "all", "novel": 1, **_STREAM},
-        "incremental-class": {"loss": "all", "embedding": "final", "layers": "none", **_STREAM},
+        "incremental-class": {
+            "loss": "all",
+            "embedding": "final",
+            "layers": "none",
+            "labels": "class",
+            **_STREAM,
+        },
+        "permutation": {"transform": "permutation", "angles": "random", **_STREAM},
     },
 }
 
@@ -127,6 +159,10 @@ def align_versions(
     names = dict.fromkeys(name for settings in each for name in settings)
     single = {name: value for name, value in earlier.items() if not isinstance(value, dict)}
     known = [{**single, **settings} for settings in each]
+    for settings in known:  # a group that only some have was added as a whole
+        for name in names:
+            if name not in settings and isinstance(earlier.get(name), dict):
+                settings[name] = dict(earlier[name])
     result = [{name: one[name] for name in names if name in one} for one in known]
     for name in names:
         groups = [settings for settings in result if isinstance(settings.get(name), dict)]

@@ -68,12 +68,17 @@ def refuse_newer(where: str, version: object, known: Sequence[str]) -> None:
         )
 
 
-def check_schema(where: str, stated: object, schema: str, remedy: str) -> None:
-    """Refuse another schema than `NAME/VERSION`; of a later version as `check_version` does."""
+def check_schema(
+    where: str, stated: object, schema: str, remedy: str, *, earlier: Sequence[str] = ()
+) -> None:
+    """Refuse another schema than `NAME/VERSION`; of a later version as `check_version` does.
+
+    `earlier` are versions that are read as well.
+    """
     name, _, version = schema.partition("/")
     given, slash, later = stated.partition("/") if isinstance(stated, str) else ("", "", "")
     if slash and given == name:
-        check_version(where, later, [version], remedy)
+        check_version(where, later, [*earlier, version], remedy)
         return
     says = "no schema" if stated is None else f"schema {short(stated)}"
     raise UserError(f"{where} says {says}; expected {schema!r}", remedy)

@@ -5,13 +5,13 @@ the place of a protocol's.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
 from embedbench.errors import unknown
 
-from .json_records import JsonRecord, parse_toml
+from .json_records import ABSENT, JsonRecord, parse_toml
 
 FILE = "named_streams.toml"
 _FORM = re.compile(r"b\d+-inc\d+[\w-]*", re.IGNORECASE)
@@ -19,10 +19,11 @@ _FORM = re.compile(r"b\d+-inc\d+[\w-]*", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class NamedStream(JsonRecord):
-    """A stream by its name: a protocol and its settings."""
+    """A stream by its name: a protocol, its settings, and the score that its papers print."""
 
     protocol: str
     set: dict[str, str]
+    metric: str | None = field(default=None, metadata=ABSENT)
 
     def summary(self) -> str:
         """What `list` says of it."""
@@ -60,3 +61,9 @@ def find_protocol(name: str) -> tuple[str, dict[str, str]]:
         meant = [name.lower()] if name.lower() in streams else []
         raise unknown("stream of the zoo", name, streams, meant)
     return streams[name].protocol, dict(streams[name].set)
+
+
+def find_metric(name: str) -> str | None:
+    """The base score that papers print of a stream by its name; None of a protocol's own name."""
+    stream = named_streams().get(name)
+    return None if stream is None else stream.metric

@@ -1,11 +1,14 @@
 """Raw pixels as features: values between 0 and 1, and the recipe for the provenance."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Bytes, Float32s
+
+FLIPPED = "#flipped"  # ends the id of the flipped copy of a training image
 
 
 def pixels(images: Bytes) -> Float32s:
@@ -30,3 +33,17 @@ def pixels_recipe() -> dict[str, Any]:
         "preprocessing": {"scale": "value / 255", "layout": "row by row"},
         "arithmetic": {"dtype": "float32", "device_kind": "cpu"},
     }
+
+
+def flat_shape(provenance: Mapping[str, Any], width: int) -> tuple[int, int, int] | None:
+    """Height, width and channels of images whose rows of pixels from 0 to 1 have this width.
+
+    They are square. None if a file of this provenance has no such rows.
+    """
+    preprocessing = provenance.get("preprocessing", {})
+    raw = provenance.get("backbone", {}).get("name") == "pixels"
+    if not raw or preprocessing.get("scale") != pixels_recipe()["preprocessing"]["scale"]:
+        return None
+    channels = 3 if preprocessing.get("channels") == "RGB" else 1
+    side = math.isqrt(width // channels)
+    return (side, side, channels) if channels * side**2 == width else None

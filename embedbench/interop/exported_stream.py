@@ -29,7 +29,8 @@ from embedbench.streams.class_order import number_of
 from embedbench.streams.stream import Stream, eval_parts, view_columns
 from embedbench.text.undecoded_text import check_text
 
-SCHEMA = "embedbench-stream/1.0"
+NAME = "embedbench-stream"
+PLAIN, BLACK = "1.0", "1.1"  # of which the later one has a black pixel, -1, among its columns
 MOST = 2**30  # sessions times classes
 _DIRECTORY = re.compile(r"\w[\w.-]{0,190}-[0-9a-f]{8}", re.ASCII)
 _RUN = re.compile(r"seed-\d{1,19}(-(order|init|batches|memory)\d{1,19})*", re.ASCII)
@@ -83,7 +84,8 @@ class ExportedStream(DescribedStream):
         """Read and check a stream; `name` is the path to show in errors."""
         if isinstance(data, dict):
             remedy = "embedbench show FILE --protocol NAME --export DIR writes it"
-            check_schema(name, data.get("schema"), SCHEMA, remedy)
+            newest = f"{NAME}/{BLACK}"
+            check_schema(name, data.get("schema"), newest, remedy, earlier=[PLAIN])
         stream = super().from_json(data, name)
         if not stream._is_whole():
             raise UserError(
@@ -166,7 +168,7 @@ def describe_stream(task: Task) -> ExportedStream:
     made = described_stream(task)
     del made["unknown"]  # samples that no session teaches are not exported
     made |= {
-        "schema": SCHEMA,
+        "schema": f"{NAME}/{_version(stream)}",
         "directory": task.run_dir.relative_to(task.root).parts[0],
         "run": task.run_dir.name,
         "samples": stream.samples,
@@ -192,6 +194,12 @@ def describe_stream(task: Task) -> ExportedStream:
     }
     exported = ExportedStream(**made, digest="")
     return replace(exported, digest=exported.identity)
+
+
+def _version(stream: Stream) -> str:
+    """The format version: the earliest that has all that the stream needs."""
+    views = [*(s.x for s in stream.sessions), *(e.x for e in stream.eval_sets)]
+    return BLACK if any((view_columns(x) < 0).any() for x in views) else PLAIN
 
 
 def label_notes(stream: ExportedStream) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from embedbench.streams.view import View
 
 from .footprint import Footprint, tensor_bytes
 from .sample_containers import JoinedView, Packing, Rows, with_data
+from .session_heads import SessionHeads
 
 BY_SESSION = ("herding", "random", "all")  # chosen class by class when a session has ended
 BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it comes
@@ -173,6 +174,7 @@ class Exemplars:
         self.classes: set[int] = set()
         self.multilabel, n_classes = spec.multilabel, spec.n_classes
         self.loss_over_seen = spec.multilabel or spec.loss_over_seen
+        self.heads = SessionHeads(spec)
         self.packing = packing or Packing(spec, device)
         self._x = torch.zeros(0, *spec.input_shape, dtype=self.packing.dtype, device=device)
         self._lists = torch.zeros(0, dtype=torch.int64, device=device)
@@ -255,6 +257,7 @@ class Exemplars:
 
     def join(self, session: Session) -> Session:
         """The session with the exemplars joined to its training data; their ids are -1."""
+        self.heads.add(session)
         if not self.n:
             return session
         y = self.y.cpu().numpy()
@@ -278,10 +281,14 @@ class Exemplars:
             self.add(session.x, torch.from_numpy(session.y).to(self.device))
 
     def seen_with(self, y: Tensor) -> Tensor | None:
-        """All classes seen so far, (k,), with those of the labels y (b,) or (b, C).
+        """The classes that a loss with the labels y (b,) or (b, C) may use, as `among` has them.
 
-        None where the loss may use all classes of the stream.
+        All classes seen so far, (k,), with those of y; or, where each session has a head, the
+        classes beside each one in its head, (C, C) bool. None where the loss may use all classes of
+        the stream.
         """
+        if self.heads.exist:
+            return self.heads.beside(self.device)
         if not self.loss_over_seen:
             return None
         return torch.tensor(sorted(self.classes | label_classes(y)), device=self.device)
@@ -391,7 +398,8 @@ class Exemplars:
         """The exemplars, and everything that later choices depend on."""
         state = {name: getattr(self, f"_{name}")[: self.n].clone() for name in PARTS}
         counts = {name: getattr(self, name) for name in COUNTS}
-        return {**state, **counts, "classes": sorted(self.classes)}
+        heads = {"heads": self.heads.state_dict()} if self.heads.exist else {}
+        return {**state, **counts, **heads, "classes": sorted(self.classes)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in PARTS:
@@ -399,3 +407,5 @@ class Exemplars:
         for name in COUNTS:
             setattr(self, name, state[name])
         self.n, self.classes = len(self._x), set(state["classes"])
+        if self.heads.exist:
+            self.heads.load_state_dict(state["heads"])

@@ -47,6 +47,9 @@ class Tags:
         A reference that gets all sessions merged into one.
     learns : bool
         False for references that ignore the data.
+    heads : bool
+        Trains a head a session where `protocol.loss` is "session". A learner with a network that
+        does not is refused there; one without a network has no loss that this concerns.
     """
 
     needs_session_id: bool = False
@@ -58,6 +61,32 @@ class Tags:
     images: bool = False
     offline: bool = False
     learns: bool = True
+    heads: bool = False
+
+    def words(self, *, sessions: bool) -> list[str]:
+        """What a learner takes and needs, in words; `sessions`: whether it has a `learn`.
+
+        "exemplars": it keeps training samples, or its settings let it. "heads": it can train one a
+        session.
+
+        >>> Tags(online=True, multilabel=True, stores_samples=True).words(sessions=False)
+        ['batches', 'label sets', 'exemplars']
+        """
+        whole = sessions and not self.offline
+        said = {
+            "batches": self.online,
+            "sessions": whole,
+            "all sessions at once": self.offline,
+            "label sets": self.multilabel,
+            "images": self.images,
+            "needs layers": self.needs_layers,
+            "needs session ids": self.needs_session_id,
+            "exemplars": self.stores_samples,
+            "heads": self.heads,
+            "learns nothing": not self.learns,
+            "answers at random": not self.deterministic,
+        }
+        return [word for word, holds in said.items() if holds]
 
 
 ScoreKind = typing.Literal[
@@ -286,6 +315,11 @@ def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str,
     log = learner.learn(session, ctx)
     learner.learned = number + 1
     return log
+
+
+def learner_words(cls: type[Learner]) -> list[str]:
+    """What a learner takes and needs, in words; see `Tags.words`."""
+    return cls.tags.words(sessions=cls.learn is not Learner.learn)
 
 
 def learns_sessions(learner: Learner) -> bool:

@@ -31,16 +31,23 @@ def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> 
 
 
 def batch_loss(logits: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
-    """Cross-entropy, or `set_loss` for label sets, over `classes` (k,); None: over all classes."""
+    """Cross-entropy, or `set_loss` for label sets, over `classes`, as in `among`."""
     if y.ndim == 2:
         return set_loss(logits, y, classes)
-    return cross_entropy(among(logits, classes), y)
+    return cross_entropy(among(logits, classes, y), y)
 
 
-def among(logits: Tensor, classes: Tensor | None) -> Tensor:
-    """Logits (b, C) with -inf for classes that are not in `classes` (k,); None: as they are."""
+def among(logits: Tensor, classes: Tensor | None, y: Tensor | None = None) -> Tensor:
+    """Logits (b, C) with -inf for classes that the loss leaves out; None: as they are.
+
+    `classes` are (k,) class numbers, the same for all samples; or (C, C) bool, row c the classes of
+    the head of class c, where a sample of class c in `y` (b,) has those.
+    """
     if classes is None:
         return logits
+    if classes.dtype == torch.bool:
+        assert y is not None
+        return logits.masked_fill(~classes[y], -math.inf)
     return logits + logits.new_full(logits.shape[1:], -math.inf).index_fill(0, classes, 0.0)
 
 

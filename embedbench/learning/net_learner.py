@@ -34,8 +34,8 @@ class NetLearner(Learner):
     ----------
     trunk : str
         The network below the head: "mlp"; "linear" for none at all; for images also "resnet8",
-        "resnet20", "resnet32" (He et al. 2016) or a model of timm. "mlp" and "linear" flatten
-        images.
+        "resnet20", "resnet32" (He et al. 2016), "resnet18_slim" (20 filters, Lopez-Paz and Ranzato
+        2017) or a model of timm. "mlp" and "linear" flatten images.
     units : int
         Hidden units per layer, of the trunk "mlp".
     layers : int

@@ -1,25 +1,33 @@
 """The base of learners that take steps on the batches of an online stream, and have a memory."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import at_least
+from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
-from .exemplars import BY_SAMPLE, Memory
+from .checkpoint_state import put_state, take_state
+from .exemplars import BY_SAMPLE, Exemplars, Memory
+from .footprint import Stateful
 from .image_augmentation import Views
 from .image_training import augmented_views
 from .learner import Context, Tags
 from .loss import batch_loss
-from .net_learner import ReplayLearner
+from .net_learner import NetLearner, ReplayLearner
 from .optimisers import OptimiserName
 
 UPDATES = 10  # the default: with ten samples a batch, a step for each sample
+
+Fill = Literal["session", "step", "first-epoch"]
+ReplayWeight = Literal["samples", "sum", "sessions"]
 
 
 @dataclass
@@ -27,7 +35,8 @@ class OnlineLearner(ReplayLearner):
     """Base of learners that take steps on each batch of an online stream, and then store it.
 
     A step adds up the gradients of the batch, by `loss`, and those of samples from memory, by
-    `replay`. A method writes these two anew, or `add_gradients` in their place.
+    `replay`. A method writes these two anew, or `step_loss` where one loss has both. If a stream
+    gives whole sessions, `learn_and_store` takes the same steps on their batches, epoch by epoch.
 
     Parameters
     ----------
@@ -40,6 +49,17 @@ class OnlineLearner(ReplayLearner):
     passes : float
         Samples presented for each new one, those from memory included: a batch gets steps until the
         stream so far has had as many, which may be none; 0: `updates` of them.
+    memory_batch : int
+        Samples drawn from memory at each step; 0: `batch_size`.
+    fill : str
+        When samples of a whole session enter the memory: "session", when it has ended; "step", each
+        batch after its step, in every epoch, so that one sample may be stored twice (as Mammoth
+        does); "first-epoch", the same in the first epoch only. A memory of "all" stores each sample
+        once, in the first.
+    replay_weight : str
+        Weights of the losses of n new samples and m from memory: "sum", 1 and 1; "samples",
+        n / (n + m) and m / (n + m), one mean over all; "sessions", 1/k and 1 - 1/k in session k,
+        for whole sessions (van de Ven et al. 2022). While the memory is empty the first is 1.
 
     Notes
     -----
@@ -53,12 +73,21 @@ class OnlineLearner(ReplayLearner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
     updates: Annotated[int, at_least(1, 1000)] = later(UPDATES, earlier=1)
     passes: Annotated[float, at_least(0, 100_000)] = later(0.0, earlier=0.0)
+    memory_batch: Annotated[int, at_least(0)] = later(0, earlier=0)
+    fill: Fill = later("session", earlier="session")
+    replay_weight: ReplayWeight = later("sum", earlier="sum")
 
     selects: ClassVar[tuple[str, ...]] = ("random", *BY_SAMPLE)  # "random": for whole sessions
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True, heads=True)
     state: ClassVar[dict[str, str]] = {**ReplayLearner.state, "steps": "transient"}
+    joins: ClassVar[bool] = False  # whether new samples and those from memory have the same loss
 
     def observe(self, x: Tensor, y: Tensor) -> None:
+        if self.replay_weight == "sessions":
+            raise UserError(
+                f"{self.name}.replay_weight=sessions counts sessions, and batches say none",
+                "give whole sessions with --set protocol.observe_batch=0, or take another weight",
+            )
         if self.passes:
             memory = self.exemplars
             memory.given += len(y)
@@ -92,43 +121,147 @@ class OnlineLearner(ReplayLearner):
 
         `draw` draws the samples from memory, `view` augments images.
         """
-        seen = self.exemplars.seen_with(y)
-        self.loss(view(x), y, seen).backward()  # type: ignore[no-untyped-call]  # torch's
-        if len(self.exemplars):
+        seen = self.held().seen_with(y)
+        self.step_loss(x, y, draw, view, seen).backward()  # type: ignore[no-untyped-call]  # torch's
+        if self.replays_apart():
             self.replay(draw, view, seen)
 
+    # --- a step: the loss of new samples, and the gradients of those from memory ---
+
+    def held(self) -> Exemplars:
+        """The memory that is drawn from."""
+        return self.exemplars
+
+    def replays_apart(self) -> bool:
+        """Whether a step adds the gradients of `replay` to those of `step_loss`."""
+        joined = self.joins and self.replay_weight == "samples"
+        return len(self.held()) > 0 and not joined
+
+    def as_learned(self, x: Tensor) -> Tensor:
+        """New samples x (b, D) as the net sees them."""
+        return x
+
+    def step_loss(
+        self,
+        x: Tensor,
+        y: Tensor,
+        draw: np.random.Generator,
+        view: Views,
+        classes: Tensor | None,
+    ) -> Tensor:
+        """The loss of a step on x (b, D), y (b,), without what `replay` adds.
+
+        If one mean is taken over new samples and those from memory, it is of both.
+        """
+        self.new_samples, x = len(y), self.as_learned(x)
+        if self.joins and self.replay_weight == "samples":
+            old_x, old_y = self.retrieve(draw, classes)
+            x, y = torch.cat([x, old_x]), torch.cat([y, old_y])
+        return self.loss(view(x), y, classes)
+
     def loss(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
-        """The loss of new samples x (b, D), y (b,) over `classes` (k,), or over all if None."""
+        """The loss of new samples x (b, D), y (b,) over `classes`, as in `among`."""
         return batch_loss(self.net(x), y, classes)
 
     def replay(self, draw: np.random.Generator, view: Views, classes: Tensor | None) -> None:
         """Add the gradients of samples from memory to those of new ones."""
         x, y = self.retrieve(draw, classes)
-        loss = batch_loss(self.net(view(x)), y, classes)
+        new, old = self.loss_weights(len(y))
+        scale_gradients(self.net, new)
+        loss = old * batch_loss(self.net(view(x)), y, classes)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def retrieve(self, draw: np.random.Generator, classes: Tensor | None) -> tuple[Tensor, Tensor]:
         """The samples to replay, x (m, D), y (m,): random ones."""
-        x, y, _ = self.exemplars.sample(self.batch_size, draw)
+        x, y, _ = self.held().sample(self.drawn, draw)
         return x, y
 
-    def train_and_replay(self, session: Session, ctx: Context) -> dict[str, Any]:
-        """Train on a whole session, with `replay` in every step; return the log.
+    @property
+    def drawn(self) -> int:
+        """The number of samples that a step draws from memory, if it holds so many."""
+        return self.memory_batch or self.batch_size
 
-        The memory is left as it is.
-        """
-        draw = np.random.default_rng([self.seeds.batches, self.learned])
-        seen = self.exemplars.seen_with(torch.from_numpy(session.y))
+    def loss_weights(self, old: int) -> tuple[float, float]:
+        """The weights of the losses of the new samples and of `old` ones from memory."""
+        if self.replay_weight == "sum":
+            return 1.0, 1.0
+        if self.replay_weight == "samples":
+            both = self.new_samples + old
+            return self.new_samples / both, old / both
+        k = self.learned + 1
+        return 1 / k, 1 - 1 / k
 
-        def replay() -> None:
-            self.replay(draw, augmented_views(self, self.learned, draw), seen)
-
-        hooks: dict[str, Any] = {"draws": draw, "regularise": replay}
-        hooks = hooks if len(self.exemplars) else {}
-        return self.train(session, ctx, objective=lambda x, y: self.loss(x, y, seen), **hooks)
+    # --- whole sessions ---
 
     def learn_and_store(self, session: Session, ctx: Context) -> dict[str, Any]:
-        """Train and replay, then offer the session to the memory; return the log."""
+        """Train and replay; the samples enter the memory as `fill` says. Returns the log."""
         log = self.train_and_replay(session, ctx)
-        self.exemplars.update(session)
+        if self.fill == "session":
+            self.store_session(session)
         return log
+
+    def store_session(self, session: Session) -> None:
+        """Let a session that has ended enter the memory."""
+        self.exemplars.update(session)
+
+    def train_and_replay(self, session: Session, ctx: Context) -> dict[str, Any]:
+        """Train on a whole session, with samples from memory in every step; return the log.
+
+        The memory is left as it is, unless batches enter it after their steps.
+        """
+        draw = np.random.default_rng([self.seeds.batches, self.learned])
+        self.add_head(session)
+        seen = self.held().seen_with(torch.from_numpy(session.y))
+
+        def step_loss(x: Tensor, y: Tensor, view: Views) -> Tensor:
+            return self.step_loss(x, y, draw, view, seen)
+
+        def replay() -> None:
+            if self.replays_apart():
+                self.replay(draw, augmented_views(self, self.learned, draw), seen)
+
+        return self.train(
+            session,
+            ctx,
+            objective=lambda x, y: self.loss(self.as_learned(x), y, seen),
+            step_loss=step_loss,
+            regularise=replay,
+            draws=draw,
+            **self.storing(),
+        )
+
+    def add_head(self, session: Session) -> None:
+        """Note the head of a session that begins, if each session has one."""
+        self.exemplars.heads.add(session)
+
+    def storing(self) -> dict[str, Any]:
+        """What `train` needs for batches to enter the memory after their steps; or nothing."""
+        if self.fill == "session":
+            return {}
+        names = [name for name in self.state if name not in NetLearner.state]
+        once = self.fill == "first-epoch" or self.memory.select == "all"
+        return {"store": self.store, "store_once": once, "kept": _Part(self, names)}
+
+
+class _Part(Stateful):
+    """Some of a learner's state, which a checkpoint within a session holds."""
+
+    def __init__(self, learner: Stateful, names: Sequence[str]) -> None:
+        self.learner, self.names = learner, names
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: take_state(getattr(self.learner, name)) for name in self.names}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in self.names:
+            value = put_state(getattr(self.learner, name), state[name])
+            setattr(self.learner, name, value)
+
+
+def scale_gradients(net: nn.Module, factor: float) -> None:
+    """Multiply the gradients that the parameters hold."""
+    if math.isclose(factor, 1.0):
+        return
+    for p in net.parameters():
+        if p.grad is not None:
+            p.grad.mul_(factor)

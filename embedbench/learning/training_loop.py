@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from embedbench.config.run_seeds import generator
 from embedbench.streams.stream import Session
@@ -34,8 +34,8 @@ class _Count(Stateful):
 class Training:
     """One training of a net on a session; a method adds functions to it.
 
-    If these functions keep state from step to step, it must be in buffers of the net or in `draws`,
-    because a checkpoint holds only these.
+    If these functions keep state from step to step, it must be in buffers of the net, in `draws` or
+    in `kept`, because a checkpoint holds only these.
 
     Parameters
     ----------
@@ -58,10 +58,19 @@ class Training:
     objective : Objective or None
         Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None: `batch_loss`
         over the classes that the session allows the loss to use.
+    step_loss : callable or None
+        Takes x, y and `views`, and returns the loss of a step, if that is not the objective of the
+        augmented batch: the objective is then for validation alone.
     regularise : callable or None
         Called between backward and step; may change the gradients or the parameters.
     stepped : callable or None
         Called after every step of the optimiser.
+    store : callable or None
+        Takes the batch x, y of every step after it, not augmented.
+    store_once : bool
+        Whether only the batches of the first epoch are stored.
+    kept : Stateful or None
+        The further state that these functions change.
     validate : callable or None
         Returns the monitored value, lower is better; None: the value on the session's validation
         data.
@@ -82,8 +91,12 @@ class Training:
     views: Views = PLAIN
     presented: float = math.inf
     objective: Objective | None = None
+    step_loss: Callable[[Tensor, Tensor, Views], Tensor] | None = None
     regularise: Callable[[], None] | None = None
     stepped: Callable[[], None] | None = None
+    store: Callable[[Tensor, Tensor], None] | None = None
+    store_once: bool = False
+    kept: Stateful | None = None
     validate: Callable[[], float] | None = None
     draws: np.random.Generator | None = None
     replayed: Callable[[], int] = lambda: 0
@@ -120,6 +133,8 @@ class Training:
             "draws": self.draws,
             "views": self.views.generator,
         }
+        if self.kept is not None:
+            parts["kept"] = self.kept
         unfinished = {**parts, "best": self.best, "decay": self.decay}
         if self.presented < math.inf:
             unfinished["count"] = self.count
@@ -128,7 +143,7 @@ class Training:
             self.net.eval()
             return ended
         for epoch in range(done + 1, self.cap + 1):
-            loss = self.train_epoch()
+            loss = self.train_epoch(epoch)
             reason = self.verdict(epoch, loss)
             if reason:
                 break
@@ -141,25 +156,32 @@ class Training:
     def epoch_steps(self) -> int:
         return math.ceil(len(self.session.x) / self.batch_size)
 
-    def train_epoch(self) -> float:
+    def train_epoch(self, epoch: int = 1) -> float:
         """Train on every sample once, in a new order; return the mean loss.
 
         It ends early where no more samples may be presented.
         """
         x, device, shown = self.session.x, self.device, 0
+        stores = self.store is not None and (epoch == 1 or not self.store_once)
         self.net.train()
         total = torch.zeros((), device=device)
         order = torch.randperm(len(x), generator=self.generator).to(device)
         for index in torch.split(order, self.batch_size):
             before = self.replayed()
             self.optimiser.zero_grad(set_to_none=True)
-            loss = self.loss(self.views(x.batch(index, device)), self.y[index])
+            batch, labels = x.batch(index, device), self.y[index]
+            if self.step_loss is None:
+                loss = self.loss(self.views(batch), labels)
+            else:
+                loss = self.step_loss(batch, labels, self.views)
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             if self.regularise is not None:
                 self.regularise()
             self.optimiser.step()
             if self.stepped is not None:
                 self.stepped()
+            if stores and self.store is not None:
+                self.store(batch, labels)
             total += loss.detach() * len(index)
             shown += len(index)
             self.count.steps += 1
@@ -244,7 +266,8 @@ def train(
     lr : float or None
         The learning rate of this session; None: the optimiser's.
     hooks
-        `objective`, `regularise`, `stepped`, `validate` and `draws` of `Training`.
+        `objective`, `step_loss`, `regularise`, `stepped`, `store`, `store_once`, `kept`, `validate`
+        and `draws` of `Training`.
     """
     if learner.optimiser_state == "fresh":
         learner.optimiser_ = fresh_optimiser(learner, learner.net)

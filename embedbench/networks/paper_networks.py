@@ -18,6 +18,7 @@ __all__ = ["timm"]
 
 HUB = "timm/"  # begins the ids of the weights that timm publishes
 SMALL = 3, 1, 1  # kernel, stride and padding of the first convolution on small images
+SLIM = 20  # filters of the first stage of a slim ResNet-18
 
 
 def _cfg(size: int, **more: Any) -> dict[str, Any]:
@@ -53,6 +54,7 @@ default_cfgs = generate_default_cfgs(
     {
         **{name: _cfg(size, **_VIT) for name, (size, _) in _FSCIL.items()},
         "resnet18_small_images": _cfg(32, first_conv="conv1", classifier="fc"),
+        "resnet18_slim": _cfg(32, first_conv="conv1", classifier="fc"),
     }
 )
 
@@ -101,6 +103,33 @@ def resnet18_small_images(pretrained: bool, **settings: Any) -> Any:
     model.conv1 = nn.Conv2d(first.in_channels, first.out_channels, *SMALL, bias=False)
     nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
     model.maxpool = nn.Identity()
+    return model
+
+
+@register_model
+def resnet18_slim(pretrained: bool, **settings: Any) -> Any:
+    """A ResNet-18 of 20, 40, 80 and 160 filters for small images: 1,093,140 parameters.
+
+    Lopez-Paz and Ranzato (2017, GEM), Section 4.1 and code: a 3x3 convolution of stride 1 without
+    pooling, shortcuts by 1x1 convolutions where the shape changes, weights as PyTorch draws them.
+    The features are the mean over all positions, as in Mammoth; GEM's code takes it over 4x4, which
+    is all that is left of 32 pixels.
+    """
+    build: Any = build_model_with_cfg
+    defaults = {"block": BasicBlock, "layers": (2, 2, 2, 2)}
+    defaults["channels"] = (SLIM, 2 * SLIM, 4 * SLIM, 8 * SLIM)
+    model = build(ResNet, "resnet18_slim", pretrained, **{**defaults, **settings})
+    # timm's stem has 64 filters, and the block behind it a shortcut for them
+    model.conv1 = nn.Conv2d(model.conv1.in_channels, SLIM, *SMALL, bias=False)
+    model.bn1 = nn.BatchNorm2d(SLIM)
+    model.maxpool = nn.Identity()
+    model.layer1[0] = BasicBlock(SLIM, SLIM)
+    model.feature_info[0]["num_chs"] = SLIM
+    for info in model.feature_info:
+        info["reduction"] = max(1, info["reduction"] // 4)  # of stem and pooling
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d | nn.BatchNorm2d | nn.Linear):
+            module.reset_parameters()
     return model
 
 

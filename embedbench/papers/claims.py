@@ -1,203 +1,106 @@
-"""The claims of the papers, read from `claims.toml`, and the cells of results that they are about.
+"""What papers claim: a few lines of Python for each claim, in the `claims.py` of a paper's folder.
 
-A claim names a table of `reproduce` and the labels of its rows. Here the tables of many files of
-results become cells, and the cells of one side of a contrast are chosen.
+A claim is a function of a `ClaimTable` that gives contrasts. The first paragraph of its docstring
+is the sentence of the paper, the second what is compared.
 """
 
-import math
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from functools import cache, partial
-from pathlib import Path
-from typing import Any
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-import numpy as np
+from embedbench.reports.contrasts import Contrast
+from embedbench.reports.results import Results
 
-from embedbench.errors import UserError
+from .claim_table import ClaimTable
+from .paper_folders import folder_of, names
 
-from .paper_table import EXACT, Value
-from .result_files import Results
-
-Names = str | Sequence[str]
-Runs = dict[int | str, float]  # a value for each seed, or for each run of one source
-PRINTED = "printed"  # the file of what is checked on printed numbers
-LAST = "last"  # as a label: the largest number
-
-
-@dataclass(frozen=True)
-class ClaimPart:
-    """Contrasts of a claim; `claims.toml` says what the fields mean."""
-
-    table: str
-    column: Names
-    where: Mapping[str, Names] = field(default_factory=dict)
-    since: str = ""
-    pool: str = ""
-    by: str = "mean"
-    minus: Mapping[str, Any] | None = None
-    times: float = 1.0
-    above: float | None = None
-    below: float | None = None
-    within: float = 0.0
-    around: float = 0.0
-    printed: bool = False
-    paired: bool = True
-    exact: bool = False
-    files: Sequence[str] = ()
+Threshold = Literal["printed", "derived", "ours", "ours, after a look"]
+Contrasts = Callable[[ClaimTable], Iterable[Contrast]]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of a paper; `claims.toml` says what the fields mean."""
+    """One claim of a paper.
+
+    Parameters
+    ----------
+    id, place, says, test : str
+        Its id, its place in the paper, the sentence, and what is compared.
+    contrasts : callable
+        The contrasts on a table, each of which must hold.
+    threshold : str
+        Where the thresholds are from: printed; derived from what is printed or said; ours, and if
+        stored results were in view when they were set.
+    any_one, of_print : bool
+        One contrast that holds is enough; it is about printed numbers alone.
+    fitted, controls : tuple of str
+        Data that our settings were fitted to, so that holding confirms nothing there; data where it
+        need not hold, which are not asked.
+    """
 
     id: str
-    paper: str
-    says: str
     place: str
+    says: str
     test: str
-    threshold: str
-    theirs: Sequence[str]
-    ours: Sequence[str]
-    known: frozenset[str]  # the files that the claim or its paper lists, in lower case
-    command: Sequence[str]
-    unit: str
-    after_look: bool = False
-    arithmetic: bool = False
-    one: bool = False
-    needs: str = ""
-    fitted: Sequence[str] = ()
-    parts: Sequence[ClaimPart] = ()
+    contrasts: Contrasts
+    threshold: Threshold = "derived"
+    any_one: bool = False
+    of_print: bool = False
+    fitted: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
 
 
-FILES = ("theirs", "ours")
+@dataclass(eq=False)
+class PaperClaims:
+    """The claims of a paper.
 
-
-@cache
-def _load() -> tuple[dict[str, Any], list[Claim]]:
-    """The papers with what their claims share, and the claims."""
-    data = tomllib.loads(Path(__file__).with_name("claims.toml").read_text("utf-8"))
-    claims = []
-    for given in data["claims"]:
-        shared = {k: v for k, v in data["papers"][given["paper"]].items() if k != "commands"}
-        lists = (of[key] for of in (shared, given) for key in FILES if key in of)
-        known = frozenset(file.lower() for files in lists for file in files)
-        parts = [ClaimPart(**part) for part in given.get("parts", ())]
-        claims.append(Claim(**{**shared, **given, "known": known, "parts": parts}))
-    return data["papers"], claims
-
-
-def load_claims(paper: str) -> list[Claim]:
-    """Return the claims of a paper that ship with the package."""
-    return [claim for claim in _load()[1] if claim.paper == paper]
-
-
-def load_commands() -> dict[str, dict[str, str]]:
-    """Return the commands behind the claims by name, by paper; every paper with claims has some."""
-    return {name: shared["commands"] for name, shared in _load()[0].items()}
-
-
-# --- cells ---
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Our values in one cell of a table; the name of the data is not among the labels."""
-
-    file: str
-    table: str
-    labels: dict[str, str]
-    column: str
-    runs: Runs
-    value: Value
-
-
-def collect_cells(sources: Mapping[str, Results]) -> list[Cell]:
-    """The cells of all tables; runs of one cell in several sources are joined by seed."""
-    cells: dict[Any, Cell] = {}
-    for name, results in sources.items():
-        for cell in _cells(name, results):
-            key = (cell.file, cell.table, tuple(cell.labels.items()), cell.column)
-            cells[key] = _join(cells[key], cell, name) if key in cells else cell
-    return list(cells.values())
-
-
-def _join(a: Cell, b: Cell, source: str) -> Cell:
-    """The runs of both if they have seeds; else those of the one that has more."""
-    if not all(isinstance(key, int) for key in (*a.runs, *b.runs)):
-        return max(a, b, key=lambda cell: len(cell.runs))
-    both = a.runs.keys() & b.runs.keys()
-    if any(not math.isclose(a.runs[k], b.runs[k], abs_tol=1e-9) for k in both):
-        raise UserError(
-            f"expected one value of each seed in a cell, got another one in {source}: table "
-            f"{a.table}, {a.file}, {a.column}",
-            "judge these results apart",
-        )
-    return replace(a, runs=a.runs | b.runs)
-
-
-def _cells(source: str, results: Results) -> Iterator[Cell]:
-    stems = [file.name.rpartition(".")[0] for file in results.files]
-    for table, row in ((of, row) for of in results.tables for row in of.rows):
-        all_labels = dict(zip(table.heads[: table.named], row.labels, strict=False))
-        labels = {head: text for head, text in all_labels.items() if head != "data"}
-        base, _, file = table.name.partition(" · ")
-        if not file and "data" in all_labels:  # "emoji" of "emoji for CUB-200"
-            both = all_labels["data"].split(" / ")
-            file = " / ".join(part.partition(" for ")[0] for part in both)
-        file = file or (stems[0] if len(stems) == 1 else PRINTED)
-        for column, value in row.values.items():
-            if value.ours is not None:
-                values = value.ours.values
-                places = [f"{source}, {i} of {len(values)}" for i in range(len(values))]
-                keys = results.seeds if len(values) == len(results.seeds) else places
-                runs: Runs = dict(zip(keys, values, strict=True))
-                yield Cell(file, base, labels, column, runs, value)
-            if value.made == EXACT and (printed := value.corrected) is not None:
-                yield Cell(PRINTED, base, all_labels, column, {PRINTED: printed}, value)
-
-
-def choose_cells(cells: Sequence[Cell], file: str, part: ClaimPart) -> list[Cell]:
-    """The cells of one side of a contrast on a file, after `since` and `pool`.
-
-    `part` has one column, and one name for each label.
+    Parameters
+    ----------
+    theirs : sequence of str
+        The paper's data sets, as its tables call them.
+    printed : callable
+        The printed tables, one for each of its data sets.
+    unit : str
+        "" for fractions, "%" for percent.
+    trains : bool
+        The paper trains a network on images, so that embeddings of its data are another backbone's.
+    official : dict
+        Its names of its data, by ours and by the table that is about one.
     """
-    here = [cell for cell in cells if _fits(cell, file, part)]
-    chosen = [cell for cell in here if cell.column == part.column]
-    for head in (head for head, want in part.where.items() if want == LAST):
-        last = max((int(cell.labels[head]) for cell in chosen), default=0)
-        chosen = [cell for cell in chosen if int(cell.labels[head]) == last]
-    if part.since:
-        start = {(*cell.labels.items(),): cell.runs for cell in here if cell.column == part.since}
-        chosen = [
-            replace(cell, runs={k: v - first[k] for k, v in cell.runs.items() if k in first})
-            for cell in chosen
-            if (first := start.get((*cell.labels.items(),))) is not None
-        ]
-    if not part.pool:
-        return chosen
-    groups: dict[Any, list[Cell]] = {}
-    for cell in chosen:
-        labels = {head: text for head, text in cell.labels.items() if head != part.pool}
-        groups.setdefault((*labels.items(),), []).append(replace(cell, labels=labels))
-    return [replace(group[0], runs=_pool(group, part.by)) for group in groups.values()]
+
+    name: str
+    theirs: Sequence[str]
+    printed: Callable[[], Sequence[ClaimTable]] = tuple
+    unit: str = ""
+    trains: bool = True
+    official: Mapping[str, str] = field(default_factory=dict)
+    claims: list[Claim] = field(default_factory=list, init=False)
+
+    def claim(self, id_: str, place: str, **more: Any) -> Callable[[Contrasts], Contrasts]:
+        """Add the decorated function as a claim; `more` are fields of `Claim`."""
+
+        def add(contrasts: Contrasts) -> Contrasts:
+            says, _, test = (inspect.getdoc(contrasts) or "").partition("\n\n")
+            sentence, compared = (" ".join(text.split()) for text in (says, test))
+            self.claims.append(Claim(id_, place, sentence, compared, contrasts, **more))
+            return contrasts
+
+        return add
+
+    def tables_of_print(self) -> list[ClaimTable]:
+        """One table of all printed rows, for claims that are about print alone."""
+        return [ClaimTable(Results(tuple(row for t in self.printed() for row in t.rows)))]
 
 
-def _fits(cell: Cell, file: str, part: ClaimPart) -> bool:
-    """Whether a cell is on the file, in a row of the part."""
-    return (cell.file.lower(), cell.table) == (file.lower(), part.table) and all(
-        head in cell.labels
-        and (want == LAST or any(fnmatchcase(cell.labels[head], p) for p in str(want).split("|")))
-        for head, want in part.where.items()
-    )
+def papers_with_claims() -> list[str]:
+    """The names of the papers, by year."""
+    return sorted((of_paper[0] for of_paper in names().values()), key=lambda name: name[-4:])
 
 
-def _pool(cells: Sequence[Cell], by: str) -> Runs:
-    """Mean or sd over cells for each run; a cell that lacks a run of the fullest is left out."""
-    keys = max((cell.runs.keys() for cell in cells), key=len)
-    full = [cell.runs for cell in cells if cell.runs.keys() >= keys]
-    if by == "sd" and len(full) < 2:
-        return {}
-    pool = np.mean if by == "mean" else partial(np.std, ddof=1)
-    return {k: float(pool([runs[k] for runs in full])) for k in keys}
+def load_claims(name: str) -> PaperClaims:
+    """The claims of a paper; nothing slow is imported."""
+    module = importlib.import_module(f"{__package__}.{folder_of(name)}.claims")
+    result: PaperClaims = module.CLAIMS
+    return result

@@ -33,18 +33,18 @@ def names() -> dict[str, tuple[str, ...]]:
 
 def paper(name: str) -> "Paper":
     """Return the paper with this name or alias."""
-    module = importlib.import_module(f"{__package__}.{_folder(name)}.paper")
+    module = importlib.import_module(f"{__package__}.{folder_of(name)}.paper")
     result: Paper = module.PAPER
     return result
 
 
 def facts(name: str) -> dict[str, Any]:
     """Return the `paper.toml` of the paper with this name or alias; nothing slow is imported."""
-    return _folders()[_folder(name)]
+    return _folders()[folder_of(name)]
 
 
-def _folder(name: str) -> str:
-    """The folder of the paper with this name or alias."""
+def folder_of(name: str) -> str:
+    """Return the folder of the paper with this name or alias."""
     folders = {known: folder for folder, of_folder in names().items() for known in of_folder}
     if name not in folders:
         raise unknown("paper", name, list(folders))

@@ -23,10 +23,10 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
     """
     paper = facts(name)
     plan = paper["plan"]
-    shared = tomllib.loads((Path(__file__).parent / "shared.toml").read_text(encoding="utf-8"))
+    rates = _shared()["rates"]
     data, work, steps = [], [], {}
-    for given in plan["data"]:
-        each = {"samples_digest": UNKNOWN, **shared["data"].get(given.get("shared"), {}), **given}
+    for given in plan_data(paper):
+        each = {"samples_digest": UNKNOWN, **given}
         n, commands = sum(each["samples"].values()), [*each.get("arrange", ())]
         each["files"] = [{**f, "bytes": n * f["values"] * f["width"]} for f in each["files"]]
         for file in each["files"]:
@@ -37,7 +37,7 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
     steps["The runs and the tables"] = [c.replace("{seeds}", seeds) for c in plan["commands"]]
     for given in plan["work"]:
         runs = given["runs"] * (count if given.get("seeded", True) else 1)
-        rate = shared["rates"][given["rate"]]
+        rate = rates[given["rate"]]
         hours = runs * given["samples"] * given["epochs"] / rate / 3600
         numbers = {"runs": runs, "samples_a_second": rate, "gpu_hours_estimated": hours}
         work.append({**given, **numbers})
@@ -53,6 +53,17 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
         "send_back": plan["back"],
         "remarks": plan["remarks"],
     }
+
+
+def plan_data(paper: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the data sets of a paper's plan, with what several papers share."""
+    shared = _shared()["data"]
+    return [{**shared.get(given.get("shared"), {}), **given} for given in paper["plan"]["data"]]
+
+
+def _shared() -> dict[str, Any]:
+    text = (Path(__file__).parent / "shared.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ The files are read back from other people: `Results.read` checks them.
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from embedbench.config.format_versions import check_version
-from embedbench.config.json_records import JsonRecord, parse_json
+from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
@@ -32,10 +33,14 @@ CLOSE = 1e-9  # of a stored mean to that of its values
 
 @dataclass(frozen=True)
 class DataFile(JsonRecord):
-    """An embedding file that tables were measured on: its name without directory, and digests."""
+    """A file that tables were measured on: its name without directory, and its digests.
+
+    `pixels` is whether it holds images and no embeddings; None in older files of results.
+    """
 
     name: str
     digests: dict[str, str]
+    pixels: bool | None = field(default=None, metadata=ABSENT)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ class Results(JsonRecord):
         opened = {}
         for item in files:
             file = item if isinstance(item, EmbeddingFile) else EmbeddingFile.open(item)
-            opened[file.path] = dict(file.digests)
+            pixels = file.kind == PIXELS or None
+            opened[file.path] = DataFile(as_text(file.path.name), dict(file.digests), pixels)
         return cls(
             paper,
             join_words(["embedbench", "reproduce", *without_paths(words)]),
@@ -91,7 +97,7 @@ class Results(JsonRecord):
                 **{name: metadata.version(name) for name in ("numpy", "torch")},
             },
             tuple(seeds) if files else (),
-            tuple(DataFile(as_text(path.name), digests) for path, digests in opened.items()),
+            tuple(opened.values()),
             tuple(failed),
             tuple(tables),
         )

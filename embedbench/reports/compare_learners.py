@@ -13,15 +13,17 @@ stored answers; `scores.metric_jackknife` says for which metrics. Others have th
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores import learner_verdicts
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, RunRecord
 
 from .headings_and_units import difference_text
@@ -29,6 +31,7 @@ from .result_rows import Row, earlier_settings, searches, stream_title
 from .results import Result, Results, TableVerdicts
 from .run_rows import labels
 
+Reader = Callable[[Path, RunRecord], RunAnswers]
 FEWER = 0.9  # of the groups, where a line says that they count as fewer
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 
@@ -94,11 +97,23 @@ class ComparisonStudy:
         return self.judged.groups
 
 
-def judge(rows: Sequence[Row]) -> TableVerdicts:
-    """The verdicts on the final scores of a table; chance, and what has none, is not compared."""
+def judge(rows: Sequence[Row], reader: Reader | None = None) -> TableVerdicts:
+    """The verdicts on the final scores of a table; chance, and what has none, is not compared.
+
+    Answers are read for them once: they are kept with the table. `reader` reads them, see `Result`.
+    """
+    kept, key = rows[0].group.judged, tuple(map(id, rows))
+    if key not in kept:  # the rows are kept, too, so that no others have their ids
+        kept[key] = (_judge(rows, reader), tuple(rows))
+    judged: TableVerdicts = kept[key][0]
+    return judged
+
+
+def _judge(rows: Sequence[Row], reader: Reader | None) -> TableVerdicts:
     each = {str(i): row for i, row in enumerate(rows) if row.learns}
     over = rows[0].group.over
-    results = Results(tuple(measure_runs(each, FINAL)))
+    measured = [replace(run, reader=reader) for run in measure_runs(each, FINAL)]
+    results = Results(tuple(measured))
     study = ComparisonStudy("", FINAL, results, over=over, score=rows[0].group.score)
     places = [int(name) for name in study.learners]
     of = {i: verdict.move(places) for i, verdict in zip(places, study.verdicts, strict=True)}
@@ -194,7 +209,7 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
         key = json.dumps([row.learner, row.params], sort_keys=True)
         by_learner.setdefault(key, []).append(row)
     each = list(by_learner.values())
-    names = labels([[r for row in those for r in row.records] for those in each])
+    names = labels([[r for row in those for r in row.records] for those in each], short=True)
     measured, notes, group = list[Result](), list[str](), rows[0].group
     for name, those in zip(names, each, strict=True):
         mine = [run for row in those for run in measure_runs({name: row}, metric)]

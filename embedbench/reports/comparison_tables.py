@@ -88,7 +88,7 @@ def rank_learners(study: ComparisonStudy) -> TableView:
     check_several(study)
     metric, learners = study.metric, []
     score_head, behind = heading(metric, study.score), heading("behind")
-    table = new_table(["learner", "n", score_head, "rank", "of", behind])
+    table = new_table(["learner", "n", score_head, "rank", "possible ranks", behind])
     crossed = study.units == "orders"  # several seeds on each
     named = {label: runs for (label,), runs in study.results.group("learner").items()}
     for (label, runs), v in zip(named.items(), study.verdicts, strict=True):
@@ -100,7 +100,7 @@ def rank_learners(study: ComparisonStudy) -> TableView:
     remarks = [
         *describe_verdicts(study.judged),
         *([] if crossed else describe_measurements(named, metric)),
-        "rank: that of the mean · of: the ranks that the verdicts leave open",
+        "rank: that of the mean · possible ranks: those that the verdicts leave open",
         *_notes(study),
     ]
     entries = {"learners": learners, "notes": study.notes, "groups": study.groups}

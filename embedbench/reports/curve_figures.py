@@ -1,8 +1,9 @@
 """Figures of curves: scores and other metrics over sessions."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.scores_of_guessing import GUESSES
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
-from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
+from .figure_style import CHANCE, OFFLINE, STYLE, level_name, title_lines, words
 from .headings_and_units import (
     AVERAGE,
     FORGETTING,
@@ -30,18 +31,20 @@ from .headings_and_units import (
 )
 from .learner_colours import look
 from .result_rows import Group, Row
+from .results import Results
 
 LEAST = 5  # runs of a band
 CUT = " · the axis does not begin at 0"
 CURVES_OF = {AVERAGE: "aa", FORGETTING: "af"}  # metrics that are the last value of a curve
+POOLED = (FINAL, INCREMENTAL)  # the last value, and the mean, of the main score
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Scores of one learner, session by session."""
+    """Scores of one learner, session by session, or by another number."""
 
     values: Floats  # (n, T) percent, one row per run; NaN where undefined
-    x: range  # (T,) of the sessions
+    x: range | Floats  # (T,) of the sessions
     style: int | None  # its colour and mark; None for chance (dotted)
     label: str  # its name in the legend
 
@@ -71,17 +74,35 @@ def draw_curves(
             draw_curve(axes, curve)
     begin_at_zero(axes, [float(np.nanmin(c.values, initial=np.inf)) for c in curves], fit=fit)
     name += CUT * fit
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    number_sessions(axes, {x for curve in curves for x in curve.x})
     axes.grid(axis="y")
     axes.set_xlabel("after session")
-    axes.set_title(name, loc="left")
+    axes.set_title(title_lines(name, width), loc="left")
     return figure
 
 
 def begin_at_zero(axes: Axes, values: Sequence[float], *, fit: bool) -> None:
     """Let the y axis begin at 0, unless it is to fit the values, or some are below."""
     if not fit and not any(value < 0 for value in values):
+        axes.update_datalim([(0, 0)], updatex=False)  # so that the margin above is of all of it
+        axes.autoscale_view(scalex=False)
         axes.set_ylim(bottom=0)
+
+
+def number_sessions(axes: Axes, sessions: Collection[float]) -> None:
+    """Number the x axis with whole sessions, also where there is one."""
+    if len(sessions) == 1:
+        (only,) = sessions
+        axes.set_xlim(only - 0.5, only + 0.5)
+        axes.set_xticks([only])
+        return
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+
+
+def has_line(values: Floats) -> bool:
+    """Whether a line through some values is seen: two neighbours are known."""
+    known = ~np.isnan(values)
+    return bool((known[1:] & known[:-1]).any())
 
 
 def draw_curve(axes: Axes, curve: Curve) -> None:
@@ -94,7 +115,10 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
     n, mean = len(values), values.mean(axis=0)
     label = "" if np.isnan(mean).all() else words(curve.label)
     if curve.style is None:
-        axes.plot(x, mean, **CHANCE, label=label)
+        if label and len(x) == 1:  # of one point a level is seen
+            axes.axhline(mean[0], **CHANCE, label=label)
+        elif has_line(mean):
+            axes.plot(x, mean, **CHANCE, label=label)
         return
     ink = look(curve.style)["color"]
     if 1 < n < LEAST:
@@ -104,20 +128,36 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
         low, high = np.clip(mean - half, 0, 100), np.clip(mean + half, 0, 100)
         axes.fill_between(x, low, high, color=ink, alpha=0.1, linewidth=0)
     every = max(1, -(-len(x) // 6))
-    axes.plot(x, mean, **look(curve.style), markevery=(curve.style % every, every), label=label)
+    whole: Any = {"clip_on": False, "zorder": 3}  # also at 0, where the axis would cover half
+    marks = {**look(curve.style), "markevery": (curve.style % every, every)}
+    axes.plot(x, mean, **marks, **whole, label=label)
 
 
 # --- of rows ---
 
 
+def stack(results: Results, read: Callable[[RunRecord, Path | None], Any]) -> Floats:
+    """(n, …) an array of each measurement, so that figures have the means of tables.
+
+    `read` gives it of a run, by its record and its directory; None where the run has none.
+    """
+    made = []
+    for runs in results.measured:
+        each = [read(run.record, run.place) for run in runs if run.record is not None]
+        known = [values for values in each if values is not None]
+        if known:
+            made.append(np.array(known, dtype=np.float64).mean(axis=0))
+    return np.array(made, dtype=np.float64)
+
+
 def stack_matrices(row: Row) -> Floats:
-    """R of the runs used, stacked: (n, T, E)."""
-    return np.array([run.R for run in row.used], dtype=np.float64)
+    """R of each measurement: (n, T, E)."""
+    return stack(row.results, lambda run, _: run.R)
 
 
 def score_name(group: Group) -> str:
     """The main score of a table, for an axis."""
-    return f"{metric_name(FINAL, group.score)} (%)"
+    return curve_name(FINAL, group.score)
 
 
 def accuracy_curves(
@@ -148,7 +188,7 @@ def accuracy_curves(
     base, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base  # the α_ideal of all sessions together
     matrices = [stack_matrices(row) for row in drawn]
-    pooled = [[run.pooled for run in row.used] for row in drawn]
+    pooled = [stack(row.results, lambda run, _: run.pooled) for row in drawn]
     figures = {"All sessions so far": figure(pooled, ideal, guess.pooled if guess else None)}
     if all(R.shape[1] == R.shape[2] for R in matrices):
         shared = ideal if group.first.reference.normalise_new else math.nan
@@ -169,34 +209,50 @@ def draw_one(
     fit: bool = False,
 ) -> Figure:
     """A metric after each session: a curve of records or of `ANSWER_METRICS`, or the base score."""
-    score = rows[0].group.score
-    if metric in (FINAL, INCREMENTAL):
+    if metric in POOLED:
         return accuracy_curves(rows, styles, width, fit=fit)["All sessions so far"]
-    metric = CURVES_OF.get(metric, metric)
-    known = {name for row in rows for run in row.used for name in run.curves or ()}
-    if metric not in known | ANSWER_METRICS.keys():
-        raise unknown("curve over sessions", metric, [FINAL, *CURVES_OF, *known, *ANSWER_METRICS])
+    check_curve(rows, metric)
     curves, factor = [], 100 if is_percent(metric) else 1
     for row in (row for row in rows if row.used and row.learns):
-        every = [_read_curve(row, run, metric) for run in row.used]
-        values = factor * np.array([each for each in every if each is not None], dtype=np.float64)
+        values = factor * stack(row.results, lambda run, place: read_curve(run, place, metric))
         if values.size and not np.isnan(values).all():
             x = range(values.shape[1])
             curves.append(Curve(values, x, styles[row.label], row.label))
     if not curves:
-        raise UserError(
-            f"no run has {metric} after each session; how sure answers are is stored, but for "
-            "label sets and for learners whose scores give no probabilities"
-        )
-    name = heading(metric)
-    if metric not in ANSWER_METRICS:
-        name += f", of {metric_name(FINAL, score)}"
-    return draw_curves(curves, math.nan, width, name, fit=fit)
+        raise no_curve(metric)
+    return draw_curves(curves, math.nan, width, curve_name(metric, rows[0].group.score), fit=fit)
 
 
-def _read_curve(row: Row, run: RunRecord, metric: str) -> Any:
-    place = row.place_of(run)
+def check_curve(rows: Sequence[Row], metric: str) -> None:
+    """Refuse a metric that no run may have after each session."""
+    curves = {name for row in rows for run in row.used for name in run.curves or ()}
+    known = [*POOLED, *CURVES_OF, *curves, *ANSWER_METRICS]
+    if metric not in known:
+        raise unknown("curve over sessions", metric, known)
+
+
+def no_curve(metric: str) -> UserError:
+    """The error of a metric that is known, and that no run has."""
+    return UserError(
+        f"no run has {metric} after each session; how sure answers are is stored, but for "
+        "label sets and for learners whose scores give no probabilities"
+    )
+
+
+def curve_name(metric: str, score: str) -> str:
+    """What a figure of curves shows, in a table of one base score."""
+    if metric in POOLED:
+        return f"{metric_name(FINAL, score)} (%)"
+    quoted = {curve: name for name, curve in CURVES_OF.items()}
+    name = heading(quoted.get(metric, metric))
+    return name if metric in ANSWER_METRICS else f"{name}, of {metric_name(FINAL, score)}"
+
+
+def read_curve(run: RunRecord, place: Path | None, metric: str) -> Any:
+    """(T,) a metric of one run after each session, as fractions; None if it has none."""
+    if metric in POOLED:
+        return run.pooled
     if metric not in ANSWER_METRICS or place is None:
-        return (run.curves or {}).get(metric)
+        return (run.curves or {}).get(CURVES_OF.get(metric, metric))
     answers = record_files.read_predictions(place, run)
     return ANSWER_METRICS[metric].curve(answers)

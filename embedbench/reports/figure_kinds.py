@@ -12,7 +12,18 @@ from .result_rows import Row, split_tables
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KINDS = ("curves", "matrix", "trade-off", "ranks")  # docs/runs.md says what each shows
+KINDS = (
+    "curves",
+    "orders",
+    "gacc",
+    "matrix",
+    "confusion",
+    "trade-off",
+    "ranks",
+)  # docs/runs.md says what each shows
+CURVES = ("curves", "orders")  # by session
+WITH_CHANCE = ("curves", "gacc")  # which draw guessing, also alone
+OVER_ORDERS = (*CURVES, "ranks")  # those that draw streams which differ in the class order
 WIDTHS = {"column": 3.25, "page": 6.75}  # inches: of a column, and of a page with two
 FORMATS = (".pdf", ".svg", ".png")
 MAP_CLASSES = 12  # of an embedding file, with a colour and a mark each
@@ -43,16 +54,21 @@ def save_figure(
     width: str = "column",
     metric: str = "final_accuracy",
     fit: bool = False,
+    session: int | None = None,
 ) -> None:
-    """Draw the runs of one stream and write the figure; all but `matrix` show `metric`.
+    """Draw the runs of one stream and write the figure; all but gAcc and matrices show
+    `metric`.
 
-    `fit`: axes of curves and trade-offs fit what is drawn, where they would begin at 0.
+    Curves and ranks are also of one stream in several class orders.
+
+    `fit`: axes of curves and trade-offs fit what is drawn, where they would begin at 0. `session`
+    is that of `confusion`, None the last.
     """
-    from . import curve_figures, score_figures
+    from . import confusion_figure, curve_figures, gacc_figure, order_figures, score_figures
     from .figure_style import write
 
     streams = [mine[0].group for mine in split_tables(rows)]
-    if len(streams) > 1 and kind != "ranks":
+    if len(streams) > 1 and kind not in OVER_ORDERS:
         places = ", ".join(group.place for group in streams)
         raise UserError(
             f"--figure {kind} draws one stream, and there are {len(streams)}",
@@ -61,13 +77,24 @@ def save_figure(
     rows = [row for row in rows if row.used]
     if not rows:
         raise UserError("no run is left to draw: all are flagged nan or diverged")
-    if kind == "curves" and streams[0].sessions < 2:
-        raise UserError("--figure curves needs two sessions", "--figure trade-off draws one")
+    if kind not in WITH_CHANCE and not any(row.learns for row in rows):
+        raise UserError(f"no learner is left to draw: --figure {kind} draws none of guessing")
+    if kind in (*CURVES, "gacc") and streams[0].sessions < 2:
+        raise UserError(f"--figure {kind} needs two sessions", "--figure trade-off draws one")
     styles, inches = styles_in(rows), WIDTHS[width]
+
+    def curves() -> "Figure":
+        if len(streams) > 1:
+            return order_figures.mean_curves(rows, inches, metric, fit=fit)
+        return curve_figures.draw_one(rows, styles, inches, metric, fit=fit)
+
     draw: dict[str, Callable[[], Figure]] = {
-        "curves": lambda: curve_figures.draw_one(rows, styles, inches, metric, fit=fit),
+        "curves": curves,
+        "orders": lambda: order_figures.order_curves(rows, inches, metric, fit=fit),
+        "gacc": lambda: gacc_figure.gacc_by_alpha(rows, styles, inches, fit=fit),
         "matrix": lambda: score_figures.matrix(rows, inches),
+        "confusion": lambda: confusion_figure.confusion(rows, inches, session),
         "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric, fit=fit),
-        "ranks": lambda: score_figures.ranks(rows, styles, inches, metric),
+        "ranks": lambda: score_figures.ranks(rows, inches, metric),
     }
     write(path, draw[kind]())

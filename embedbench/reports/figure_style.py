@@ -20,6 +20,7 @@ from embedbench.text.printable_text import printable
 from .learner_colours import BLANK, INK, LINE, SOFT
 
 SMALL = 7  # points: ticks and legends; everything else has 8
+LETTERS = 14  # of a title in an inch
 DPI = 300  # of PNG, and of what is rasterised in SVG and PDF
 STYLE: Any = {  # Any: each version of matplotlib types the keys differently
     "font.sans-serif": ["DejaVu Sans"],  # which is matplotlib's own
@@ -68,6 +69,11 @@ def words(label: str, width: int = 1000) -> str:
                 lines.append("")
             lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
+
+
+def title_lines(title: str, width: float) -> str:
+    """A title in as many lines as a figure of this width in inches needs."""
+    return words(title, int(LETTERS * width))
 
 
 def legend(figure: Figure) -> None:

@@ -18,6 +18,7 @@ COUNTS = ("labels_predicted", "labels_true")  # of labels to a sample
 SCORE_NAMES = {
     score: kind.NAMES.get(score, score.replace("_", " ")) for kind in KINDS for score in kind.SCORES
 }
+IN_WORDS = {"hacc": "harmonic mean", "performance_drop": "performance dropping rate"}
 # what a heading of one of them means
 SCORE_MEANINGS = {score: meaning for kind in KINDS for score, meaning in kind.MEANINGS.items()}
 HEADINGS = {
@@ -28,7 +29,14 @@ HEADINGS = {
     FORGETTING: "AF %",
     "raa": "RAA %",
     "raf": "RAF %",
+    "base_accuracy": "base accuracy %",
+    "novel_accuracy": "novel accuracy %",
+    "hacc": "harmonic mean %",
+    "performance_drop": "PD %",
     "gacc": "gAcc %",
+    "gacc_exact": "gAcc (integral) %",
+    "old_accuracy": "old accuracy %",
+    "new_accuracy": "new accuracy %",
     "pw_js": "pw-JS %",
     "js": "JS %",
     "exact_match": "exact match %",
@@ -53,6 +61,17 @@ MEANINGS = {
     "omega_new": "Ω_new: score on each new session",
     AVERAGE: "AA: mean of sessions at the end",
     FORGETTING: "AF: drop from a session's best",
+    "base_accuracy": "base: classes of the first session, at the end",
+    "novel_accuracy": "novel: all other classes, at the end",
+    "hacc": "harmonic mean: of base and novel",
+    "performance_drop": "PD: the score after the first session, less that at the end",
+    "gacc": "gAcc: area over the weight of the base classes, mean of sessions",
+    "gacc_exact": (
+        "gAcc (integral): area over the weight of the base classes, mean of sessions; the paper's "
+        "grid needs a base that is a multiple of the later sessions' classes"
+    ),
+    "old_accuracy": "old: classes of all sessions but the last, at the end",
+    "new_accuracy": "new: classes of the last session, at the end",
     "passes": "passes: over the data",
     "steps": "steps: optimiser",
     "bytes.total": "MB: at the end",
@@ -62,7 +81,8 @@ MEANINGS = {
 def metric_name(name: str, score: str | None = None) -> str:
     """A metric in words, in a table of one base score."""
     name = score if name == FINAL and score else name
-    return SCORE_NAMES.get(name) or name.replace("_", " ")
+    short = name.rpartition(":")[2]  # of a function of yours
+    return SCORE_NAMES.get(name) or IN_WORDS.get(name) or short.replace("_", " ")
 
 
 def describe_score(score: str, *, incremental: bool) -> list[str]:
@@ -88,7 +108,8 @@ def heading(name: str, score: str | None = None) -> str:
         name = score or "final"
     if name in SCORE_NAMES and name not in HEADINGS:
         return f"{name.replace('_', ' ')} %"
-    return HEADINGS.get(name, f"{name} %" if is_percent(name) else name)
+    short = name.rpartition(":")[2]  # of a function of yours
+    return HEADINGS.get(name, f"{short} %" if is_percent(name) else short)
 
 
 def value_text(value: float | None, name: str) -> str:

@@ -17,8 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_records import plain
-from embedbench.errors import UserError
-from embedbench.scores import metrics_by_library, record_files
+from embedbench.scores import metrics_by_library
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, flatten, make_table, table_cells
 
@@ -30,6 +29,7 @@ from .headings_and_units import heading
 from .html_page import page
 from .interval_bars import draw_bars
 from .learner_colours import styles_in
+from .library_audits import Audit, LibraryAudits
 from .result_rows import Row, split_tables
 from .score_figures import matrix, trade_off
 from .terminal_tables import BEHIND, cell_text, describe_columns, group_parts
@@ -42,10 +42,15 @@ Block = dict[str, Any]  # a line or a table, as the template takes it
 
 
 def write_html(
-    rows: Sequence[Row], out: Path, name: str, *, parts: Sequence[Text | Table] = ()
+    rows: Sequence[Row],
+    out: Path,
+    name: str,
+    *,
+    parts: Sequence[Text | Table] = (),
+    audits: LibraryAudits | None = None,
 ) -> None:
     """Write the report of all rows to `out`, replacing an earlier file; other tables come first."""
-    write_safely(out, render(rows, name, parts))
+    write_safely(out, render(rows, name, parts, audits))
 
 
 def page_heading(roots: Sequence[Path]) -> str:
@@ -53,14 +58,22 @@ def page_heading(roots: Sequence[Path]) -> str:
     return ", ".join("/".join(root.resolve().parts[1:][-2:]) for root in roots)
 
 
-def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -> str:
-    """The page as text; `name` is its heading."""
+def render(
+    rows: Sequence[Row],
+    name: str,
+    parts: Sequence[Text | Table] = (),
+    audits: LibraryAudits | None = None,
+) -> str:
+    """The page as text; `name` is its heading, `audits` those made with its verdicts."""
+    if audits is None:
+        audits = LibraryAudits()
+    audits.judge_tables(rows)
     styles = styles_in(rows)
     return page(
         "report.html.j2",
         name=name,
         blocks=list(map(_block, parts)),
-        sections=[_section(mine, styles) for mine in split_tables(rows)],
+        sections=[_section(mine, styles, audits) for mine in split_tables(rows)],
         footer=describe_columns(rows) if rows else "",
     )
 
@@ -72,7 +85,7 @@ def _block(part: Text | Table) -> Block:
     return {"heads": heads, "lines": lines, "right": right}
 
 
-def _section(rows: list[Row], styles: dict[str, int]) -> Block:
+def _section(rows: list[Row], styles: dict[str, int], audits: LibraryAudits) -> Block:
     judged = judge(rows)
     title, facts, verdict, *parts = map(_block, group_parts(rows, judged=judged))
     heads = parts[0]["heads"]
@@ -95,18 +108,22 @@ def _section(rows: list[Row], styles: dict[str, int]) -> Block:
         "blocks": parts,
         "figures": [_image(f, name) for name, f in figures.items()],
         "maps": _image(matrix(used, WIDTHS["page"]), "R[i, j]") if learners else None,
-        "details": [(name, _block(make_table(plain(each)))) for name, each in _details(rows, used)],
+        "details": [
+            (name, _block(make_table(plain(each)))) for name, each in _details(rows, used, audits)
+        ],
     }
 
 
-def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, list[Block]]]:
+def _details(
+    rows: Sequence[Row], used: Sequence[Row], audits: LibraryAudits
+) -> Iterator[tuple[str, list[Block]]]:
     """The rows of what is behind a table, each with its heading."""
     if {*ANSWERS} <= {*rows[0].group.kind.SCORES}:
         yield (
             "Among all classes, and within the session, %",
             [{"learner": row.label} | {k: cell_text(row, k) for k in ANSWERS} for row in used],
         )
-    if by_library := _by_library(used):
+    if by_library := _by_library(used, audits):
         yield "The same answers by other libraries' definitions, %", by_library
     costs: list[Block] = []
     for row in rows:
@@ -130,42 +147,32 @@ def _details(rows: Sequence[Row], used: Sequence[Row]) -> Iterator[tuple[str, li
     yield f"Digests and environment of run {first.run}", origins
 
 
-def _by_library(rows: Sequence[Row]) -> list[Block]:
+def _by_library(rows: Sequence[Row], audits: LibraryAudits) -> list[Block]:
     """What other libraries would print for the runs of each learner: means, a row a definition.
 
     Empty where no run of a learner has an eval set a session, or its answers are not at hand.
     """
-    by_learner = {row.label: _audits(row) for row in rows if row.learns}
-    by_learner = {label: audits for label, audits in by_learner.items() if audits}
+    by_learner = {row.label: _audits_of(row, audits) for row in rows if row.learns}
+    by_learner = {label: each for label, each in by_learner.items() if each}
     if not by_learner:
         return []
     result: list[Block] = []
     for number, definition in enumerate(next(iter(by_learner.values()))[0]):
         line = {"what": f"{definition['group']}: {definition['name']}"}
-        for label, audits in by_learner.items():
-            mean = float(np.mean([100 * audit[number]["value"] for audit in audits]))
+        for label, each in by_learner.items():
+            mean = float(np.mean([100 * audit[number]["value"] for audit in each]))
             line[label] = "–" if math.isnan(mean) else f"{mean:.1f}"
         sources = "; ".join(definition["sources"])
         result.append({**line, "printed by": sources, "formula": definition["formula"]})
     return result
 
 
-def _audits(row: Row) -> list[list[dict[str, Any]]]:
-    """`audit` of each run whose answers are at hand, and that has an eval set a session."""
+def _audits_of(row: Row, audits: LibraryAudits) -> list[Audit]:
+    """The audit of each run whose answers are at hand, and that has an eval set a session."""
     if not metrics_by_library.can_audit(row.group.kind.SCORES):
         return []
-    result = []
-    for run in row.used:
-        place = row.place_of(run)
-        shape = np.shape(run.R)
-        if place is None or len(shape) != 2 or shape[0] != shape[1]:
-            continue
-        try:
-            answers = record_files.read_predictions(place, run)
-        except UserError:  # the rest of the page needs the record alone
-            continue
-        result.append(metrics_by_library.audit(answers))
-    return result
+    each = [audits.of_run(row.place_of(run), run) for run in row.used]
+    return [audit for audit in each if audit is not None]
 
 
 def _image(figure: Figure, name: str) -> dict[str, str]:

@@ -28,3 +28,11 @@ def styles_in(rows: "Iterable[Row]") -> dict[str, int]:
     """Label → style, of the learners among some rows by their names; the chance level has none."""
     labels = sorted({row.label for row in rows if row.learns})
     return {label: style for style, label in enumerate(labels)}
+
+
+def styles_of(rows: "Iterable[Row]", names: Iterable[str]) -> dict[str, int]:
+    """The styles of the learners of a study: those of the rows, unless it has other names."""
+    of_rows, names = styles_in(rows), sorted(names)
+    if of_rows.keys() >= {*names}:
+        return of_rows
+    return {name: style for style, name in enumerate(names)}

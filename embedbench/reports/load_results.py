@@ -24,7 +24,8 @@ from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
 
-from .results import Result, Results, data_frame
+from .data_frame import data_frame
+from .results import Result, Results
 from .run_rows import matching, settings_apart, streams
 
 if TYPE_CHECKING:

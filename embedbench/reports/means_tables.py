@@ -176,7 +176,7 @@ def view(table: MeansTable) -> TableView:
     names. Numbers are fractions.
     """
     heads = ["method", *(["from"] if table.places else []), "n", heading(table.metric), "±"]
-    heads += ["rank", "of", "behind by (95 %)", "seen from"]
+    heads += ["rank", "possible ranks", "behind by (95 %)", "seen from"]
     heads += ["runs"] if table.difference is not None else []
     made = new_table(heads, names=2 if table.places else 1)
     rows = []
@@ -305,8 +305,8 @@ def _basis(table: MeansTable) -> list[str]:
     paired, alone = bool((others & apart.paired).any()), bool((others & ~apart.paired).any())
     lines = [
         "behind by (95 %): mean difference to the best, and its interval; a row is behind where "
-        "all of it is above 0, at 5 % for each row, with normal residuals · of: the ranks that are "
-        "left open · seen from: a difference to the best other row that would be decided"
+        "all of it is above 0, at 5 % for each row, with normal residuals · possible ranks: those "
+        "that are left open · seen from: a difference to the best other row that would be decided"
     ]
     if paired:
         lines.append(

@@ -176,7 +176,9 @@ def _with_numbers(given: Any, at: str) -> Any:
 def _row_with_numbers(given: Any, at: str) -> Any:
     if not isinstance(given, dict):
         return given
-    printed = {name: str(given[name]) for name in ("mean", "spread") if name in given}
+    printed: dict[str, Any] = {
+        name: str(given[name]) for name in ("mean", "spread") if name in given
+    }
     if "margin" in given:
         printed["margin"] = _points(given["margin"], f"{at}: margin of {given.get('method')}")
     return {**given, **printed}

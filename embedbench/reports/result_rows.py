@@ -21,6 +21,7 @@ from embedbench.scores.label_set_predictions import kind_of
 from embedbench.scores.learner_verdicts import ROUNDING, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.offline_references import References
 from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import FINAL, BaseScore, RunRecord
 from embedbench.scores.scores_of_guessing import GUESSES
@@ -31,6 +32,7 @@ from .measurement_words import count_text
 from .results import Result, Results
 from .table_metric import BASE_SCORES, PER_CLASS, USUAL
 
+GACC = ("gacc", "gacc_exact")
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 
 OTHER_REFERENCES = "Ω of these rows are shares of different offline references; not comparable"
@@ -73,7 +75,11 @@ FLAGS = {
 }
 
 SEEN = ("loss", "embedding")  # settings of our protocols: what the loss or the learner sees
-LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
+LOSSES = {
+    "all": "loss over all classes of the stream",
+    "seen": "loss over the classes seen",
+    "session": "loss over the session's classes, a head a session",
+}
 VALIDATION = {
     "train": "validation from training data",
     "test": "validation from TEST data",
@@ -106,6 +112,8 @@ class Group:
     apart: str = ""  # settings of the protocol that differ between tables of one title
     over: Over = "seeds and samples"  # what the verdicts rest on, see `learner_verdicts`
     guess: "Guess | None" = None  # what guessing scores, if answers could be read
+    # verdicts of `judge` on its rows, by their ids, each with the rows
+    judged: dict[tuple[int, ...], Any] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def score(self) -> str:
@@ -123,6 +131,20 @@ class Group:
         differ = any(abs(other[FINAL] - own[FINAL]) > ROUNDING for other, own in both)
         asked = [one for one in self.further if one in BASE_SCORES]
         return list(dict.fromkeys([*([name] if differ else []), *asked]))
+
+    @property
+    def curves(self) -> list[str]:
+        """The curves of which its rows have a number: those of few-shot streams, and what is asked.
+
+        The area of gAcc is that of the paper's grid where it is defined, else the integral.
+        """
+        usual = GACC if self.is_few_shot else ()
+        return [name for name in CURVES if name in (*usual, *self.further)]
+
+    @property
+    def is_few_shot(self) -> bool:
+        """Whether its stream is a few-shot one, whose tables have base and novel classes apart."""
+        return self.first.protocol == record_files.FEW_SHOT
 
     @property
     def first(self) -> RunRecord:
@@ -223,7 +245,7 @@ class Group:
     @property
     def omega_references(self) -> list[str]:
         """The learners behind α_ideal: one, if all Ω compare."""
-        names = [r.reference.learner or "mlp" for r in self.records if r.ideals]
+        names = [_reference_name(r.reference) for r in self.records if r.ideals]
         # records of earlier versions name no trunk, which a reference on images usually has
         on_images = any(f.kind == PIXELS for f in self.first.files)
         return [n for n in dict.fromkeys(names) if not (on_images and n == "mlp")]
@@ -312,6 +334,7 @@ class Row:
     used: tuple[RunRecord, ...]  # runs that the means include
     left_out: tuple[RunRecord, ...]  # runs flagged `nan` or `diverged`
     place: Path | None = None  # directory of its runs; None: their answers are not there
+    variations: tuple[RunRecord, ...] = ()  # repeat a run with single seeds set otherwise
 
     def place_of(self, run: RunRecord) -> Path | None:
         """The directory of one of its runs."""
@@ -361,10 +384,15 @@ class Row:
             results = [replace(result, answers=GUESSES) for result in results]
         return Results(tuple(results))
 
+    @property
+    def variation_results(self) -> list[Result]:
+        """Its variations, which are in no mean."""
+        return [Result.of_run(r, self.place_of(r), learner=self.label) for r in self.variations]
+
     @cached_property
     def metrics(self) -> dict[str, Stat]:
         """Every metric, and the curves that were asked for, over the runs used."""
-        names = [*self.records[0].metrics, *(c for c in CURVES if c in self.group.further)]
+        names = [*self.records[0].metrics, *self.group.curves]
         return {k: self.number(k) for k in names}
 
     def is_open(self, metric: str) -> bool:
@@ -418,6 +446,12 @@ class Row:
     def commands(self) -> list[str]:
         """Commands that make the row's runs, each once."""
         return list(dict.fromkeys(r.command for r in self.records if r.command))
+
+
+def _reference_name(reference: References) -> str:
+    """The learner behind α_ideal; of one that validation chose, too."""
+    name = reference.learner or "mlp"
+    return f"{name} ({reference.chosen})" if reference.chosen else name
 
 
 def _reference(record: RunRecord) -> Any:

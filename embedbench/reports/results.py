@@ -24,6 +24,7 @@ from embedbench.scores.metric_jackknife import LeftOut, find_metric
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import LOWER as LOWER_OF_ANSWERS
 
+from .data_frame import data_frame
 from .equal_answers import find_alike
 from .headings_and_units import is_cost
 from .run_rows import matching
@@ -33,6 +34,8 @@ from .table_metric import BASE_SCORES
 
 if TYPE_CHECKING:
     import pandas
+
+    from embedbench.scores.run_answers import RunAnswers
 
 KEYS = ("stream", "learner", "setting", "order", "seed")  # what tells rows apart
 # metrics where less is better
@@ -61,6 +64,8 @@ class Result:
         SHA-256 of its answers; None where it is not known.
     place : Path or None
         The directory of its answers, if they are there.
+    reader : callable or None
+        Reads them, and may use them for something else; None: `record_files.read_predictions`.
     without : LeftOut or None
         Its final score without each group of the test sample, if that is known already.
     lower : frozenset of str
@@ -79,6 +84,7 @@ class Result:
     record: RunRecord | None = None
     answers: str | None = None
     place: Path | None = None
+    reader: "Callable[[Path, RunRecord], RunAnswers] | None" = None
     without: LeftOut | None = None
     lower: frozenset[str] = frozenset()
     curves: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -135,7 +141,7 @@ class Result:
         if self.without is not None or self.place is None or self.record is None:
             return self.without
         try:
-            answers = record_files.read_predictions(self.place, self.record)
+            answers = (self.reader or record_files.read_predictions)(self.place, self.record)
         except UserError:  # a record is enough for a table
             return None
         group = None if groups is None else groups.of_samples(answers.ids, answers.group)
@@ -182,6 +188,19 @@ class Results:
             answers = frozenset(row.answers for row in rows if row.answers is not None)
             known = all(row.answers is not None for row in rows)
             result.append((rows, answers if known else None))
+        return result
+
+    @cached_property
+    def measured(self) -> list[list[Result]]:
+        """The rows of each measurement: those that share a seed, and equal answers once.
+
+        As `measurements` has them of a metric, for what is no single number.
+        """
+        result, taken = [], set[frozenset[str]]()
+        for rows, answers in self.shares:
+            if answers is None or answers not in taken:
+                result.append(rows)
+            taken |= set() if answers is None else {answers}
         return result
 
     def measurements(
@@ -479,21 +498,3 @@ def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunReco
         least[r.seed] = min(n, least.get(r.seed, n))
     alone = [r for r, n in each if n == least[r.seed]]
     return alone, [r for r, n in each if n > least[r.seed]]
-
-
-def data_frame(rows: Sequence[Mapping[str, Any]]) -> "pandas.DataFrame":
-    """Rows as a data frame; a value that a row does not have is missing.
-
-    Raises
-    ------
-    UserError
-        pandas is not installed.
-    """
-    try:
-        import pandas as pd
-    except ImportError:
-        raise UserError(
-            "to_pandas needs pandas",
-            "pip install 'embedbench-cl[pandas]'; rows() needs nothing",
-        ) from None
-    return pd.DataFrame.from_records(rows)

@@ -1,6 +1,7 @@
 """Rows of finished runs, as `Run.row` or a CSV file has them: chosen, and told apart."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,11 +93,28 @@ def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bo
 # --- labels of rows and streams: a name, and the settings that tell it from its namesakes ---
 
 
-def labels(learners: Sequence[Sequence[RunRecord]]) -> list[str]:
-    """A label for each list of runs: the learner's name; for namesakes, what differs, too."""
+def labels(learners: Sequence[Sequence[RunRecord]], *, short: bool = False) -> list[str]:
+    """A label for each list of runs: the learner's name; for namesakes, what differs, too.
+
+    `short`: a learner of `package.module:Class` is called by its class, see `short_names`.
+    """
     each = [(runs[0].learner, flatten(runs[0].learner_params)) for runs in learners]
+    names = {name: name for name, _ in each}
+    if short:
+        names = short_names(names)
     apart = differences(each)
-    return [" ".join([name, *words]) for (name, _), words in zip(each, apart, strict=True)]
+    return [" ".join([names[name], *words]) for (name, _), words in zip(each, apart, strict=True)]
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Name → what stands after the `:` of `package.module:Name`, unless another is called so.
+
+    >>> short_names(["ncm", "mine:NCM", "mine:Replay"])
+    {'ncm': 'ncm', 'mine:NCM': 'mine:NCM', 'mine:Replay': 'Replay'}
+    """
+    parts = {name: name.rpartition(":")[2] for name in names}
+    taken = Counter(part.lower() for part in parts.values())
+    return {name: part if taken[part.lower()] == 1 else name for name, part in parts.items()}
 
 
 def differences(

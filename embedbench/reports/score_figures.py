@@ -19,9 +19,9 @@ from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from .compare_learners import studies
 from .comparison_tables import check_several
 from .curve_figures import CUT, begin_at_zero, score_name, stack_matrices
-from .figure_style import CHANCE, OFFLINE, STYLE, level_name, words
+from .figure_style import CHANCE, OFFLINE, STYLE, level_name, title_lines, words
 from .headings_and_units import is_percent, metric_name
-from .learner_colours import BLANK, LINE, look
+from .learner_colours import BLANK, LINE, look, styles_of
 from .result_rows import Row
 
 COSTS = {"memory after the last session (MB)": "bytes.total", "learning (s)": "seconds.learn"}
@@ -58,7 +58,7 @@ def trade_off(
     name = metric_name(metric, group.score) + " (%)" * is_percent(metric)
     if metric not in (FINAL, *ANSWER_METRICS, *group.outside):
         name += f", of {metric_name(FINAL, group.score)}"
-    panels[0].set_title(name + CUT * fit, loc="left")
+    panels[0].set_title(title_lines(name + CUT * fit, width), loc="left")
     for axes, (cost, each) in zip(panels, costs.items(), strict=True):
         axes.set_xlabel(cost)
         axes.grid()
@@ -77,6 +77,8 @@ def trade_off(
     begin_at_zero(panels[0], [score.mean for score in scores], fit=fit)  # all panels share it
     for axes in panels:
         if not fit and axes.get_xscale() == "linear":
+            axes.update_datalim([(0, 0)], updatey=False)  # as in `begin_at_zero`
+            axes.autoscale_view(scaley=False)
             axes.set_xlim(left=0)
     if metric == FINAL:
         limits = panels[0].get_ylim()
@@ -100,7 +102,7 @@ def _scores(rows: Sequence[Row], metric: str) -> list[Stat]:
 
 
 @rc_context(STYLE)
-def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: str) -> Figure:
+def ranks(rows: Sequence[Row], width: float, metric: str) -> Figure:
     """The rank of each learner's mean in one study, and a bar over the ranks left open.
 
     Its streams may differ in the class order. The best mean comes first.
@@ -111,6 +113,7 @@ def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: 
         raise UserError(f"--figure ranks draws one study, and there are {len(every)}: {titles}")
     check_several(study)
     names = study.learners
+    styles = styles_of(rows, names)
     lines = [words(name, 18 if width < 4 else 34) for name in names]
     height = 0.8 + 0.13 * sum(line.count("\n") + 1.3 for line in lines)
     figure = Figure((width, height), layout="constrained")
@@ -141,16 +144,22 @@ def draw_maps(
     scale: str,
     *,
     axes_names: tuple[str, str] = ("after session i", "on session j"),
+    room: float = 0.8,
+    largest: float = 1.6,
+    most: int | None = None,
 ) -> Figure:
     """Matrices of one shape with values from 0 to 1 as colours; NaN is grey.
 
-    `scale` is the label of the colours' scale. Cells have their values where there is room.
+    `scale` is the label of the colours' scale. Cells have their values where there is room. `room`
+    are the inches beside the panels, `largest` those of a panel among several, `most` how many
+    panels may be side by side; None: what fits of R.
     """
-    most = (3 if len(maps) <= 12 else 4) * max(1, round(width / 3.25))
+    if most is None:
+        most = (3 if len(maps) <= 12 else 4) * max(1, round(width / 3.25))
     down = -(-len(maps) // most)
     across = -(-len(maps) // down)
     high, wide = next(iter(maps.values())).shape
-    side = min((width - 0.8) / across, 1.6 if across > 1 else width)
+    side = min((width - room) / across, largest if across > 1 else width)
     titles = [words(title, max(8, int(15 * side))) for title in maps]
     lines = max(title.count("\n") + 1 for title in titles) * any(titles)
     cell = side * min(1.0, max(0.3, high / wide))

@@ -25,6 +25,8 @@ ALIASES = {
     "a_last": FINAL,
     "a_avg": "average_incremental_accuracy",
     "a_auc": "average_anytime_accuracy",
+    "harmonic_mean": "hacc",
+    "pd": "performance_drop",
 }
 # what stands beside a score per sample where classes differ in size
 PER_CLASS = {"accuracy": "class_accuracy", "within_accuracy": "within_class_accuracy"}

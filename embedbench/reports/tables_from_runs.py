@@ -10,6 +10,7 @@ named on stderr and left out.
 """
 
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,14 +18,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.scores import unrecorded_metrics
 from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.old_and_new_classes import FEW_SHOT
+from embedbench.scores.record_files import FEW_SHOT as FEW_SHOT_PROTOCOL
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.score_matrix import mean_or_nan
 from embedbench.scores.scores_of_guessing import guess_scores, without_draws
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
@@ -39,6 +45,7 @@ from .table_metric import BASE_SCORES, choose_score, show_by, split_names
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
+FWT = "fwt"
 
 
 def say(sentence: str) -> None:
@@ -89,12 +96,13 @@ def collect(
     functions = [name for name in metrics if name not in (*CURVES, *BASE_SCORES)]
     checker = Checker(root, notify)
     outside = unrecorded_metrics.outside_metrics(functions, notify)
+    few_shot = {name: unrecorded_metrics.OutsideMetric.load(name) for name in FEW_SHOT}
     read: dict[Path, RunRecord] = {}
     for cell in cells:
         try:
-            made = unrecorded_metrics.with_outside(
-                checker.record(cell), cell, outside, notify, failed
-            )
+            made = checker.record(cell)
+            usual = few_shot if made.protocol == FEW_SHOT_PROTOCOL else {}
+            made = unrecorded_metrics.with_outside(made, cell, {**usual, **outside}, notify, failed)
             read[cell] = _on_average(made, cell)
         except UserError as e:
             notify(f"left out: {e}")
@@ -162,6 +170,8 @@ def _table(
     """The rows of one stream's directory: best final score first, chance last."""
     score = choose_score([r for runs in made.values() for r in runs], score)
     made = {at: [show_by(r, score) for r in runs] for at, runs in made.items()}
+    guess = _guess(made, score)
+    made = {at: [_against_guessing(r, guess) for r in runs] for at, runs in made.items()}
     inside, learners = directory.is_relative_to(root), list(made.values())
     place = str(directory.relative_to(root)) if inside else directory.name
     for runs in learners:
@@ -170,21 +180,36 @@ def _table(
     split = [variations(runs) for runs in learners]
     alone = tuple(r for runs, _ in split for r in runs)
     repeats = sum(len(varied) for _, varied in split)
-    names = labels(learners)
+    names = labels(learners, short=True)
     further = tuple(dict.fromkeys([*metrics, *outside]))
-    guess = _guess(made, score)
     group = Group(place, alone, repeats, further, outside, over=over, guess=guess)
     rows = []
-    for (runs, _), label, at in zip(split, names, made, strict=True):
+    for (runs, varied), label, at in zip(split, names, made, strict=True):
         left_out = tuple(r for r in runs if {*r.flags} & {*LEFT_OUT})
         used = tuple(r for r in runs if not {*r.flags} & {*LEFT_OUT})
-        rows.append(Row(group, label, used, left_out, at))
+        others = tuple(r for r in varied if not {*r.flags} & {*LEFT_OUT})
+        rows.append(Row(group, label, used, left_out, at, others))
 
     def rank(row: Row) -> tuple[bool, bool, float]:
         final = row.metrics[FINAL].mean
         return not row.learns, final != final, -final
 
     return sorted(rows, key=rank)
+
+
+def _against_guessing(run: RunRecord, guess: Guess | None) -> RunRecord:
+    """A run whose FWT is against what guessing scores on average; its record has it by draws.
+
+    As it is in the record where no formula has what guessing scores, or FWT is not defined.
+    """
+    if guess is None or math.isnan(run.metrics.get(FWT, math.nan)):
+        return run
+    R = np.array(run.R, dtype=np.float64)
+    if R.shape != guess.R.shape:
+        return run
+    gains = np.diagonal(R - guess.R, offset=1)
+    is_tested = [not np.isnan(column).all() for column in R.T[1 : len(gains) + 1]]
+    return replace(run, metrics=run.metrics | {FWT: mean_or_nan(gains[is_tested])})
 
 
 def _guess(made: Mapping[Path, list[RunRecord]], score: str) -> Guess | None:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from embedbench.scores.learner_verdicts import ROUNDING, RowVerdict
 from embedbench.scores.number_text import amount, megabytes
+from embedbench.scores.old_and_new_classes import FEW_SHOT
 from embedbench.scores.run_flags import fewest_steps
 from embedbench.scores.run_record import FINAL
 from embedbench.text import terminal_text
@@ -32,21 +33,27 @@ from .headings_and_units import (
     value_text,
 )
 from .measurement_words import describe_measurements
-from .result_rows import FLAGS, Group, Row, candidates, searches, split_tables
+from .result_rows import FLAGS, GACC, Group, Row, candidates, searches, split_tables
 from .results import TableVerdicts
+from .run_values import run_value
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row
 COLUMNS = (FINAL, INCREMENTAL, BEHIND, *OMEGAS, AVERAGE, FORGETTING)
+FEW_SHOT_COLUMNS = (FINAL, INCREMENTAL, BEHIND, *FEW_SHOT, *GACC)
 
 
 def choose_columns(group: Group) -> list[str]:
     """The columns of a table: those of every table, and the metrics that were asked for.
 
-    Where Ω of streaming learning is measured, it takes the place of Ω_all. AA is left out where it
-    is the final score, and any metric that no run has.
+    Those of a few-shot table are what papers on such streams print. Where Ω of streaming learning
+    is measured, it takes the place of Ω_all. AA is left out where it is the final score, the
+    integral of gAcc where the paper's sum is defined, and any metric that no run has.
     """
-    columns = [name for name in COLUMNS if name in (FINAL, BEHIND) or _is_known(group, name)]
+    usual = FEW_SHOT_COLUMNS if group.is_few_shot else COLUMNS
+    columns = [name for name in usual if name in (FINAL, BEHIND) or _is_known(group, name)]
+    if {*GACC} <= {*columns}:
+        columns.remove("gacc_exact")
     if AVERAGE in columns and not _differ(group):
         columns.remove(AVERAGE)
     columns = [STREAMING if group.so_far and name == "omega_all" else name for name in columns]
@@ -59,7 +66,7 @@ def _is_known(group: Group, metric: str) -> bool:
     waits = metric in OMEGAS and any(
         r.reference.source == "missing" and r.reference.offline_runs for r in group.records
     )
-    return waits or any(not math.isnan(r.metrics.get(metric, math.nan)) for r in group.records)
+    return waits or any(not math.isnan(run_value(r, metric)) for r in group.records)
 
 
 def _differ(group: Group) -> bool:
@@ -118,6 +125,8 @@ def group_parts(
 def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[str]:
     """A sentence where learners are above α_ideal by more than their interval; or none."""
     ideal = rows[0].group.offline
+    if not {*OMEGAS, STREAMING} & {*choose_columns(rows[0].group)}:
+        return []
     each = zip(rows, judged.rows, strict=True)
     above = [row.label for row, v in each if v is not None and v.mean - v.half > ideal]
     if not above:
@@ -135,6 +144,10 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
     columns, efforts = choose_columns(rows[0].group), effort(rows)
     score = rows[0].group.score
     titles = [heading(name, score) for name in columns]
+    titles = [
+        f"{name} %" if ":" in name and titles.count(title) > 1 else title
+        for name, title in zip(columns, titles, strict=True)
+    ]
     heads = ["learner", "n", *titles, *efforts, "MB", "learn s"]
     if any(not math.isnan(row.number(FINAL).half) for row in rows if row.used):
         single = "seeds" if judged.units == "orders" else judged.units

@@ -18,6 +18,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.record_files import find
 from embedbench.scores.run_record import FINAL
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.storage.regular_files import read_text
@@ -69,11 +70,15 @@ def show_file(path: Path, notify: Callable[[str], None]) -> list[TableView]:
 
 
 def published_beside(path: Path, runs: Path, notify: Callable[[str], None]) -> TableView | None:
-    """The published table of a file with a directory of runs beside it; None without one."""
+    """The published table of a file with a directory of runs beside it; None without one.
+
+    Its references are runs, too: `offline` is the joint training of many papers.
+    """
     table = read_published(path)
     if table is None:
         return None
-    return beside_published(replace(table, results=(str(runs.resolve()),)), path.parent, notify)
+    places = [p.resolve() for p in (runs, runs / "references") if p.is_dir() and find(p)]
+    return beside_published(replace(table, results=tuple(map(str, places))), path.parent, notify)
 
 
 def beside_published(
@@ -281,7 +286,10 @@ def _means(selection: Selection, runs: Results) -> TableView:
     if silent and any(run.record is not None for run in runs):
         rest += [ON_THEIR_WORD.format(name) for name in dict.fromkeys(silent)]
     if len(runs.group("stream")) == 1:
-        labels = {" ".join(key).strip(): each for (key, _), each in cells.items()}
+        learning = {
+            at: each for at, each in cells.items() if any(run in learn.rows for run in each)
+        }
+        labels = {" ".join(key).strip(): each for (key, _), each in learning.items()}
         rest += describe_measurements(labels, selection.metrics[0].removeprefix(MAX))
     scores = _scores(runs)
     score = scores[0] if len(scores) == 1 else None
@@ -396,10 +404,11 @@ def _allowed(
     if selection.over is None or not (by_stream or len(each) == 1):
         return {}, []
     over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
+    scores = _scores(learn)
+    score = scores[0] if len(scores) == 1 else None
     allowed, sampled = {}, dict[str, None]()
-    for name in selection.metrics:
-        if is_cost(name) or name.startswith(MAX):
-            continue
+    judged_metrics = [m for m in selection.metrics if not (is_cost(m) or m.startswith(MAX))]
+    for name in judged_metrics:
         for (stream,), runs in each.items():
             keys = {" ".join(key): key for run in runs if (key := _key(selection, run))}
             scored = [run for run in runs if not math.isnan(run.value(name))]
@@ -414,7 +423,11 @@ def _allowed(
                 if verdict is not None:
                     column = stream if by_stream else ""
                     allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
-                    sampled |= {heading(name): None} if SAMPLE in verdict.parts else {}
-    also = f"and, for {', '.join(sampled)}, the test sample" if sampled else "alone"
+                    sampled |= {name: None} if SAMPLE in verdict.parts else {}
     remark = "in brackets: the ranks that the verdicts leave open, a bound of 5 % a row, over seeds"
-    return allowed, [f"{remark} {also}"]
+    if not sampled:
+        return allowed, [f"{remark} alone"]
+    if len(sampled) == len(judged_metrics):
+        return allowed, [f"{remark} and the test sample"]
+    heads = " and ".join(heading(name, score) for name in sampled)
+    return allowed, [f"{remark} and, for {heads}, the test sample"]

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from embedbench.config import fields_added_later, make_from_settings, run_seeds
 from embedbench.learning.learner import Learner
+from embedbench.scores.offline_references import BEST
 from embedbench.streams.protocol import Protocol
 from embedbench.text.undecoded_text import join_words
 
@@ -138,9 +139,15 @@ class RunSpec:
 
     @property
     def omega_reference(self) -> str | None:
-        """The learner behind α_ideal, or its trunk; None: the MLP, which records do not name."""
+        """The learner behind α_ideal, or its trunk; None: the MLP, which records do not name.
+
+        "best": validation chooses it, which `References.chosen` then names.
+        """
         settings = fields_added_later.identity(self.offline.settings)
-        name = settings.get("learner") or settings.get("mlp", {}).get("trunk")
+        if "learner" in settings:
+            name = settings["learner"] or BEST
+        else:
+            name = settings.get("mlp", {}).get("trunk")
         return None if name == "mlp" or not self.references else name
 
     def with_settings(self, **settings: Any) -> RunSpec:

@@ -20,6 +20,7 @@ from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, keep_inside
 from embedbench.files.embedding_file import FINAL
+from embedbench.files.provenance import list_some
 from embedbench.learning import learner as contract
 from embedbench.learning.base_session_prototypes import Classifier, KnownFile
 from embedbench.learning.online_learner import OnlineLearner
@@ -37,6 +38,7 @@ from embedbench.system.gpu_determinism import repeatable
 from embedbench.text.undecoded_text import check_text
 
 from .answers_from_scores import Moment, lesson_ends, make_evaluator
+from .learner_tags import learners_with
 
 GATHERED = 1024  # samples of an online stream that are read at once
 
@@ -174,27 +176,34 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
             f"{name} needs intermediate layers beside the final embedding, and this stream shows "
             "none",
             "make a file that has them (embedbench extract SOURCE --layers last4 --out FILE) and "
-            "run it under --protocol fscil or incremental-class with --set protocol.layers=all",
+            "run it under --protocol fscil or incremental-class with --set protocol.layers=all"
+            f"{_takes(learner)}",
         )
     if len(stream.spec.input_shape) > 1 and not learner.tags.images:
         raise UserError(
             f"{name} takes vectors, and this stream shows images of shape "
             f"{stream.spec.input_shape}",
             "run it on a file of their embeddings (embedbench extract SOURCE --backbone NAME --out "
-            "FILE), or a learner with a trunk, as finetune or er, with --trunk resnet32",
+            "FILE), or a learner of images with --trunk resnet32, such as "
+            f"{_such_as('images')}{_takes(learner)}",
         )
     if stream.spec.multilabel and not learner.tags.multilabel:
-        raise UserError(f"{name} learns one label a sample, and this stream has several")
+        raise UserError(
+            f"{name} learns one label a sample, and this stream has several",
+            f"take a learner of label sets: {_such_as('label sets')}{_takes(learner)}",
+        )
     if learner.tags.online and not stream.observe_batch and not contract.learns_sessions(learner):
         raise UserError(
-            f"{name} learns from batches as they come, and this stream gives whole sessions: use "
-            "--set protocol.observe_batch=10"
+            f"{name} learns from batches as they come, and this stream gives whole sessions",
+            "use --set protocol.observe_batch=10, or a learner of sessions, such as "
+            f"{_such_as('sessions')}{_takes(learner)}",
         )
+    _check_heads(stream, learner)
     if stream.task_free and learner.tags.learns and not learner.tags.online:
         raise UserError(
-            f"{name} learns whole sessions, and this stream does not say where a session ends: "
-            "take a learner of batches, such as er, agem, gdumb or slda, or use --set "
-            "protocol.task_free=false"
+            f"{name} learns whole sessions, and this stream does not say where a session ends",
+            f"take a learner of batches, such as {_such_as('batches')}, or use --set "
+            f"protocol.task_free=false{_takes(learner)}",
         )
     if stream.validation == "none":
         online = bool(stream.observe_batch)
@@ -209,6 +218,42 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
     for table in {id(t): t for t in map(view.table_of, views)}.values():
         if (row := table.unfit_row()) is not None:
             raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")
+
+
+def _such_as(word: str) -> str:
+    """Learners that have a word, some of many."""
+    return list_some(learners_with(word), 8)
+
+
+def _takes(learner: contract.Learner) -> str:
+    """What a learner takes, as the end of a remedy."""
+    words = ", ".join(contract.learner_words(type(learner)))
+    return f" ({type(learner).__name__}: {words}; embedbench list learners has those of all)"
+
+
+def _check_heads(stream: Stream, learner: contract.Learner) -> None:
+    """Refuse a learner that cannot train a head a session, for a stream whose loss wants it."""
+    if not stream.spec.loss_over_session or not _has_rate(learner):
+        return
+    if not learner.tags.heads:
+        raise UserError(
+            f"{learner.name} compares the classes seen in its loss, and protocol.loss=session "
+            "wants a head a session",
+            "leave protocol.loss out, or take a learner that trains heads, such as "
+            f"{_such_as('heads')}{_takes(learner)}",
+        )
+    if learner.tags.online and stream.observe_batch:
+        raise UserError(
+            f"{learner.name} learns from batches, which do not say their session, and "
+            "protocol.loss=session wants a head a session",
+            "give it whole sessions with --set protocol.observe_batch=0",
+        )
+
+
+def _has_rate(settings: Any) -> bool:
+    """Whether settings, also nested ones, have a learning rate: what has one trains a loss."""
+    values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    return "lr" in values or any(map(_has_rate, filter(dataclasses.is_dataclass, values.values())))
 
 
 def _check_samples(x: view.View, y: Labels, spec: StreamSpec, where: str) -> None:

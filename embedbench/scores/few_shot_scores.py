@@ -8,8 +8,9 @@ is one number for the whole range.
 **Source**: Tang et al. (2024), "Rethinking Few-shot Class-incremental Learning", §3 and A6. The
 formulas count sessions from 1, as the paper does: i = 1 … T. A_i^j = R[i, j] is the accuracy on the
 classes of session j after session i; |Y_j| is the number of these classes. `accuracies` is (T, T);
-only j ≤ i is read; `n_classes` is (T,) |Y_j|, `ratio` is r, see `class_ratio`. Every function
-returns (T,), one value per session; NaN where undefined.
+only j ≤ i is read; `n_classes` is (T,) |Y_j|, `ratio` is r, see `class_ratio`; `sizes` is (T,) what
+a session counts in a mean over test data: its classes, or its test samples. Every function returns
+(T,), one value per session; NaN where undefined.
 """
 
 from collections.abc import Sequence
@@ -22,13 +23,13 @@ from embedbench.array_types import Floats, Ints
 from .score_matrix import mean_or_nan
 
 
-def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
-    """aAcc_i: accuracy over all classes so far, classes weighted equally; its mean over i is aAcc.
+def aacc(accuracies: Floats, sizes: Sequence[int] | Ints) -> Floats:
+    """aAcc_i: accuracy over all sessions so far, weighted by their sizes; its mean over i is aAcc.
 
-    aAcc_i = Σ_{j≤i} |Y_j| A_i^j / Σ_{j≤i} |Y_j|. lAcc is the last value. **Source**: Tang et al.
-    (2024), Eq. 1 and 3. **Departs**: Eq. 1 pools test samples, Eq. 3 weights classes. They are
-    equal where all classes have the same number of test samples. We use Eq. 3, which gAcc
-    generalises; `pooled` in the record is Eq. 1.
+    aAcc_i = Σ_{j≤i} s_j A_i^j / Σ_{j≤i} s_j. lAcc is the last value. **Source**: Tang et al.
+    (2024), Eq. 1, where s_j are the test samples of a session, and Eq. 3, where they are its
+    classes |Y_j|. The two are equal where all classes have the same number of test samples. Records
+    have Eq. 1 under `by_score.accuracy`, and Eq. 3 under `by_score.class_accuracy`.
 
     Examples
     --------
@@ -36,8 +37,10 @@ def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
     >>> aacc(accuracies, [4, 1, 1]).round(3)  # (4 · 0.3 + 0.5 + 0.7) / 6
     array([0.9 , 0.64, 0.4 ])
     """
-    weight = np.asarray(n_classes, dtype=np.float64)
-    result: Floats = np.tril(accuracies) @ weight / np.cumsum(weight)  # (T, T) @ (T,) -> (T,)
+    weight = np.asarray(sizes, dtype=np.float64)
+    known = np.where(weight > 0, np.tril(accuracies), 0.0)  # what has no test data counts nothing
+    with np.errstate(invalid="ignore"):
+        result: Floats = known @ weight / np.cumsum(weight)  # (T, T) @ (T,) -> (T,)
     return result
 
 
@@ -107,11 +110,12 @@ def gacc_area(accuracies: Floats, ratio: float, *, exact: bool = False) -> Float
     return area
 
 
-def novel_accuracy(accuracies: Floats) -> Floats:
-    """Accuracy on the novel classes: the mean over all sessions after the base session; gAcc_i(0).
+def novel_accuracy(accuracies: Floats, sizes: Sequence[int] | Ints | None = None) -> Floats:
+    """Accuracy on the novel classes: the mean over all sessions after the base session.
 
-    A_i^novel = 1/(i-1) Σ_{2≤j≤i} A_i^j; NaN at the base session. **Source**: Tang et al. (2024),
-    A6 and Tables A6 and A7.
+    A_i^novel = Σ_{2≤j≤i} s_j A_i^j / Σ_{2≤j≤i} s_j; NaN at the base session. Without `sizes` each
+    session counts the same, which is gAcc_i(0). By test samples it is the share of right answers to
+    the novel classes. **Source**: Tang et al. (2024), A6 and Tables A6 and A7.
 
     Examples
     --------
@@ -119,13 +123,20 @@ def novel_accuracy(accuracies: Floats) -> Floats:
     >>> novel_accuracy(accuracies).round(3)
     array([nan, 0.8, 0.6])
     """
-    return gacc(accuracies, 1, 0)  # the base session has no weight
+    later = np.ones(0) if sizes is None else np.asarray(sizes, dtype=np.float64)[1:]
+    if len({*later.tolist()}) < 2:
+        return gacc(accuracies, 1, 0)  # the base session has no weight
+    known = np.where(later > 0, np.tril(accuracies)[:, 1:], 0.0)  # (T, T - 1)
+    with np.errstate(invalid="ignore"):
+        result: Floats = known @ later / np.append(0.0, np.cumsum(later))
+    return result
 
 
-def hacc(accuracies: Floats) -> Floats:
+def hacc(accuracies: Floats, sizes: Sequence[int] | Ints | None = None) -> Floats:
     """hAcc_i: harmonic mean of the accuracies on base and on novel classes.
 
-    hAcc_i = 2 A_i^1 A_i^novel / (A_i^1 + A_i^novel); NaN at the base session, and where both are 0.
+    hAcc_i = 2 A_i^1 A_i^novel / (A_i^1 + A_i^novel), with A_i^novel as in `novel_accuracy`; NaN at
+    the base session, and where both are 0.
     **Source**: Peng et al. (2022), ALICE, in the form of Tang et al. (2024), Eq. A2.
 
     Examples
@@ -134,7 +145,7 @@ def hacc(accuracies: Floats) -> Floats:
     >>> hacc(accuracies).round(3)
     array([  nan, 0.686, 0.4  ])
     """
-    base, novel = accuracies[:, 0], novel_accuracy(accuracies)
+    base, novel = accuracies[:, 0], novel_accuracy(accuracies, sizes)
     with np.errstate(invalid="ignore"):
         result: Floats = 2 * base * novel / (base + novel)
     return result
@@ -225,20 +236,29 @@ def class_ratio(n_classes: Sequence[int] | Ints) -> float:
     return float(n_classes[0]) / later.pop() if len(later) == 1 else float("nan")
 
 
-_PLAIN = (novel_accuracy, hacc, pd, kr, rpd, max_forgetting)
-CURVES = ("aacc", "tacc", "gacc", "gacc_exact", *(f.__name__ for f in _PLAIN))
+_SIZED = (novel_accuracy, hacc)
+_PLAIN = (pd, kr, rpd, max_forgetting)
+CURVES = ("aacc", "tacc", "gacc", "gacc_exact", *(f.__name__ for f in (*_SIZED, *_PLAIN)))
 
 
 def curves_from_accuracies(
-    accuracies: Floats, n_classes: Sequence[int] | Ints
+    accuracies: Floats,
+    n_classes: Sequence[int] | Ints,
+    sizes: Sequence[int] | Ints | None = None,
 ) -> dict[str, Floats]:
-    """Every curve of a few-shot run, by name; (T,) each."""
+    """Every curve of a few-shot run, by name; (T,) each.
+
+    `sizes` weigh the means over test data, aAcc, novel accuracy and hAcc; None: by classes. Those
+    that the paper defines by sessions stay so, of whatever score: tAcc, gAcc, and the drops.
+    """
     ratio = class_ratio(n_classes)
+    sizes = n_classes if sizes is None else sizes
     return {
-        "aacc": aacc(accuracies, n_classes),
+        "aacc": aacc(accuracies, sizes),
         "tacc": tacc(accuracies),
         "gacc": gacc_area(accuracies, ratio),
         "gacc_exact": gacc_area(accuracies, ratio, exact=True),
+        **{f.__name__: f(accuracies, sizes) for f in _SIZED},
         **{f.__name__: f(accuracies) for f in _PLAIN},
     }
 

@@ -25,6 +25,7 @@ from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError
 
 from .array_file import BYTE, INT, MASK, demand, inside, readable, text_attribute
+from .confusion_matrix import confusion_of_sets
 from .predictions import Predictions
 from .run_answers import RunAnswers
 from .score_matrix import ScoreMatrix, mean_or_nan
@@ -233,6 +234,13 @@ class LabelSets(RunAnswers):
         for depth in range(int(levels(self.parents).max()) + 1):
             result[f"depth_{depth}_pw_js"] = depth_pw_js(self, depth)
         return {name: values[self.ends] for name, values in result.items()}
+
+    def confusion(self, score: str, moment: int, *, truth: bool = False) -> Floats:
+        """(C, C) share of the test samples with each label that were given each, at a moment."""
+        rows, n_classes = _rows(self), self.seen.shape[1]
+        sides = self.y[rows], (self.y if truth else self.answer[moment])[rows]
+        true, given = (np.unpackbits(side, axis=1, count=n_classes) > 0 for side in sides)
+        return confusion_of_sets(true, given, self.seen[moment])
 
     def find_unanswered(self) -> Bools:
         """(M,) whether a sample got no label because a score was NaN."""

@@ -27,6 +27,7 @@ from . import against_chance
 from .few_shot_scores import class_ratio, gacc_area
 from .learner_verdicts import SampleShare
 from .metrics import Metric, Reference, all_metrics, average_anytime_accuracy, final_accuracy
+from .old_and_new_classes import OLD_AND_NEW
 from .run_answers import RunAnswers, SampleScores
 from .score_matrix import ScoreMatrix, mean_or_nan
 
@@ -36,6 +37,7 @@ CURVES: dict[str, Callable[[ScoreMatrix], Floats]] = {
     "raa": against_chance.raa,
     "raf": against_chance.raf,
     "gacc": lambda scores: gacc_area(scores.R, class_ratio(scores.n_classes)),
+    "gacc_exact": lambda scores: gacc_area(scores.R, class_ratio(scores.n_classes), exact=True),
 }
 _Parts = dict[int, list[tuple[int, Floats, int]]]  # group → eval set or class, (M,) score, size
 
@@ -51,7 +53,7 @@ def quote_curve(name: str, curve: Sequence[float] | Floats) -> float:
     Michel et al. (2023), Eq. 5, by which RAA_K = AA_K at the last session K.
     """
     values = np.array(curve, dtype=np.float64)
-    if name == "gacc":
+    if name.startswith("gacc"):
         return mean_or_nan(values[~np.isnan(values)])
     return float(values[-1]) if values.size else np.nan
 
@@ -60,7 +62,7 @@ def find_metric(name: str) -> Metric | None:
     """The function of a metric of ours, or of a curve's number; None if it has no jackknife."""
     if name in CURVES:
         return lambda scores, _: quote_curve(name, CURVES[name](scores))
-    return None if name == MINIMUM else all_metrics().get(name)
+    return None if name == MINIMUM else {**all_metrics(), **OLD_AND_NEW}.get(name)
 
 
 @dataclass(frozen=True)

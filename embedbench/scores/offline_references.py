@@ -8,6 +8,7 @@ from embedbench.config.json_records import ABSENT, JsonRecord
 
 from .metrics import Reference
 
+BEST = "best"  # `learner` of references that validation chooses
 MISSING = "missing"  # `source` of reference values that were never measured
 
 
@@ -38,7 +39,10 @@ class References(JsonRecord):
         Whether the α_ideal of a session is that of all data up to it (`instance` streams).
     learner : str or None
         The learner behind α_ideal, or its trunk: `linear`, `slda`, `resnet18`, …; absent: `mlp`
-        (before 2026-11-23 trunks for images were not named).
+        (before 2026-11-23 trunks for images were not named). `best`: validation chooses it.
+    chosen : str or None
+        The learner that validation chose, from the logs of the runs behind α_ideal; where they
+        differ, each once, with commas. Absent where none was chosen, or before it is known.
     """
 
     preset: str
@@ -50,6 +54,7 @@ class References(JsonRecord):
     chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     so_far: bool | None = field(default=None, metadata=ABSENT)
     learner: str | None = field(default=None, metadata=ABSENT)
+    chosen: str | None = field(default=None, metadata=ABSENT)
 
     @property
     def runs(self) -> list[str]:

@@ -15,6 +15,7 @@ from embedbench.array_types import Bools, Float32s, Floats, Ints
 
 from . import against_chance
 from .array_file import INT, MASK, demand, inside
+from .confusion_matrix import confusion_of_classes
 from .possible_confidence import check_least, check_logarithms, check_probabilities
 from .run_answers import RunAnswers, SampleScores
 from .score_matrix import ScoreMatrix
@@ -252,6 +253,18 @@ class Predictions(RunAnswers):
         if within and self.lacks_within:
             values[:] = np.nan
         return SampleScores(values, self.y, self.eval_set, score.endswith("class_accuracy"))
+
+    def confusion(self, score: str, moment: int, *, truth: bool = False) -> Floats:
+        """(C, C) share of the test samples of each class that were given each, at a moment.
+
+        Of the samples of all eval sets so far, so that the diagonal has the recalls of
+        `score_matrix`; NaN for classes that were not seen or have no sample.
+        """
+        known = self.eval_set <= self.session[moment]
+        y = self.y[known]
+        answers = self.within if score.startswith("within_") else self.answer
+        given = y if truth else answers[moment, known]
+        return confusion_of_classes(y, given, self.seen[moment])
 
     @classmethod
     def guess(cls, seen: int | Ints, limits: Sequence[int | None]) -> Floats:

@@ -7,7 +7,7 @@ record names the SHA-256 of the predictions, which is compared whenever they are
 import functools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from embedbench.storage.regular_files import open_regular
 
 from . import few_shot_scores, label_set_predictions, metrics
 from .label_set_predictions import load_any
-from .offline_references import MISSING, References, offline_groups, reference_values
+from .offline_references import BEST, MISSING, References, offline_groups, reference_values
 from .run_answers import RunAnswers
 from .run_flags import find_flags
 from .run_record import SCHEMA as SCHEMA
@@ -197,13 +197,33 @@ def base_score(made: UnscoredRun, p: RunAnswers, matrix: ScoreMatrix) -> BaseSco
     limited = any(n is not None for n in made.n_candidates or ())
     values = p.curves(matrix, limited=limited)
     if made.protocol == FEW_SHOT:
-        values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes)
+        values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes, matrix.sizes)
     return BaseScore(
         R=tuple(map(_row, matrix.R)),
         pooled=_row(matrix.pooled[matrix.ends]),
         metrics=metrics.compute(matrix, reference_values(made.reference, matrix.name)),
         curves={name: _row(curve) for name, curve in values.items()},
     )
+
+
+def earlier_curves(
+    p: RunAnswers, class_sizes: Sequence[int] | None
+) -> dict[tuple[str, ...], tuple[float, ...]]:
+    """The curves that few-shot records before 2026-11-29 have otherwise, by the path of their keys.
+
+    Novel accuracy and hAcc weighed each session alike, and aAcc each class, also per sample.
+    """
+    result: dict[tuple[str, ...], tuple[float, ...]] = {}
+    for name, matrix in p.score_matrices(class_sizes).items():
+        curves = {
+            "aacc": few_shot_scores.aacc(matrix.R, matrix.n_classes),
+            "novel_accuracy": few_shot_scores.novel_accuracy(matrix.R),
+            "hacc": few_shot_scores.hacc(matrix.R),
+        }
+        paths = [("by_score", name)] if result else [(), ("by_score", name)]
+        for key, curve in curves.items():
+            result |= {(*path, "curves", key): _row(curve) for path in paths}
+    return result
 
 
 def _row(values: Floats) -> tuple[float, ...]:
@@ -250,7 +270,15 @@ def _measure_references(
         ideal[name] = ideals if each else ideals[0]
         level = np.full(1, np.nan) if drawn is None else np.diagonal(drawn[name].R, offset=1)
         chance[name] = (np.nan, *level.tolist())
-    return replace(reference, source="runs", ideal=ideal, chance=chance)
+    chosen = _chosen(root, groups) if reference.learner == BEST else None
+    return replace(reference, source="runs", ideal=ideal, chance=chance, chosen=chosen)
+
+
+def _chosen(root: Path, groups: Sequence[tuple[str, ...]]) -> str | None:
+    """The learners that validation chose in the runs behind α_ideal, each once; None if none."""
+    logs = [session.log for runs in groups for run in runs for session in load(root / run).sessions]
+    names = [log["learner"] for log in logs if isinstance(log.get("learner"), str)]
+    return ", ".join(dict.fromkeys(names)) or None
 
 
 @functools.lru_cache(maxsize=16)

@@ -81,6 +81,14 @@ class RunAnswers(ArrayFile, ABC):
         """Whether any base score can be computed without some of the samples."""
         return cls.rate_samples is not RunAnswers.rate_samples
 
+    def confusion(self, score: str, moment: int, *, truth: bool = False) -> Floats | None:
+        """(C, C) share of the test samples of each class that were given each, at a moment.
+
+        Of the answers that a base score is of; see `confusion_matrix`. `truth`: of the true labels,
+        which is what a learner gets that is always right. None for a kind without classes.
+        """
+        return None
+
     # --- flags and chance ---
 
     @abstractmethod

@@ -125,6 +125,19 @@ class ScoreMatrix:
         return np.asarray(self.n_samples > 0)
 
     @property
+    def sizes(self) -> Ints:
+        """(E,) what an eval set counts in a mean over test data: its samples, or its classes.
+
+        Its classes also where the two are proportional, so that the last bits are the same.
+        """
+        samples, classes = self.n_samples, self.n_classes
+        if self.name.endswith("class_accuracy"):
+            return classes
+        if np.array_equal(samples * classes[0], classes * samples[0]):
+            return classes
+        return samples
+
+    @property
     def R(self) -> Floats:  # noqa: N802  (the field's name)
         """R[i, j]: score on eval set j after session i, (T, E)."""
         return self.values[self.ends]

@@ -21,10 +21,13 @@ from embedbench.errors import UserError, error_text, keep_inside
 
 from .metrics import Metric, Reference, all_metrics
 from .offline_references import reference_values
+from .old_and_new_classes import LOWER as LOWER_OF_CLASSES
+from .old_and_new_classes import OLD_AND_NEW
 from .record_files import read_predictions
 from .run_answers import RunAnswers
 from .run_record import RunRecord
 from .score_matrix import ScoreMatrix, mean_or_nan
+from .scores_of_guessing import GUESSES
 from .top5_and_calibration import brier_score, calibration_error, nll, top5_accuracy
 from .unknown_class_detection import SIGNALS, oscr, unknown_auroc, unknown_fpr95
 
@@ -95,11 +98,14 @@ def _largest_drop(values: Floats) -> float:
 
 
 # of score matrices, as the metrics of records are
-OF_MATRICES: dict[str, Metric] = {f.__name__: f for f in (min_accuracy, windowed_forgetting)}
+OF_MATRICES: dict[str, Metric] = {
+    **{f.__name__: f for f in (min_accuracy, windowed_forgetting)},
+    **OLD_AND_NEW,
+}
 KINDS = ("unknown", "far")  # later classes, and the classes of another file
 RAW = ("nll", "brier_score")  # no fractions: never in percent
 LOWER = (
-    *("nll", "brier_score", "calibration_error", "windowed_forgetting"),
+    *("nll", "brier_score", "calibration_error", "windowed_forgetting", *LOWER_OF_CLASSES),
     *(f"{kind}_fpr95_by_{signal}" for kind in KINDS for signal in SIGNALS),
 )
 
@@ -220,15 +226,19 @@ def with_outside(
     """A record whose metrics include those that records do not hold.
 
     Those of score matrices are there for every base score; one that fails is NaN, and a sentence
-    says so, and `failed` takes its name. One of answers is absent where the predictions do not hold
-    what it needs.
+    says so, and `failed` takes its name. Those of `chance` are of what guessing scores on average.
+    One of answers is absent where the predictions do not hold what it needs.
     """
     if not metrics:
         return made
     by_score, main = dict(made.by_score), dict(made.metrics)
     predictions = read_predictions(place, made)
     of_matrices = {k: m for k, m in metrics.items() if isinstance(m, OutsideMetric)}
-    for name, matrix in predictions.score_matrices(made.n_train_by_class).items():
+    for name, drawn in predictions.score_matrices(made.n_train_by_class).items():
+        matrix = drawn
+        if made.learner == GUESSES:
+            sizes = made.n_train_by_class
+            matrix = predictions.guess_matrix(name, made.n_candidates, sizes) or drawn
         reference = reference_values(made.reference, name)
         values = dict.fromkeys(of_matrices, math.nan)
         for key, metric in of_matrices.items():

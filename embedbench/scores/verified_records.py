@@ -8,7 +8,7 @@ of the record, of its predictions and of those of its references, and on the cod
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,11 @@ def recompute_record(kept: RunRecord, place: Path, root: Path) -> "tuple[RunReco
     """The recomputed record, and how it compares."""
     try:
         again = record_files.evaluate(kept, place, root)
-        return again, compare(kept, again)
+        seen = compare(kept, again)
+        if seen.differs and kept.protocol == record_files.FEW_SHOT:
+            answers = record_files.read_predictions(place, kept)
+            seen = compare(kept, again, record_files.earlier_curves(answers, kept.n_train_by_class))
+        return again, seen
     except (ArithmeticError, LookupError, TypeError, ValueError) as e:
         raise UserError(
             f"{place}: record.json and predictions.h5 do not belong together ({e})",
@@ -216,11 +220,17 @@ class Difference(JsonRecord):
     recomputed: Any
 
 
-def compare(kept: RunRecord, again: RunRecord) -> RescoredRun:
-    """Compare every value that is a function of the predictions."""
+def compare(
+    kept: RunRecord, again: RunRecord, earlier: Mapping[Key, Any] | None = None
+) -> RescoredRun:
+    """Compare every value that is a function of the predictions.
+
+    `earlier` are values that records of earlier versions have: what is kept may be one of them.
+    """
     old, now = dict(_values(kept)), dict(_values(again))
     waited = kept.reference.source == MISSING
     waiting = {k for k, v in old.items() if waited and "metrics" in k and math.isnan(v)}
+    earlier = earlier or {}
     answers_alone = kept.imported is not None and kept.imported.gave == "answers"
     may_change = CHANGED_FLAGS | ({BEFORE_LEARNING} if answers_alone else set())
     differs: list[Difference] = []
@@ -228,6 +238,8 @@ def compare(kept: RunRecord, again: RunRecord) -> RescoredRun:
     for key, value in now.items():
         name = ".".join(key)
         changed = key in old and (key, value) in may_change and old[key] != value
+        if key in old and key in earlier and _difference(name, old[key], value) is not None:
+            changed = _difference(name, old[key], earlier[key]) is None
         if key not in old or changed or (key in waiting and not math.isnan(value)):
             new.append(name)
         elif (found := _difference(name, old[key], value)) is not None:
@@ -255,6 +267,8 @@ def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
     for part in ("ideal", "chance"):
         for name, value in (getattr(r.reference, part) or {}).items():
             yield ("reference", part, name), value
+    if r.reference.chosen is not None:
+        yield ("reference", "chosen"), r.reference.chosen
     for flag in dict.fromkeys((*FLAGS, *r.flags)):
         yield ("flags", flag), flag in r.flags
 

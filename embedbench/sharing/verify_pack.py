@@ -197,7 +197,14 @@ class _Checks:
             raise UserError(f"its place is {self._name(task.run_dir)}, by its settings and seed")
         wanted = task.reference
         named = made.reference.learner or wanted.learner  # earlier versions named no trunk
-        kept = replace(made.reference, source=wanted.source, ideal=None, chance=None, learner=named)
+        kept = replace(
+            made.reference,
+            source=wanted.source,
+            ideal=None,
+            chance=None,
+            learner=named,
+            chosen=None,
+        )
         if wanted != kept:
             raise UserError("its references are not offline and chance runs of its stream")
         offline = [run for part in task.streams.offline_runs(spec) for run in part]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .scaling import Scale
 
 
+AnyArray = TypeVar("AnyArray", Float32s, "torch.Tensor")
 Scaling = tuple[tuple[float, ...], tuple[float, ...]]  # factor and offset of each channel
 BLOCK = 1024  # images whose values are counted at a time
 MOVED = 2**26  # bytes of a mapped table that are moved to a GPU at a time
@@ -102,6 +103,11 @@ class Table:
             x = torch.nn.functional.pad(x, (0, width - x.shape[1]))
         return x
 
+    def blacken(self, x: AnyArray, columns: Any) -> AnyArray:
+        """Samples of this table (n, width), as they are taken, with these columns black: 0."""
+        x[:, columns] = 0
+        return x
+
     def part(self, rows: Ints, width: int) -> Table:
         """A table of these rows alone, (n, width)."""
         return Table(self.values[rows, :width])
@@ -163,6 +169,13 @@ class PixelTable(Table):
         out = x.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
         return out.mul_(factor).add_(offset)
 
+    def blacken(self, x: AnyArray, columns: Any) -> AnyArray:
+        """Images (n, C, H, W) of this table with these positions black, as a byte of 0 is."""
+        flat = x.reshape(*x.shape[:2], -1)  # of the same memory
+        for channel, black in enumerate(self.scaling[1]):
+            flat[:, channel, columns] = black
+        return x
+
     def part(self, rows: Ints, width: int) -> PixelTable:
         """A table of these images alone."""
         return PixelTable(read(self.values, rows), *self.scaling)
@@ -173,10 +186,10 @@ class PixelTable(Table):
         return {"values": self.values, "factor": [*factor], "offset": [*offset]}
 
 
-def check_numbers(values: Ints, n: int, name: str) -> None:
+def check_numbers(values: Ints, n: int, name: str, least: int = 0) -> None:
     """Refuse what is no list (k,) of numbers of n things: rows, columns or classes."""
-    if values.ndim != 1 or (values.size and not 0 <= values.min() <= values.max() < n):
-        raise UserError(name, expected=f"numbers (k,) from 0 to {n - 1}", got=values)
+    if values.ndim != 1 or (values.size and not least <= values.min() <= values.max() < n):
+        raise UserError(name, expected=f"numbers (k,) from {least} to {n - 1}", got=values)
 
 
 def on_device(x: Array, device: str) -> torch.Tensor:

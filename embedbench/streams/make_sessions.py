@@ -13,12 +13,13 @@ from embedbench.config.setting_ranges import require, within
 from embedbench.config.typed_calls import check_arguments
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.raw_pixels import FLIPPED
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
 from .feature_tables import Table, check_numbers
 from .stream import EvalSet, Session, StreamSpec
 from .taught_classes import with_taught_classes
-from .view import View, rows_of
+from .view import BLACK, View, rows_of
 
 Taught = tuple[Session, EvalSet]
 
@@ -55,7 +56,8 @@ def split_rows(
 
     A file without validation samples gives `val_fraction` of each class's training samples, the
     same ones for every seed and class order. Each class keeps at least one training sample; a
-    class of two to five samples gives one validation sample.
+    class of two to five samples gives one validation sample. Where a file has flipped copies of
+    training images, those of validation samples are left out.
     """
     require(SimpleNamespace(val_fraction=val_fraction), "", val_fraction=within("[0, 1)"))
     train, val, test = (np.flatnonzero(file.split == s) for s in (TRAIN, VAL, TEST))
@@ -69,14 +71,25 @@ def split_rows(
         watched = test if validation == "test" else test[:0]
         return Split(np.sort(np.concatenate([train, val])), watched, test)
     if len(val) == 0:
+        copies = flipped_copies(file)
+        originals = np.setdiff1d(train, copies)
         rng = np.random.default_rng(0)
         held = []
         for c in np.unique(file.labels[train]):
-            rows = rng.permutation(train[file.labels[train] == c])
+            rows = rng.permutation(originals[file.labels[originals] == c])
             held.append(rows[: min(max(1, round(val_fraction * len(rows))), len(rows) - 1)])
         val = np.sort(np.concatenate(held))
-        train = np.setdiff1d(train, val)
+        train = np.setdiff1d(train, np.concatenate([val, np.intersect1d(val + 1, copies)]))
     return Split(train, val, test)
+
+
+def flipped_copies(file: EmbeddingFile) -> Ints:
+    """(k,) the rows that are flipped copies of the row before; see `extract --flip`."""
+    if "flip" not in file.provenance.get("preprocessing", {}):
+        return np.zeros(0, np.int64)
+    ids = file.sample_ids
+    again = np.char.add(ids[:-1].astype(str), FLIPPED) == ids[1:].astype(str)
+    return np.flatnonzero(np.append(False, again))
 
 
 def no_validation_notes(file: EmbeddingFile) -> tuple[str, ...]:
@@ -103,13 +116,13 @@ def view_session(
     columns: Ints | None = None,
 ) -> Taught:
     """The session and eval set of `classes`, seen through a permutation of columns or pixels."""
-    for name, values, n in (
-        ("classes", classes, file.samples.n_leaves),
-        ("introduces", introduces, file.samples.n_leaves),
-        ("columns", columns, table.width),
+    for name, values, n, least in (
+        ("classes", classes, file.samples.n_leaves, 0),
+        ("introduces", introduces, file.samples.n_leaves, 0),
+        ("columns", columns, table.width, BLACK),
     ):
         if values is not None:
-            check_numbers(values, n, name)
+            check_numbers(values, n, name, least)
     mask = class_mask(file, classes)
     mine, new = split.where(mask[file.labels]), classes if introduces is None else introduces
     return make_session(table, file, mine, classes=classes, introduces=new, columns=columns)
@@ -195,12 +208,15 @@ def teach_parts(
 def limit_losses(pairs: list[Taught], loss: str) -> list[Taught]:
     """The sessions of a stream, in order, with the classes that their losses may use.
 
-    "all": no session is limited; "seen": each to the classes of the sessions up to it.
+    "all": no session is limited; "seen": each to the classes of the sessions up to it; "session":
+    each to its classes.
     """
     if loss == "all":
         return pairs
-    seen = np.logical_or.accumulate([test.classes for _, test in pairs])  # (sessions, C)
-    return [(replace(s, loss_classes=mask), e) for (s, e), mask in zip(pairs, seen, strict=True)]
+    masks = np.stack([test.classes for _, test in pairs])  # (sessions, C)
+    if loss == "seen":
+        masks = np.logical_or.accumulate(masks)
+    return [(replace(s, loss_classes=mask), e) for (s, e), mask in zip(pairs, masks, strict=True)]
 
 
 @check_arguments
@@ -210,7 +226,7 @@ def flat_spec(
     layers: Sequence[str] = (),
     embedding: str = FINAL,
     *,
-    loss: Literal["all", "seen"] = "all",
+    loss: Literal["all", "seen", "session"] = "all",
 ) -> StreamSpec:
     """The spec of a single-label stream over one file's leaf classes."""
     file.tables(layers, embedding)  # refuses unknown layers
@@ -219,6 +235,7 @@ def flat_spec(
         n_classes=file.samples.n_leaves,
         layers=layer_columns(file, layers, embedding),
         loss_over_seen=loss == "seen",
+        loss_over_session=loss == "session",
         scaling=table.scaling,
     )
 

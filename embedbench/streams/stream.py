@@ -98,6 +98,9 @@ class StreamSpec:
         Whether the loss may use only the classes seen so far. Sessions say which these are, in
         `loss_classes`. An online learner, which gets no session, uses the classes whose labels
         have come.
+    loss_over_session : bool
+        Whether the loss of a sample may use only the classes of the sample's own session, a head a
+        session: `loss_classes` of the session says which.
     scaling : Scaling or None
         Per-channel (factor, offset) that turned bytes into the values a learner receives; None for
         embeddings.
@@ -109,6 +112,7 @@ class StreamSpec:
     layers: dict[str, tuple[int, int]] = field(default_factory=dict)
     reveals_session_id: bool = False
     loss_over_seen: bool = False
+    loss_over_session: bool = False
     scaling: Scaling | None = None
 
 
@@ -300,7 +304,9 @@ class Stream:
             x=train[0], y=train[2], val_x=val[0], val_y=val[2], ids=train[1], classes=classes
         )
         return Stream(
-            spec=replace(self.spec, reveals_session_id=False, loss_over_seen=False),
+            spec=replace(
+                self.spec, reveals_session_id=False, loss_over_seen=False, loss_over_session=False
+            ),
             sessions=(session,),
             eval_sets=(EvalSet(x=test[0], y=test[2], ids=test[1], classes=seen),),
             recipe=f"merged {self.fitted}",

@@ -50,8 +50,7 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
             "leave it out",
         )
     is_stated = _check_kind(file, other, [*table.scales])
-    names = stream.classes or file.classes
-    taught = {_key(names[c]) for session in stream.sessions for c in session.classes}
+    taught = {_key(name) for name in _taught_names(stream, file)}
     rows = np.flatnonzero(other.split == TEST)
     rows = rows if len(rows) else np.arange(len(other.split))
     present = np.unique(other.labels[rows])
@@ -83,6 +82,12 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
         note += f" (equal features, first {example})"
     far = View(load_like(table, other), rows, first.x.width)
     return replace(stream, far=far, notes=(*stream.notes, note))
+
+
+def _taught_names(stream: Stream, file: EmbeddingFile) -> set[str]:
+    """The classes of the file that sessions teach, which may have other labels in the stream."""
+    rows = np.concatenate([session.ids for session in stream.sessions])
+    return {file.classes[c] for c in np.unique(file.labels[rows])}
 
 
 def _rows_in_stream(stream: Stream, file: EmbeddingFile, other: EmbeddingFile, rows: Ints) -> Bools:

@@ -16,6 +16,8 @@ from embedbench.array_types import Float32s, Ints
 
 from .feature_tables import Table, table_from
 
+BLACK = -1  # in `View.columns`: a column that is black, whatever the sample
+
 if TYPE_CHECKING:
     import torch
 
@@ -38,7 +40,8 @@ class View:
         wider one that is not permuted is cut to its first columns.
     columns : array of int or None
         (D,) column k of the view is column `columns[k]` of the table. For images, (H·W,): position
-        k is position `columns[k]` of the image, in all channels. None: no permutation.
+        k is position `columns[k]` of the image, in all channels. -1: black, as the corners of an
+        image that was turned. None: no permutation.
     """
 
     _table: Table = field(repr=False)
@@ -61,7 +64,8 @@ class View:
 
     def numpy(self) -> Float32s:
         """Copy the view out, (n, *shape) float32."""
-        return self._table.numpy(self._rows, self.width, self.columns)
+        x = self._table.numpy(self._rows, self.width, self._read_columns)
+        return self._table.blacken(x, self._black_columns) if len(self._black_columns) else x
 
     def tensor(self, device: str = "cpu") -> torch.Tensor:
         """Copy the view out as a tensor on `device`, (n, *shape) float32."""
@@ -70,9 +74,23 @@ class View:
     def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
         """The samples `index` (int64, on `device`; None: all), (b, *shape) float32."""
         rows = self._index(device, "rows", self._rows)
-        columns = None if self.columns is None else self._index(device, "columns", self.columns)
+        read = self._read_columns
+        columns = None if read is None else self._index(device, "columns", read)
         chosen = rows if index is None else rows[index]
-        return self._table.take(chosen, self.width, columns, device)
+        x = self._table.take(chosen, self.width, columns, device)
+        if not len(self._black_columns):
+            return x
+        return self._table.blacken(x, self._index(device, "black", self._black_columns))
+
+    @cached_property
+    def _read_columns(self) -> Ints | None:
+        """`columns`, with any column of the table where they are black."""
+        return None if self.columns is None else np.maximum(self.columns, 0)
+
+    @cached_property
+    def _black_columns(self) -> Ints:
+        """(k,) the columns of the view that are black."""
+        return np.flatnonzero([] if self.columns is None else self.columns == BLACK)
 
     def select(self, index: Ints) -> View:
         """A view of the samples `index`, (m,), in that order; no values are copied."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from embedbench.config.make_from_settings import make, nearest
-from embedbench.config.named_streams import find_protocol
+from embedbench.config.named_streams import find_metric, find_protocol
 from embedbench.config.plain_numbers import read_whole
 from embedbench.config.run_seeds import LARGEST, Seeds
 from embedbench.errors import UserError, unknown
@@ -140,9 +140,10 @@ def resolve(
     for files, name in itertools.product(study.files, study.protocols):
         protocol, named = find_protocol(name)
         of_name = {Key("protocol", key): value for key, value in named.items()}
+        shown = study.metric or metric(study.preset) or find_metric(name)
         for point in _points(_protocol_grid(study)):
             settings = of_name | study.set | point | _trunk_settings(study)
-            stream = _StreamStudy(study, files, protocol, settings)
+            stream = _StreamStudy(study, files, protocol, settings, shown)
             runs |= dict.fromkeys(stream.runs(str(out), device, checkpoint))
     return list(runs)
 
@@ -268,6 +269,7 @@ class _StreamStudy:
     files: tuple[str, ...]
     protocol: str
     settings: Settings
+    metric: str | None  # the base score that its tables show
 
     def runs(self, out: str, device: str, checkpoint: float) -> Iterator[RunSpec]:
         """Yield the runs: a learner, a point of its grid, a seed."""
@@ -278,12 +280,12 @@ class _StreamStudy:
         self._check_common(mine.common, study.learners, made)
         by_learner = grids(study, study.grid)
         learners = [
-            (self._spec(name, mine.settings_for(name) | point), point)
+            (self._spec(name, mine.settings_for(name) | point, made), point)
             for name in study.learners
             for point in _points(by_learner.get(name, {}))
         ]
-        offline = self._spec("offline", mine.settings_by_name("offline"))
-        chance = self._spec("chance", {})
+        offline = self._spec("offline", mine.settings_by_name("offline"), made)
+        chance = self._spec("chance", {}, made)
         if made.validation == "none":
             for learner, _ in learners:
                 refuse_without_validation(
@@ -307,12 +309,22 @@ class _StreamStudy:
                     command=join_words(words),
                     checkpoint=checkpoint,
                     unknown=study.unknown or "",
-                    metric=study.metric or metric(study.preset),
+                    metric=self.metric,
                 )
 
-    def _spec(self, name: str, values: dict[str, Any]) -> Spec[Learner]:
+    def _spec(self, name: str, values: dict[str, Any], protocol: Protocol) -> Spec[Learner]:
         """A learner with complete settings: the one place where they become an object."""
-        return Spec(name, make(_learner_class(name), values, name=name))
+        spec = Spec(name, make(_learner_class(name), values, name=name))
+        if name != "offline" or protocol.validation == "train":
+            return spec
+        if spec.settings.learner == "best":
+            raise UserError(
+                "offline.learner=best is chosen by validation samples, and protocol.validation="
+                f"{protocol.validation} leaves none for it",
+                "name one, as --set offline.learner=mlp, or take --set protocol.validation=train",
+            )
+        # said by name, so that it shares its place with the reference that was there before
+        return spec.with_settings(learner="mlp") if spec.settings.learner is None else spec
 
     def _check_common(self, common: Settings, learners: Sequence[str], protocol: Protocol) -> None:
         """Refuse a setting without a prefix that no learner has."""
@@ -332,7 +344,8 @@ class _StreamStudy:
         study = self.study
         words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
         words += ["--preset", study.preset] if study.preset else []
-        words += ["--metric", study.metric] if study.metric else []
+        if self.metric and (study.metric or not metric(study.preset)):
+            words += ["--metric", self.metric]
         words += ["--unknown", study.unknown] if study.unknown else []
         words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}

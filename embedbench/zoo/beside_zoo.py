@@ -146,7 +146,8 @@ def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> st
 
 def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> dict[str, str]:
     same = [r for r in mine if r.learner == row.learner and _has(r.params, row.settings)]
-    ours = same[0].number(USUAL) if same else None  # as the published one: per sample
+    stream = zoo_entries.read_zoo().streams[row.stream]
+    ours = same[0].number(stream.metric or USUAL) if same else None  # as the published one
     if reason:
         verdict = f"{reason}: no verdict"
     elif ours is None or math.isnan(ours.mean):

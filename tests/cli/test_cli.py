@@ -168,6 +168,7 @@ DEFAULTS = {
         "dtype": "float32",
         "alpha": "white",
         "orientation": "turn",
+        "normalise": "none",
         "device": "auto",
     },
     "order": {"sessions": 10},

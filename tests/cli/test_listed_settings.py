@@ -29,7 +29,8 @@ def test_a_learner_is_listed_with_its_settings(call: Call) -> None:
     lines = text.splitlines()
     assert lines[0].startswith("ewc: Elastic weight consolidation")
     assert lines[1].startswith("Source: Kirkpatrick et al. (2017)")
-    assert "--set ewc.SETTING=VALUE" in lines[2]
+    assert lines[2] == "Takes and needs: sessions, images, heads."
+    assert "--set ewc.SETTING=VALUE" in lines[3]
     at = lines.index("ewc.lam=none  (float or None, at least 0)")
     assert lines[at + 1] == "    λ ≥ 0, or None to search it."
     code, text, _ = call("list", "online-ewc")

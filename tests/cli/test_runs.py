@@ -127,15 +127,51 @@ def test_a_study_is_run_and_tracked(call: Call) -> None:
     assert "Did you mean 'tensorboard'" in call(*track[:4], "tensorbord:x").err
 
 
+PUBLISHED = """
+files = ["e.h5"]
+protocols = ["permutation"]
+learners = ["ncm"]
+seeds = "0-1"
+device = "cpu"
+
+[set]
+references = 0
+protocol.sessions = 2
+
+[published]
+title = "Table 1"
+source = "page 3"
+metric = "accuracy"
+spread_is = "sd"
+runs = 5
+margin = 1
+because = "a point"
+data = "other data"
+
+[[published.rows]]
+method = "Nearest mean"
+mean = 50.0
+spread = 1.0
+learner = "ncm"
+"""
+
+
 def test_a_published_table_stands_beside_the_runs_of_its_study(call: Call) -> None:
-    Path("published.toml").write_text(
-        'files = ["e.h5"]\nprotocols = ["permutation"]\nlearners = ["ncm"]\nseeds = "0-1"\n'
-        'device = "cpu"\n[set]\nreferences = 0\nprotocol.sessions = 2\n'
-        '[published]\ntitle = "Table 1"\nsource = "page 3"\nmetric = "accuracy"\nruns = 5\n'
-        'spread_is = "sd"\nmargin = 1\nbecause = "a point"\ndata = "other data"\n'
-        '[[published.rows]]\nmethod = "Nearest mean"\nmean = 50.0\nspread = 1.0\nlearner = "ncm"\n'
-    )
+    Path("published.toml").write_text(PUBLISHED)
     done = call("run", "--config", "published.toml", "--out", "runs", "--quiet", "--json")
     (row,) = json.loads(done.out)["published"]["rows"]
     assert row["n"] == 2
     assert "Nearest mean" in call("report", "published.toml").out  # theirs alone, without runs
+
+
+def test_the_reference_may_stand_beside_a_published_row(call: Call) -> None:
+    """Joint training of a paper is `offline`, whose runs lie among the references."""
+    offline = "offline.mlp.units = 4\noffline.mlp.stop.epochs = 1\n[published]"
+    Path("joint.toml").write_text(
+        PUBLISHED.replace('["ncm"]', '["offline"]')
+        .replace('learner = "ncm"', 'learner = "offline"')
+        .replace("references = 0\n", "")
+        .replace("[published]", offline)
+    )
+    done = call("run", "--config", "joint.toml", "--out", "joint", "--quiet", "--json")
+    assert json.loads(done.out)["published"]["rows"][0]["n"] == 2

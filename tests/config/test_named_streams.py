@@ -9,7 +9,7 @@ from protocol_files import make_file
 
 from embedbench import build_stream
 from embedbench.cli import list_entries
-from embedbench.config.named_streams import find_protocol, named_streams
+from embedbench.config.named_streams import find_metric, find_protocol, named_streams
 from embedbench.errors import UserError
 
 B0_INC2 = {"base": "2", "step": "2", "order": "icarl1993", "loss": "seen"}
@@ -21,6 +21,17 @@ def test_a_name_brings_a_protocol_and_settings() -> None:
 
 def test_other_names_are_those_of_protocols() -> None:
     assert find_protocol("mine.module:Mine") == ("mine.module:Mine", {})
+
+
+def test_every_stream_has_the_score_that_its_papers_print() -> None:
+    assert {stream.metric for stream in named_streams().values()} == {"accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"), [("b0-inc2", "accuracy"), ("incremental-class", None), ("a:B", None)]
+)
+def test_a_name_brings_its_metric(name: str, metric: str | None) -> None:
+    assert find_metric(name) == metric
 
 
 @pytest.mark.parametrize(("name", "near"), [("b50-inc11", "b50-inc10"), ("B0-Inc10", "b0-inc10")])

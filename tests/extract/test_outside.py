@@ -280,4 +280,4 @@ class Untrained(Taking):
 
 def test_a_network_from_outside_need_not_think_of_gradients(pictures: str, tmp_path: Path) -> None:
     file = extract(pictures, tmp_path / "f.h5", backbone=f"{HERE}:Untrained")
-    assert np.unique(file.features[:]).tolist() == [4]  # 2 + 2
+    assert np.unique(file.read()).tolist() == [4]  # 2 + 2

@@ -1,6 +1,5 @@
 """Hostile changes to the structure of HDF5 files; half of them with the checksum made anew."""
 
-import contextlib
 import multiprocessing
 import os
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from embedbench.files import file_digests, hdf5_layout
 
 Change = Callable[[h5py.File, str, np.random.Generator], None]
 HUGE = 10**10
+SIGNED = 3  # exit code of the process that made a checksum anew
 CHANGES: list[Change] = []
 
 
@@ -23,7 +23,18 @@ def change(function: Change) -> Change:
 
 
 def mutate(path: Path, draw: np.random.Generator) -> bool:
-    """Make one or two changes to a file in place; returns whether its checksum was made anew."""
+    """Make one or two changes to a file in place; returns whether its checksum was made anew.
+
+    In a process of its own: some structures, once they are changed, crash HDF5.
+    """
+    child = multiprocessing.get_context("fork").Process(target=_mutate, args=(path, draw))
+    child.start()
+    child.join()
+    assert child.exitcode != 1, "the change itself failed"  # 1: an exception
+    return child.exitcode == SIGNED
+
+
+def _mutate(path: Path, draw: np.random.Generator) -> None:
     with h5py.File(path, "r") as file:
         tables: list[str] = []
         file.visititems(lambda n, i: tables.append(n) if isinstance(i, h5py.Dataset) else None)
@@ -37,25 +48,18 @@ def mutate(path: Path, draw: np.random.Generator) -> bool:
                 chosen(file, table, draw)
             except (ValueError, TypeError, OSError, RuntimeError, KeyError, MemoryError):
                 continue  # HDF5 itself refuses
-    return bool(draw.integers(2)) and _signed(path)
+        signed = bool(draw.integers(2)) and _sign(file)
+    os._exit(SIGNED if signed else 0)
 
 
-def _signed(path: Path) -> bool:
-    """Make the checksum anew, in a process of its own: some broken structures crash HDF5."""
-    child = multiprocessing.get_context("fork").Process(target=_sign, args=(path,))
-    child.start()
-    child.join()
-    return child.exitcode == 0
-
-
-def _sign(path: Path) -> None:
-    """Exit with 0 where the checksum was made anew; with 1 where the structure has none."""
-    signed = False
-    with contextlib.suppress(Exception), h5py.File(path, "r+") as file:
+def _sign(file: h5py.File) -> bool:
+    """Make the checksum anew; whether the structure still has one."""
+    try:
         sum_ = file_digests.metadata_digest(file)
         hdf5_layout.set_attribute(file["checksums"], "metadata", sum_)
-        signed = True
-    os._exit(0 if signed else 1)
+    except Exception:
+        return False
+    return True
 
 
 def replace(file: h5py.File, table: str, values: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_helpers import says
+from file_helpers import PROVENANCE, make_samples, says
 from plan_runs import plan
 from protocol_files import make_file
 
@@ -20,6 +20,8 @@ from embedbench.api import make_learner
 from embedbench.checks.learner_check_tools import same
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
+from embedbench.files.raw_pixels import pixels_recipe
+from embedbench.files.write_file import write_file
 from embedbench.interop.exported_stream import (
     LISTS,
     STREAM,
@@ -484,3 +486,19 @@ def test_a_run_that_was_flagged_for_it_is_in_no_doubt(
     record_files.save(replace(earlier, flags=("nan", *earlier.flags)), place)
     seen = rescore(place, tmp_path / "r")
     assert (seen.agrees, seen.new) == (True, ("flags.nan",))
+
+
+@pytest.mark.parametrize(("transform", "version"), [("permutation", "1.0"), ("rotation", "1.1")])
+def test_a_stream_with_black_pixels_is_of_the_later_version(
+    tmp_path: Path, transform: str, version: str
+) -> None:
+    """Who reads 1.0 would take its -1 for the last column."""
+    path = tmp_path / "file.h5"
+    rng = np.random.default_rng(0)
+    pixels = rng.random((60, 16)).astype(np.float32)
+    write_file(path, make_samples(60), pixels, {**PROVENANCE, **pixels_recipe()})
+    items = [*SMALL, "protocol.sessions=2", f"protocol.transform={transform}"]
+    (cell,) = plan([str(path)], "permutation", ["slda"], [3], [*items, "protocol.scale=none"])
+    export(make_task(cell, tmp_path / "runs", StreamCache()), tmp_path / "s")
+    stated = json.loads((tmp_path / "s" / "stream.json").read_text())["schema"]
+    assert stated == f"embedbench-stream/{version}"

@@ -2,17 +2,19 @@
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from teaching import SGD, assert_same_weights, descend, minibatches, teach
+from teaching import SGD, assert_same_weights, descend, minibatches, start, teach
 from toy import class_stream
 
-from embedbench.learning import Memory, Seeds, generator
+from embedbench.learning import Memory, Seeds, StreamSpec, generator
 from embedbench.learning.loss import distillation
 from embedbench.learning.network import mlp_net
 from embedbench.models.lwf import LwF
+from embedbench.streams.make_sessions import limit_losses
 from embedbench.streams.stream import Stream
 
 
@@ -50,6 +52,60 @@ def plain(stream: Stream, lam: float, t: float, stored: bool) -> Any:
         if stored:
             kept += own
     return net
+
+
+def seen_alone(stream: Stream, loss: str) -> Stream:
+    pairs = limit_losses(list(zip(stream.sessions, stream.eval_sets, strict=True)), loss)
+    spec = replace(stream.spec, loss_over_seen=loss == "seen")
+    return replace(stream, spec=spec, sessions=[session for session, _ in pairs])
+
+
+def test_one_softmax_for_both_terms_by_hand() -> None:
+    """Old logits 0 and 2 ln 3 for classes 0 and 1, T = 2; new ones 0, 0 and ln 2 for 0, 1 and 2.
+
+    The cross-entropy of class 2 is over p = (1, 1, 2)/4. The targets are (1/4, 3/4, 0), held
+    against softmax((0, 0, ln 2)/2) = (1, 1, √2)/(2 + √2).
+    """
+    spec = StreamSpec((1,), 4, loss_over_seen=True)
+    learner = start(LwF(trunk="linear", lam=1.0, among="stream"), spec)
+    bias, weight = learner.net.head.bias.data, learner.net.head.weight.data
+    weight.zero_()
+    bias.copy_(torch.tensor([0.0, 2 * math.log(3), 5.0, 5.0]))
+    session = class_stream([[2]]).sessions[0]
+    objective = learner._over_stream([0, 1], session)
+    bias.copy_(torch.tensor([0.0, 0.0, math.log(2), 5.0]))
+    loss = objective(torch.zeros(1, 1), torch.tensor([2])).item()
+    assert loss == pytest.approx(math.log(2) + math.log(2 + math.sqrt(2)))
+
+
+@pytest.mark.parametrize("loss", ["all", "seen"])
+@pytest.mark.parametrize("stored", [False, True])
+def test_over_the_classes_of_the_stream_it_is_van_de_vens(loss: str, stored: bool) -> None:
+    """With "all" the old net is asked for every class; with "seen" new classes have target 0."""
+    stream = class_stream([[0, 1], [2, 3], [4]], n_train=6)
+    net, seen = mlp_net(6, 6, 2, 5, Seeds.of(0).init), 0
+    kept: list[tuple[Any, Any]] = []
+    for number, part in enumerate(stream.sessions):
+        own = list(zip(part.x.tensor(), part.y.tolist(), strict=True))
+        data, old_net, asked = own + kept, copy.deepcopy(net), seen if loss == "seen" else 5
+        n = max(part.y) + 1 if loss == "seen" else 5
+        sgd = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
+        for batch in minibatches(len(data), generator(Seeds.of(0).batches, number)):
+            total = torch.zeros(())
+            for i in batch.tolist():
+                x, y = data[i]
+                z = net(x)[:n]
+                total = total - torch.log_softmax(z, 0)[y]
+                if seen:
+                    target = torch.softmax(old_net(x).detach()[:asked] / 2, 0)
+                    total = total - 1.5 * (target * torch.log_softmax(z / 2, 0)[:asked]).sum()
+            descend(sgd, total / len(batch))
+        seen = max(part.y) + 1
+        kept += own if stored else []
+    memory = Memory(select="all") if stored else Memory(per_class=0)
+    learner = LwF(**SGD, lam=1.5, among="stream", memory=memory)
+    teach(learner, seen_alone(stream, loss))
+    assert_same_weights(learner, net, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("stored", [False, True])

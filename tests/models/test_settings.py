@@ -51,7 +51,7 @@ NEWER = """
 agem:2dc8ac609e034477 derpp:d6ffd99d6f1fcfe1 er:36953f34e81629ae er-ace:e629b67d35d54db6
 er-infinite:4b39f7519c2e24c3 gss:c12e22bff55021ba icarl:14b1355befb402a0
 icarl-cnn:a75428614d3cfa46 icarl-norm:e5976b23266d2838 mir:f7ccb87f460896e2
-ranpac:83a3f1d3f0cfb235 remind:fdd3de1c4ae4325b slda:888f9276dcf9f3d3
+offline:6efe7f1a9098b8c0 ranpac:83a3f1d3f0cfb235 remind:fdd3de1c4ae4325b slda:888f9276dcf9f3d3
 """  # of the defaults now, where the first ones were others
 GOLDEN, LATEST = (dict(p.split(":") for p in table.split()) for table in (HASHES, NEWER))
 PATIENT: dict[str, Any] = {"batch_size": 256, "lr": 8e-4, "optimiser": "nadam"}
@@ -60,6 +60,7 @@ EARLIER: dict[str, dict[str, Any]] = {  # the defaults then
     "agem": {"lr": 0.05},
     "derpp": {"lr": 0.02, "updates": 1},
     **dict.fromkeys(("icarl", "icarl-cnn", "icarl-norm"), PATIENT),
+    "offline": {"learner": "mlp"},
     "ranpac": {"lam_rule": "session"},
     "slda": {"shrinkage": 1e-4},
     **{n: {"updates": 1} for n in ("er", "er-ace", "er-infinite", "gss", "mir", "remind")},
@@ -75,7 +76,8 @@ BOUNDS = {
     "derpp": "alpha:-1:0 beta:inf:0",
     "eeil": "lam:-1:0 finetune_rate:0:1e-9 memory.per_class:0:1 memory.select:all:random "
     "passes:1:0",
-    "er": "memory.select:herding:random memory.total:none:0 optimiser:sdg:sgd",
+    "er": "memory.select:herding:random memory.total:none:0 optimiser:sdg:sgd "
+    "fill:epoch:first-epoch replay_weight:mean:sessions replay_by:draws:step memory_batch:-1:1",
     "ewc": "lam:-1:0 lam:nan:1 lam:inf:1 lam_start:0:1e-9 lam_decay:1:.99 lam_drop:2:1 gamma:1.5:1 "
     "fisher_samples:0:1 fisher:exakt:exact merge:per_task:per_session optimiser_state:keep:kept",
     "exstream": "buffer:kmean:kmeans replays:0:1 memory.per_class:-1:0 units:0:1",
@@ -98,7 +100,7 @@ BOUNDS = {
     "joint": "weights:new:kept lr:0:1e-9",
     "knn": "k:0:1 metric:cosinus:cosine memory.select:herding:balanced",
     "lucir": "lam:-1:0 margin:-.1:0 negatives:0:1 eta:0:1e-9 memory.select:balanced:random",
-    "lwf": "lam:-1:0 temperature:0:1e-9 memory.select:balanced:random",
+    "lwf": "lam:-1:0 temperature:0:1e-9 memory.select:balanced:random among:seen:stream",
     "mas": "lam:-1:0",
     "mir": "candidates:0:1 memory.select:gradients:reservoir",
     "naive-bayes": "shrinkage:0:1 likelihood:gauss:gaussian",

@@ -30,8 +30,16 @@ DECIDED = {
     False: "bic eeil er-ace icarl lucir lwf wa",
 }
 HEADS = {name: decides for decides, names in DECIDED.items() for name in names.split()}
-ALONE = dict.fromkeys(("derpp", "exstream", "gdumb", "remind"), (5,))  # learners of batches
-BOTH = ("agem", "er", "er-ace", "gss", "mir")  # learners of batches and of whole sessions
+ALONE = dict.fromkeys(("exstream", "gdumb"), (5,))  # learners of batches
+BOTH = (
+    "agem",
+    "derpp",
+    "er",
+    "er-ace",
+    "gss",
+    "mir",
+    "remind",
+)  # learners of batches and of whole sessions
 # Each with the samples of a batch that it is given, 0 for whole sessions.
 WAYS = [
     (name, batch)
@@ -131,6 +139,12 @@ def test_the_masks_of_a_stream_by_hand(protocol: str, tmp_path: Path) -> None:
     assert limited.spec == replace(free.spec, loss_over_seen=True)
     assert [s.loss_classes for s in free.sessions] == [None] * 3
     assert free.spec == StreamSpec((6,), 6)
+    by_session = stream_of(tmp_path, protocol, "session")
+    masks = [s.loss_classes for s in by_session.sessions]
+    assert [np.flatnonzero(m).tolist() for m in masks if m is not None] == [[0, 1], [2, 3], [4, 5]]
+    assert by_session.spec == replace(free.spec, loss_over_session=True)
+    assert by_session.merged().digests == free.merged().digests
+    assert by_session.merged().spec == free.spec
     for key, value in free.digests.items():
         assert (limited.digests[key] == value) is (key in ("eval", "features")), key
     assert '"loss"' not in free.recipe

@@ -14,7 +14,7 @@ from reproduce_files import blob_file
 
 from embedbench.errors import UserError
 from embedbench.papers.iirc import paper as iirc
-from embedbench.papers.paper import PaperData
+from embedbench.papers.paper import PaperData, Variant
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import PaperTable
 from embedbench.scores.run_record import RunRecord
@@ -72,7 +72,7 @@ def test_cells_of_one_stream_stand_side_by_side(tmp_path: Path) -> None:
     assert {spec.references for spec in runs.plan_tables([iirc.PAPER.tables["5"]])} == {0}
     assert len(result) == 2 * 2 * 3
     assert result[:4] == [("er", 3), ("lucir", 3), ("offline", 3), ("er", 4)]
-    assert len(plan("buffer")) == 2 * 2 * len(iirc.BUFFERS)
+    assert len(plan("buffer")) == 2 * 2  # five sizes of the buffer are one exemplar each
     assert {name for name, _ in plan("buffer")} == {"er"}
     assert {name for name, _ in plan(*iirc.PAPER.tables)} == {"er", "lucir", "offline"}
     runs.learners = ["lucir"]
@@ -87,6 +87,9 @@ class MadeRuns(iirc.IIRCRuns):
 
     def each(self, name: str, variant: str) -> list[list[RunRecord]]:
         return self.made.get((name, variant), [])
+
+    def buffers(self, name: str) -> dict[str, Variant]:
+        return iirc.BUFFERS
 
 
 def made_record(pooled: Sequence[float], new: float = 0.5, given: float = 1.5) -> RunRecord:
@@ -124,14 +127,51 @@ def test_measures_are_of_labels_and_of_newest_sessions() -> None:
     means = {label: [v.ours.mean for v in row(table, label).values()] for label in ("ER", "LUCIR")}
     # the last pw-JS of the made runs: .05, .07 in one configuration, .06, .08 in the other
     assert means == {
-        "ER": pytest.approx([0.8, 0.75, 0.4, 0.065, 0.065]),
-        "LUCIR": pytest.approx([0.2, 2.5, 0.4, 0.265, 0.265]),
+        "ER": pytest.approx([0.8, 0.75, 0.4, 0.065, 0.065, math.nan, math.nan], nan_ok=True),
+        "LUCIR": pytest.approx([0.2, 2.5, 0.4, 0.265, 0.265, math.nan, math.nan], nan_ok=True),
     }
     third = row(table, "ER")[table.columns[3]]
     assert (third.decimals, third.ours.values) == (2, pytest.approx((0.06, 0.07)))
     (table,) = iirc.measures(MadeRuns(Path(), [0], {"toy": PaperData(Path("toy.h5"))}))
     assert table.rows == ()
     assert iirc._read_measures(made_record([0.9, 0.7], new=0.25))[0] == 0.25  # of two the second
+
+
+def test_the_moment_of_figure_6_is_session_10() -> None:
+    record = made_record([0.5] * 13)
+    given = [3.0 + k for k in range(13)]
+    record.curves.update(labels_predicted=given, labels_newest=[0.1 * k for k in range(13)])
+    assert iirc._read_measures(record)[-2:] == pytest.approx([6.5, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("official", "variant", "size"),
+    [
+        (None, "er", 4),  # 20 of 500 of a class
+        (None, "icarl-norm", 4),
+        (None, "er-5", 1),
+        (None, "er-100", 20),
+        ("cifar", "er", 20),
+        ("cifar", "er-5", 5),
+    ],
+)
+def test_exemplars_are_the_papers_share_of_a_class(
+    official: str | None, variant: str, size: int, tmp_path: Path
+) -> None:
+    file = blob_file(tmp_path / "toy.h5", 6, 200, groups=2)  # 100 training samples a class
+    runs = iirc.IIRCRuns(tmp_path, [0], {"toy": PaperData(file.path)})
+    if official:
+        runs.data = {"cifar": PaperData(file.path, official)}
+        runs.published = lambda name: iirc.OFFICIAL["cifar"]
+    (spec,) = runs.specs(official or "toy", 0, variant)
+    assert spec.learner.settings.memory.per_class == size
+
+
+def test_a_buffer_of_as_many_exemplars_has_one_row(tmp_path: Path) -> None:
+    """40 training samples a class: 20 are 2, 40 are 3, 100 are 8; 5 and 10 are one."""
+    file = blob_file(tmp_path / "toy.h5", 6, 80, groups=2)
+    runs = iirc.IIRCRuns(tmp_path, [0], {"toy": PaperData(file.path)})
+    assert list(runs.buffers("toy")) == ["er-5", "er-20", "er-40", "er-100"]
 
 
 def test_a_table_of_the_papers_data_has_differences_and_of_a_stand_in_none() -> None:

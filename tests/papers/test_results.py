@@ -22,7 +22,8 @@ from embedbench.text.markdown import escape_markdown
 THREE = (0.49, 0.5, 0.51)
 DATA = Path(__file__).resolve().parents[2] / "docs" / "results" / "data"
 PAPERS = [of_folder[0] for of_folder in names().values()]
-RUNS_ALONE = "kemker2018-s1$|tang2024-(?!printed)"  # nothing in these files is without runs
+# nothing in these files is without runs
+RUNS_ALONE = "kemker2018-s1$|abdelsalam2021-.*-share$|tang2024-(?!printed)"
 
 
 def table(*values: Value) -> PaperTable:

@@ -1,4 +1,4 @@
-"""Both protocols on files small enough to know by heart."""
+"""Both protocols on files small enough to know by heart; rotations, and places as labels."""
 
 from pathlib import Path
 from typing import Any
@@ -6,10 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 from file_helpers import says
+from image_files import HIGH, WIDE, image_bytes, pixel_file, samples
+from PIL import Image
 from protocol_files import WIDTH, make_file
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.raw_pixels import pixels, pixels_recipe
+from embedbench.files.sample_metadata import TEST
+from embedbench.files.write_file import write_file
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
 from embedbench.streams.view import rows_of
@@ -213,3 +218,169 @@ def test_online_settings_reach_the_stream(tmp_path: Path) -> None:
     for name, least in ("observe_batch", 0), ("evaluate_every", 0), ("sessions", 2):
         with pytest.raises(UserError, match=f"{least}, ", check=says(what=name, got=least - 1)):
             Permutation(**{name: least - 1})
+
+
+# --- rotations ---
+
+
+def flat_file(folder: Path, side: int, channels: int = 1, **changed: Any) -> EmbeddingFile:
+    """A file of rows of pixels, as `--backbone pixels` makes it."""
+    made = pixels_recipe()
+    if channels == 3:
+        made["preprocessing"]["channels"] = "RGB"
+    made["preprocessing"] |= changed
+    shape = (len(samples().labels), side, side, channels)
+    images = np.random.default_rng(1).integers(1, 256, shape, np.uint8)
+    return write_file(folder / f"{side}.{channels}.h5", samples(), pixels(images), made)
+
+
+def rotations(**settings: Any) -> Permutation:
+    return Permutation(transform="rotation", **settings)
+
+
+def test_every_session_of_a_rotation_has_an_angle_of_its_own(tmp_path: Path) -> None:
+    protocol, file = rotations(sessions=3, scale="none"), pixel_file(tmp_path)
+    stream = protocol.build([file], seed=4)
+    angles = protocol.draw_angles(4)
+    assert len({*angles}) == 3
+    assert all(0 <= angle < 180 for angle in angles)
+    assert angles == protocol.draw_angles(4) != protocol.draw_angles(5)
+    parts = zip(stream.sessions, stream.eval_sets, angles, strict=True)
+    for session, test, angle in parts:
+        for view in (session.x, session.val_x, test.x):
+            turned = [
+                np.asarray(Image.fromarray(image_bytes()[row]).rotate(angle))
+                for row in rows_of(view)
+            ]
+            expected = np.stack(turned).transpose(0, 3, 1, 2) / 255
+            np.testing.assert_allclose(view.numpy(), expected, rtol=1e-6)
+    assert stream.spec.input_shape == (3, HIGH, WIDE)
+    assert stream.notes == ()
+    assert (stream.normalise_new, stream.can_reveal) == (True, True)
+
+
+def test_rising_angles_have_equal_parts_of_a_half_turn() -> None:
+    for seed in range(20):
+        angles = rotations(angles="rising", sessions=6).draw_angles(seed)
+        assert [int(angle // 30) for angle in angles] == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("angles", ["0,45, 090", [0, 45, 90], ("0", "45.0", "90")])
+def test_listed_angles(tmp_path: Path, angles: Any) -> None:
+    protocol = rotations(angles=angles, sessions=3)
+    assert protocol.angles == "0,45,90"
+    assert protocol.draw_angles(0) == protocol.draw_angles(1) == [0, 45, 90]
+    stream = protocol.build([flat_file(tmp_path, 3)], seed=0)
+    assert stream.sessions[0].x.columns is not None
+    assert stream.sessions[2].x.columns.tolist() == [2, 5, 8, 1, 4, 7, 0, 3, 6]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_rows_of_pixels_are_turned_as_square_images(tmp_path: Path, channels: int) -> None:
+    file = flat_file(tmp_path, 6, channels)
+    stream = rotations(angles="20,110", sessions=2).build([file], seed=0)
+    view = stream.sessions[1].x
+    bytes_ = np.rint(file.read()[rows_of(view)] * 255).astype(np.uint8).reshape(-1, 6, 6, channels)
+    turned = [np.asarray(Image.fromarray(x.squeeze()).rotate(110)) for x in bytes_]
+    np.testing.assert_array_equal(view.numpy(), pixels(np.stack(turned)))
+    width = 36 * channels
+    assert stream.notes == (f"rows of {width} values are turned as images of 6x6",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        ({"angles": "0,90"}, says(what="protocol.angles has 2 angles, and the stream 10 sessions")),
+        ({"angles": "0,x", "sessions": 2}, says(what="protocol.angles", got="0,x")),
+        ({"angles": "0,361", "sessions": 2}, says(what="protocol.angles", got="0,361")),
+        ({"angles": "", "sessions": 2}, says(what="protocol.angles", got="")),
+        (
+            {"transform": "permutation", "angles": "rising"},
+            says(what="protocol.angles=rising is of a rotation"),
+        ),
+    ],
+)
+def test_angles_out_of_range(settings: dict[str, Any], refusal: Any) -> None:
+    with pytest.raises(UserError, check=refusal):
+        Permutation(**{"transform": "rotation", **settings})
+
+
+def test_a_rotation_takes_images_alone(tmp_path: Path) -> None:
+    embeddings, normalised = make_file(tmp_path), flat_file(tmp_path, 3, scale="per channel")
+    for file in (embeddings, normalised):
+        with pytest.raises(UserError, match=r"a rotation takes images, .* take a pixel file"):
+            rotations().build([file], seed=0)
+    with pytest.raises(UserError, match=r"protocol\.scale=standard moves black"):
+        rotations(scale="standard").build([flat_file(tmp_path, 4)], seed=0)
+
+
+def test_the_place_of_a_permutation_stays() -> None:
+    recipe = Permutation().recipe()
+    assert "transform" not in recipe
+    assert "angles" not in recipe
+    assert rotations().recipe() != recipe
+
+
+# --- places of classes as labels ---
+
+
+@pytest.mark.parametrize("loss", ["all", "seen"])
+def test_a_label_is_the_place_of_its_class(eight: EmbeddingFile, loss: Any) -> None:
+    settings: dict[str, Any] = {"sessions": 4, "order": "random", "loss": loss}
+    plain = IncrementalClass(**settings).build([eight], seed=3)
+    places = IncrementalClass(labels="place", **settings).build([eight], seed=3)
+    for one, other in zip(plain.sessions, places.sessions, strict=True):
+        first, second = one.classes.tolist()  # in the order of the stream
+        expected = {first: 0, second: 1}
+        assert rows_of(one.x).tolist() == rows_of(other.x).tolist()
+        assert [expected[y] for y in one.y.tolist()] == other.y.tolist()
+        assert [expected[y] for y in one.val_y.tolist()] == other.val_y.tolist()
+    for old, new, session in zip(plain.eval_sets, places.eval_sets, plain.sessions, strict=True):
+        expected = dict(zip(session.classes.tolist(), (0, 1), strict=True))
+        assert rows_of(old.x).tolist() == rows_of(new.x).tolist()
+        assert [expected[y] for y in old.y.tolist()] == new.y.tolist()
+        assert new.classes.tolist() == [True, True]
+    assert places.spec.n_classes == 2
+    assert [s.classes.tolist() for s in places.sessions] == [[0, 1], [], [], []]
+    assert places.classes == ("place 1", "place 2")
+    assert (places.can_reveal, places.normalise_new) == (True, True)
+    assert places.notes == ()  # the seed decides which classes they are
+    masks = [s.loss_classes for s in places.sessions]
+    assert [None if mask is None else mask.tolist() for mask in masks] == (
+        [None] * 4 if loss == "all" else [[True, True]] * 4
+    )
+
+
+def test_even_and_odd_digits(tmp_path: Path) -> None:
+    """Split MNIST of van de Ven et al.: class 0, 2, 4, … has label 0, class 1, 3, … label 1."""
+    digits = make_file(tmp_path, [3] * 10, [0] * 10, [1] * 10, classes="0123456789")
+    stream = IncrementalClass(sessions=5, labels="place").build([digits], seed=0)
+    for e in stream.eval_sets:
+        assert (digits.labels[rows_of(e.x)] % 2).tolist() == e.y.tolist()
+    assert len(stream.eval_sets) == 5
+    assert stream.notes == ("place 1: 0, 2, 4, 6, 8; place 2: 1, 3, 5, 7, 9",)
+
+
+def test_all_places_merged_are_every_sample_once(eight: EmbeddingFile) -> None:
+    stream = IncrementalClass(sessions=2, labels="place").build([eight], seed=0)
+    (whole,) = stream.references
+    assert whole.sessions[0].classes.tolist() == [0, 1, 2, 3]
+    assert whole.eval_sets[0].ids.tolist() == np.flatnonzero(eight.split == TEST).tolist()
+    assert (eight.labels[whole.eval_sets[0].ids] % 4).tolist() == whole.eval_sets[0].y.tolist()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sizes"),
+    [({}, "4, 1, 1, 1, 1"), ({"sessions": 3}, "3, 3, 2"), ({"sessions": 8}, ", ".join("11111111"))],
+)
+def test_places_need_equal_sessions(
+    eight: EmbeddingFile, settings: dict[str, Any], sizes: str
+) -> None:
+    unequal = says(what="protocol.labels=place", got=sizes)
+    with pytest.raises(UserError, check=unequal, match=r"protocol\.sessions to one of 2, 4, and"):
+        IncrementalClass(labels="place", **settings).build([eight], seed=0)
+
+
+def test_the_place_of_class_labels_stays() -> None:
+    assert "labels" not in IncrementalClass().recipe()
+    assert '"labels": "place"' in IncrementalClass(labels="place").recipe()

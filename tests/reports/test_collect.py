@@ -129,9 +129,11 @@ def test_earlier_values_are_those_of_the_classes() -> None:
     """Reports import no learner, so they have a list of their own."""
 
     def earlier(made: Any) -> dict[str, Any]:
+        later = later_fields(type(made))
+        whole = {name: asdict(group) for name, group in later.items() if is_dataclass(group)}
         groups = {f.name: getattr(made, f.name, None) for f in fields(made)}
         inner = {name: earlier(group) for name, group in groups.items() if is_dataclass(group)}
-        return later_fields(type(made)) | {name: group for name, group in inner.items() if group}
+        return later | {name: group for name, group in inner.items() if group} | whole
 
     kinds = {
         "learner": {name: names.learner_class(name) for name in names.our_learners()},

@@ -19,7 +19,7 @@ from report_records import keep, make
 
 from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
-from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
+from embedbench.reports.figure_kinds import WIDTHS, save_figure
 from embedbench.reports.figure_style import legend, render_figure, words
 from embedbench.reports.learner_colours import BLANK, COLOURS, INK, SOFT, look, styles_in
 from embedbench.reports.result_rows import Row
@@ -248,7 +248,7 @@ def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
     for box in (name.get_window_extent(), axis.get_window_extent()):
         assert box.x1 <= figure.bbox.x1
         assert 0 <= box.y0 < box.y1 <= figure.bbox.y1
-    (axes,) = score_figures.ranks(rows, styles_in(rows), width, FINAL).axes
+    (axes,) = score_figures.ranks(rows, width, FINAL).axes
     assert [x for x in axes.get_xticks() if 1 <= x <= 18] == [3, 6, 9, 12, 15, 18]
 
 
@@ -302,7 +302,7 @@ def test_figure_sizes(rows: list[Row], width: float, grid: tuple[int, int], heig
     styles = styles_in(rows)
     costs = score_figures.trade_off(rows, styles, width)
     figures = [curve_figures.draw_one(rows, styles, width, FINAL), costs]
-    figures.append(score_figures.ranks(rows, styles, width, FINAL))
+    figures.append(score_figures.ranks(rows, width, FINAL))
     for figure, height in zip(figures, heights, strict=True):
         assert tuple(figure.get_size_inches()) == pytest.approx((width, height))
     spec: Any = costs.axes[0].get_subplotspec()
@@ -385,7 +385,8 @@ def test_files_have_the_width_and_names_as_text(tmp_path: Path) -> None:
     keep(tmp_path / "runs", make("ewc"))
     rows = collect(tmp_path / "runs")
     room = {"curves": (42, 60), "trade-off": (42, 60), "matrix": (18, 24), "ranks": (18, 34)}
-    for kind, (width, points) in itertools.product(KINDS, (("column", "234pt"), ("page", "486pt"))):
+    sizes = (("column", "234pt"), ("page", "486pt"))
+    for kind, (width, points) in itertools.product(room, sizes):
         save_figure(rows, kind, tmp_path / "a.svg", width=width)
         text = (tmp_path / "a.svg").read_text("utf-8")
         assert (ElementTree.fromstring(text).attrib["width"], "\x1b" in text) == (points, False)
@@ -446,10 +447,14 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     keep(tmp_path / "short", make("mlp", **short), make("ewc", **short))
     rows = collect(tmp_path / "short")
     assert curve_figures.accuracy_curves(rows, {}, COLUMN) == {}
-    for kind, sentence in (("curves", "needs two sessions"), ("trade-off", "unknown metric 'raa'")):
+    for kind, sentence in (
+        ("curves", "curves needs two sessions"),
+        ("gacc", "gacc needs two sessions"),
+        ("trade-off", "unknown metric 'raa'"),
+    ):
         with pytest.raises(UserError, match=sentence):
             save_figure(rows, kind, tmp_path / "b.svg", metric="raa")
-    for kind in {*KINDS} - {"curves"}:
+    for kind in ("matrix", "trade-off", "ranks"):
         save_figure(rows, kind, tmp_path / "b.svg")
     timed = replace(rows[0].used[0], footprint={})
     (_,) = trade_off([replace(rows[0], used=(timed,))]).axes  # a panel for one cost
@@ -466,3 +471,100 @@ def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:
     keep(tmp_path / "none", make("mlp", flags=["nan"]))
     with pytest.raises(UserError, match="nan or diverged"):
         save_figure(collect(tmp_path / "none"), "matrix", tmp_path / "a.svg")
+
+
+def newest_of_two(tmp_path: Path) -> Any:
+    """The axes of the newest session on a stream of two: they have one point."""
+    score = {"R": [[0.9, None], [0.8, 0.7]], "pooled": [0.9, 0.8], "metrics": make()["metrics"]}
+    two: dict[str, Any] = {**score, "n_train": [5, 5], "sessions": make()["sessions"][:2]}
+    two |= {"n_classes": [2, 2], "n_candidates": [None, None]}
+    two["by_score"] = dict.fromkeys(make()["by_score"], score)
+    keep(tmp_path, make("mlp", **two))
+    rows = collect(tmp_path)
+    figure = curve_figures.accuracy_curves(rows, styles_in(rows), COLUMN)["The newest session"]
+    return with_legend(figure).axes[0]
+
+
+def test_chance_of_one_session_is_a_level(tmp_path: Path) -> None:
+    """It was a line through one point, which is not seen, with a name in the legend."""
+    axes = newest_of_two(tmp_path)
+    levels = [line.get_ydata() for line in axes.lines if line.get_color() == SOFT]
+    assert levels == [[25, 25]]
+
+
+def test_one_session_has_its_number(tmp_path: Path) -> None:
+    """The axis was numbered .945, .960, …"""
+    assert newest_of_two(tmp_path).get_xticks().tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [([30, math.nan, 20], False), ([math.nan, 30, 20], True), ([math.nan] * 3, False)],
+)
+def test_chance_without_a_line_has_no_name(values: list[float], *, named: bool) -> None:
+    """A line needs two neighbours."""
+    learner = curve_figures.Curve(np.full((1, 3), 50.0), range(3), 0, "mlp")
+    chance = curve_figures.Curve(np.array([values], dtype=float), range(3), None, "chance (20.0)")
+    figure = curve_figures.draw_curves([learner, chance], math.nan, COLUMN, "")
+    assert ("chance (20.0)" in texts(with_legend(figure))) == named
+
+
+def test_the_highest_values_lie_below_the_top(tmp_path: Path) -> None:
+    """By a twentieth of the axis, also where they are alike and the axis begins at 0."""
+    keep(tmp_path, make("ewc", final=0.8), make("mlp", final=0.81))
+    axes = trade_off(collect(tmp_path)).axes[0]
+    assert axes.get_ylim() == pytest.approx((0, 1.05 * 81))
+
+
+def test_the_dearest_lies_left_of_the_end(tmp_path: Path) -> None:
+    for name, seconds in (("ewc", 9.9), ("mlp", 10.0)):
+        keep(tmp_path, make(name, seconds={"learn": seconds, "evaluate": 1.0}))
+    _, axes = trade_off(collect(tmp_path)).axes
+    assert axes.get_xlim() == pytest.approx((0, 10.5))
+
+
+@pytest.mark.parametrize("width", WIDTHS.values())
+def test_a_long_title_takes_lines(width: float) -> None:
+    """It was cut at the edge of a column."""
+    figure = curve_figures.draw_curves([], math.nan, width, "mean accuracy " * 8)
+    figure.draw_without_rendering()
+    title = figure.axes[0]._left_title  # type: ignore[attr-defined]
+    assert title.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_curve_at_0_is_not_cut_by_the_axis() -> None:
+    made = curve_figures.Curve(np.zeros((1, 3)), range(3), 0, "mlp")
+    (axes,) = curve_figures.draw_curves([made], math.nan, COLUMN, "").axes
+    assert axes.lines[0].get_clip_on() is False
+
+
+@pytest.fixture
+def alike(tmp_path: Path) -> list[Row]:
+    """Final scores .2, .2 and .8; the first two are of equal answers, so the mean is .5."""
+    keep(tmp_path, make("mlp", 0, 0.2), make("mlp", 1, 0.2), make("mlp", 2, 0.8))
+    (row,) = collect(tmp_path)
+    first, second, other = row.used
+    second = replace(second, predictions_sha256=first.predictions_sha256)
+    return [replace(row, used=(first, second, other))]
+
+
+def test_equal_answers_count_once_in_the_table(alike: list[Row]) -> None:
+    assert alike[0].metrics["final_accuracy"].mean == pytest.approx(0.5)
+
+
+def test_equal_answers_count_once_in_a_curve(alike: list[Row]) -> None:
+    (axes,) = curves(alike).axes
+    (mean,) = (line for line in axes.lines if line.get_label() == "mlp")
+    assert mean.get_ydata()[-1] == pytest.approx(50)
+
+
+def test_equal_answers_count_once_in_a_matrix(alike: list[Row]) -> None:
+    image = score_figures.matrix(alike, COLUMN).axes[0].images[0]
+    assert image.get_array()[2, 2] == pytest.approx(50)
+
+
+@pytest.mark.parametrize("kind", ["matrix", "trade-off", "ranks", "confusion"])
+def test_guessing_alone_is_no_figure(tmp_path: Path, kind: str) -> None:
+    keep(tmp_path, make("chance", final=0.1))
+    with pytest.raises(UserError, match="no learner is left to draw"):
+        save_figure(collect(tmp_path), kind, tmp_path / "figure.png")

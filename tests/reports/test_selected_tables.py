@@ -108,6 +108,29 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        ('"final_accuracy"', "over seeds and the test sample"),
+        ('"class_accuracy", "final_accuracy"', "over seeds and the test sample"),
+        ('"accuracy", "nll"', "over seeds and, for accuracy %, the test sample"),
+    ],
+)
+def test_a_remark_says_what_ranks_in_brackets_are_over(
+    answered: Path, tmp_path: Path, metrics: str, expected: str
+) -> None:
+    text = f'[report]\nruns = ["{answered}"]\nrows = ["learner"]\nmetrics = [{metrics}]\n'
+    (table,) = shown(tmp_path, f'{text}over = "seeds and samples"')
+    assert any(str(part).endswith(f"a bound of 5 % a row, {expected}") for part in table.parts)
+
+
+def test_what_guessing_scores_on_average_is_no_run_with_equal_answers(tmp_path: Path) -> None:
+    keep(tmp_path / "r", *(make("ncm", s, 0.8 + s / 10) for s in (0, 1)))
+    keep(tmp_path / "r", *(make("chance", s, 0.1) for s in (0, 1)))
+    (table,) = shown(tmp_path, '[report]\nruns = ["r"]\nrows = ["learner"]')
+    assert not any("chance" in str(part) for part in table.parts[-2:])
+
+
 def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Path) -> None:
     base = f'[report]\nruns = ["{answered}"]\nrows = ["learner"]\nmetrics = ["max omega_all", '
     base += '"bytes.total", "unknown_auroc_by_score", "final_accuracy"]\n'
@@ -116,7 +139,7 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
     means = {row.learner: row.metrics["unknown_auroc_by_score"].mean for row in rows}
     assert {r["learner"]: r["unknown_auroc_by_score"] for r in table.rows} == means
     text = render_text(table.parts)
-    assert (text.count("["), "over seeds and, for final %, the test sample" in text) == (4, True)
+    assert (text.count("["), "over seeds and, for accuracy %, the test sample" in text) == (4, True)
     (alone,) = shown(tmp_path, f'{base}over = "seeds"')
     assert "a bound of 5 % a row, over seeds alone" in render_text(alone.parts)
     (tmp_path / "rows.csv").write_text(csv_text(load_runs(answered).rows()))

@@ -23,7 +23,6 @@ from embedbench.reports import comparison_tables, score_figures
 from embedbench.reports.compare_learners import ComparisonStudy, studies
 from embedbench.reports.comparison_tables import allowed_ranks, pooled_sd, rank_learners
 from embedbench.reports.html_report import render
-from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.results import Result, Results
 from embedbench.reports.run_values import order_name
 from embedbench.reports.tables_from_runs import collect, to_json
@@ -50,7 +49,7 @@ def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
     assert text.splitlines()[4].split() == ["si", "2", "45.0", "2", "–", "40.0", "(–)"]
     assert "no verdict (–): that takes seeds in common, three where" in text
     assert "nothing can be said of the difference" in verdict(rows)
-    (axes,) = score_figures.ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
+    (axes,) = score_figures.ranks(rows, 3.25, "final_accuracy").axes
     assert [li.get_marker() for li in axes.lines] == ["o", "s"]  # no bar without a verdict
 
 
@@ -69,7 +68,7 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
     cells = [line.split() for line in table_text(rows).splitlines()]
     # `mas` may be the best, and by far
     assert next(line for line in cells if line[:1] == ["si"])[4:8] == ["3.1", "(2.7", "to", "53.2)"]
-    (axes,) = score_figures.ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
+    (axes,) = score_figures.ranks(rows, 3.25, "final_accuracy").axes
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() != "None"]
     lines = [line for line in axes.lines if line.get_marker() == "None"]
     bars = [tuple(line.get_xdata()) for line in lines]

@@ -1,7 +1,7 @@
 """Golden places and digests: what a finished run is found by must not change, ever.
 
-`offline` has had another default since (`stop.perfect`; `FORMER` is the first one), protocols have
-had `scale_least` and fscil `novel`: cells name their earlier values.
+`offline` has had other defaults since (`stop.perfect`, `learner`; `FORMER` is the first one),
+protocols have had `scale_least` and fscil `novel`: cells name their earlier values.
 """
 
 import hashlib
@@ -118,7 +118,9 @@ OFFLINE = {"place": "references/offline-fbe6670e-926c9907/seed-4", "settings": "
     [
         # the new default of `offline` moves its runs, and nothing else
         ("offline", [], OFFLINE),
-        ("mlp", [], {"references": "3b73a"}),
+        ("mlp", ["offline.learner=mlp"], {"references": "3b73a"}),
+        ("mlp", [], {"references": "465f6"}),  # which validation chooses
+        ("mlp", ["protocol.validation=train"], {"references": "465f6"}),
         # what the loss may see moves a run only if it is less than all
         ("er", [FORMER, "protocol.loss=all"], {}),
         ("er", [FORMER, "protocol.loss=seen"], set(KEYS) - {"eval", "features"}),

@@ -21,6 +21,7 @@ from embedbench.models.alice import ALICE
 from embedbench.models.chance import Chance
 from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
+from embedbench.models.fel import FEL
 from embedbench.models.fr import FR
 from embedbench.models.gdumb import GDumb
 from embedbench.models.icarl import ICaRL
@@ -122,6 +123,23 @@ def test_a_task_free_stream_takes_learners_of_batches() -> None:
     for kind, said in says.items():
         with pytest.raises(UserError, match=said):
             run_stream(replace(stream, observe_batch=0), kind(), Seeds.of(0))
+
+
+def test_a_head_a_session_is_refused_by_learners_that_compare_the_classes_seen() -> None:
+    stream = class_stream([[0, 1], [2]])
+    stream = replace(stream, spec=replace(stream.spec, loss_over_session=True))
+    for learner in (ICaRL(**TRAINING), FEL(), GDumb(**TRAINING)):
+        with pytest.raises(UserError, match="wants a head a session"):
+            run_stream(stream, learner, Seeds.of(0))
+    for learner in (Chance(), NCM(), MLP(**TRAINING), Offline(mlp=MLP(**TRAINING))):
+        run_stream(stream, learner, Seeds.of(0))
+
+
+def test_batches_of_an_online_stream_have_no_heads() -> None:
+    stream = class_stream([[0, 1], [2]])
+    stream = replace(stream, spec=replace(stream.spec, loss_over_session=True), observe_batch=10)
+    with pytest.raises(UserError, match="observe_batch=0"):
+        run_stream(stream, ER(**TRAINING), Seeds.of(0))
 
 
 @dataclass

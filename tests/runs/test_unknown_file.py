@@ -116,6 +116,13 @@ def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:
     assert note.startswith("15 samples of 3 classes of unnamed.h5 are unknown; which backbone")
 
 
+def test_classes_that_have_places_as_labels_are_left_out_by_their_names(tmp_path: Path) -> None:
+    places: dict[str, Any] = {"base": 0, "sessions": 2, "classes": 4, "labels": "place"}
+    stream = stream_with(tmp_path, other(tmp_path, "bwx"), **places)
+    assert stream.classes == ("place 1", "place 2")
+    assert len(stream.far) == 10  # without b, which the stream teaches as place 2
+
+
 def renamed(file: EmbeddingFile, path: Path, features: Any = None) -> EmbeddingFile:
     """The samples of a file under other names of classes."""
     named = samples_of(file, tuple(f"other {name}" for name in file.classes))

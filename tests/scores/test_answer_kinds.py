@@ -12,6 +12,7 @@ from commands import Call
 from report_records import unscored
 
 from embedbench.array_types import Bools, Floats, Ints
+from embedbench.reports import headings_and_units, results, table_metric
 from embedbench.scores import label_set_predictions, record_files
 from embedbench.scores.array_file import INT, MASK, inside
 from embedbench.scores.metric_jackknife import leave_out_metric
@@ -80,7 +81,13 @@ class Grades(RunAnswers):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if `KINDS` had it; reports make their lists of base scores when they are imported."""
     monkeypatch.setattr(label_set_predictions, "KINDS", (*label_set_predictions.KINDS, Grades))
+    names = (*table_metric.BASE_SCORES, *Grades.SCORES)
+    monkeypatch.setattr(table_metric, "BASE_SCORES", names)
+    monkeypatch.setattr(results, "BASE_SCORES", names)
+    for score, meaning in Grades.MEANINGS.items():
+        monkeypatch.setitem(headings_and_units.SCORE_MEANINGS, score, meaning)
 
 
 def grades(error: float) -> Grades:

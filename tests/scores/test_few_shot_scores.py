@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from report_records import unscored
 from scipy.integrate import quad
-from toy import random_predictions
+from toy import predictions, random_predictions
 
 from embedbench.array_types import Floats
 from embedbench.config.json_records import plain
@@ -27,6 +27,8 @@ from embedbench.scores.few_shot_scores import (
     summary,
     tacc,
 )
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_record import UnscoredRun
 
 NAN = float("nan")
 HAND = np.array([[0.9, NAN, NAN], [0.8, 0.5, NAN], [0.6, 0.3, 0.7]])
@@ -131,6 +133,63 @@ def test_undefined_is_nan() -> None:
     assert undefined(HAND[:1, :1], [6]) == {*CURVES} - {"aacc", "tacc", "gacc_exact"}
 
 
+# test samples of the three sessions of `HAND`: its means are then of 9, 9 + 2 and 9 + 2 + 1
+SAMPLES = [9, 2, 1]
+PER_SAMPLE = {
+    "aacc": [0.9, (9 * 0.8 + 2 * 0.5) / 11, (9 * 0.6 + 2 * 0.3 + 1 * 0.7) / 12],
+    "novel_accuracy": [NAN, 0.5, (2 * 0.3 + 1 * 0.7) / 3],
+    "hacc": [NAN, 0.8 / 1.3, 2 * 0.6 * (1.3 / 3) / (0.6 + 1.3 / 3)],
+}
+
+
+@pytest.mark.parametrize("name", PER_SAMPLE)
+def test_a_mean_over_test_samples_weighs_each_sample_alike(name: str) -> None:
+    found = curves_from_accuracies(HAND, [6, 2, 2], SAMPLES)[name]
+    np.testing.assert_allclose(found, PER_SAMPLE[name])
+
+
+@pytest.mark.parametrize("name", sorted({*CURVES} - {*PER_SAMPLE}))
+def test_what_the_paper_defines_by_sessions_stays_so(name: str) -> None:
+    found = curves_from_accuracies(HAND, [6, 2, 2], SAMPLES)[name]
+    np.testing.assert_array_equal(found, curves_from_accuracies(HAND, [6, 2, 2])[name])
+
+
+def test_a_session_without_test_samples_counts_nothing() -> None:
+    untested = np.array([[0.9, NAN, NAN], [0.8, NAN, NAN], [0.6, NAN, 0.7]])
+    assert novel_accuracy(untested, [9, 0, 1])[2] == 0.7
+
+
+def novel_run(protocol: str) -> tuple[UnscoredRun, Predictions]:
+    """A base session of two test samples, a session of three and one of one."""
+    answers = [[0, 0, 0, 0, 0, 0], [0, 1, 2, 2, 0, 0], [0, 1, 2, 0, 0, 3]]
+    within = np.array([[0, 1, 2, 2, 2, 3]] * 3)
+    p = predictions([[0, 1], [2, 2, 2], [3]], answers, [[0, 1], [2], [3]], within=within)
+    return unscored(3, protocol=protocol), p
+
+
+@pytest.mark.parametrize(
+    ("score", "last"),
+    [
+        ("accuracy", 2 / 4),  # of four novel samples two are right
+        ("class_accuracy", (1 / 3 + 1) / 2),
+    ],
+)
+def test_the_record_weighs_as_its_score_does(tmp_path: Path, score: str, last: float) -> None:
+    made, p = novel_run("fscil")
+    p.save(tmp_path / "predictions.h5")
+    record = record_files.evaluate(made, tmp_path, tmp_path)
+    assert (record.by_score[score].curves or {})["novel_accuracy"][-1] == pytest.approx(last)
+
+
+def test_aacc_of_accuracy_is_the_share_of_right_answers(tmp_path: Path) -> None:
+    made, p = novel_run("fscil")
+    p.save(tmp_path / "predictions.h5")
+    record = record_files.evaluate(made, tmp_path, tmp_path)
+    assert (record.by_score["accuracy"].curves or {})["aacc"] == pytest.approx(
+        (1 / 2, 4 / 5, 4 / 6)
+    )
+
+
 def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:
     p = random_predictions(5)
     p.save(tmp_path / "predictions.h5")
@@ -140,6 +199,6 @@ def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:
     )
     for name, own in few.by_score.items():
         scores = p.score_matrix(name)
-        expected = curves_from_accuracies(scores.R, scores.n_classes)
+        expected = curves_from_accuracies(scores.R, scores.n_classes, scores.sizes)
         assert plain(own.curves) == plain(other.by_score[name].curves | expected)
         assert not {*CURVES} & {*other.by_score[name].curves}

@@ -231,6 +231,36 @@ def test_a_record_without_a_pin_gets_one_if_all_agrees(runs: Path) -> None:
     assert state(runs) == before
 
 
+NOVEL = ("by_score", "accuracy", "curves", "novel_accuracy")
+
+
+@pytest.fixture
+def few_shot(tmp_path: Path) -> Path:
+    """A few-shot run whose novel sessions have three test samples and one."""
+    answer = [[0] * 5, [0, 1, 1, 0, 0], [0, 1, 1, 0, 2]]
+    p = predictions([[0], [1, 1, 1], [2]], answer, [[0], [1], [2]], within=[[0, 1, 1, 1, 2]] * 3)
+    write_run(tmp_path, MLP, p, protocol="fscil")
+    return tmp_path
+
+
+def test_an_earlier_few_shot_curve_that_weighs_sessions_is_no_fault(few_shot: Path) -> None:
+    edit(few_shot / MLP, *NOVEL, value=[None, 2 / 3, (2 / 3 + 1) / 2])
+    assert rescore(few_shot / MLP, few_shot).differs == ()
+
+
+def test_an_earlier_few_shot_curve_is_written_anew_when_asked(few_shot: Path) -> None:
+    edit(few_shot / MLP, *NOVEL, value=[None, 2 / 3, (2 / 3 + 1) / 2])
+    rescore(few_shot / MLP, few_shot, update=True)
+    scored = record_files.load(few_shot / MLP).by_score["accuracy"]
+    assert (scored.curves or {})["novel_accuracy"][2] == pytest.approx(3 / 4)
+
+
+def test_another_few_shot_curve_is_a_fault(few_shot: Path) -> None:
+    edit(few_shot / MLP, *NOVEL, value=[None, 2 / 3, 0.8])
+    (found,) = rescore(few_shot / MLP, few_shot).differs
+    assert found.metric == ".".join(NOVEL) + "[2]"
+
+
 def test_other_predictions_are_never_taken(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = runs / MLP
     random_predictions(2).save(place / "predictions.h5")

@@ -1,6 +1,6 @@
 """Presets, regimes, and names that carry settings: what the papers say, and runs in one table."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from embedbench import api
 from embedbench.cli import list_entries
 from embedbench.cli.app import app
+from embedbench.config.named_streams import named_streams
 from embedbench.errors import UserError
 from embedbench.networks.paper_networks import timm
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_names
@@ -245,6 +246,32 @@ def test_a_preset_says_the_metric_of_its_paper(name: str | None, expected: str |
 def test_a_run_keeps_the_metric_of_its_preset() -> None:
     (spec,) = plan(["file.h5"], "incremental-class", ["mlp"], [0], [], preset="kemker")
     assert (spec.metric, spec.chance_run().metric) == ("class_accuracy", "class_accuracy")
+
+
+@pytest.fixture
+def by_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream by name whose papers print the accuracy per class."""
+    stream = replace(named_streams()["b0-inc10"], metric="class_accuracy")
+    monkeypatch.setitem(named_streams(), "b0-inc10", stream)
+
+
+@pytest.mark.usefixtures("by_class")
+def test_a_run_keeps_the_metric_of_its_stream() -> None:
+    (spec,) = plan(["file.h5"], "b0-inc10", ["mlp"], [0], [])
+    assert spec.metric == "class_accuracy"
+
+
+@pytest.mark.usefixtures("by_class")
+def test_the_command_of_a_run_says_the_metric_of_its_stream() -> None:
+    """The command has the protocol and the settings that the stream's name stands for."""
+    (spec,) = plan(["file.h5"], "b0-inc10", ["mlp"], [0], [])
+    assert "--metric class_accuracy" in spec.command
+
+
+@pytest.mark.usefixtures("by_class")
+def test_a_metric_of_a_preset_goes_over_that_of_a_stream() -> None:
+    (spec,) = plan(["file.h5"], "b0-inc10", ["mlp"], [0], [], preset="pilot")
+    assert spec.metric == "accuracy"
 
 
 def test_a_metric_that_is_named_goes_over_that_of_a_preset() -> None:

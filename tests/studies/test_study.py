@@ -360,7 +360,8 @@ def test_settings_that_are_changed_later_are_as_if_they_were_given() -> None:
     given, _ = cells(*COMMAND, "--set", "offline.mlp.units=9")
     assert run.with_offline(**{"mlp.units": "9"}) == given != run
     slda = run.with_offline(learner="slda")
-    assert [one.omega_reference for one in (run, slda)] == [None, "slda"]
+    assert [one.omega_reference for one in (run, given, slda)] == ["best", None, "slda"]
+    assert run.with_offline(learner="mlp").omega_reference is None
     assert replace(slda, references=0).omega_reference is None
     with pytest.raises(UserError, match="ewc 'lamb'"):
         run.with_settings(lamb=3)

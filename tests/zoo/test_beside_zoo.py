@@ -17,6 +17,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, Samples
 from embedbench.files.write_file import write_file
+from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.record_files import load
 from embedbench.streams.class_order import published_orders
@@ -68,6 +69,17 @@ def test_ours_is_by_the_metric_of_the_stream_whatever_the_table_shows(runs: Path
     words = ("report", runs, "--beside", "zoo", "--json", "--metric", "within_accuracy")
     found = json.loads(command(*words))["published"]
     assert {row["ours"] for row in found} == {row["ours"] for row in beside(runs).values()}
+
+
+def test_ours_is_by_the_score_that_the_papers_of_the_stream_print(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, streams = collect(runs), read_zoo().streams
+    classes = {name: replace(one, metric="within_accuracy") for name, one in streams.items()}
+    monkeypatch.setattr(zoo_entries, "read_zoo", lambda: replace(read_zoo(), streams=classes))
+    ours = {row["ours"] for row in beside_zoo.rows_beside(rows, print) if row["ours"]}
+    within = rows[0].number("within_accuracy").mean
+    assert ours == {f"{100 * within:.2f}"}
 
 
 def test_a_stand_in_gets_rows_and_no_verdict(runs: Path) -> None:

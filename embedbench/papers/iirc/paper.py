@@ -1,12 +1,15 @@
 """`embedbench reproduce abdelsalam2021`: Abdelsalam et al. (2021) on any hierarchy.
 
 **Departs**: the paper trains residual networks on images; on embeddings learning rates are chosen
-for them. Means are over task configurations; each counts with the mean over its seeds.
+for them. Other data get as many exemplars as are the same share of a class's training samples.
+Means are over task configurations; each counts with the mean over its seeds.
 """
 
 import itertools
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,6 +17,7 @@ import numpy as np
 
 from embedbench.array_types import Floats, Ints
 from embedbench.config.run_seeds import parse_seeds
+from embedbench.files.sample_metadata import TRAIN
 from embedbench.papers import paper
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
@@ -32,9 +36,13 @@ OFFICIAL: dict[str, dict[str, Any]] = FACTS["official"]
 VARIANTS = {**LEARNERS, **BUFFERS, "joint": paper.Variant("joint", "offline")}
 COLUMNS = [*LEARNERS, "joint"]
 PROTOCOL, PRESET = "iirc", "iirc"
+ER_PER_CLASS = Key("er", "memory.per_class")  # exemplars
 CONFIGURATION = Key("protocol", "configuration")  # the setting that selects a task configuration
 STAND_IN_CONFIGURATIONS = 5  # the paper's number for ImageNet
 TRAINED, HELD, TESTED = 400, 50, 100  # images of a class of CIFAR-100; HELD: in each validation
+EXEMPLARS = 20  # of a class of these images
+KEEPING = ("er", "agem", "icarl-cnn", "icarl-norm", "lucir", "bic")  # learners with so many
+MOMENT = 10  # the session after which Figure 6 shows the labels that are given
 Counts = dict[tuple[str, ...], Sequence[int]]  # in the order of the columns, by a row's labels
 
 
@@ -69,8 +77,29 @@ class IIRCRuns(paper.PaperRuns):
         hierarchy = "file" if data.official is None else f"iirc-{data.official}"
         fixed = {"protocol": {"hierarchy": hierarchy, "configuration": configuration}}
         preset = str(self.published(name)["preset"]) if data.holds_images else PRESET
-        no_omega = {"references": 0}  # no table shows Ω
-        return self.plan(VARIANTS[variant], PROTOCOL, [data], no_omega, fixed=fixed, preset=preset)
+        given: dict[str, Any] = {"references": 0}  # no table shows Ω
+        of = VARIANTS[variant]
+        if data.official is None and of.learner in KEEPING:
+            given[of.learner] = {"memory": {"per_class": self.exemplars(name, EXEMPLARS)}}
+            if ER_PER_CLASS in of.fixed:
+                size = self.exemplars(name, int(of.fixed[ER_PER_CLASS]))
+                of = replace(of, fixed={**of.fixed, ER_PER_CLASS: str(size)})
+        return self.plan(of, PROTOCOL, [data], given, fixed=fixed, preset=preset)
+
+    def exemplars(self, name: str, of_paper: int) -> int:
+        """How many samples of a class are the share that so many are of a class of CIFAR-100."""
+        file = self.data[name].opened
+        of_class = int((file.split == TRAIN).sum()) / file.samples.n_leaves
+        return max(1, round(of_paper * of_class / (TRAINED + 2 * HELD)))
+
+    def buffers(self, name: str) -> dict[str, paper.Variant]:
+        """ER with more and fewer exemplars; of sizes that are one in a small file, the first."""
+        if self.data[name].official is not None:
+            return BUFFERS
+        sizes: dict[int, str] = {}
+        for variant, of in BUFFERS.items():
+            sizes.setdefault(self.exemplars(name, int(of.fixed[ER_PER_CLASS])), variant)
+        return {variant: BUFFERS[variant] for variant in sizes.values()}
 
     def each(self, name: str, variant: str) -> list[list[RunRecord]]:
         """The finished runs that means may include: one list per configuration with runs."""
@@ -133,12 +162,26 @@ def _scores(runs: IIRCRuns, name: str) -> PaperTable:
 
 
 def _read_measures(record: RunRecord) -> list[float]:
-    """Mean R_jj of the second half; of the labels given last, how many, how new, how right."""
+    """Mean R_jj of the second half; of the labels given last, how many, how new, how right.
+
+    The last two are how many and how new at the moment of Figure 6; NaN in a shorter stream.
+    """
     late = np.diagonal(np.array(record.by_score["pw_js"].R))[len(record.pooled) // 2 :]
-    last = {name: float(curve[-1]) for name, curve in (record.curves or {}).items()}
-    of_true = last["labels_predicted"] / (last["labels_true"] or np.nan)
+    last, then = _labels_at(record, -1), _labels_at(record, MOMENT)
     others = ("labels_newest", "subclass_precision", "lone_subclass_precision")
-    return [float(late.mean()), of_true, *(last[name] for name in others)]
+    of_last = [last["of_true"], *(last[name] for name in others)]
+    return [float(late.mean()), *of_last, then["of_true"], then["labels_newest"]]
+
+
+def _labels_at(record: RunRecord, session: int) -> dict[str, float]:
+    """The curves of a run after a session, and the labels given for each true one."""
+    curves = record.curves or {}
+    numbers = {
+        name: float(curve[session]) if session < len(curve) else math.nan
+        for name, curve in curves.items()
+    }
+    of_true = numbers["labels_predicted"] / (numbers["labels_true"] or math.nan)
+    return numbers | {"of_true": of_true}
 
 
 @paper.per_file
@@ -159,7 +202,7 @@ def buffers(runs: IIRCRuns, name: str) -> PaperTable:
     table = PaperTable.of_facts(FACTS, "buffer", file=name, label=runs.label(name))
     for variant, of in BUFFERS.items() if "er" in runs.learners else ():
         curves = runs.curve(name, variant)
-        if len(curves):
+        if len(curves) and variant in runs.buffers(name):
             stats = column_stats([curve[-1], curve.mean()] for curve in curves)
             table.add_numbers([of.label], stats, decimals=2)
     return table
