@@ -13,6 +13,7 @@ import scipy.io
 import torch
 from file_helpers import make_features, refusal
 from pickled import Hostile
+from stranger_files import write_mat73
 
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_features import import_file
@@ -330,3 +331,24 @@ def test_labels_alone_are_no_source(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", Y)
     said = refusal(import_file, tmp_path / "y.npy", tmp_path / "a.h5")
     assert "import the file of the features, with --labels" in said
+
+
+def test_a_reference_of_matlab_to_anywhere_is_not_followed(tmp_path: Path) -> None:
+    write_mat73(tmp_path / "a.mat")
+    with h5py.File(tmp_path / "a.mat") as file:
+        at = file["classes"].id.get_offset()
+    with open(tmp_path / "a.mat", "r+b") as raw:
+        raw.seek(at)
+        raw.write((7).to_bytes(8, "little"))
+    file, said = imported(tmp_path, tmp_path / "a.mat")
+    assert file.classes == ("1", "2", "3")
+    assert "classes (neither numbers nor texts)" in said
+
+
+def test_a_mat_file_that_ends_the_process_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"X": X, "y": Y})
+    monkeypatch.setattr(untrusted_files, "ask", lambda kind, path: {"ended": "crashes"})
+    said = refusal(import_file, tmp_path / "a.mat", tmp_path / "a.h5")
+    assert "cannot be read (scipy crashes)" in said

@@ -15,6 +15,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 from file_helpers import make_features
+from stranger_files import write_mat73
 
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_features import import_file
@@ -257,28 +258,6 @@ def mat_of_source_and_target(folder: Path) -> Case:
     ids = [f"dslr/{row:05d}" for row in range(4)] + [f"webcam/{row:05d}" for row in range(8)]
     columns = {"domain": ["dslr"] * 4 + ["webcam"] * 8}
     return Case(files, read, as_texts(Y + 1), ids=ids, columns=columns)
-
-
-def write_mat73(path: Path, *, cells: bool = True) -> None:
-    """Write a .mat file as MATLAB 7.3 does: axes turned round, texts as numbers, cells by name."""
-    with h5py.File(path, "w", userblock_size=512) as file:
-        file.create_dataset("fts", data=X.T.astype(float), chunks=True, compression="gzip")
-        file["fts"].attrs["MATLAB_class"] = np.bytes_("double")
-        file["labels"] = Y[None] + 1.0
-        file["labels"].attrs["MATLAB_class"] = np.bytes_("double")
-        file["note"] = np.array([[ord(letter)] for letter in "by us"], np.uint16)
-        file["note"].attrs["MATLAB_class"] = np.bytes_("char")
-        if cells:
-            places = []
-            for name in NAMES.tolist():
-                letters = np.array([[ord(letter)] for letter in name], np.uint16)
-                kept = file.create_dataset(f"#refs#/{name}", data=letters)
-                kept.attrs["MATLAB_class"] = np.bytes_("char")
-                places.append(kept.ref)
-            file.create_dataset("classes", data=np.array([places], h5py.ref_dtype))
-            file["classes"].attrs["MATLAB_class"] = np.bytes_("cell")
-    with open(path, "r+b") as raw:
-        raw.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\0\2IM")
 
 
 def mat_of_version_73(folder: Path) -> Case:

@@ -9,6 +9,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from h5py import h5o, h5s, h5t
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError, list_first
@@ -107,16 +108,22 @@ def _variable(item: h5py.Group | h5py.Dataset, file: h5py.File) -> Any:
 
 
 def _cells(item: h5py.Dataset, file: h5py.File) -> Any:
-    """A cell array: references to what lies in the group `#refs#`, which the gate has walked."""
-    references = item[()].T
-    cells = np.empty(references.shape, object)
-    for place in np.ndindex(references.shape):
-        reference = references[place]
-        found = file[reference] if reference else None
-        if found is None or not str(found.name).startswith("/#refs#/"):
-            return None
-        nested = isinstance(found, h5py.Group) or h5py.check_ref_dtype(found.dtype) is not None
-        cells[place] = None if nested else _variable(found, file)
+    """A cell array: references to what lies in the group `#refs#`.
+
+    They are compared with the addresses of what the gate has walked over, and never followed: one
+    may lead anywhere.
+    """
+    addresses = np.zeros(item.shape, np.uint64)
+    item.id.read(h5s.ALL, h5s.ALL, addresses, mtype=h5t.STD_REF_OBJ)
+    kept = {}
+    for name, part in file.get("#refs#", {}).items():
+        if isinstance(part, h5py.Dataset) and is_readable(part.id):
+            kept[h5o.get_info(part.id).addr] = name
+    cells = np.empty(item.shape[::-1], object)
+    for place, address in np.ndenumerate(addresses.T):
+        found = None if int(address) not in kept else file["#refs#"][kept[int(address)]]
+        if found is not None and h5py.check_ref_dtype(found.dtype) is None:  # no cell in a cell
+            cells[place] = _variable(found, file)
     return cells
 
 
