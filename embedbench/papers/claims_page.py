@@ -40,15 +40,15 @@ how often an answer is wrong.
 A claim is a sentence of a paper as contrasts with a threshold, and all its contrasts are one \
 test. **holds**: each is on the claim's side; **does not hold**: one is on the other side, at \
 its share of the level; **undecided**: neither; **cannot be decided**: if the paper's printed \
-means and spreads were true, so many runs would say *holds* less than half the time (on other data \
-this borrows the paper's spreads), or there is one run. An answer on other data, *holds* or *does \
-not hold*, says nothing of whether the paper is right on its own data. A line has the contrast that \
-decides, with the half-width that it was compared with, and in brackets how many hold. The column \
-*in print* says how many of the contrasts that the paper prints are as the claim says, and, where \
-it prints means and spreads, the chance that 3, 5 and 10 runs of ours would say *holds* if they \
-are right. Half-widths cover seeds (of IIRC, configurations), not other test samples. [The files, \
-and how each is made](fidelity.md#the-files), those of emoji with alpha dropped (`--alpha drop`); \
-[what the metrics mean](metrics.md).
+means and spreads were true, so many runs would say *holds* less than half the time (on other \
+data this borrows the paper's spreads), or there is one run. An answer on other data, *holds* or \
+*does not hold*, says nothing of whether the paper is right on its own data. A line has the \
+contrast that decides, with the half-width that it was compared with, and in brackets how many \
+hold. The column *in print* says how many of the contrasts that the paper prints are as the \
+claim says, and, where it prints means and spreads, the chance that 3, 5 and 10 runs of ours \
+would say *holds* if they are right. Half-widths cover seeds (of IIRC, configurations), not \
+other test samples. [The files, and how each is made](fidelity.md#the-files), those of emoji \
+with alpha dropped (`--alpha drop`); [what the metrics mean](metrics.md).
 
 *Commands on this page need: the files that they name, and minutes to hours; nothing of it runs in \
 CI.*"""
