@@ -25,11 +25,25 @@ if TYPE_CHECKING:
 @shared.taking(stated=collect_metadata)
 def import_command(
     source: Annotated[
-        Path, typer.Argument(metavar="SRC", help="npz, parquet, safetensors, pt; a folder.")
+        list[Path],
+        typer.Argument(
+            metavar="SRC...",
+            help="npz, npy, mat, h5, csv, tsv, json, jsonl, parquet, safetensors, pt; a folder. "
+            "Several files of one layout are domains, or the parts that they are called.",
+        ),
     ],
     out: Out,
-    features: Annotated[str | None, typer.Option(help="Key or column of the features.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Key or column of the labels.")] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="Key or column of the features; in a table their stem (f of f0, f1)."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Key or column of the labels; or a file of them: one a row in order, or lines of "
+            "id and label."
+        ),
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option(
