@@ -104,6 +104,6 @@ def note(sentence: str) -> None:
     print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
 
-def bar(unit: str, quiet: bool) -> AbstractContextManager[Progress]:
+def bar(what: str, quiet: bool) -> AbstractContextManager[Progress]:
     """The progress of long work on stderr: a bar in a terminal, elsewhere a line now and then."""
-    return show_progress(unit, note, quiet)
+    return show_progress(what, note, quiet)

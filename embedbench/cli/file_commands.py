@@ -55,25 +55,28 @@ def import_command(
     stratify: Annotated[bool, typer.Option("--stratify", help=f"{STRATIFY}.")] = False,
     columns: ColumnList = None,
     overwrite: shared.Overwrite = False,
+    quiet: shared.Quiet = False,
     *,
     stated: UserMetadata,
 ) -> None:
     """Make an embedding file from features in another format."""
-    from embedbench.files.import_features import import_file
+    with bar("import", quiet) as advance:
+        from embedbench.files.import_features import import_file
 
-    file = import_file(
-        source,
-        out,
-        features=features,
-        labels=labels,
-        group=group,
-        split=split,
-        stratify=stratify,
-        columns=columns,
-        stated=stated,
-        overwrite=overwrite,
-        notify=note,
-    )
+        file = import_file(
+            source,
+            out,
+            features=features,
+            labels=labels,
+            group=group,
+            split=split,
+            stratify=stratify,
+            columns=columns,
+            stated=stated,
+            overwrite=overwrite,
+            progress=advance.stage("rows"),
+            notify=note,
+        )
     show({}, describe_file(file), as_json=False)
 
 
@@ -142,7 +145,8 @@ def _redundancy(file: EmbeddingFile, heatmap: Path | None, quiet: bool) -> Redun
     """Count the features that are not redundant; draw all pairs of features where asked."""
     from embedbench.files import feature_redundancy
 
-    with bar("features", quiet) as advance:
+    with bar("inspect", quiet) as advance:
+        advance.stage("features")
         result, codes = feature_redundancy.redundancy(file, progress=advance)
         if heatmap is not None:
             from embedbench.reports import figure_style, score_figures

@@ -36,14 +36,14 @@ class Progress:
 
     Parameters
     ----------
-    unit : str
-        What is counted: files, runs, trials.
+    what : str
+        The command, or what is counted where it counts one thing alone: epochs.
     clock : callable
         Seconds that only grow.
     """
 
-    def __init__(self, unit: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self.unit, self.text, self.limit = unit, "", ""
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.what, self.unit, self.text, self.limit = what, "", "", ""
         self.done = 0
         self.total: int | None = None
         self._clock, self._at_work = clock, _nothing
@@ -65,7 +65,10 @@ class Progress:
         self.limit = text
 
     def stage(self, unit: str, at_work: Callable[[], AtWork] = _nothing) -> "Progress":
-        """Begin another piece of work of the same command; `at_work` is asked for each line."""
+        """Begin a piece of work that counts `unit`, files, runs or trials.
+
+        `at_work` is asked for each line.
+        """
         self.unit, self.text, self.limit, self._at_work = unit, "", "", at_work
         self.done, self.total = 0, None
         self.draw()
@@ -75,17 +78,17 @@ class Progress:
         """One line on this moment.
 
         >>> seconds = iter([0, 0, 30])
-        >>> files = Progress("files", lambda: next(seconds))
+        >>> files = Progress("extract", lambda: next(seconds)).stage("files")
         >>> files(0, 400), files(100, 400), files.say_limit("decoding is the limit")
         (None, None, None)
         >>> files.sentence()
-        'files: 100 of 400 · 0:00:30 so far · about 0:01:30 left · decoding is the limit'
+        'extract: 100 of 400 files · 0:00:30 so far · about 0:01:30 left · decoding is the limit'
         """
         at_work = self._at_work()
         now = self._clock()
-        said = [self.unit, f"{duration(now - self._began)} so far"]
+        said = [self.what, f"{duration(now - self._began)} so far"]
         if self.total is not None:
-            said[0] += f": {self.done:,} of {self.total:,}"
+            said[0] += f": {self.done:,} of {self.total:,} {self.unit}".rstrip()
             said += [self._left(now, at_work.parts)] if self.done < self.total else []
         said += filter(None, [at_work.text or self.text, self.limit])
         return printable(" · ".join(said))
@@ -128,9 +131,9 @@ class RunsAtWork:
 
 
 @contextmanager
-def show_progress(unit: str, write: Callable[[str], None], quiet: bool) -> Iterator[Progress]:
+def show_progress(what: str, write: Callable[[str], None], quiet: bool) -> Iterator[Progress]:
     """Yield the `Progress` of work: a bar in a terminal; elsewhere `write` takes its lines."""
-    progress = Progress(unit)
+    progress = Progress(what)
     if quiet:
         yield progress
     elif _is_terminal():
@@ -181,10 +184,10 @@ def _bar(progress: Progress) -> Iterator[None]:
         bars.TimeRemainingColumn(),
     ]
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(progress.unit, total=None)
+        task = display.add_task(progress.what, total=None)
 
         def draw() -> None:
-            said = filter(None, [progress.text or progress.unit, progress.limit])
+            said = filter(None, [progress.text or progress.unit or progress.what, progress.limit])
             text = printable(" · ".join(said))
             display.update(task, completed=progress.done, total=progress.total, description=text)
 

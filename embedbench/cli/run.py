@@ -263,7 +263,7 @@ def _choose_runs(
             seeds=study.tune_seeds or tuning.unused_seeds(study.seeds or (0,)),
             engine=engine,
             threads=study.threads or 1,
-            progress=advance.stage("trials" if grids else "run"),
+            progress=advance.stage("trials"),
             notify=note,
             streams=streams,
             failed=failed,

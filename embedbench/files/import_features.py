@@ -14,7 +14,7 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.storage import user_cache
-from embedbench.system.callback_types import Notify
+from embedbench.system.callback_types import Notify, Progress
 
 from .embedding_file import EmbeddingFile
 from .equal_contents import describe_two_classes, describe_two_splits, pairs_apart, row_hashes
@@ -39,6 +39,7 @@ def import_file(
     columns: str | os.PathLike[str] | None = None,
     stated: UserMetadata = NOTHING,
     overwrite: bool = False,
+    progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
 ) -> EmbeddingFile:
     """Write an embedding file from features in another format.
@@ -69,6 +70,8 @@ def import_file(
     columns : str or PathLike or None
         A CSV file of optional columns, see `sample_metadata.read_list`; they replace those of
         the source.
+    progress : callable
+        Called with (rows written, all) before each block of rows.
     notify : callable
         Called with each message for the user; one says what was taken, and what was left out.
 
@@ -98,6 +101,7 @@ def import_file(
         layers=source.layers,
         columns=stored,
         overwrite=overwrite,
+        progress=progress,
         check=partial(_check_identities, before),
     )
     grouped = stored.get("group")

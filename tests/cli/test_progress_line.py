@@ -2,12 +2,14 @@
 
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
+from commands import Call
 
-from embedbench.cli import progress_line
+from embedbench.cli import command_output, progress_line
 from embedbench.cli.command_output import bar, note
 from embedbench.cli.progress_line import AtWork, Progress, RunsAtWork
 from embedbench.storage import leases
@@ -83,7 +85,7 @@ def test_parts_of_what_is_at_work_count(clock: Clock) -> None:
     runs("ewc seed 0", 0, 2)
     clock.now += 30
     assert runs.sentence() == (
-        "runs: 0 of 2 · 0:00:30 so far · about 0:01:30 left · ewc, session 6 of 10"
+        "run: 0 of 2 runs · 0:00:30 so far · about 0:01:30 left · ewc, session 6 of 10"
     )
 
 
@@ -216,3 +218,65 @@ def test_a_line_names_three_runs(tmp_path: Path) -> None:
 
 def test_no_run_at_work_is_no_text(tmp_path: Path) -> None:
     assert RunsAtWork()() == AtWork("", 0.0)
+
+
+def _lines_of(call: Call, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
+    """The lines that a command writes where it stops at each move until a line was written."""
+    turn = threading.Condition()
+    lines = 0
+    move = Progress.__call__
+
+    def write(sentence: str) -> None:
+        nonlocal lines
+        note(sentence)
+        with turn:
+            lines += 1
+            turn.notify_all()
+
+    def wait_for_a_line(progress: Progress, *what: str | int) -> None:
+        move(progress, *what)
+        with turn:
+            seen = lines
+            assert turn.wait_for(lambda: lines > seen, 60)
+
+    def show(what: str, _: object, quiet: bool) -> AbstractContextManager[Progress]:
+        return progress_line.show_progress(what, write, quiet)
+
+    monkeypatch.setattr(progress_line, "EVERY", 0.005)
+    monkeypatch.setattr(command_output, "show_progress", show)
+    monkeypatch.setattr(Progress, "__call__", wait_for_a_line)
+    code, _, err = call(*words)
+    assert code == 0
+    return err.splitlines()
+
+
+@pytest.fixture
+def features(tmp_path: Path) -> Path:
+    """Forty samples of two classes, as npz."""
+    y = np.arange(40) % 2
+    path = tmp_path / "a.npz"
+    np.savez(path, features=np.eye(2, dtype=np.float32)[y] + np.arange(40)[:, None] / 99, labels=y)
+    return path
+
+
+def test_import_into_a_log(
+    call: Call, features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["import", str(features), "--out", str(tmp_path / "a.h5")]
+    lines = _lines_of(call, monkeypatch, *words)
+    assert any(line.startswith("import: 0 of 40 rows · 0:00:00 so far") for line in lines)
+
+
+def test_trials_and_runs_into_a_log(
+    call: Call, features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, runs = str(tmp_path / "a.h5"), str(tmp_path / "runs")
+    call("import", str(features), "--out", file)
+    words = ["run", file, "--protocol", "incremental-class", "--learner", "slda", "--out", runs]
+    words += ["--set", "references=0", "--tune", "slda.shrinkage=0.1,0.2", "--tune-seeds", "100"]
+    lines = _lines_of(call, monkeypatch, *words, "--jobs", "1", "--device", "cpu")
+    said = [line.split(" · ")[0] for line in lines if line.startswith("run: ")]
+    assert list(dict.fromkeys(said)) == [
+        *(f"run: {n} of 2 trials" for n in range(3)),
+        *(f"run: {n} of 2 runs" for n in range(3)),  # chance and slda
+    ]
