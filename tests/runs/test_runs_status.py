@@ -1,5 +1,7 @@
 """What is said of a directory of runs: from finished runs, leases and checkpoints."""
 
+import csv
+import io
 import json
 import os
 import time
@@ -7,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commands import Call
 from small_grid import tree
 
 from embedbench.cli.runs_commands import status_parts
@@ -141,3 +144,12 @@ def test_those_of_some_runs_that_are_at_work(tmp_path: Path) -> None:
         held.beat()
         ((run_dir, running),) = runs_status.at_work([mine, ended, tmp_path / "none" / "seed-0"])
     assert (run_dir, running.session, running.sessions) == (mine, 3, 5)
+
+
+def test_the_csv_has_the_trials_of_a_search_beside_runs(call: Call, tmp_path: Path) -> None:
+    run_dir = tmp_path / "a" / "seed-0"
+    run_dir.parent.mkdir()
+    with _search(tmp_path, "trials 3/36"), leases.take(leases.lease_path(run_dir)):
+        _, out, _ = call("runs", "status", str(tmp_path), "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["session"], row.get("trials_done")) for row in rows] == [("", ""), ("", "3")]

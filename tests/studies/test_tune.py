@@ -324,6 +324,15 @@ def test_a_resumed_search(tmp_path: Path, spec: RunSpec, trials: Scripted, finis
     assert mine == other
 
 
+def test_the_lease_of_a_search_says_its_trials(
+    tmp_path: Path, spec: RunSpec, trials: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = list[str]()
+    monkeypatch.setattr(leases.Lease, "note", lambda _, doing: noted.append(doing))
+    tune(spec, {"shrinkage": GRID}, tmp_path, seeds=[0])
+    assert noted == [f"trials {done}/3" for done in range(4)]  # `runs status` reads it
+
+
 def interrupted(spec: RunSpec, root: Path, trials: Scripted) -> None:
     """A search that has finished five of twelve trials."""
     trials.ran, trials.breaks_at = [], 5
