@@ -178,7 +178,7 @@ def _bar(progress: Progress) -> Iterator[None]:
 
     columns: list[Any] = [
         bars.TextColumn("{task.description}", markup=False),
-        bars.BarColumn(),
+        bars.BarColumn(bar_width=14),  # 80 columns hold the rest too
         bars.MofNCompleteColumn(),
         bars.TimeElapsedColumn(),
         bars.TimeRemainingColumn(),
@@ -187,7 +187,13 @@ def _bar(progress: Progress) -> Iterator[None]:
         task = display.add_task(progress.what, total=None)
 
         def draw() -> None:
-            said = filter(None, [progress.text or progress.unit or progress.what, progress.limit])
+            said = filter(
+                None,
+                [
+                    progress.text or progress.unit or progress.what,
+                    progress.limit.partition(" (")[0],
+                ],
+            )
             text = printable(" · ".join(said))
             display.update(task, completed=progress.done, total=progress.total, description=text)
 
