@@ -16,7 +16,7 @@ from embedbench.cli import list_entries
 from embedbench.cli.app import app as commands
 from embedbench.papers.paper_table import rows_and_parts
 from embedbench.papers.result_files import read_results
-from embedbench.reports.toml_report import read_selections, select
+from embedbench.reports.toml_report import show_file
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.studies import presets
 from embedbench.text.markdown import code, escape_markdown, table
@@ -129,7 +129,7 @@ def show_commands(name: str, title: str) -> str:
 def report(file: str, title: str) -> str:
     """A table of a study file, as `embedbench report FILE` has it."""
     path = DOCS / "studies" / file
-    made = select(read_selections(path), path.parent, lambda sentence: None)
+    made = show_file(path, lambda sentence: None)
     return export_tables({one.title: one.parts for one in made}[title], "markdown")[0]
 
 

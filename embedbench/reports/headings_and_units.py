@@ -127,16 +127,15 @@ def value_text(value: float | None, name: str) -> str:
 def stat_text(stat: Stat, name: str) -> str:
     """A mean and the half-width of its interval; costs have none.
 
-    Nor have runs of equal scores: their answers differ, else they were one, and how far other seeds
-    would lie apart is not known.
+    Nor have runs that all have the same value: by chance, or because no seed changes it.
     """
     mean = value_text(stat.mean, name)
-    if mean == "–" or math.isnan(stat.half) or is_equal_by_chance(stat) or is_cost(name):
+    if mean == "–" or math.isnan(stat.half) or is_equal(stat) or is_cost(name):
         return mean
     return f"{mean} ±{value_text(stat.half, name)}"
 
 
-def is_equal_by_chance(stat: Stat) -> bool:
+def is_equal(stat: Stat) -> bool:
     """Whether all runs of a mean have the same value, up to rounding."""
     return stat.half < ROUNDING  # False of NaN
 

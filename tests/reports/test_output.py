@@ -191,7 +191,7 @@ def test_the_footer_says_what_the_columns_are_in_four_lines(tmp_path: Path) -> N
     assert " ".join(wide.split()) == (
         "accuracy: of all test samples, at the end (A_last) · AIA: the same after each session, "
         "averaged (A_avg) · ± half-width of the 95 % t-interval over n seeds · no ±: equal in all "
-        "runs, by chance · Ω_base, Ω_all: score on the first session, on all so far / offline · "
+        "runs · Ω_base, Ω_all: score on the first session, on all so far / offline · "
         "Ω_new: score on each new session · AA: mean of sessions at the end · AF: drop from a "
         "session's best · passes: over the data · steps: optimiser · MB: at the end · formulas: "
         "embedbench list metrics"
