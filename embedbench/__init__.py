@@ -45,3 +45,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'embedbench' has no attribute {name!r}")
     return getattr(importlib.import_module(f"embedbench.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes: the names above, also before their first use."""
+    return sorted([*_HOMES, "__version__"])
