@@ -58,3 +58,9 @@ def find_here(text: str) -> Path | None:
             "one that was named"
         )
     return path
+
+
+def as_known(path: Path) -> str:
+    """A path as it is written, and that of a known file as its name, which every machine has."""
+    is_known = path.parent == ASSETS and path.stem in known_files()
+    return f"{KNOWN}{path.stem}" if is_known else str(path)
