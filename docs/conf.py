@@ -12,7 +12,10 @@ extensions = [
     *("myst_nb", "from_code"),  # Markdown, and the notebooks of tutorials/; our own
 ]
 root_doc = "docs/index"
-include_patterns = ["README.md", "C*.md", "docs/**.md", "embedbench/assets/NOTICE.md"]
+include_patterns = [
+    *("README.md", "C*.md", "docs/**.md", "docs/tutorials/*.ipynb"),
+    "embedbench/assets/NOTICE.md",
+]
 exclude_patterns = ["docs/_*", ".*", "runs", "tests"]
 myst_enable_extensions = ["deflist", "html_image"]
 myst_heading_anchors = 4
