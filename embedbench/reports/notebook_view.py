@@ -53,12 +53,12 @@ class NotebookView:
 
     @property
     def verdict(self) -> str:
-        """Who leads, and who is behind or may be level: a sentence for each table."""
+        """A sentence for each table, on who leads, who is behind and who may be level."""
         return "\n".join(verdict(mine) for mine in split_tables(self.rows))
 
     @check_arguments
     def ranks(self, metric: str = FINAL) -> list[dict[str, Any]]:
-        """One dictionary a learner, best first: what `report --compare --csv` prints.
+        """One dictionary a learner, best first, with what `report --compare --csv` prints.
 
         Raises
         ------
@@ -79,6 +79,9 @@ class NotebookView:
 
     def to_pandas(self, *, means: bool = False) -> "pandas.DataFrame":
         """One row a run; with `means` one a learner and stream, as `report --csv` prints them.
+
+        Metrics are of the base score in the column `score`, which records and tables choose
+        differently: `accuracy` of a run is what the table has as `final_accuracy`.
 
         Raises
         ------
