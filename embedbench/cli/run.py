@@ -22,6 +22,7 @@ from embedbench.text.undecoded_text import check_text, join_words
 
 from . import shared_options as shared
 from .command_output import bar, note, run_tables, show_tables
+from .progress_line import RunsAtWork
 
 if TYPE_CHECKING:
     from embedbench.runs import grid_scheduler
@@ -188,21 +189,25 @@ def run(
         write_safely(save_config, text)
         return
     study = shared.fixed_study(options.study(), quiet)
-    from embedbench.studies.study_runs import StudyRuns
+    with bar("run", quiet) as advance:
+        from embedbench.studies.study_runs import StudyRuns
 
-    engine_of = shared.chosen_engine(engine, resources, engine_set, study.threads or 1, jobs)
-    outcome = StudyRuns(
-        study=study,
-        out=out,
-        engine=engine_of,
-        device=shared.chosen_device(study.device or "auto", engine_of),
-        shard=shard,
-        checkpoint=checkpoint,
-        overwrite=overwrite,
-        quiet=quiet,
-        bar=lambda unit: bar(unit, quiet),
-        notify=note,
-    ).make()
+        engine_of = shared.chosen_engine(engine, resources, engine_set, study.threads or 1, jobs)
+        at_work = RunsAtWork()
+        outcome = StudyRuns(
+            study=study,
+            out=out,
+            engine=engine_of,
+            device=shared.chosen_device(study.device or "auto", engine_of),
+            shard=shard,
+            checkpoint=checkpoint,
+            overwrite=overwrite,
+            quiet=quiet,
+            trials=advance.stage("trials"),
+            progress=advance.stage("runs", at_work),
+            planned=at_work.plan,
+            notify=note,
+        ).make()
     if not (outcome.run_dirs or outcome.failed):
         return  # of a shard without runs
     _report(outcome, out, form, (study.metric,) if study.metric else (), options.config)

@@ -14,6 +14,7 @@ from .judge_claims import (
     HOLDS,
     KINDS,
     NONE,
+    NOT,
     OF_PRINT,
     OTHER,
     STATUSES,
@@ -38,14 +39,16 @@ how often an answer is wrong.
 
 A claim is a sentence of a paper as contrasts with a threshold, and all its contrasts are one \
 test. **holds**: each is on the claim's side; **does not hold**: one is on the other side, at \
-its share of the level; **undecided**: neither; **cannot be decided**: so few runs would miss a \
-true claim more often than not, or there is one run. A line has the contrast that decides, with \
-the half-width that it was compared with, and in brackets how many hold. The column *in print* \
-says how many of the contrasts that the paper prints are as the claim says, and, where it prints \
-spreads, the chance that 3, 5 and 10 runs of ours would say *holds* if they are right. \
-Half-widths cover seeds (of IIRC, configurations), not other test samples. [The files, and how \
-each is made](fidelity.md#the-files), those of emoji with alpha dropped (`--alpha drop`); [what \
-the metrics mean](metrics.md).
+its share of the level; **undecided**: neither; **cannot be decided**: if the paper's printed \
+means and spreads were true, so many runs would say *holds* less than half the time (on other \
+data this borrows the paper's spreads), or there is one run. An answer on other data, *holds* or \
+*does not hold*, says nothing of whether the paper is right on its own data. A line has the \
+contrast that decides, with the half-width that it was compared with, and in brackets how many \
+hold. The column *in print* says how many of the contrasts that the paper prints are as the \
+claim says, and, where it prints means and spreads, the chance that 3, 5 and 10 runs of ours \
+would say *holds* if they are right. Half-widths cover seeds (of IIRC, configurations), not \
+other test samples. [The files, and how each is made](fidelity.md#the-files), those of emoji \
+with alpha dropped (`--alpha drop`); [what the metrics mean](metrics.md).
 
 *Commands on this page need: the files that they name, and minutes to hours; nothing of it runs in \
 CI.*"""
@@ -96,7 +99,7 @@ def make_claims_page(results: Sequence[Path], papers: Sequence[str]) -> tuple[st
     parts = [
         INTRO,
         f"**In short**, answers (one a claim and file) to {len(claims)} claims: "
-        f"{summarise(judged)}.",
+        f"{summarise(judged)}. {_count_claims(judged)}",
         table(["paper", "on", *STATUSES], [row for one in judged for row in _count_rows(one)]),
         "A threshold is *printed*, *derived* from what is printed or said, or *ours*. Those of "
         f"ours that were set with stored results in view: {late or 'none'}. Fitted, so that "
@@ -113,8 +116,29 @@ def summarise(judged: Sequence[JudgedPaper]) -> str:
     strict = sum((one.count(strict=True) for one in judged), Counter[tuple[str, str]]())
     of_kinds = [(kind, _words(number[kind, status] for status in STATUSES)) for kind in KINDS]
     texts = [f"on {kind} {words}" for kind, words in of_kinds if words]
-    rest = _words(sum(strict[kind, status] for kind in KINDS) for status in STATUSES)
-    return "; ".join([*texts, f"where neither threshold nor fit is ours, {rest or 'none'}"])
+    return "; ".join([*texts, *_without_ours(strict)])
+
+
+def _without_ours(number: Counter[tuple[str, str]]) -> list[str]:
+    """The answers whose threshold is not ours and whose data we fitted nothing to, by kind."""
+    of_kinds = [(kind, _words(number[kind, status] for status in STATUSES)) for kind in KINDS]
+    parts = ", and ".join(f"on {kind} {words}" for kind, words in of_kinds if words)
+    return [f"leaving out thresholds of ours and fitted answers: {parts or 'none'}"]
+
+
+def _count_claims(judged: Sequence[JudgedPaper]) -> str:
+    """How many claims, where the counts before were of answers; and kinds without any answer."""
+    every = [answer for one in judged for answer in one.every]
+    elsewhere = [answer for answer in every if answer.kind == OTHER]
+    holds = {answer.claim for answer in elsewhere if answer.status == HOLDS}
+    fails = {answer.claim for answer in elsewhere if answer.status == NOT}
+    text = (
+        f"Counted as claims, {len(holds)} hold on at least one file of other data, and "
+        f"{len(fails)} fail on at least one."
+    )
+    given = {answer.kind for answer in every if answer.status != NONE}
+    absent = [kind for kind in KINDS if kind not in given]
+    return text + "".join(f" There is no answer on {kind}." for kind in absent)
 
 
 def _words(numbers: Iterable[int]) -> str:
@@ -174,7 +198,8 @@ def _in_print(paper: PaperClaims, claim: Claim) -> str:
             lines.append(f"{escape_markdown(printed.file)}: {agreeing} of {known}{of_all}")
     chances = [chance_of(paper, claim, "", runs) for runs in RUNS]
     if not math.isnan(chances[0]):
-        lines.append(f"chance {' / '.join(f'{value:.2f}' for value in chances)}")
+        numbers = " / ".join(f"{value:.2f}" for value in chances)
+        lines.append(f"chance of *holds* with {' / '.join(map(str, RUNS))} runs: {numbers}")
     return "<br>".join(lines) or "no numbers"
 
 

@@ -1,7 +1,6 @@
 """The runs of a study, from its settings to their records: for `embedbench run` and `run_all`."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -12,17 +11,10 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.run_flags import most_held
-from embedbench.system.callback_types import Notify
+from embedbench.system.callback_types import Notify, StageProgress
 
 from . import exemplars_in_equal_bytes, presets, resolve, tuning
 from .study import Study
-
-Bar = Callable[[str], AbstractContextManager[Callable[..., None]]]  # of a unit, such as "runs"
-
-
-def no_bar(_: str) -> AbstractContextManager[Callable[..., None]]:
-    """Show no progress."""
-    return nullcontext(lambda *_: None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +33,8 @@ class StudyRuns:
         The runs of one shard, see `resolve.take_shard`; None: all.
     quiet : bool
         Whether nothing is said of the preset.
-    bar : callable
-        Gives the function that shows progress.
+    trials, progress : callable
+        Progress of the trials of a search, and of the runs.
     """
 
     study: Study
@@ -54,7 +46,9 @@ class StudyRuns:
     checkpoint: float = RunSpec.checkpoint
     overwrite: bool = False
     quiet: bool = False
-    bar: Bar = no_bar
+    trials: StageProgress = lambda *_: None
+    progress: StageProgress = lambda *_: None
+    planned: Callable[[Mapping[Path, str]], None] = lambda _: None
     notify: Notify = silent
     streams: StreamCache = field(default_factory=StreamCache)
 
@@ -67,17 +61,17 @@ class StudyRuns:
         if not specs:
             self.notify(f"shard {self.shard} has none of the {len(every)} runs")
             return Outcome()
-        with self.bar("runs") as advance:
-            outcome = run_grid(
-                [spec for spec in specs if spec not in failed],
-                self.out,
-                engine=self.engine.at_most(len(specs)),
-                threads=self.study.threads or 1,
-                overwrite=self.overwrite,
-                progress=advance,
-                notify=self.notify,
-                streams=self.streams,
-            )
+        outcome = run_grid(
+            [spec for spec in specs if spec not in failed],
+            self.out,
+            engine=self.engine.at_most(len(specs)),
+            threads=self.study.threads or 1,
+            overwrite=self.overwrite,
+            progress=self.progress,
+            planned=self.planned,
+            notify=self.notify,
+            streams=self.streams,
+        )
         for spec in specs:
             if spec in failed:
                 outcome.fail(spec, failed[spec])
@@ -104,23 +98,21 @@ class StudyRuns:
                 f"{name}.mlp.stop.epochs fix its epochs"
             )
         grids = resolve.grids(study, study.tune)
-        bar = self.bar if grids else no_bar
         chosen: list[RunSpec] = []
         for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):
-            with bar("trials") as advance:
-                runs = tuning.search(
-                    list(stream),
-                    grids,
-                    out,
-                    sessions=study.tune_sessions or 3,
-                    seeds=study.tune_seeds or tuning.unused_seeds(study.seeds or (0,)),
-                    engine=self.engine,
-                    threads=study.threads or 1,
-                    progress=advance,
-                    notify=self.notify,
-                    streams=self.streams,
-                    failed=failed,
-                )
+            runs = tuning.search(
+                list(stream),
+                grids,
+                out,
+                sessions=study.tune_sessions or 3,
+                seeds=study.tune_seeds or tuning.unused_seeds(study.seeds or (0,)),
+                engine=self.engine,
+                threads=study.threads or 1,
+                progress=self.trials,
+                notify=self.notify,
+                streams=self.streams,
+                failed=failed,
+            )
             chosen += exemplars_in_equal_bytes.fit_budget(
                 runs, study.budget_mb, self.streams, failed=failed
             )

@@ -1,7 +1,6 @@
 """The claims of the five papers, their commands, and the page that results give."""
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,14 +40,15 @@ def test_printed_tables_are_of_the_papers_data(name: str) -> None:
     assert {table.file for table in of_paper.printed()} <= {*of_paper.theirs}
 
 
-def test_the_page_and_the_readme_are_what_the_results_give() -> None:
+def test_the_page_is_what_the_results_give() -> None:
     text, _ = make_claims_page(DATA, papers_with_claims())
     remedy = "embedbench reproduce all --claims --results docs/results/data --out docs"
     assert text == (ROOT / "docs" / "claims.md").read_text("utf-8"), remedy
-    (line,) = re.findall(r"^\*\*In short\*\*.* to 42 claims: (.{1,400})$", text, re.MULTILINE)
+
+
+def test_the_readme_has_the_number_of_claims() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert "[42 claims of five papers](docs/claims.md)" in readme
-    assert line in readme
+    assert f"[{len(every_claim())} claims of five papers](docs/claims.md)" in readme
 
 
 def write_results(path: Path, in_the_end: Sequence[float]) -> None:
