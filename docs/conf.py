@@ -32,6 +32,7 @@ nitpick_ignore_regex = [("py:class", "any JSON|[a-z ]+|Path|Table|Answers|Bytes|
 
 nb_execution_mode = "force"  # a page says what this code does, not what earlier code did
 nb_execution_timeout = 600  # seconds a cell, on a busy machine
+nb_execution_in_temp = True  # what a notebook saves is no page
 nb_execution_raise_on_error = True
 
 html_theme = "furo"
