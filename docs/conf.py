@@ -12,7 +12,10 @@ extensions = [
     *("myst_nb", "from_code"),  # Markdown, and the notebooks of tutorials/; our own
 ]
 root_doc = "docs/index"
-include_patterns = ["README.md", "C*.md", "docs/**.md", "embedbench/assets/NOTICE.md"]
+include_patterns = [
+    *("README.md", "C*.md", "docs/**.md", "docs/tutorials/*.ipynb"),
+    "embedbench/assets/NOTICE.md",
+]
 exclude_patterns = ["docs/_*", ".*", "runs", "tests"]
 myst_enable_extensions = ["deflist", "html_image"]
 myst_heading_anchors = 4
@@ -29,6 +32,7 @@ nitpick_ignore_regex = [("py:class", "any JSON|[a-z ]+|Path|Table|Answers|Bytes|
 
 nb_execution_mode = "force"  # a page says what this code does, not what earlier code did
 nb_execution_timeout = 600  # seconds a cell, on a busy machine
+nb_execution_in_temp = True  # what a notebook saves is no page
 nb_execution_raise_on_error = True
 
 html_theme = "furo"

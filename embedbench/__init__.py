@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from embedbench.streams.protocol import Protocol as Protocol
     from embedbench.streams.stream import Session as Session
     from embedbench.streams.stream import Stream as Stream
+    from embedbench.studies.run_all import run_all as run_all
 
 _HOMES = {
     "build_stream": "api",
     "load_runs": "reports.load_results",
     "make_learner": "api",
     "run": "api",
+    "run_all": "studies.run_all",
     "score": "api",
     "UserError": "errors",
     "EmbeddingFile": "files.embedding_file",
@@ -45,3 +47,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'embedbench' has no attribute {name!r}")
     return getattr(importlib.import_module(f"embedbench.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes: the names above, also before their first use."""
+    return sorted([*_HOMES, "__version__"])

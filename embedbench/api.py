@@ -61,6 +61,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """What a notebook completes: no module that this one imports."""
+    return sorted(__all__)
+
+
 @check_arguments
 def build_stream(
     files: str | Path | EmbeddingFile | Sequence[str | Path | EmbeddingFile],
@@ -105,21 +110,30 @@ def make_learner(name: str, **params: Any) -> Learner:
 
 @check_arguments
 def run(
-    stream: Stream,
+    stream: Any,
     learner: Learner | str,
     *,
     seed: int = 0,
-    device: str = "cpu",
+    device: Any = "cpu",
     threads: int = 1,
 ) -> RunAnswers:
     """Run a learner through a stream; return its answers after every session.
 
-    `seed` and `threads` are those of `embedbench run`: equal ones give equal answers.
+    `seed` and `threads` are those of `embedbench run`: equal ones give equal answers. `device` is a
+    name or a `torch.device`. A file is no stream: `embedbench.run_all` takes files.
     """
     from embedbench.runs.stream_runner import run_stream
 
+    if not isinstance(stream, Stream):
+        raise UserError(
+            "stream of run",
+            "make one with build_stream(FILE, PROTOCOL), or give the file to run_all(FILE, "
+            "PROTOCOL, LEARNERS)",
+            expected="a stream",
+            got=stream,
+        )
     require(SimpleNamespace(threads=threads), "", threads=at_least(1, MOST_THREADS))
-    device = find_device(device)
+    device = find_device(str(device))
     check_stream(stream)
     if isinstance(learner, str):
         learner = make_learner(learner)

@@ -15,3 +15,8 @@ def __getattr__(name: str) -> Any:
 
         return extract
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What has a name here, also before its first use."""
+    return __all__

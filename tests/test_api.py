@@ -2,20 +2,25 @@
 
 import pickle
 import runpy
+import subprocess
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from confident_runs import confident_predictions
 from file_helpers import says
 from leaving import SAID, LeavingStream
 from protocol_files import make_file
 from toy import class_stream
 
-from embedbench import api
+import embedbench
+from embedbench import api, learning
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import CodeExitError, UserError, error_text, short, unknown
 
@@ -90,6 +95,43 @@ def test_a_protocol_that_exits_ends_no_program_of_the_caller(tmp_path: Path) -> 
 
 def odd(seed: int) -> bool:
     return bool(Seeds.of(seed).order % 2)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("embedbench", "build_stream"),
+        ("embedbench", "EmbeddingFile"),
+        ("embedbench", "__version__"),
+        ("embedbench.api", "Backbone"),
+        ("embedbench.learning", "NetLearner"),
+        ("embedbench.extract", "extract"),
+    ],
+)
+def test_a_notebook_completes_names_before_their_first_use(module: str, name: str) -> None:
+    code = f"import {module} as m; print({name!r} in dir(m))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("module", [embedbench, api, learning])
+def test_every_name_that_is_completed_is_there(module: ModuleType) -> None:
+    assert not [name for name in dir(module) if getattr(module, name, None) is None]
+
+
+@pytest.mark.parametrize("given", ["known:emoji-vit", Path("a.h5"), None])
+def test_run_says_what_to_give_in_place_of_a_file(given: Any) -> None:
+    with pytest.raises(
+        UserError, check=says(what="stream of run", expected="a stream", got=given)
+    ) as refused:
+        api.run(given, "ncm")
+    assert "run_all(FILE, PROTOCOL, LEARNERS)" in str(refused.value)
+
+
+def test_run_takes_a_device_of_torch(tmp_path: Path) -> None:
+    stream = api.build_stream(make_file(tmp_path, apart=1.0), "incremental-class", base=2)
+    answers = [api.run(stream, "ncm", device=at) for at in ("cpu", torch.device("cpu"))]
+    np.testing.assert_array_equal(answers[0].answer, answers[1].answer)
 
 
 class Mute(ValueError):  # noqa: N818

@@ -147,7 +147,7 @@ def _backbones() -> dict[str, str]:
 
 def file_rows() -> list[dict[str, str]]:
     """The known files, and those that were fetched, for `embedbench list files`."""
-    from embedbench.files.remote import download_cache, fetch, uri
+    from embedbench.files.remote import download_cache, names_here, uri
 
     rows = [
         {
@@ -158,7 +158,7 @@ def file_rows() -> list[dict[str, str]]:
             "size": str(known.size),
             "content": known.content,
         }
-        for name, known in sorted(fetch.known_files().items())
+        for name, known in sorted(names_here.known_files().items())
     ]
     return rows + [
         {

@@ -6,7 +6,6 @@ The options make a study: a study file, and what goes over it. Those of the stre
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,10 +25,7 @@ from .command_output import bar, note, run_tables, show_tables
 from .progress_line import RunsAtWork
 
 if TYPE_CHECKING:
-    from embedbench.engines.engine import Engine
-    from embedbench.runs import grid_scheduler, run_spec, stream_cache
-
-    from .progress_line import Progress
+    from embedbench.runs import grid_scheduler
 
 
 # Options that a study has as they are given.
@@ -194,96 +190,27 @@ def run(
         return
     study = shared.fixed_study(options.study(), quiet)
     with bar("run", quiet) as advance:
-        from embedbench.runs import grid_scheduler, stream_cache
-        from embedbench.studies.resolve import take_shard
+        from embedbench.studies.study_runs import StudyRuns
 
-        threads = study.threads or 1
-        workers = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
-        streams = stream_cache.StreamCache()
-        take_shard([], shard)  # what is wrong is refused before anything is tuned
-        failed: dict[run_spec.RunSpec, Exception] = {}  # before they began, while they were tuned
-        every = _choose_runs(study, out, workers, checkpoint, quiet, streams, failed, advance)
-        specs = take_shard(every, shard)
-        if not specs:
-            note(f"shard {shard} has none of the {len(every)} runs")
-            return
+        engine_of = shared.chosen_engine(engine, resources, engine_set, study.threads or 1, jobs)
         at_work = RunsAtWork()
-        outcome = grid_scheduler.run_grid(
-            [spec for spec in specs if spec not in failed],
-            out,
-            engine=workers.at_most(len(specs)),
-            threads=threads,
+        outcome = StudyRuns(
+            study=study,
+            out=out,
+            engine=engine_of,
+            device=shared.chosen_device(study.device or "auto", engine_of),
+            shard=shard,
+            checkpoint=checkpoint,
             overwrite=overwrite,
+            quiet=quiet,
+            trials=advance.stage("trials"),
             progress=advance.stage("runs", at_work),
             planned=at_work.plan,
             notify=note,
-            streams=streams,
-        )
-    for spec in specs:
-        if spec in failed:
-            outcome.fail(spec, failed[spec])
-    if study.budget_mb is not None:
-        _note_what_is_over(study.budget_mb, outcome.run_dirs)
+        ).make()
+    if not (outcome.run_dirs or outcome.failed):
+        return  # of a shard without runs
     _report(outcome, out, form, (study.metric,) if study.metric else (), options.config)
-
-
-def _choose_runs(
-    study: Study,
-    out: Path,
-    engine: Engine,
-    checkpoint: float,
-    quiet: bool,
-    streams: stream_cache.StreamCache,
-    failed: dict[run_spec.RunSpec, Exception],
-    advance: Progress,
-) -> list[run_spec.RunSpec]:
-    """The runs, with the settings that tuning and the budget choose.
-
-    Those whose learner fails at that get into `failed`.
-    """
-    from embedbench.studies import exemplars_in_equal_bytes, presets, resolve, tuning
-
-    device = shared.chosen_device(study.device or "auto", engine)
-    specs = resolve.resolve(study, out=out, device=device, checkpoint=checkpoint)
-    if study.preset and not quiet:
-        note(f"preset {study.preset}: {presets.about(study.preset)[0]}")
-    for name in dict.fromkeys(resolve.references_without_validation(specs)):
-        note(
-            f"the reference {name} stops by its training loss, because protocol.validation=none; "
-            f"--set {name}.mlp.stop.rule=epochs and {name}.mlp.stop.epochs fix its epochs"
-        )
-    grids = resolve.grids(study, study.tune)
-    chosen: list[run_spec.RunSpec] = []
-    for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):
-        runs = tuning.search(
-            list(stream),
-            grids,
-            out,
-            sessions=study.tune_sessions or 3,
-            seeds=study.tune_seeds or tuning.unused_seeds(study.seeds or (0,)),
-            engine=engine,
-            threads=study.threads or 1,
-            progress=advance.stage("trials"),
-            notify=note,
-            streams=streams,
-            failed=failed,
-        )
-        chosen += exemplars_in_equal_bytes.fit_budget(runs, study.budget_mb, streams, failed=failed)
-    return [replace(spec, budget_mb=study.budget_mb) for spec in chosen]
-
-
-def _note_what_is_over(budget_mb: float, run_dirs: list[Path]) -> None:
-    """Name the runs that hold more than the budget; those finished without it have no flag."""
-    from embedbench.scores import record_files
-    from embedbench.scores.run_flags import most_held
-
-    for run_dir in run_dirs:
-        record = record_files.load(run_dir)
-        if (held := most_held(record)) > budget_mb:
-            note(
-                f"{record.learner} seed {record.seed} held {held:.3g} MB, more than --budget-mb "
-                f"{budget_mb:g}"
-            )
 
 
 def _report(
@@ -300,13 +227,10 @@ def _report(
     from embedbench.reports.tables_from_runs import collect
     from embedbench.reports.toml_report import published_beside
     from embedbench.scores.record_files import find
+    from embedbench.studies.study_runs import describe_outcome
 
-    for spec, reason in outcome.failed:
-        note(f"failed: {spec.learner} seed {spec.seed}: {reason}")
-    if outcome.skipped:
-        note(f"{outcome.skipped} finished runs were there and are kept")
-    if outcome.elsewhere:
-        note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
+    for sentence in describe_outcome(outcome):
+        note(sentence)
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.run_dirs, metrics=metrics)
     data, listed, parts = run_tables(rows, form)

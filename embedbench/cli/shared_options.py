@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -193,7 +192,7 @@ def data_here(items: Sequence[str]) -> list[str]:
 
 def fixed_study(study: "Study", quiet: bool) -> "Study":
     """The study with names that can mean one content only; their files are fetched."""
+    from embedbench.studies.resolve import pin_files
+
     with fetching(quiet) as how:
-        files = tuple(tuple(fetch.pin_name(n, **how) for n in names) for names in study.files)
-        other = fetch.pin_name(study.unknown, **how) if study.unknown else None
-        return replace(study, files=files, unknown=other)
+        return pin_files(study, **how)

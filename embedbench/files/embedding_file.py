@@ -21,6 +21,8 @@ from embedbench.storage.safe_hdf5 import attribute
 
 from . import file_digests, hdf5_layout, integrity_checks
 from .provenance import read_provenance
+from .remote.names_here import find_here
+from .remote.uri import is_name
 from .sample_metadata import Samples, read_columns
 
 FINAL = "final"  # name of the final embedding, which is no intermediate layer
@@ -65,6 +67,9 @@ class EmbeddingFile:
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read and check the metadata of a file; the features stay on disk.
 
+        A text may also be a name of a file on this machine: `known:emoji-vit`, `file:///…`.
+        Nothing is fetched here; `embedbench.api.local` does that.
+
         Raises
         ------
         UserError
@@ -72,7 +77,7 @@ class EmbeddingFile:
         DamagedFileError
             It is incomplete, or its metadata, labels, splits or ids fail their checksums.
         """
-        path = Path(path)
+        path = _find_path(path)
         with integrity_checks.open_embedding_file(path) as file:
             integrity_checks.check_format(path, file)
             integrity_checks.check_tables(path, file)
@@ -273,6 +278,18 @@ class EmbeddingFile:
                 "`embedbench extract SOURCE --backbone none --out FILE`."
             )
         return np.concatenate([rows for _, rows in self.blocks("features")])
+
+
+def _find_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a file; what exists is a path, though it reads as a name."""
+    if not isinstance(path, str) or not is_name(path) or os.path.lexists(path):
+        return Path(path)
+    here = find_here(path)
+    if here is None:
+        raise UserError(
+            f"{path} lies elsewhere", f"fetch it first: open(embedbench.api.local({path!r}))"
+        )
+    return here
 
 
 # --- verification of everything ---

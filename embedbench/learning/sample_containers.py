@@ -24,7 +24,7 @@ class Packing:
     whose 256 levels float32 cannot distinguish.
     """
 
-    def __init__(self, spec: StreamSpec, device: str) -> None:
+    def __init__(self, spec: StreamSpec, device: str | torch.device) -> None:
         self.dtype = torch.float32
         if spec.scaling is None:
             return
@@ -51,7 +51,7 @@ class Packing:
         return held.to(torch.float32).mul_(self._factor).add_(self._offset)
 
 
-def blocks(x: Any, device: str) -> Iterator[torch.Tensor]:
+def blocks(x: Any, device: str | torch.device) -> Iterator[torch.Tensor]:
     """The samples of a `View`, or of what is read like one, in order; together they are all of x.
 
     There is one block unless x has more than VALUES values, whatever the machine. The others have a
@@ -85,7 +85,7 @@ class Rows:
         """The samples `index`, (m,), in that order, as of a `View`."""
         return replace(self, x=self.x[torch.from_numpy(index).to(self.x.device)])
 
-    def batch(self, index: torch.Tensor, device: str) -> torch.Tensor:
+    def batch(self, index: torch.Tensor, device: str | torch.device) -> torch.Tensor:
         """The samples `index`, (b, *shape) float32."""
         held = self.x[index]
         return (held if self.packing is None else self.packing.unpack(held)).to(device)
@@ -107,7 +107,7 @@ class JoinedView:
         extra = self.extra.select(index[index >= n] - n)
         return replace(self, view=self.view.select(index[index < n]), extra=extra)
 
-    def batch(self, index: torch.Tensor, device: str = "cpu") -> torch.Tensor:
+    def batch(self, index: torch.Tensor, device: str | torch.device = "cpu") -> torch.Tensor:
         """The samples `index` (int64, on `device`), (b, *shape) float32."""
         n = len(self.view)
         first = index < n
@@ -164,13 +164,13 @@ class Store:
             start += len(view)
         return x
 
-    def batch(self, index: torch.Tensor, device: str = "cpu") -> torch.Tensor:
+    def batch(self, index: torch.Tensor, device: str | torch.device = "cpu") -> torch.Tensor:
         """The samples `index`, (n,) int64 on `device`, as `View.batch` returns them."""
         if len(self.views) == 1:
             return self.views[0].batch(index, device)
         return self.take(index.cpu().numpy()).to(device)
 
-    def tensor(self, device: str = "cpu") -> torch.Tensor:
+    def tensor(self, device: str | torch.device = "cpu") -> torch.Tensor:
         """A copy of all samples, (n, *shape) float32 on `device`."""
         return self.batch(torch.arange(len(self), device=device), device)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from embedbench.errors import UserError, unknown
 
@@ -29,12 +29,26 @@ FORMATS = (".pdf", ".svg", ".png")
 MAP_CLASSES = 12  # of an embedding file, with a colour and a mark each
 
 
-def check_figure(kind: str, path: Path | None, width: str) -> None:
-    """Refuse a figure that there is not."""
+class FigureStyle(TypedDict, total=False):
+    """What `draw_figure` takes beside rows and kind."""
+
+    width: str
+    metric: str
+    fit: bool
+    session: int | None
+
+
+def check_kind(kind: str, width: str) -> None:
+    """Refuse a figure, or a width, that there is not."""
     if kind not in KINDS:
         raise unknown("figure", kind, KINDS)
     if width not in WIDTHS:
         raise unknown("--width", width, WIDTHS)
+
+
+def check_figure(kind: str, path: Path | None, width: str) -> None:
+    """Refuse a figure that there is not, or that no file is named for."""
+    check_kind(kind, width)
     if path is None:
         raise UserError(f"--figure {kind} needs a file to write", f"add --out {kind}.pdf")
     check_format(path)
@@ -46,18 +60,23 @@ def check_format(path: Path) -> None:
         raise UserError(f"{path}: a figure is written as .pdf, .svg or .png", "name such a file")
 
 
-def save_figure(
+def save_figure(rows: Sequence[Row], kind: str, path: Path, **how: Unpack[FigureStyle]) -> None:
+    """Draw the runs of one stream, see `draw_figure`, and write the figure."""
+    from .figure_style import write
+
+    write(path, draw_figure(rows, kind, **how))
+
+
+def draw_figure(
     rows: Sequence[Row],
     kind: str,
-    path: Path,
     *,
     width: str = "column",
     metric: str = "final_accuracy",
     fit: bool = False,
     session: int | None = None,
-) -> None:
-    """Draw the runs of one stream and write the figure; all but gAcc and matrices show
-    `metric`.
+) -> "Figure":
+    """Draw the runs of one stream; all but gAcc and matrices show `metric`.
 
     Curves and ranks are also of one stream in several class orders.
 
@@ -65,7 +84,6 @@ def save_figure(
     is that of `confusion`, None the last.
     """
     from . import confusion_figure, curve_figures, gacc_figure, order_figures, score_figures
-    from .figure_style import write
 
     streams = [mine[0].group for mine in split_tables(rows)]
     if len(streams) > 1 and kind not in OVER_ORDERS:
@@ -97,4 +115,4 @@ def save_figure(
         "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric, fit=fit),
         "ranks": lambda: score_figures.ranks(rows, inches, metric),
     }
-    write(path, draw[kind]())
+    return draw[kind]()

@@ -22,6 +22,7 @@ from .learner_colours import BLANK, INK, LINE, SOFT
 SMALL = 7  # points: ticks and legends; everything else has 8
 LETTERS = 14  # of a title in an inch
 DPI = 300  # of PNG, and of what is rasterised in SVG and PDF
+SCREEN = 150  # of PNG in a notebook
 STYLE: Any = {  # Any: each version of matplotlib types the keys differently
     "font.sans-serif": ["DejaVu Sans"],  # which is matplotlib's own
     "text.parse_math": False,  # a name with a $ is no formula
@@ -77,7 +78,12 @@ def title_lines(title: str, width: float) -> str:
 
 
 def legend(figure: Figure) -> None:
-    """Name what is labelled below everything else, in as many columns as fit; the figure grows."""
+    """Name what is labelled below everything else, in as many columns as fit; the figure grows.
+
+    A figure that has its legend keeps it.
+    """
+    if figure.legends:
+        return
     each = (zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes)
     entries = {name: mark for pairs in each for name, mark in pairs}
     wide = figure.get_figwidth()
@@ -105,3 +111,12 @@ def render_figure(figure: Figure, form: str, dpi: int = DPI) -> bytes:
         legend(figure)
         figure.savefig(out, format=form, dpi=dpi, metadata=_METADATA[form])
     return out.getvalue()
+
+
+@rc_context(STYLE)
+def shown_figure(figure: Figure) -> Figure:
+    """A figure with its legend, which a notebook draws without pyplot, too."""
+    legend(figure)
+    # IPython asks an object for this name, and matplotlib tells it of figures of pyplot alone
+    figure._repr_png_ = lambda: render_figure(figure, "png", SCREEN)  # type: ignore[attr-defined]
+    return figure

@@ -11,10 +11,8 @@ def page(template: str, **values: object) -> str:
 
     Every template also gets `version` and `css`.
     """
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
-
-    assets = resources.files("embedbench") / "assets"
 
     def plain(value: object) -> object:
         """A text without control characters; what a macro made is `Markup` and has none."""
@@ -22,12 +20,12 @@ def page(template: str, **values: object) -> str:
         return printable(str(value), lines=True) if is_text else value
 
     environment = Environment(
+        loader=PackageLoader("embedbench", "assets"),
         autoescape=True,
         finalize=plain,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    text = (assets / template).read_text(encoding="utf-8")
-    css = (assets / "report.css").read_text(encoding="utf-8")
-    return environment.from_string(text).render(version=__version__, css=css, **values)
+    css = (resources.files("embedbench") / "assets" / "report.css").read_text(encoding="utf-8")
+    return environment.get_template(template).render(version=__version__, css=css, **values)

@@ -86,6 +86,16 @@ def _block(part: Text | Table) -> Block:
     return {"heads": heads, "lines": lines, "right": right}
 
 
+def tables_html(rows: Sequence[Row]) -> str:
+    """The tables of the page with their verdicts alone, for a notebook, which has its own style."""
+    sections = []
+    for mine in split_tables(rows):
+        title, facts, verdict, *parts = map(_block, group_parts(mine))
+        texts = {"title": title["text"], "facts": facts["text"], "verdict": verdict["text"]}
+        sections.append({**texts, "blocks": parts})
+    return page("notebook.html.j2", sections=sections, footer=describe_columns(rows))
+
+
 def _section(rows: list[Row], styles: dict[str, int], audits: LibraryAudits) -> Block:
     judged = judge(rows)
     title, facts, verdict, *parts = map(_block, group_parts(rows, judged=judged))

@@ -67,12 +67,13 @@ class View:
         x = self._table.numpy(self._rows, self.width, self._read_columns)
         return self._table.blacken(x, self._black_columns) if len(self._black_columns) else x
 
-    def tensor(self, device: str = "cpu") -> torch.Tensor:
+    def tensor(self, device: str | torch.device = "cpu") -> torch.Tensor:
         """Copy the view out as a tensor on `device`, (n, *shape) float32."""
         return self.batch(None, device)
 
-    def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
+    def batch(self, index: torch.Tensor | None, device: str | torch.device = "cpu") -> torch.Tensor:
         """The samples `index` (int64, on `device`; None: all), (b, *shape) float32."""
+        device = str(device)  # tables know their devices by name
         rows = self._index(device, "rows", self._rows)
         read = self._read_columns
         columns = None if read is None else self._index(device, "columns", read)
@@ -173,7 +174,7 @@ class WatchedView(View):
         self.read()
         return super().numpy()
 
-    def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
+    def batch(self, index: torch.Tensor | None, device: str | torch.device = "cpu") -> torch.Tensor:
         self.read()
         return super().batch(index, device)
 

@@ -17,10 +17,12 @@ from embedbench.config.named_streams import find_metric, find_protocol
 from embedbench.config.plain_numbers import read_whole
 from embedbench.config.run_seeds import LARGEST, Seeds
 from embedbench.errors import UserError, unknown
+from embedbench.files.remote import fetch
 from embedbench.learning.learner import Learner, refuse_without_validation
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
+from embedbench.system.callback_types import Notify, Progress
 from embedbench.text.undecoded_text import join_words
 
 from .presets import check_score, metric, preset
@@ -146,6 +148,18 @@ def resolve(
             stream = _StreamStudy(study, files, protocol, settings, shown)
             runs |= dict.fromkeys(stream.runs(str(out), device, checkpoint))
     return list(runs)
+
+
+def pin_files(
+    study: Study, *, progress: Progress = lambda *_: None, notify: Notify = lambda _: None
+) -> Study:
+    """The study with names that can mean one content only; their files are fetched."""
+
+    def pinned(name: str) -> str:
+        return fetch.pin_name(name, progress=progress, notify=notify)
+
+    files = tuple(tuple(pinned(name) for name in names) for names in study.files)
+    return replace(study, files=files, unknown=pinned(study.unknown) if study.unknown else None)
 
 
 def references_without_validation(runs: Sequence[RunSpec]) -> list[str]:

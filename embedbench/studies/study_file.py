@@ -8,7 +8,7 @@ written.
 
 import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -36,16 +36,9 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
     allow_code : bool
         Whether it may name code by `package.module:Name`, which is imported here.
     """
-    values: dict[str, Any] = {}
-    for key, value in read_toml(path).items():
-        if key in ("report", "published"):  # what to show of the runs, which `report` reads
-            continue
-        if key.replace("_", "-") not in KEYS:
-            raise unknown("key", key, KEYS, at=path)
-        name = key.replace("-", "_")
-        read = _READERS.get(name, toml_to_text)
-        values[name] = read(value, f"{path}: {key}")
-    study = Study(**values)
+    # what to show of the runs is for `report` to read
+    table = {k: v for k, v in read_toml(path).items() if k not in ("report", "published")}
+    study = study_of(table, path)
     for name in (n for n in (*study.protocols, *study.learners) if ":" in n):
         if not allow_code:
             raise UserError(
@@ -54,6 +47,18 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
             )
         _import_installed(name, path)
     return study
+
+
+def study_of(table: Mapping[str, Any], where: object) -> Study:
+    """The study of the keys of a study file; `where` is what errors call their place."""
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key.replace("_", "-") not in KEYS:
+            raise unknown("key", key, KEYS, at=where)
+        name = key.replace("-", "_")
+        read = _READERS.get(name, toml_to_text)
+        values[name] = read(value, f"{where}: {key}")
+    return Study(**values)
 
 
 def study_text(study: Study) -> str:

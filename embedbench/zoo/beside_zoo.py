@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote.fetch import find_here, origin
+from embedbench.files.remote.fetch import origin
+from embedbench.files.remote.names_here import find_here
 from embedbench.files.remote.uri import Name
 from embedbench.reports.result_rows import Row, split_tables
 from embedbench.reports.table_metric import USUAL

@@ -52,6 +52,17 @@ def test_select_and_joined_are_those_of_the_arrays(view: View) -> None:
     assert table_of(joined) is table_of(view)
 
 
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_device_is_a_name_or_one_of_torch(view: View) -> None:
+    x = view.tensor(torch.device("cpu"))
+    np.testing.assert_array_equal(x.numpy(), view.numpy())
+
+
+def test_rows_of_a_view_come_to_a_device_of_torch() -> None:
+    x = VIEWS["images"].batch(torch.tensor([1]), torch.device("cpu"))
+    np.testing.assert_array_equal(x.numpy(), VIEWS["images"].numpy()[[1]])
+
+
 def test_views_of_other_tables_or_columns_are_not_joined() -> None:
     assert repr(VIEWS["plain"]) == "View(width=6, columns=None)"  # without its rows
     for name, other in VIEWS.items():

@@ -1,24 +1,26 @@
 """Names of files that lie elsewhere, and known files: what ships is true."""
 
 import hashlib
+import shutil
+from pathlib import Path
 
 import pytest
 from file_helpers import refusal, says
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote import fetch
 from embedbench.files.remote.fetch import local, pin_name
+from embedbench.files.remote.names_here import find_known, known_files
 from embedbench.files.remote.uri import Name
 from embedbench.runs.stream_metadata import _file_info
 
 pytestmark = pytest.mark.usefixtures("cache")
 
 
-@pytest.mark.parametrize("name", fetch.known_files())
+@pytest.mark.parametrize("name", known_files())
 def test_what_ships_is_true(name: str) -> None:
-    entry = fetch.known_files()[name]
-    path = fetch.find_known(f"known:{name}")
+    entry = known_files()[name]
+    path = find_known(f"known:{name}")
     data = path.read_bytes()
     assert (entry.size, entry.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     digests = {"content": entry.content, "samples": entry.samples, "recipe": entry.recipe}
@@ -29,6 +31,37 @@ def test_what_ships_is_true(name: str) -> None:
     near = "emoji-vit"
     with pytest.raises(UserError, check=says(what="unknown file", got="emoji-vi", expected=near)):
         local("known:emoji-vi")
+
+
+def test_a_known_name_opens_as_commands_take_it() -> None:
+    assert EmbeddingFile.open("known:emoji-vit").digests["content"] == (
+        known_files()["emoji-vit"].content
+    )
+
+
+def test_an_address_of_this_machine_opens(tmp_path: Path) -> None:
+    copied = shutil.copy(find_known("known:emoji-vit"), tmp_path / "a.h5")
+    assert EmbeddingFile.open(f"file://{copied}").path == tmp_path / "a.h5"
+
+
+def test_a_path_that_reads_as_a_name_opens_where_it_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(find_known("known:emoji-vit"), "known:mine")
+    assert EmbeddingFile.open("known:mine").path.name == "known:mine"
+
+
+def test_a_known_name_that_there_is_not_is_refused_with_the_nearest() -> None:
+    with pytest.raises(
+        UserError, check=says(what="unknown file", got="emoji-vi", expected="emoji-vit")
+    ):
+        EmbeddingFile.open("known:emoji-vi")
+
+
+def test_open_asks_no_server() -> None:
+    with pytest.raises(UserError, match=r"lies elsewhere; fetch it first: .*api.local\('https:"):
+        EmbeddingFile.open("https://example.org/a.h5")
 
 
 COMMIT, SHA = "a1" * 20, "b2" * 32
