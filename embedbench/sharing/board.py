@@ -158,6 +158,7 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
     entries = [
         _entry(label, each, used[label], verdicts.get(label)) for label, each in mine.items()
     ]
+    entries.sort(key=_place)
     return BoardStream(
         page=f"stream-{value_digest.digest(_stream_key(first))[:12]}.html",  # no text of a pack
         title=title,
@@ -171,17 +172,17 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
         sessions=len(first.n_train),
         classes=result_rows.introduced_classes(first),
         notes=tuple(result_rows.Group("", tuple(run.record for run in runs)).notes),
-        entries=tuple(sorted(entries, key=_place)),
+        entries=tuple(entries),
         units=study.units,
         groups=study.groups,
         measurements=tuple(describe_measurements({k: used[k] for k in learn if used[k].rows})),
-        sentence=_sentence(mine, study),
+        sentence=_sentence({entry.label: mine[entry.label] for entry in entries}, study),
     )
 
 
 def _sentence(entries: Mapping[str, Sequence[BoardRun]], study: ComparisonStudy) -> str:
-    """The verdict on a stream in one sentence, as `report` prints it of the same runs."""
-    labels = [*study.learners, *(label for label in entries if label not in study.learners)]
+    """The verdict on the entries, best first, in one sentence, as `report` prints it of their runs."""
+    labels = list(entries)
     group = result_rows.Group(
         "", tuple(one.run.record for each in entries.values() for one in each)
     )
@@ -191,8 +192,10 @@ def _sentence(entries: Mapping[str, Sequence[BoardRun]], study: ComparisonStudy)
         used = tuple(made for made in records if not _is_left_out(made))
         left_out = tuple(made for made in records if _is_left_out(made))
         rows.append(result_rows.Row(group, label, used, left_out))
-    nothing = [None] * (len(rows) - len(study.learners))
-    return verdict_sentence(rows, study.judged._replace(rows=[*study.judged.rows, *nothing]))
+    places = [labels.index(name) for name in study.learners]
+    of = {i: one.move(places) for i, one in zip(places, study.verdicts, strict=True)}
+    judged = study.judged._replace(rows=[of.get(i) for i in range(len(rows))])
+    return verdict_sentence(rows, judged)
 
 
 def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:

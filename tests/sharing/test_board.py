@@ -120,7 +120,7 @@ def test_a_page_has_the_sentence_that_report_prints(
     made: Board, team: Path, tmp_path: Path
 ) -> None:
     sentence = verdict(collect(team / "runs"))
-    assert f'<p class="verdict">{sentence}</p>' in stream_page(made, tmp_path)
+    assert f'<p class="verdict">verdict: {sentence}</p>' in stream_page(made, tmp_path)
 
 
 def test_the_command_of_an_entry_has_all_its_seeds(made: Board) -> None:
