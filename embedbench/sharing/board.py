@@ -181,7 +181,7 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
 
 
 def _sentence(entries: Mapping[str, Sequence[BoardRun]], study: ComparisonStudy) -> str:
-    """The verdict on the entries, best first, in one sentence, as `report` prints it of their runs."""
+    """The verdict on the entries, best first, in one sentence: what `report` prints."""
     labels = list(entries)
     group = result_rows.Group(
         "", tuple(one.run.record for each in entries.values() for one in each)
