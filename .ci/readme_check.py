@@ -34,7 +34,7 @@ TESTED = {
     "docs/predictions.md": "tests/scores/test_predictions_page.py",
 }
 FENCE = re.compile(r"^```([\w{}-]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-NEEDS = re.compile(r"# needs: \S")
+NEEDS = re.compile(r"(#!.*\n)?# needs: \S")  # a script begins with `#!`, or it is none
 COMMAND = re.compile(r"^(embedbench|python|pip|import|from) \S", re.MULTILINE)
 LANGUAGES = ("sh", "bash", "python")
 PAGE_NEEDS = re.compile(r"^\*Commands on this page need: .+\*$", re.MULTILINE)

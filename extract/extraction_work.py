@@ -23,7 +23,7 @@ from embedbench.engines.device import find_device
 from embedbench.errors import CodeExitError, UserError, error_text, keep_inside
 from embedbench.files.resumable_file import Partial
 from embedbench.storage.regular_files import explain_os_error
-from embedbench.system.callback_types import Progress
+from embedbench.system.callback_types import Notify, Progress
 from embedbench.system.cpu_threads import cores, limit_threads
 from embedbench.version import __version__
 
@@ -31,6 +31,8 @@ from . import open_backbone as backbones
 from .backbone import DTYPES, Backbone
 from .channel_statistics import CHANNEL, NONE, ChannelScale
 from .content_hashes import NOTHING, SIZE, content_hash
+from .decoded_batch import Batch, DecodedSample
+from .extraction_pace import ExtractionPace
 from .open_source import open_source
 from .pixel_policy import DEFAULT, UNIFORM, PixelPolicy
 from .source import PIXELS, Content, Source, open_image, unusable
@@ -45,19 +47,8 @@ REASON = 200  # characters
 _one_large = threading.Lock()
 
 
-@dataclass(frozen=True)
-class DecodedSample:
-    """One image or sound: as the backbone takes it, its content hash, or what is wrong.
-
-    `touched` has the rules of the pixel policy that an image met; `decoded` says whether the source
-    had it decoded already, which its hash is of then.
-    """
-
-    ready: Array | None
-    digest: bytes = NOTHING
-    problem: str = ""
-    touched: tuple[str, ...] = ()
-    decoded: bool = False
+def _ignore(message: str) -> None:
+    pass
 
 
 @contextmanager
@@ -154,43 +145,38 @@ def _reason(error: Exception) -> str:
     return " ".join(text.split())[:REASON] or type(error).__name__
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Consecutive samples, `rows` of the source, and the backbone's output for them.
-
-    `decoded` has the hash or problem of each sample, without the arrays; the tables are of the
-    samples that could be decoded, and empty if none could.
-    """
-
-    rows: range
-    decoded: tuple[DecodedSample, ...]
-    tables: dict[str, torch.Tensor]
-
-
 def compute_batches(
     source: Source,
     batches: Iterable[range],
     backbone: Backbone,
     workers: int,
     policy: PixelPolicy = DEFAULT,
+    pace: ExtractionPace | None = None,
 ) -> Iterator[Batch]:
     """Yield each batch with its tables, in order.
 
     `workers` threads read and decode, each one batch at a time. On a CPU they also run the
     backbone: one batch per thread is faster than one batch shared by all threads. On a card this
-    thread launches the forward passes while the others decode.
+    thread launches the forward passes while the others decode. So `pace` is of the threads on a
+    CPU; on a card it is of this one, which waits for them or for the card.
     """
     here = backbone.device.type != "cpu"
+    pace = pace or ExtractionPace()
+    of_threads, of_this = ExtractionPace(), pace
+    if not here:
+        of_threads, of_this = of_this, of_threads
 
     def work(rows: range) -> Callable[[], Batch]:
-        decoded = [decode(source, i, backbone, policy) for i in rows]
-        good = [sample.ready for sample in decoded if sample.ready is not None]
-        ready = np.stack(good) if good else None
+        with of_threads.measure("decoding"):
+            decoded = [decode(source, i, backbone, policy) for i in rows]
+            good = [sample.ready for sample in decoded if sample.ready is not None]
+            ready = np.stack(good) if good else None
         infos = tuple(replace(sample, ready=None) for sample in decoded)
 
         def forward() -> Batch:
             # Of a network from outside, whose `forward` need not think of gradients.
             with (
+                of_threads.measure("backbone"),
                 keep_inside(f"the backbone {backbone.backbone.get('name')}"),
                 torch.inference_mode(),
             ):
@@ -201,15 +187,21 @@ def compute_batches(
         batch = forward()
         return lambda: batch
 
+    def finish_first() -> Iterator[Batch]:
+        with of_this.measure("decoding"):
+            forward = waiting.popleft().result()
+        with of_this.measure("backbone"):  # also while its rows are taken from the card
+            yield forward()
+
     waiting: deque[Future[Callable[[], Batch]]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="extract")
     try:
         for rows in batches:
             waiting.append(pool.submit(work, rows))
             if len(waiting) > workers + AHEAD:
-                yield waiting.popleft().result()()
+                yield from finish_first()
         while waiting:
-            yield waiting.popleft().result()()
+            yield from finish_first()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -272,8 +264,13 @@ class ExtractionWork:
             made_on["device_name"] = _device(backbone.device)
         return job, made_on
 
-    def fill(self, partial: Partial, blocks: Sequence[int], tell: Progress) -> None:
-        """Compute blocks; `tell` gets the samples done, and all, before every batch."""
+    def fill(
+        self, partial: Partial, blocks: Sequence[int], tell: Progress, limit: Notify = _ignore
+    ) -> None:
+        """Compute blocks; `tell` gets the samples done, and all, before every batch.
+
+        `limit` gets what limits the pace.
+        """
         n = len(self.source.ids)
         batches = (
             range(at, min(at + self.batch, rows.stop))
@@ -281,9 +278,11 @@ class ExtractionWork:
             for at in rows[:: self.batch]
         )
         part, done = list[Batch](), n - count_rows(blocks, n)
-        policy = self.job.policy
-        for batch in compute_batches(self.source, batches, self.backbone, self.workers, policy):
+        pace, policy = ExtractionPace(), self.job.policy
+        made = compute_batches(self.source, batches, self.backbone, self.workers, policy, pace)
+        for batch in made:
             tell(done, n)
+            limit(pace.limit())
             for i, sample in zip(batch.rows, batch.decoded, strict=True):
                 if sample.problem and not self.job.skip_bad:
                     raise unusable(self.source.ids[i], self.source.name, sample.problem)

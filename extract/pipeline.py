@@ -85,6 +85,7 @@ def extract(
     progress: Progress | None = None,
     notify: Notify = _warn,
     inform: Notify = _ignore,
+    limit: Notify = _ignore,
     engine: Engine | None = None,
     **job: Any,
 ) -> EmbeddingFile:
@@ -114,6 +115,9 @@ def extract(
     inform : callable
         Called at the end with the line on what was taken; by default it does nothing. Where
         something was left out, the line goes to `notify`, before the work begins.
+    limit : callable
+        Called after every batch with what limits the pace, decoding or the backbone; with "" until
+        it is known. Of the processes of an engine it is not known.
     engine : Engine or None
         Who computes the blocks; None: this process.
     job
@@ -157,7 +161,7 @@ def extract(
         workers = Workers(asked, opened, executor)
         with Partial.begun(Path(out), job_of(workers.facts), overwrite=overwrite) as partial:
             workers.drop_changed(partial, notify)
-            workers.fill(partial, progress)
+            workers.fill(partial, progress, limit)
             file = finish(workers, partial, rule, stated, notify)
     if len(file.sample_ids) < len(opened.ids):  # some could not be decoded
         taken = _taken(_kept(opened, file), rule)
@@ -422,13 +426,13 @@ class Workers:
             changed = zip(blocks, changed_samples(self.source, noted), strict=True)
             return {block: rows for block, rows in changed if rows}
 
-    def fill(self, partial: Partial, progress: Progress | None) -> None:
+    def fill(self, partial: Partial, progress: Progress | None, limit: Notify) -> None:
         """Have the missing blocks computed; a task that fails ends the work with its sentence."""
         n = len(self.source.ids)
         tell: Progress = progress or (lambda done, total: None)
         while missing := partial.missing(n):
             if self._here is not None:
-                self.ask(ExtractionWork.fill, partial, missing, tell)
+                self.ask(ExtractionWork.fill, partial, missing, tell, limit)
             else:
                 self._fill_by_tasks(partial, missing, tell)
         tell(n, n)

@@ -107,6 +107,12 @@ def test_every_example_is_run_or_says_what_it_needs() -> None:
     assert main | {"order", "reproduce", "show", "score", "runs"} <= run
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_script_begins_with_its_shebang(page: Path) -> None:
+    scripts = [text for text in blocks(page.read_text("utf-8"), "sh", "bash", "") if "#!/" in text]
+    assert [text for text in scripts if not text.startswith("#!/")] == []  # sbatch asks for it
+
+
 def test_the_python_example_is_short_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

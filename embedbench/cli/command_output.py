@@ -1,15 +1,17 @@
-"""Output of commands: text, JSON or tables on stdout; notes and a bar of progress on stderr."""
+"""Output of commands: text, JSON or tables on stdout; notes and progress on stderr."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from embedbench.config.json_records import plain
 from embedbench.text import printable_text, table_export, terminal_text
+
+from .progress_line import Progress, show_progress
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -98,35 +100,10 @@ def note(sentence: str) -> None:
     text = terminal_text.fit_width(
         printable_text.printable(sentence, lines=True), terminal_text.terminal_width(sys.stderr)
     )
-    print(text, file=sys.stderr, flush=True)
+    # In one piece: lines of progress come from another thread.
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
 
-Advance = Callable[..., None]
-
-
-@contextmanager
-def bar(unit: str, quiet: bool) -> Iterator[Advance]:
-    """Yield the function that moves a bar: (done, total), and maybe a text before or after."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    from rich import progress
-    from rich.console import Console
-
-    columns: list[Any] = [
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-    ]
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(unit, total=None)
-
-        def advance(*what: str | int) -> None:
-            done, total = (w for w in what if isinstance(w, int))
-            text = next((w for w in what if isinstance(w, str) and w), unit)
-            text = printable_text.printable(text)
-            display.update(task, completed=done, total=total, description=text)
-
-        yield advance
+def bar(what: str, quiet: bool) -> AbstractContextManager[Progress]:
+    """The progress of long work on stderr: a bar in a terminal, elsewhere a line now and then."""
+    return show_progress(what, note, quiet)

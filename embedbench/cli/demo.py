@@ -16,6 +16,7 @@ from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study, parse_settings
 
 from .command_output import bar, note
+from .progress_line import RunsAtWork
 
 SEEDS = (0, 1, 2)
 # Classes of the shipped emoji that a network trained on all of them at once tells apart well: else
@@ -77,7 +78,7 @@ def _extract(images: Path, file: Path, quiet: bool, say: Callable[[str], None]) 
 
     n = unpack(images)
     say(f"1/3  images to embeddings: {n} emoji in {images} through EfficientNet-Lite0")
-    with bar("images", quiet) as advance:
+    with bar("extract", quiet) as advance:
         extract(
             str(images),
             file,
@@ -85,7 +86,8 @@ def _extract(images: Path, file: Path, quiet: bool, say: Callable[[str], None]) 
             weights="shipped",
             split="0.3",
             stratify=True,
-            progress=advance,
+            progress=advance.stage("images"),
+            limit=advance.say_limit,
             notify=say,
         )
 
@@ -115,5 +117,12 @@ def _run(file: Path, protocol: str, settings: tuple[str, ...], runs: Path, quiet
         set=parse_settings((*settings, *SETTINGS)),
     )
     specs = resolve(study, out=runs)
-    with bar("runs", quiet) as advance:
-        grid_scheduler.run_grid(specs, runs, engine=Engine("local"), progress=advance)
+    with bar("run", quiet) as advance:
+        at_work = RunsAtWork()
+        grid_scheduler.run_grid(
+            specs,
+            runs,
+            engine=Engine("local"),
+            progress=advance.stage("runs", at_work),
+            planned=at_work.plan,
+        )

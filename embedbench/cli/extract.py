@@ -172,13 +172,13 @@ def extract(
 
     check_target(out, overwrite=overwrite)  # before anything slow is imported
     source, how, stated = _from_zoo(source, how, samples, stated)
-    who = None  # this process alone computes the blocks
-    if engine or resources or engine_set:
-        who = shared.chosen_engine(engine, resources, engine_set, how.threads or 1)
-        device = shared.chosen_device(device, who)
-    from embedbench.extract.pipeline import extract as run_extraction
+    with bar("extract", quiet) as advance:
+        who = None  # this process alone computes the blocks
+        if engine or resources or engine_set:
+            who = shared.chosen_engine(engine, resources, engine_set, how.threads or 1)
+            device = shared.chosen_device(device, who)
+        from embedbench.extract.pipeline import extract as run_extraction
 
-    with bar("files", quiet) as advance:
         file = run_extraction(
             source,
             out,
@@ -187,7 +187,8 @@ def extract(
             stated=stated,
             device=device,
             overwrite=overwrite,
-            progress=advance,
+            progress=advance.stage("files"),
+            limit=advance.say_limit,
             notify=note,
             inform=(lambda _: None) if quiet else note,
             engine=who,

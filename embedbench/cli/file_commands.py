@@ -25,11 +25,25 @@ if TYPE_CHECKING:
 @shared.taking(stated=collect_metadata)
 def import_command(
     source: Annotated[
-        Path, typer.Argument(metavar="SRC", help="npz, parquet, safetensors, pt; a folder.")
+        list[Path],
+        typer.Argument(
+            metavar="SRC...",
+            help="npz, npy, mat, h5, csv, tsv, json, jsonl, parquet, safetensors, pt; a folder. "
+            "Several files of one layout are domains, or the parts that they are called.",
+        ),
     ],
     out: Out,
-    features: Annotated[str | None, typer.Option(help="Key or column of the features.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Key or column of the labels.")] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="Key or column of the features; in a table their stem (f of f0, f1)."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Key or column of the labels; or a file of them: one a row in order, or lines of "
+            "id and label."
+        ),
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option(
@@ -41,25 +55,28 @@ def import_command(
     stratify: Annotated[bool, typer.Option("--stratify", help=f"{STRATIFY}.")] = False,
     columns: ColumnList = None,
     overwrite: shared.Overwrite = False,
+    quiet: shared.Quiet = False,
     *,
     stated: UserMetadata,
 ) -> None:
     """Make an embedding file from features in another format."""
-    from embedbench.files.import_features import import_file
+    with bar("import", quiet) as advance:
+        from embedbench.files.import_features import import_file
 
-    file = import_file(
-        source,
-        out,
-        features=features,
-        labels=labels,
-        group=group,
-        split=split,
-        stratify=stratify,
-        columns=columns,
-        stated=stated,
-        overwrite=overwrite,
-        notify=note,
-    )
+        file = import_file(
+            source,
+            out,
+            features=features,
+            labels=labels,
+            group=group,
+            split=split,
+            stratify=stratify,
+            columns=columns,
+            stated=stated,
+            overwrite=overwrite,
+            progress=advance.stage("rows"),
+            notify=note,
+        )
     show({}, describe_file(file), as_json=False)
 
 
@@ -128,7 +145,8 @@ def _redundancy(file: EmbeddingFile, heatmap: Path | None, quiet: bool) -> Redun
     """Count the features that are not redundant; draw all pairs of features where asked."""
     from embedbench.files import feature_redundancy
 
-    with bar("features", quiet) as advance:
+    with bar("inspect", quiet) as advance:
+        advance.stage("features")
         result, codes = feature_redundancy.redundancy(file, progress=advance)
         if heatmap is not None:
             from embedbench.reports import figure_style, score_figures

@@ -52,7 +52,7 @@ def pretrain(
     opened, stream = _stream(file, protocol, settings or [], seed)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     out.parent.mkdir(parents=True, exist_ok=True)
-    with bar("epochs", quiet) as advance:
+    with bar("pretrain", quiet) as advance:
         state, metadata = pretraining.pretrain(
             how,
             stream,
@@ -60,7 +60,7 @@ def pretrain(
             checkpoint=checkpoint,
             samples=opened.samples,
             overwrite=overwrite,
-            progress=advance,
+            progress=advance.stage("epochs"),
         )
     save_weights(out, state, metadata)
     checkpoint.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from embedbench.studies.study import split_names
 
 from . import shared_options as shared
 from .command_output import bar, note, show, show_tables
+from .progress_line import RunsAtWork
 
 if TYPE_CHECKING:
     from embedbench.papers.paper import Paper, PaperRuns
@@ -74,7 +75,9 @@ def reproduce(
         return
     chosen = paper_folders.paper(paper)  # a wrong name is refused before torch is imported
     who = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
-    with bar("runs", quiet) as advance:
+    given_data = shared.data_here(data or [])  # a download has a bar of its own
+    with bar("reproduce", quiet) as advance:
+        at_work = RunsAtWork()
         runs = chosen.runs(
             out or Path("reproduce", chosen.stem),
             parse_seeds(seeds),
@@ -83,10 +86,11 @@ def reproduce(
             engine=who,
             threads=threads,
             device=shared.chosen_device(device, who),
-            progress=advance,
+            progress=advance.stage("runs", at_work),
+            watch=at_work.plan,
             notify=lambda sentence: None if quiet else note(sentence),
         )
-        made = chosen.reproduce(runs, tables or [], shared.data_here(data or []))
+        made = chosen.reproduce(runs, tables or [], given_data)
     options: list[tuple[str, Any]] = [("--table", tables), ("--data", data), ("--set", settings)]
     options += [("--learner", learner and [learner]), ("--seeds", runs.data and [seeds])]
     words = [word for name, given in options for v in given or () for word in (name, v)]

@@ -23,10 +23,13 @@ from embedbench.text.undecoded_text import check_text, join_words
 
 from . import shared_options as shared
 from .command_output import bar, note, run_tables, show_tables
+from .progress_line import RunsAtWork
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
     from embedbench.runs import grid_scheduler, run_spec, stream_cache
+
+    from .progress_line import Progress
 
 
 # Options that a study has as they are given.
@@ -190,27 +193,29 @@ def run(
         write_safely(save_config, text)
         return
     study = shared.fixed_study(options.study(), quiet)
-    from embedbench.runs import grid_scheduler, stream_cache
-    from embedbench.studies.resolve import take_shard
+    with bar("run", quiet) as advance:
+        from embedbench.runs import grid_scheduler, stream_cache
+        from embedbench.studies.resolve import take_shard
 
-    threads = study.threads or 1
-    workers = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
-    streams = stream_cache.StreamCache()
-    take_shard([], shard)  # what is wrong is refused before anything is tuned
-    failed: dict[run_spec.RunSpec, Exception] = {}  # before they began, while they were tuned
-    every = _choose_runs(study, out, workers, checkpoint, quiet, streams, failed)
-    specs = take_shard(every, shard)
-    if not specs:
-        note(f"shard {shard} has none of the {len(every)} runs")
-        return
-    with bar("runs", quiet) as advance:
+        threads = study.threads or 1
+        workers = shared.chosen_engine(engine, resources, engine_set, threads, jobs)
+        streams = stream_cache.StreamCache()
+        take_shard([], shard)  # what is wrong is refused before anything is tuned
+        failed: dict[run_spec.RunSpec, Exception] = {}  # before they began, while they were tuned
+        every = _choose_runs(study, out, workers, checkpoint, quiet, streams, failed, advance)
+        specs = take_shard(every, shard)
+        if not specs:
+            note(f"shard {shard} has none of the {len(every)} runs")
+            return
+        at_work = RunsAtWork()
         outcome = grid_scheduler.run_grid(
             [spec for spec in specs if spec not in failed],
             out,
             engine=workers.at_most(len(specs)),
             threads=threads,
             overwrite=overwrite,
-            progress=advance,
+            progress=advance.stage("runs", at_work),
+            planned=at_work.plan,
             notify=note,
             streams=streams,
         )
@@ -230,6 +235,7 @@ def _choose_runs(
     quiet: bool,
     streams: stream_cache.StreamCache,
     failed: dict[run_spec.RunSpec, Exception],
+    advance: Progress,
 ) -> list[run_spec.RunSpec]:
     """The runs, with the settings that tuning and the budget choose.
 
@@ -249,20 +255,19 @@ def _choose_runs(
     grids = resolve.grids(study, study.tune)
     chosen: list[run_spec.RunSpec] = []
     for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):
-        with bar("trials", quiet or not grids) as advance:
-            runs = tuning.search(
-                list(stream),
-                grids,
-                out,
-                sessions=study.tune_sessions or 3,
-                seeds=study.tune_seeds or tuning.unused_seeds(study.seeds or (0,)),
-                engine=engine,
-                threads=study.threads or 1,
-                progress=advance,
-                notify=note,
-                streams=streams,
-                failed=failed,
-            )
+        runs = tuning.search(
+            list(stream),
+            grids,
+            out,
+            sessions=study.tune_sessions or 3,
+            seeds=study.tune_seeds or tuning.unused_seeds(study.seeds or (0,)),
+            engine=engine,
+            threads=study.threads or 1,
+            progress=advance.stage("trials"),
+            notify=note,
+            streams=streams,
+            failed=failed,
+        )
         chosen += exemplars_in_equal_bytes.fit_budget(runs, study.budget_mb, streams, failed=failed)
     return [replace(spec, budget_mb=study.budget_mb) for spec in chosen]
 

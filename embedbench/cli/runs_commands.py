@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,7 @@ from embedbench.text.undecoded_text import join_words
 from . import help_and_usage_errors
 from . import shared_options as shared
 from .command_output import note, show, show_tables
+from .progress_line import duration
 
 if TYPE_CHECKING:
     from embedbench.runs import runs_status
@@ -165,17 +165,15 @@ def status_parts(status: runs_status.Status) -> list[Part]:
         table = new_table(["running", "session", "for", "process"])
         for c in status.running:
             session = "–" if c.session is None else f"{c.session} of {c.sessions}"
+            if c.trials is not None:
+                session = f"{c.trials_done} of {c.trials} trials done"
             where = f"{c.pid} on {c.host.partition('.')[0]}"
             table.add_row(*map(line, (c.run, session, duration(c.seconds), where)))
         parts.append(table)
-    old = [f"abandoned: {a.run}, checkpoint of {duration(a.seconds)} ago" for a in status.abandoned]
+    old = [f"abandoned: {a.run}, {_kept(a)} of {duration(a.seconds)} ago" for a in status.abandoned]
     return [*parts, *map(line, old)]
 
 
-def duration(seconds: float) -> str:
-    """Seconds as hours, minutes and seconds.
-
-    >>> duration(3725.4)
-    '1:02:05'
-    """
-    return str(timedelta(seconds=int(seconds)))
+def _kept(left: runs_status.AbandonedRun) -> str:
+    """What an abandoned run or search goes on from."""
+    return "trials" if left.run.endswith(".json") else "checkpoint"

@@ -169,7 +169,8 @@ File = Annotated[Path, typer.Argument(help="An embedding file, or its name.", pa
 @contextmanager
 def fetching(quiet: bool) -> Iterator[dict[str, Any]]:
     """Yield `progress` and `notify` for `files.remote.fetch`."""
-    with bar("MB", quiet) as advance:
+    with bar("fetch", quiet) as advance:
+        advance.stage("MB")
         yield {
             "progress": lambda done, size: advance(done // 10**6, size // 10**6),
             "notify": (lambda _: None) if quiet else note,

@@ -3,9 +3,8 @@
 docs/files.md lists what `import` reads.
 """
 
-import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,28 +13,22 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Array
-from embedbench.errors import UserError
 from embedbench.storage import user_cache
-from embedbench.system.callback_types import Notify
-from embedbench.text.undecoded_text import as_text
+from embedbench.system.callback_types import Notify, Progress
 
 from .embedding_file import EmbeddingFile
 from .equal_contents import describe_two_classes, describe_two_splits, pairs_apart, row_hashes
-from .formats import arrow_files, safetensors_and_torch
-from .formats.audioset import is_audioset, read_audioset
-from .formats.mnist_idx import is_idx, read_idx
-from .formats.numpy_files import load_folder, load_npz, npy_files
 from .known_names import describe_taken, merge_texts
 from .provenance import NOTHING, UserMetadata
-from .raw_pixels import pixels, pixels_recipe
 from .sample_metadata import Samples, read_list
-from .source_arrays import Arrays, choose_arrays
+from .source_arrays import Arrays
+from .source_readers import read_sources
 from .train_test_split import describe_lopsided, describe_straddling, make_split, split_rule
 from .write_file import check_target, write_file
 
 
 def import_file(
-    src: str | os.PathLike[str],
+    src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
     features: str | None = None,
@@ -46,20 +39,25 @@ def import_file(
     columns: str | os.PathLike[str] | None = None,
     stated: UserMetadata = NOTHING,
     overwrite: bool = False,
+    progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
 ) -> EmbeddingFile:
     """Write an embedding file from features in another format.
 
     Parameters
     ----------
-    src : str or PathLike
-        An npz, Parquet, safetensors or torch file (.pt); or a directory of npy or Parquet files,
-        of a data set that Hugging Face's `datasets` saved, of MNIST's four IDX files (which gives
-        pixels / 255), or of AudioSet's frame embeddings (see `formats.audioset`).
+    src : str or PathLike, or several
+        A file of arrays or a table (npz, npy, mat, HDF5, CSV, TSV, TXT, JSON, JSON lines, Parquet,
+        safetensors, .pt); or a directory of them, of a data set that Hugging Face's `datasets`
+        saved, of MNIST's four IDX files (which gives pixels / 255), or of AudioSet's frame
+        embeddings (see `formats.audioset`). Several files of one layout are domains, or the parts
+        that their names say.
     features : str or None
-        Key or column of the features; None: `features`, `embeddings` or `X`.
+        Key or column of the features, or in a table the stem of their columns; None: `features`,
+        `embeddings` or `X`, or what else can only be them.
     labels : str or None
-        Key or column of the labels; None: `labels`, `label` or `y`.
+        Key or column of the labels; None: `labels`, `label` or `y`. Or a file of labels, one a row
+        in order, or lines of id and label.
     group : str or None
         Key or column of the source that groups the samples, or a rule for their ids, see
         `train_test_split.groups`. The groups become the column `group`; where the split is made
@@ -72,6 +70,8 @@ def import_file(
     columns : str or PathLike or None
         A CSV file of optional columns, see `sample_metadata.read_list`; they replace those of
         the source.
+    progress : callable
+        Called with (rows written, all) before each block of rows.
     notify : callable
         Called with each message for the user; one says what was taken, and what was left out.
 
@@ -80,17 +80,17 @@ def import_file(
     UserError
         The format of the source is unknown, or its parts are missing or contradict each other.
     """
-    src, out = Path(src), Path(out)
+    paths, out = _paths(src), Path(out)
     check_target(out, overwrite=overwrite)
-    before = user_cache.identities(src)  # its parts are read one by one
-    source = _read_source(src, {"features": features, "labels": labels, "groups": group})
+    before = {path: user_cache.identities(path) for path in paths}  # parts are read one by one
+    source = read_sources(paths, {"features": features, "labels": labels, "groups": group})
     for remark in source.remarks:
         notify(remark)
     if columns is not None:
         source = _with_listed(source, Path(columns), notify, keep_groups=group is not None)
     samples, made, provenance = _split_samples(source, group, split, stratify=stratify)
     if source.has_split and (split is not None or stratify):
-        notify(f"{src}: its own split is replaced, as --split or --stratify asks.")
+        notify(f"{paths[0]}: its own split is replaced, as --split or --stratify asks.")
     stored = _columns_of(source, notify)
     leaves = samples.classes[: samples.n_leaves]
     file = write_file(
@@ -101,7 +101,8 @@ def import_file(
         layers=source.layers,
         columns=stored,
         overwrite=overwrite,
-        check=partial(user_cache.check_identities, src, before),
+        progress=progress,
+        check=partial(_check_identities, before),
     )
     grouped = stored.get("group")
     origin = dict(source.origin)
@@ -121,6 +122,18 @@ def import_file(
     for remark in filter(None, (taken, straddling, lopsided, *equal)):
         notify(remark)
     return file
+
+
+def _paths(src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    if isinstance(src, str | os.PathLike):
+        return [Path(src)]
+    return [Path(path) for path in src]
+
+
+def _check_identities(before: Mapping[Path, dict[str, str]]) -> None:
+    """Refuse sources that changed while they were read."""
+    for path, identities in before.items():
+        user_cache.check_identities(path, identities)
 
 
 def _same_rows(features: Array, samples: Samples) -> Iterator[str]:
@@ -195,64 +208,3 @@ def _merged(columns: Mapping[str, Array], notify: Notify) -> dict[str, Array]:
             if said:
                 notify(f"{said}.")
     return merged
-
-
-SOURCES = (
-    "give an npz, Parquet, safetensors or .pt file, a directory of npy files (features.npy, "
-    "labels.npy) or Parquet files, a data set that `datasets` saved, MNIST's IDX files, or "
-    "AudioSet's folders of TFRecords"
-)
-# Who reads a file, by its suffix, and a folder, by what is in it: each returns arrays by name.
-_Reader = Callable[[Path], Mapping[str, Any]]
-_FILES: dict[str, _Reader] = {
-    ".npz": load_npz,
-    ".parquet": arrow_files.read_parquet,
-    ".safetensors": safetensors_and_torch.read_safetensors,
-    ".pt": safetensors_and_torch.read_torch,
-    ".pth": safetensors_and_torch.read_torch,
-}
-_FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
-    (arrow_files.is_saved_data_set, arrow_files.read_saved_data_set),
-    (lambda path: bool(arrow_files.parquet_files(path)), arrow_files.read_parquet),
-    (lambda path: bool(npy_files(path)), load_folder),
-]
-
-
-def _read_source(src: Path, keys: Mapping[str, str | None]) -> Arrays:
-    """Read features, labels and whatever else a source has; `keys` are those that the user named.
-
-    The key of `groups` may be a rule for the ids instead.
-    """
-    if src.is_dir() and (is_audioset(src) or is_idx(src)):
-        if named := [name for name in keys.values() if name is not None]:
-            raise UserError(f"{src} has its own layout and no key {named[0]!r}", "do not name it")
-        if is_audioset(src):
-            return Arrays(*read_audioset(src))
-        samples, images = read_idx(src)
-        source = {"name": as_text(src.resolve().name), "revision": "", "licence": ""}
-        return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
-    if not os.path.exists(src):
-        raise UserError(f"there is no file or folder {str(src)!r}", "correct the path")
-    readers = [_FILES.get(src.suffix.lower())] if src.is_file() else []
-    if src.is_dir():
-        readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
-    if not readers or readers[0] is None:
-        raise UserError(f"{src} is nothing that import reads", _find_way(src))
-    return choose_arrays(readers[0](src), src, keys)
-
-
-_TEXTS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
-_MEDIA = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".wav", ".flac", ".mp3", ".ogg", ".zip")
-_MOST = 1000  # files of a folder that are looked at to say what it holds
-
-
-def _find_way(src: Path) -> str:
-    """Return what to do with a source that is not read here."""
-    if src.suffix.lower() in _TEXTS:
-        return "save features as npz or Parquet; texts and their labels go in by `extract`"
-    if src.suffix.lower() == ".npy":
-        return "give a folder of npy files, features.npy and labels.npy, and not one of them"
-    inside = src.rglob("*") if src.is_dir() else iter([src])
-    if any(path.suffix.lower() in _MEDIA for path in itertools.islice(inside, _MOST)):
-        return "images and sounds go in by `extract`, where a --backbone makes features of them"
-    return SOURCES

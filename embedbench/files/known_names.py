@@ -30,8 +30,14 @@ PART_WORDS = {
 # Words (and `trainval`) whose meaning depends on the other parts, see `split_roles`.
 HELD_WORDS = ("eval", "evaluation", "holdout", "heldout", "held_out", "hold_out")
 KEYS = {  # of arrays and columns, the first ones first
-    "features": ("features", "X", "x", "embeddings", "embedding"),
-    "labels": ("labels", "y", "targets", "label", "target"),
+    "features": (
+        *("features", "X", "x", "embeddings", "embedding", "fts", "fea", "feas", "feat", "feats"),
+        *("feature", "embeds", "embed", "emb", "vectors", "vector", "data", "Xs", "Xt", "arr_0"),
+    ),
+    "labels": (
+        *("labels", "y", "targets", "label", "target", "gnd", "class", "category", "lbls"),
+        *("Ys", "Yt", "arr_1"),
+    ),
     "classes": ("classes", "class_names", "names"),
     "ids": ("sample_ids", "ids", "sample_id", "id"),
     "groups": ("groups", "group"),
@@ -39,7 +45,8 @@ KEYS = {  # of arrays and columns, the first ones first
 }
 FILE_NAMES = (  # keys that are ids where there are no others
     *("filenames", "file_names", "filename", "file_name", "files", "file"),
-    *("paths", "path", "image_paths", "image_path", "names"),
+    *("paths", "path", "image_paths", "image_path", "names", "image_files", "image_file"),
+    *("filepath", "filepaths", "file_path", "file_paths", "img_path", "img_paths"),
 )
 MAYBE_SPLIT = (  # keys that are the split if their values say so
     *("splits", "subset", "partition", "part", "set", "usage", "phase", "data_split"),
@@ -165,6 +172,34 @@ def find_keys(usual: Iterable[str], arrays: Iterable[str]) -> list[str]:
     plain = {name.casefold() for name in usual}
     others = [key for key in keys if _GAPS.sub("_", key.strip().casefold()) in plain]
     return [*exact, *(key for key in others if key not in exact)]
+
+
+def without_common_words(names: Sequence[str]) -> list[str]:
+    """Return names without the words that begin, or end, all of them.
+
+    They stay as they are if a name would be empty or become that of another, or where one says
+    what an array is: `X_train` and `X_test`.
+
+    >>> without_common_words(["clip_train_labels", "clip_test_labels", "clip_train_features"])
+    ['train_labels', 'test_labels', 'train_features']
+    >>> without_common_words(["office_amazon_surf", "office_dslr_surf"])
+    ['amazon', 'dslr']
+    """
+    if len(names) < 2:
+        return list(names)
+    words = [re.split(r"([-_. ]+)", name) for name in names]  # words and what is between them
+    known = {*KEYS["features"], *KEYS["labels"]}
+    shortest = min(map(len, words)) - 1
+    first = 0
+    while first < shortest and len({several[first] for several in words}) == 1:
+        if words[0][first] in known:
+            return list(names)
+        first += 2
+    last = 0
+    while last < shortest - first and len({several[-1 - last] for several in words}) == 1:
+        last += 2
+    short_names = ["".join(several[first : len(several) - last]) for several in words]
+    return short_names if len(set(short_names)) == len(names) else list(names)
 
 
 def may_list_rows(key: str) -> bool:

@@ -35,6 +35,56 @@ def number_labels(given: Array, names: Array | None) -> tuple[Ints, tuple[str, .
     return _look_up(given.astype(np.str_), index), classes
 
 
+def flat_column(values: Array) -> Array:
+    """Return one value a row, (N,), of a column (N, 1) or a row (1, N); others stay as they are."""
+    if values.ndim == 2 and 1 in values.shape and values.size > 1:
+        return values.ravel()
+    return values
+
+
+def whole_numbers(labels: Array) -> tuple[Array, str]:
+    """Return labels (N,), and what to say where they are real numbers or do not begin with 0.
+
+    Real numbers become integers if all are whole.
+    """
+    said = ""
+    if labels.dtype.kind == "f" and len(labels) and _are_whole(labels):
+        labels = labels.astype(np.int64)
+        said = f"labels such as {float(labels[0])} are whole numbers, and are read as these. "
+    if labels.dtype.kind in "iu" and len(labels):
+        low, high = int(labels.min()), int(labels.max())
+        if low > 0:
+            first = "" if low > 1 else f", and {high} the number {len(np.unique(labels)) - 1}"
+            said += (
+                f"labels run from {low} to {high}, and classes are numbered from 0: class "
+                f"{str(low)!r} has the number 0{first}."
+            )
+    return labels, said.strip()
+
+
+def _are_whole(labels: Array) -> bool:
+    """Whether real numbers are whole ones that float64 counts one by one."""
+    if not np.isfinite(labels).all():
+        return False
+    return bool((labels == np.trunc(labels)).all() and np.abs(labels).max() < 2**53)
+
+
+def count_from_zero(key: str, labels: Array, names: Array) -> tuple[Array, str]:
+    """Return labels (N,) that are positions in `names` from 0, where they are counted from 1.
+
+    They are where 0 is none of them and the last name is the largest; and what to say of it.
+    """
+    numbers = labels
+    if labels.dtype.kind == "f" and np.isfinite(labels).all():
+        numbers = labels.astype(np.int64)
+    if numbers.dtype.kind not in "iu" or not len(numbers) or names.dtype.kind != "U":
+        return labels, ""
+    if numbers.min() < 1 or numbers.max() != len(names) or (numbers != labels).any():
+        return labels, ""
+    said = f"labels are counted from 1 in {key}: label 1 is class {str(names[0])!r}, number 0."
+    return numbers.astype(np.int64) - 1, said
+
+
 def _look_up(given: Array, index: Mapping[str, int]) -> Ints:
     """Return the numbers of texts (N,)."""
     names, places = np.unique(given, return_inverse=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Ints, Strings
-from embedbench.errors import LONG, UserError, list_first, unknown
+from embedbench.errors import UserError, list_first, unknown
 from embedbench.text.undecoded_text import as_text
 
 from . import file_digests, hdf5_layout
@@ -32,7 +32,16 @@ from .known_names import (
     read_split,
     resembles_part,
 )
-from .numbered_labels import check_numbers, merge_spellings, number_labels, why_not_names
+from .missing_arrays import is_weight, reshape_way, without_features, without_labels
+from .numbered_labels import (
+    check_numbers,
+    count_from_zero,
+    flat_column,
+    merge_spellings,
+    number_labels,
+    whole_numbers,
+    why_not_names,
+)
 from .provenance import read_provenance
 from .sample_metadata import SPLITS, VAL, Samples
 from .train_test_split import groups as groups_of
@@ -81,7 +90,8 @@ def choose_arrays(found: Mapping[str, Any], src: Path, asked: Mapping[str, str |
         Arrays are missing, contradict each other, or may mean two things.
     """
     joined = join_parts(found, asked, str(src))
-    source = _Source(joined.arrays, src, joined.origin)
+    source = _Source(joined.arrays, src, {**getattr(found, "origin", {}), **joined.origin})
+    source.remarks.extend(getattr(found, "remarks", ()))
     features, given = source.take_tables(asked)
     labels, leaves, parents = source.take_classes(given, features.shape[1])
     ids = listed = source.take_ids()
@@ -167,11 +177,13 @@ class _Source:
     def _checked(self, key: str, *, table: bool = False) -> Array:
         values = self._plain(key)
         axes, kinds = ((2, 4), "fiu") if table else ((1,), "fiuUb")
+        if not table:
+            values = flat_column(values)
         if values.ndim not in axes or values.dtype.kind not in kinds:
             form = "(N, D) or (N, H, W, C)" if table else "one value a row"
             raise UserError(
                 f"{self.src}: {key} is {values.dtype} of shape {values.shape}; expected {form}",
-                _reshaped(key, values, table=table),
+                reshape_way(key, values, table=table),
             )
         if table and values.dtype == np.float64:
             return as_float32(values, f"{self.src}: {key}")
@@ -203,17 +215,27 @@ class _Source:
         for what in ("features", "labels"):
             named = asked[what]
             keys[what] = find_keys(KEYS[what], self.arrays) if named is None else [named]
-        if missing := [what for what in keys if not keys[what]]:
-            listed = ", ".join(list(self.arrays)[:LONG]) or "nothing"
-            raise UserError(
-                f"{self.src} must hold 'features' (one array, or one column of lists) and "
-                f"'labels'; it holds {listed}, and no {' and no '.join(missing)}",
-                f"name the key: {' '.join(f'--{what} KEY' for what in missing)}",
-            )
+        keys["features"] = keys["features"] or self._only_table()
+        if not keys["features"]:
+            missing = [what for what in keys if not keys[what]]
+            raise without_features(str(self.src), self.arrays, missing)
+        if not keys["labels"]:
+            key = keys["features"][0]
+            others = [name for name in self.arrays if name != key]
+            alone = self._checked(key, table=True)
+            raise without_labels(str(self.src), self._joined.get(key, key), alone, others)
         table, target = next(self._fitting(keys), (keys["features"][0], keys["labels"][0]))
         features = self.take(table, "features", table=True)
         given = self._get(target)
         labels = self.take(target, "labels")
+        if not isinstance(given, NamedLabels):
+            given = labels
+        if len(features) != len(labels) and features.shape[1:] == labels.shape:
+            self.remarks.append(
+                f"{table} is {features.shape[0]} × {features.shape[1]}, and there are "
+                f"{len(labels)} labels: its columns are the samples."
+            )
+            features = np.ascontiguousarray(features.T)
         self.n = len(features)
         if self.n != len(labels):
             raise UserError(
@@ -224,12 +246,23 @@ class _Source:
             self._reasons |= dict.fromkeys({*keys[what]} - {key}, f"{what} are {key}")
         return features, given
 
+    def _only_table(self) -> list[str]:
+        """The only array that can be features, (N, D) of real numbers, whatever its name."""
+        tables = []
+        for key in self.arrays:
+            values = self._get(key)
+            plain = not isinstance(values, NamedLabels) and not key.startswith(LAYER)
+            plain = plain and not is_weight(key)
+            if plain and np.ndim(values) == 2 and values.dtype.kind == "f" and values.shape[1] > 1:
+                tables.append(key)
+        return tables if len(tables) == 1 else []
+
     def _fitting(self, keys: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
         """Yield keys of features and of labels that can be that and have as many rows."""
         if all(len(several) == 1 for several in keys.values()):
             return
         for table, target in itertools.product(keys["features"], keys["labels"]):
-            rows, values = self._plain(table), self._plain(target)
+            rows, values = self._plain(table), flat_column(self._plain(target))
             can_be = rows.ndim in (2, 4) and rows.dtype.kind in "fiu" and values.ndim == 1
             if can_be and len(rows) == len(values):
                 yield table, target
@@ -249,8 +282,15 @@ class _Source:
                 self._reasons[key] = reason
                 continue
             names = self.take(key, "classes")
+            labels, said = count_from_zero(key, labels, names)
+            if said:
+                self.remarks.append(said)
+                continue
             if said := check_numbers(key, names, labels, where):
                 self.remarks.append(said)
+        if names is None:
+            labels, said = whole_numbers(labels)
+            self.remarks += [said] if said else []
         numbers, leaves = number_labels(labels, names)
         if "parents" in self.arrays:
             return numbers, leaves, self.take("parents", "")
@@ -392,15 +432,7 @@ class _Source:
             self._used.add("provenance")
             text = str(self.arrays["provenance"][()])
             return read_provenance(text, f"{self.src}: provenance")
-        blocks = hdf5_layout.block_ranges(len(features))
-        sums = (file_digests.block_digest(features[a:b]) for a, b in blocks)
-        made = file_digests.sha256_parts([("features", b"".join(sums))])
-        return {
-            "backbone": {"name": "unknown", "features_sha256": made},
-            "preprocessing": {},
-            "arithmetic": {"dtype": features.dtype.name},
-            "source": {"name": as_text(self.src.stem), "revision": "", "licence": ""},
-        }
+        return unknown_backbone(features, as_text(self.src.stem))
 
     def left_out(self) -> list[str]:
         """Phrases on the arrays, and rows, that were not used."""
@@ -421,13 +453,17 @@ class _Source:
         return [*self._dropped, *phrases]
 
 
-def _reshaped(key: str, values: Array, *, table: bool) -> str:
-    """Return how an array of another shape or type is made what is expected."""
-    if table:
-        return "give one row a sample, as numbers"
-    if values.ndim == 2 and values.shape[1] > 1:
-        return f"give one class a sample; of rows with a 1 at the class, {key}.argmax(axis=1)"
-    return "flatten it" if values.ndim > 1 else "convert it to whole numbers or texts"
+def unknown_backbone(features: Array, name: str) -> dict[str, Any]:
+    """Return the provenance of features of a source of this name that says nothing of them."""
+    blocks = hdf5_layout.block_ranges(len(features))
+    sums = (file_digests.block_digest(features[a:b]) for a, b in blocks)
+    made = file_digests.sha256_parts([("features", b"".join(sums))])
+    return {
+        "backbone": {"name": "unknown", "features_sha256": made},
+        "preprocessing": {},
+        "arithmetic": {"dtype": features.dtype.name},
+        "source": {"name": name, "revision": "", "licence": ""},
+    }
 
 
 def is_permuted(values: Array, others: Array) -> bool:

@@ -14,6 +14,7 @@ from embedbench.array_types import Array, Strings
 from embedbench.errors import UserError
 from embedbench.storage import safe_hdf5
 from embedbench.storage.atomic_write import writing
+from embedbench.system.callback_types import Progress
 from embedbench.version import __version__
 
 from . import file_digests, hdf5_layout
@@ -186,6 +187,7 @@ def write_file(
     layers: Mapping[str, Array] | None = None,
     columns: Mapping[str, Array] | None = None,
     overwrite: bool = False,
+    progress: Progress = lambda *_: None,
     check: Callable[[], None] = lambda: None,
 ) -> EmbeddingFile:
     """Write an embedding file under a temporary name, and rename it when it is complete.
@@ -205,6 +207,8 @@ def write_file(
     columns : mapping or None
         Optional values (N,) by name: `domain` and `group`, texts; `time`, seconds or a frame
         number.
+    progress : callable
+        Called with (rows written, all) before each block of rows, and at the end.
     check : callable
         Called when all rows are written, before the file has its name; what it raises leaves none.
 
@@ -216,7 +220,7 @@ def write_file(
     path = Path(path)
     check_target(path, overwrite=overwrite)
     tables = {"features": features, **{f"layers/{k}": v for k, v in (layers or {}).items()}}
-    chunks = _chunks(tables, len(samples.ids))
+    chunks = _chunks(tables, len(samples.ids), progress)
     with writing(path) as temporary:
         assemble(temporary, samples, provenance, chunks, columns=columns)
         check()
@@ -224,7 +228,9 @@ def write_file(
     return EmbeddingFile.open(path)
 
 
-def _chunks(tables: Mapping[str, Array], n: int) -> Iterator[Mapping[str, Array]]:
+def _chunks(
+    tables: Mapping[str, Array], n: int, progress: Progress
+) -> Iterator[Mapping[str, Array]]:
     """Yield whole tables of n rows block by block."""
     for name, values in tables.items():
         if len(values) != n:
@@ -232,7 +238,9 @@ def _chunks(tables: Mapping[str, Array], n: int) -> Iterator[Mapping[str, Array]
                 f"{name} has {len(values)} rows for {n} sample ids", "give one row per sample"
             )
     for first, end in hdf5_layout.block_ranges(n):
+        progress(first, n)
         yield {name: values[first:end] for name, values in tables.items()}
+    progress(n, n)
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:

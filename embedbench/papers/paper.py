@@ -148,6 +148,8 @@ class PaperRuns:
     progress : callable
         `progress(name, done, total)` is called with the name of a run, the finished runs and all
         runs.
+    watch : callable
+        `watch(names)` is called with the names of the runs that are to be made, by directory.
     failed : list of str
         A sentence for each run that failed, and for each run that cannot be trusted.
     planned : dict or None
@@ -165,6 +167,7 @@ class PaperRuns:
     device: str = "cpu"
     notify: Notify = lambda _: None
     progress: StageProgress = lambda *_: None
+    watch: Callable[[Mapping[Path, str]], None] = lambda _: None
     failed: list[str] = field(default_factory=list)
     streams: StreamCache = field(default_factory=StreamCache)
     planned: dict[Any, RunSpec] | None = field(default=None, init=False)
@@ -265,6 +268,7 @@ class PaperRuns:
             engine=self.engine,
             threads=self.threads,
             progress=self.progress,
+            planned=self.watch,
             streams=self.streams,
         )
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]

@@ -3,6 +3,7 @@
 import math
 
 from embedbench.scores.label_set_predictions import KINDS
+from embedbench.scores.learner_verdicts import ROUNDING
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import amount, format_signed, megabytes
 from embedbench.scores.run_record import FINAL
@@ -124,11 +125,20 @@ def value_text(value: float | None, name: str) -> str:
 
 
 def stat_text(stat: Stat, name: str) -> str:
-    """A mean and the half-width of its interval; costs have none."""
+    """A mean and the half-width of its interval; costs have none.
+
+    Nor have runs of equal scores: their answers differ, else they were one, and how far other seeds
+    would lie apart is not known.
+    """
     mean = value_text(stat.mean, name)
-    if mean == "–" or math.isnan(stat.half) or is_cost(name):
+    if mean == "–" or math.isnan(stat.half) or is_equal_by_chance(stat) or is_cost(name):
         return mean
     return f"{mean} ±{value_text(stat.half, name)}"
+
+
+def is_equal_by_chance(stat: Stat) -> bool:
+    """Whether all runs of a mean have the same value, up to rounding."""
+    return stat.half < ROUNDING  # False of NaN
 
 
 def difference_text(value: float, name: str = FINAL) -> str:

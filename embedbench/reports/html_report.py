@@ -18,6 +18,7 @@ from rich.text import Text
 
 from embedbench.config.json_records import plain
 from embedbench.scores import metrics_by_library
+from embedbench.scores.number_text import format_signed
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, flatten, make_table, table_cells
 
@@ -161,7 +162,7 @@ def _by_library(rows: Sequence[Row], audits: LibraryAudits) -> list[Block]:
         line = {"what": f"{definition['group']}: {definition['name']}"}
         for label, each in by_learner.items():
             mean = float(np.mean([100 * audit[number]["value"] for audit in each]))
-            line[label] = "–" if math.isnan(mean) else f"{mean:.1f}"
+            line[label] = "–" if math.isnan(mean) else format_signed(mean, 1)
         sources = "; ".join(definition["sources"])
         result.append({**line, "printed by": sources, "formula": definition["formula"]})
     return result

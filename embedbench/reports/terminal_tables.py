@@ -28,6 +28,8 @@ from .headings_and_units import (
     STREAMING,
     describe_score,
     heading,
+    is_cost,
+    is_equal_by_chance,
     is_percent,
     stat_text,
     value_text,
@@ -258,6 +260,8 @@ def describe_columns(rows: Sequence[Row]) -> str:
         words += describe_score(score, incremental=INCREMENTAL in names)
     words += [SCORE_MEANINGS[name] for name in SCORE_MEANINGS if name in names - scores.keys()]
     words += ["± half-width of the 95 % t-interval over n seeds" if several else "n: runs"]
+    means = [row.number(name) for row in rows for name in names if not is_cost(name)]
+    words += ["no ±: equal in all runs, by chance"] if any(map(is_equal_by_chance, means)) else []
     of = ", on ".join(SHARES[name] for name in shares)
     words += [f"{', '.join(map(heading, shares))}: score on {of} / offline"] if shares else []
     words += [meaning for name, meaning in MEANINGS.items() if name in names]

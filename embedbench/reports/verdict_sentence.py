@@ -120,10 +120,9 @@ class _Table:
         elif behind:
             parts = [f"nobody leads: {leader.label} has the highest mean, {_level(leader)}"]
         else:
-            parts = [
-                f"nothing is decided{among}: {leader.label} has the highest mean, {_level(leader)}"
-            ]
-        parts += [f"{_names(level)} may be level"] if level else []
+            parts = [f"nothing is decided{among}: {_highest(leader, level)}"]
+        apart = [row for row in level if not math.isclose(final_score(row), final_score(leader))]
+        parts += [f"{_names(apart)} may be level"] if apart else []
         parts += [self._behind(behind, place)] if behind else [self._seen(level)]
         parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
         return parts
@@ -140,7 +139,8 @@ class _Table:
         """Who is behind, by at least how much, and below which row if that is not the leader."""
         metric, bounds = self.judged.metric, [self.verdict(row).behind_by_least for row in behind]
         unit = " points" * is_percent(metric)
-        sources = "".join(f", {text}" for text in self._sources(behind, leader))
+        said = [*self._sources(behind, leader), *self._without_seeds(behind)]
+        sources = "".join(f", {text}" for text in said)
         if len(behind) == 1:
             by = f"{value_text(bounds[0], metric)}{unit}"
             return f"{behind[0].label} is behind by at least {by} (at 5 %{sources})"
@@ -165,6 +165,14 @@ class _Table:
             for source, rows in by_source.items()
         ]
 
+    def _without_seeds(self, rows: Sequence[Row]) -> list[str]:
+        """Rows whose difference over other seeds is not known: one run, or equal by chance."""
+        found = [row for row in rows if SEEDS not in self.verdict(row).parts]
+        if not found:
+            return []
+        whose = "" if len(found) == len(rows) else f"that of {_names(found)} "
+        return [f"{whose}over the test sample alone"]
+
     def _seen(self, level: Sequence[Row]) -> str:
         """The smallest difference to the best that could have been seen, where none was."""
         found = [self.verdict(row) for row in level]
@@ -181,6 +189,14 @@ class _Table:
                 f"{difference_text(least, metric)}, by the test sample"
             )
         return text
+
+
+def _highest(leader: Row, level: Sequence[Row]) -> str:
+    """Who has the highest mean, which rows may share."""
+    equal = [row for row in level if math.isclose(final_score(row), final_score(leader))]
+    if equal:
+        return f"{_names([leader, *equal])} have the same mean, {_level(leader)}"
+    return f"{leader.label} has the highest mean, {_level(leader)}"
 
 
 def _names(rows: Sequence[Row]) -> str:

@@ -9,7 +9,7 @@ All machines of an engine must see the runs directory and the embedding files un
 import json
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -66,6 +66,7 @@ def run_grid(
     threads: int = 1,
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
+    planned: Callable[[Mapping[Path, str]], None] = lambda _: None,
     notify: Notify = silent,
     streams: StreamCache | None = None,
 ) -> Outcome:
@@ -89,6 +90,8 @@ def run_grid(
         repeated.
     progress : callable
         Called with the label of the current run, and the numbers of finished and of all runs.
+    planned : callable
+        Called once, with the labels of all runs by their directories.
     notify : callable
         Takes a message, here and in the worker processes, so it must be picklable.
     streams : StreamCache or None
@@ -115,6 +118,7 @@ def run_grid(
         if overwrite and run_dir in requested:
             _note_newer(task, notify)
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
+    planned({run_dir: task.label for run_dir, task in tasks.items()})
     grid = _Grid(tasks, requested, progress, notify, outcome)
     try:
         grid.make_all(root, engine)
@@ -188,6 +192,8 @@ class _Grid:
         self.total, self.outcome.skipped = len(todo), len(self.tasks) - len(todo)
         with engine.executor(len(todo), self.notify) as executor:
             is_remote = executor is not None and not engine.is_local
+            if executor is not None:  # the first run may take hours
+                self.progress("", 0, self.total)
             while todo:
                 todo = self._wait(self._make(todo, executor, is_remote))
         self.progress("", self.total, self.total)

@@ -7,6 +7,8 @@
 `.seed-0.WRITER.tmp`    a run while it is written
 `.seed-0.WRITER.old`    the run that `--overwrite` replaces, in the moment in which it does
 ======================  ===============================================================
+`tuning/` of the directory of runs has a search's log, NAME.json, and beside it `.NAME.json.lease`
+and, until it is finished, the scores of its trials: `.NAME.json.scores`.
 """
 
 import contextlib
@@ -28,6 +30,7 @@ from embedbench.storage import atomic_write, leases, user_cache, value_digest
 
 from .run_spec import RunSpec, Spec
 
+TUNING = "tuning"  # the folder of searches in a directory of runs
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a directory that is not empty has the name
 
 
@@ -55,6 +58,11 @@ def _folder(spec: Spec[Any]) -> str:
 def checkpoint_path(run_dir: Path) -> Path:
     """The directory of a run's checkpoint, beside its own."""
     return run_dir.with_name(f".{run_dir.name}.partial")
+
+
+def trials_path(log: Path) -> Path:
+    """The scores of a search's finished trials, beside its log."""
+    return log.with_name(f".{log.name}.scores")
 
 
 def run_at(run_dir: Path) -> str | None:

@@ -7,35 +7,40 @@ in this directory.
 import os
 import re
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from embedbench.config.json_records import JsonRecord
+from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.storage import leases
 
-from .run_dirs import checkpoint_path
+from .run_dirs import TUNING, checkpoint_path, trials_path
 
 BESIDE = re.compile(r"\.(seed-.+)\.(lease|partial)")
+SEARCH = re.compile(r"\.(.+\.json)\.(lease|scores)")  # in `tuning`
+TRIALS = re.compile(r"trials (\d{1,9})/(\d{1,9})\s*")
 SESSION = re.compile(r"session (\d{1,9})/(\d{1,9})\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Running(JsonRecord):
-    """A run that a process makes.
+    """A run that a process makes, or a search for settings.
 
     Parameters
     ----------
     run : str
-        Its directory, relative to that of all runs.
+        Its directory, relative to that of all runs; of a search its log.
     host, pid : str, int
         The process.
     seconds : float
         Since it began, to about five seconds.
     session, sessions : int or None
         The session at work, from 1, and their number; None before the first.
+    trials_done, trials : int or None
+        Of a search: its finished trials, and all; None before it has counted them.
     """
 
     run: str
@@ -44,11 +49,16 @@ class Running(JsonRecord):
     seconds: float
     session: int | None = None
     sessions: int | None = None
+    trials_done: int | None = field(default=None, metadata=ABSENT)
+    trials: int | None = field(default=None, metadata=ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AbandonedRun(JsonRecord):
-    """A run with a checkpoint and without a living process; `seconds` since it was written."""
+    """A run with a checkpoint and without a living process; `seconds` since it was written.
+
+    Or a search for settings with finished trials.
+    """
 
     run: str
     seconds: float
@@ -63,7 +73,8 @@ class Status(JsonRecord):
     finished : int
         Finished runs, references included.
     running, abandoned : tuple
-        Runs that are being made, also anew; and those that have a checkpoint alone.
+        Runs and searches that are being made, also anew; and those that have a checkpoint, or
+        scores of trials, alone.
     """
 
     finished: int
@@ -82,20 +93,41 @@ def status(root: Path) -> Status:
             running.append(at_work)
         elif record_files.is_finished(run_dir):
             finished += 1
-        elif (age := _age(checkpoint_path(run_dir))) is not None:
+        elif (age := _age(_kept_work(run_dir))) is not None:
             abandoned.append(AbandonedRun(run=run, seconds=age))
     return Status(finished=finished, running=tuple(running), abandoned=tuple(abandoned))
 
 
+def at_work(run_dirs: Collection[Path]) -> Iterator[tuple[Path, Running]]:
+    """Yield those of some runs that a process makes now. Each folder is read once, not each run."""
+    for folder in sorted({run_dir.parent for run_dir in run_dirs}):
+        with suppress(OSError):  # nothing was begun there yet
+            for name in sorted(os.listdir(folder)):
+                beside = BESIDE.fullmatch(name)
+                run_dir = folder / (beside[1] if beside else name)
+                if beside is None or beside[2] != "lease" or run_dir not in run_dirs:
+                    continue
+                if (run := _running(run_dir, run_dir.name)) is not None:
+                    yield run_dir, run
+
+
 def _run_dirs(root: Path) -> Iterator[Path]:
-    """The directories of runs that are finished or begun."""
+    """The directories of runs that are finished or begun, and the logs of searches begun."""
     for folder, directories, files in os.walk(root):
         here = Path(folder)
+        if here.name == TUNING:
+            searches = filter(None, map(SEARCH.fullmatch, files))
+            yield from (here / search[1] for search in searches)
         for name in (*directories, *files):
             beside = BESIDE.fullmatch(name)
             if beside or name.startswith("seed-"):
                 yield here / (beside[1] if beside else name)
         directories[:] = [d for d in directories if not d.startswith((".", "seed-"))]
+
+
+def _kept_work(run_dir: Path) -> Path:
+    """Where an interrupted run, or search, has what it goes on from."""
+    return trials_path(run_dir) if run_dir.parent.name == TUNING else checkpoint_path(run_dir)
 
 
 def _running(run_dir: Path, run: str) -> Running | None:
@@ -108,6 +140,8 @@ def _running(run_dir: Path, run: str) -> Running | None:
     if said := SESSION.fullmatch(holder.doing or ""):
         done, number = int(said[1]), int(said[2])
         at_work = {"session": min(done + 1, number), "sessions": number}
+    if said := TRIALS.fullmatch(holder.doing or ""):
+        at_work = {"trials_done": int(said[1]), "trials": int(said[2])}
     return Running(
         run=run,
         host=holder.host_name,

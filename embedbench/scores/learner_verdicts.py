@@ -59,7 +59,8 @@ class RowVerdict(JsonRecord):
     behind : bool or None
         Whether some other row is above it; None where it can be compared with none.
     behind_by : float
-        Largest mean difference of another row to it; 0 if none is above.
+        Largest mean difference to it of another row that it can be compared with; 0 if none is
+        above.
     behind_by_least, behind_by_most : float
         The 95 % interval of the distance to the best of the others: the largest mean difference
         less half-width, above 0 exactly where `behind`, and the largest plus half-width.
@@ -228,8 +229,11 @@ def judge_differences(
     ranks = _ranks(-means if lower else means, bound)
     result = []
     for i, (rank, allowed) in enumerate(ranks):
-        decidable, others = apart.decidable[i], np.delete(apart.mean[i], i)
-        any_mean, any_test = not np.isnan(others).all(), bool(decidable.any())
+        decidable = apart.decidable[i]
+        any_test = bool(decidable.any())
+        # of rows that it can be compared with, so that the mean lies within its interval
+        known = apart.mean[i][decidable] if any_test else np.delete(apart.mean[i], i)
+        any_mean = not np.isnan(known).all()
         # the row that the bound comes from, and the best of the others
         j, best = (int(np.argmax(np.where(decidable, v[i], -np.inf))) for v in (bound, apart.mean))
         parts = zip((SEEDS, SAMPLE), (apart.seed_variance, apart.sample_variance), strict=True)
@@ -242,7 +246,7 @@ def judge_differences(
                 rank=rank,
                 ranks=allowed,
                 behind=bool(bound[i, j] > 0) if any_test else None,
-                behind_by=max(0.0, float(np.nanmax(others))) if any_mean else math.nan,
+                behind_by=max(0.0, float(np.nanmax(known))) if any_mean else math.nan,
                 behind_by_least=float(bound[i, j]) if any_test else math.nan,
                 behind_by_most=float(np.nanmax(most[i])) if any_test else math.nan,
                 detectable=float(half[i, best]) if any_test else math.nan,

@@ -23,6 +23,7 @@ from .regular_files import explain_errors, open_regular
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 VERSION = f"3 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
 _passed: set[str] = set()  # identities of files that need not be examined again
+_passed_foreign: set[str] = set()
 
 
 @contextmanager
@@ -32,21 +33,25 @@ def open_hdf5(
     what: str = "an HDF5 file",
     remedy: str = "copy or make it again",
     versions: Sequence[str] = (),
+    foreign: bool = False,
 ) -> Iterator[h5py.File]:
     """Open a file for reading, after the gate; for messages, `what` it should be and the `remedy`.
 
     A file of a later version than `versions`, those that can be read, may be of another structure:
     it is said to be newer, not damaged.
 
-    It is refused if it breaks a rule of `embedbench.storage.untrusted_files`. Every error that HDF5
+    It is refused if it breaks a rule of `embedbench.storage.untrusted_files`; a `foreign` one, of
+    another program, may hold tables of types that are not read. Every error that HDF5
     raises while the file is open is reported as a DamagedFileError.
     """
-    before = _identified(path, what)
-    if before not in _passed:
-        if user_cache.recall("hdf5", path, VERSION) is not True:
-            _examine(path, what, remedy, versions)
-            user_cache.remember("hdf5", path, True, before, VERSION)
-        _passed.add(before)
+    before = _identified(path, what, foreign=foreign)
+    kind = "foreign" if foreign else "hdf5"
+    passed = _passed_foreign if foreign else _passed
+    if before not in passed:
+        if user_cache.recall(kind, path, VERSION) is not True:
+            _examine(path, kind, what, remedy, versions)
+            user_cache.remember(kind, path, True, before, VERSION)
+        passed.add(before)
     try:
         with h5py.File(path, "r", locking=False) as file:
             if user_cache.identity(file.id.get_vfd_handle()) != before:
@@ -72,10 +77,13 @@ def attribute(item: h5py.Group | h5py.Dataset, key: str) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _identified(path: Path, what: str) -> str:
+def _identified(path: Path, what: str, *, foreign: bool) -> str:
     """The identity of a regular HDF5 file; nothing else is opened."""
     with explain_errors(f"{path} cannot be read", f"give {what}"), open_regular(path) as file:
         before, begins = user_cache.identity(file.fileno()), file.read(len(SIGNATURE))
+        if foreign and untrusted_files.MATLAB.startswith(begins):
+            file.seek(untrusted_files.MATLAB_BLOCK)
+            begins = file.read(len(SIGNATURE))
     if begins != SIGNATURE:
         raise UserError(
             f"{path} is not an HDF5 file (or its first bytes are damaged)", f"give {what}"
@@ -87,9 +95,9 @@ def _damaged(path: Path, reason: str, remedy: str) -> DamagedFileError:
     return DamagedFileError(f"{path} is damaged or incomplete ({reason})", remedy)
 
 
-def _examine(path: Path, what: str, remedy: str, versions: Sequence[str]) -> None:
+def _examine(path: Path, kind: str, what: str, remedy: str, versions: Sequence[str]) -> None:
     """Raise an error unless a file passes the gate."""
-    answer = untrusted_files.ask("hdf5", path)
+    answer = untrusted_files.ask(kind, path)
     if versions and "version" in answer:
         refuse_newer(str(path), answer["version"], versions)
     if "ended" in answer:

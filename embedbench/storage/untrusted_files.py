@@ -1,8 +1,8 @@
-"""Checks before a file of others is opened: HDF5 files, and files of torch.save.
+"""Checks before a file of others is opened: HDF5 files, those of torch.save and of MATLAB.
 
-Run as a script, it is the process whose children examine unknown files for `storage.safe_hdf5` and
-`storage.load_torch_file`, so that what crashes, hangs or fills the memory does it there.
-It imports nothing of embedbench.
+Run as a script, it is the process whose children examine unknown files for `storage.safe_hdf5`,
+`storage.load_torch_file` and `files.formats.matlab_files`, so that what crashes, hangs or fills the
+memory does it there. It imports nothing of embedbench.
 """
 
 import argparse
@@ -32,6 +32,11 @@ TENSORS = 2  # of what is asked of a torch file; change the number with its rule
 PIECE = 2**16  # bytes read at a time
 BEYOND = 2**26  # bytes that a damaged chunk may inflate to beyond those of a whole one
 _SHUFFLE, _GZIP = h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE
+# Of files that are not ours: what h5py and MATLAB write, too, and deeper groups.
+_FOREIGN_FILTERS = {_SHUFFLE, _GZIP, h5z.FILTER_FLETCHER32, h5z.FILTER_LZF}
+FOREIGN_DEPTH = 16
+MATLAB, MATLAB_BLOCK = b"MATLAB 7.3 MAT-file", 512  # how its block of bytes begins; its length
+ROWS_BYTES = 2**25  # of a foreign table that are read at a time
 
 
 class RefusedError(Exception):
@@ -47,12 +52,16 @@ def too_large(declared: int, there: int) -> bool:
     return declared > 1032 * there + PIECE or declared > max(2**29, 200 * there)
 
 
-def check(file: h5py.File, source: BinaryIO) -> None:
+def check(file: h5py.File, source: BinaryIO, *, foreign: bool = False) -> None:
     """Walk over everything in an open file without reading a table; `source` gives its bytes.
 
+    A foreign file, of another program, may hold texts of any length, which are read here once, and
+    tables of other types, which nobody reads; MATLAB's block of bytes may precede it.
     `alive` is called after each step. A broken rule is a RefusedError; HDF5 raises many others.
     """
-    if file.userblock_size:
+    begins = source.read(len(MATLAB))
+    is_matlab = foreign and file.userblock_size == MATLAB_BLOCK and begins == MATLAB
+    if file.userblock_size and not is_matlab:
         raise RefusedError("it begins with a block of bytes that HDF5 skips")
     size = source.seek(0, os.SEEK_END)
     seen: set[int] = set()
@@ -67,10 +76,10 @@ def check(file: h5py.File, source: BinaryIO) -> None:
         seen.add(address)
         _check_attributes(path, item)
         if isinstance(item, h5g.GroupID):
-            waiting += _members(path, item)
+            waiting += _members(path, item, FOREIGN_DEPTH if foreign else DEPTH)
         elif isinstance(item, h5d.DatasetID):
-            tables.append(_TableHeader(path, item, size))
-        else:
+            tables.append(_TableHeader(path, item, size, foreign=foreign))
+        elif not foreign or not isinstance(item, h5t.TypeID):  # a type that has a name
             raise RefusedError(f"{_quoted(path)} is neither a group nor a table")
         if len(seen) + len(waiting) > OBJECTS:
             raise RefusedError(f"it holds more than {OBJECTS:,} objects")
@@ -78,7 +87,9 @@ def check(file: h5py.File, source: BinaryIO) -> None:
     if sum(table.stored for table in tables) > size or too_large(declared, size):
         raise RefusedError(f"its {size:,} bytes cannot hold tables of {declared:,} bytes")
     for table in tables:
-        if table.chunks is not None:
+        if foreign:
+            table.read_through()
+        elif table.chunks is not None:
             table.check_chunks(source)
 
 
@@ -86,9 +97,9 @@ def _quoted(path: str) -> str:
     return repr(path if len(path) <= 60 else f"{path[:59]}…")
 
 
-def _members(path: str, group: h5g.GroupID) -> Iterator[tuple[str, Any]]:
+def _members(path: str, group: h5g.GroupID, depth: int) -> Iterator[tuple[str, Any]]:
     """The objects in a group; every link must be a hard one."""
-    if group.get_num_objs() > OBJECTS or path.count("/") >= DEPTH:
+    if group.get_num_objs() > OBJECTS or path.count("/") >= depth:
         raise RefusedError(f"group {_quoted(path)} is too large or too deep")
     links: list[tuple[bytes, Any]] = []
     group.links.iterate(lambda name, link: links.append((name, link.type)), info=True)
@@ -122,21 +133,30 @@ def _check_attributes(path: str, item: Any) -> None:
 class _TableHeader:
     """One table: how many bytes it declares, and how many are there."""
 
-    def __init__(self, path: str, table: h5d.DatasetID, size: int) -> None:
+    def __init__(
+        self, path: str, table: h5d.DatasetID, size: int, *, foreign: bool = False
+    ) -> None:
         self.name, self.table, self.size = _quoted(path), table, size
         self.plan, self.kind = table.get_create_plist(), table.get_type()
-        self._check_type()
+        if not foreign:
+            self._check_type()
         space, layout = table.get_space(), self.plan.get_layout()
-        self.shape: tuple[int, ...] = space.get_simple_extent_dims()
+        self.chunks: tuple[int, ...] | None = None
+        self.shape: tuple[int, ...] = ()
+        if foreign and space.get_simple_extent_type() == h5s.NULL:
+            self.declared = self.stored = 0  # no value at all
+            return
+        self.shape = space.get_simple_extent_dims()
         if space.get_simple_extent_type() not in (h5s.SCALAR, h5s.SIMPLE):
             raise RefusedError(f"{self.name} is no plain table")
-        if len(self.shape) > RANK:
+        if len(self.shape) > RANK and not foreign:
             raise RefusedError(f"{self.name} has {len(self.shape)} dimensions")
         if self.plan.get_external_count():
             raise RefusedError(f"{self.name} keeps its values in another file")
         if layout not in (h5d.CHUNKED, h5d.CONTIGUOUS, h5d.COMPACT):
             raise RefusedError(f"{self.name} takes its values from other tables")
-        self.chunks = self.plan.get_chunk() if layout == h5d.CHUNKED else None
+        if layout == h5d.CHUNKED:
+            self.chunks = self.plan.get_chunk()
         whole = self.shape
         if self.chunks is not None:
             whole = tuple(-(-n // k) * k for n, k in zip(self.shape, self.chunks, strict=True))
@@ -147,7 +167,9 @@ class _TableHeader:
             return
         self.stored = table.get_storage_size()
         end = (table.get_offset() or 0) + self.stored
-        if self.declared != self.stored or end > size:
+        # what has no fixed length is longer on the disk: a reference to where it lies
+        fixed = not self.kind.detect_class(h5t.VLEN) and not is_variable_text(self.kind)
+        if (fixed and self.declared != self.stored) or end > size or self.stored < self.declared:
             raise RefusedError(self._lacking())
 
     def _lacking(self) -> str:
@@ -156,13 +178,34 @@ class _TableHeader:
     def _check_type(self) -> None:
         """Allow text of fixed length, and plain integers and floating-point numbers."""
         if isinstance(self.kind, h5t.TypeStringID):
-            allowed = not self.kind.is_variable_str()
+            allowed = not is_variable_text(self.kind)
         else:
             numbers = h5t.TypeIntegerID | h5t.TypeFloatID
             allowed = isinstance(self.kind, numbers) and self.kind.get_size() <= 8
             allowed = allowed and self.kind.equal(h5t.py_create(self.kind.dtype))
         if not allowed:
             raise RefusedError(f"{self.name} holds neither numbers nor text of fixed length")
+
+    def read_through(self) -> None:
+        """Read a foreign table once, as whoever takes it will: what crashes or grows does it here.
+
+        Texts that are longer together than the file can hold are refused.
+        """
+        if {self.plan.get_filter(i)[0] for i in range(self.plan.get_nfilters())} - _FOREIGN_FILTERS:
+            raise RefusedError(f"{self.name} is compressed by other filters than gzip and lzf")
+        if not is_readable(self.table) or not all(self.shape):
+            return
+        if self.chunks is None and not is_variable_text(self.kind):
+            return  # plain values, which are all there
+        table, texts = h5py.Dataset(self.table), 0
+        step = max(1, ROWS_BYTES * self.shape[0] // max(self.declared, 1)) if self.shape else 1
+        for first in range(0, self.shape[0] if self.shape else 0, step):
+            rows = table[first : first + step]
+            if rows.dtype == object:
+                texts += sum(map(len, rows.ravel()))
+            if too_large(texts, self.size):
+                raise RefusedError(f"{self.name} is longer than its bytes can hold")
+            alive()
 
     def check_chunks(self, source: BinaryIO) -> None:
         """Every chunk is there once and holds as much as it should, when it is inflated."""
@@ -219,6 +262,46 @@ def _inflated(source: BinaryIO, length: int, whole: int) -> int:
             data = inflate.unconsumed_tail
         alive()
     return count if inflate.eof or count > whole + BEYOND else whole
+
+
+def is_variable_text(kind: h5t.TypeID) -> bool:
+    """Whether a type is text of any length."""
+    return isinstance(kind, h5t.TypeStringID) and bool(kind.is_variable_str())
+
+
+def is_readable(table: h5d.DatasetID) -> bool:
+    """Whether a table of a foreign file holds numbers, marks or texts, or MATLAB's references."""
+    if table.get_space().get_simple_extent_type() == h5s.NULL:
+        return False
+    kind = table.get_type()
+    if isinstance(kind, h5t.TypeStringID):
+        return True
+    try:
+        dtype = kind.dtype
+    except TypeError:  # of no type that NumPy has
+        return False
+    if isinstance(kind, h5t.TypeIntegerID | h5t.TypeFloatID):
+        return kind.get_size() <= 8 and bool(kind.equal(h5t.py_create(dtype)))
+    if isinstance(kind, h5t.TypeEnumID):
+        return bool(dtype.kind == "b")
+    return h5py.check_ref_dtype(dtype) is h5py.Reference
+
+
+# --- MATLAB's files before version 7.3 ---
+
+
+def examine_matlab(path: str) -> dict[str, str]:
+    """Read one .mat file by scipy: `refused`, what is wrong with it; or nothing."""
+    import scipy.io
+
+    size = os.stat(path).st_size
+    bound_memory(20 * size)
+    alive(SECONDS + size / RATE)
+    try:
+        scipy.io.loadmat(path)
+    except Exception as error:  # scipy and zlib raise many kinds on a damaged file
+        return {"refused": reason(error)}
+    return {}
 
 
 # --- files of torch.save ---
@@ -283,9 +366,9 @@ _SERVERS: dict[int, subprocess.Popen[str]] = {}  # by the number of the process 
 
 
 def ask(kind: str, path: str | os.PathLike[str]) -> dict[str, str]:
-    """Examine a file of a kind, `hdf5` or `torch`, in a process of its own.
+    """Examine a file of a kind, see `_answer`, in a process of its own.
 
-    Returns the answer of `examine` or `examine_tensors`; or how the file `ended` the process.
+    Returns the answer of the function of that kind; or how the file `ended` the process.
     """
     server = _SERVERS.pop(os.getpid(), None)  # nobody else has it, until it has answered
     if server is None or server.poll() is not None:
@@ -328,6 +411,8 @@ def serve() -> None:
         kind, path = json.loads(line)
         if kind == "torch":
             import torch  # noqa: F401  (before its memory and time are counted)
+        if kind == "matlab":
+            import scipy.io  # noqa: F401
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -346,7 +431,8 @@ def _answer(kind: str, path: str, writer: int) -> NoReturn:
         os.dup2(writer, 1)
         bound_memory()
         alive()
-        answer = {"hdf5": examine, "torch": examine_tensors}[kind](path)
+        known = {"hdf5": examine, "torch": examine_tensors, "matlab": examine_matlab}
+        answer = examine(path, foreign=True) if kind == "foreign" else known[kind](path)
         alive(0)
         os.write(1, json.dumps(answer).encode())
         os._exit(0)
@@ -354,14 +440,14 @@ def _answer(kind: str, path: str, writer: int) -> NoReturn:
         os._exit(1)
 
 
-def examine(path: str) -> dict[str, str]:
+def examine(path: str, *, foreign: bool = False) -> dict[str, str]:
     """Examine a file: `refused`, the rule that it breaks; `damaged`, what HDF5 says; or nothing.
 
     With the first two comes the `version` that it says it is of.
     """
     try:
         with h5py.File(path, "r", locking=False) as file, open(path, "rb") as source:
-            check(file, source)
+            check(file, source, foreign=foreign)
     except RefusedError as error:
         return {"refused": str(error), **stated_version(path)}
     except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file

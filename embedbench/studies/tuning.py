@@ -18,6 +18,7 @@ from embedbench.config.run_seeds import format_seeds
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError, keep_inside
+from embedbench.runs.run_dirs import TUNING, trials_path
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache
@@ -202,7 +203,7 @@ def tune(
     place = make_task(replace(spec, seed=seeds[0]), root, streams).place
     more = [] if len(seeds) == 1 else [json.dumps([seeds, None])]
     key = value_digest.digest(str(place), json.dumps(dict(grid)), sessions, *more)
-    path = root / "tuning" / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
+    path = root / TUNING / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     made_from = _made_from(spec, streams)
     _drop_stale(path, made_from, spec, notify)
@@ -216,7 +217,8 @@ def tune(
             raise UserError(f"{path} chose settings that it did not try", "delete it")
         return log
     with lease:
-        kept = path.with_name(f".{path.name}.scores")
+        kept = trials_path(path)
+        tell = _noted(lease, progress)
         trial = partial(
             _same_files,
             partial(trial_score, sessions=sessions, threads=threads, streams=streams),
@@ -226,13 +228,25 @@ def tune(
         facts = made_from | _where(spec, threads)
         finished = _finished_trials(kept, facts, spec, notify)
         save = partial(_save_trials, kept, facts)
-        scores = _run_trials(spec, finished, save, seeds, trial, engine, progress, candidates)
+        scores = _run_trials(spec, finished, save, seeds, trial, engine, tell, candidates)
         log = _log(spec, grid, sessions, seeds, candidates, scores, default)
         stored = {**log, "made_from": made_from} if made_from else log
         text = json.dumps(stored, indent=1, ensure_ascii=False)
         atomic_write.write_safely(path, text + "\n")
         atomic_write.remove(kept)
     return log
+
+
+def _noted(
+    lease: leases.Lease, progress: callback_types.StageProgress
+) -> callback_types.StageProgress:
+    """A progress that the lease notes too, for `runs status`."""
+
+    def tell(label: str, done: int, total: int) -> None:
+        lease.note(f"trials {done}/{total}")
+        progress(label, done, total)
+
+    return tell
 
 
 def _log(
@@ -326,6 +340,7 @@ def _run_trials(
         for seed, c in every
         if _key(seed, c) not in finished
     ]
+    progress(f"tuning {spec.learner}", len(every) - len(todo), len(every))
     with engine.executor(len(todo)) as pool:
         scores = run_calls(pool, partial(_run_trial, trial), todo)
         for number, ((key, _), score) in enumerate(scores, 1):

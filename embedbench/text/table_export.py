@@ -75,14 +75,19 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _field(value: Any) -> str:
     """One value; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    text = _text(value)
+    return f"'{text}" if isinstance(value, str) and _is_formula(text) else text
+
+
+def _text(value: Any) -> str:
+    """One value as text; "" for none."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
         return repr(value)
-    text = printable(str(value))
-    return f"'{text}" if _is_formula(text) else text
+    return printable(str(value))
 
 
 def _is_formula(text: str) -> bool:
@@ -148,7 +153,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else _field(value)
+    return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else _text(value)
 
 
 # --- LaTeX ---

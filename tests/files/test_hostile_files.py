@@ -220,7 +220,7 @@ def npz(path: Path, members: dict[str, bytes], declared: int | None = None) -> P
     ("header", "sentence"),
     [
         (npy_header((10**6, 10**6)), "cannot be read"),
-        (npy_header((3, 2), "|O"), "plain numeric"),
+        (npy_header((3, 2), "|O"), "by these two lines"),
         (npy_header(()) + bytes(4), r"features is float32 .*\(\);"),
         (npy_header((3,), "<M8[s]") + bytes(24), "features is datetime64"),
         (npy_header((1, 1), "<U1") + b"\x00\xd8\x00\x00", "cannot be read"),

@@ -107,7 +107,7 @@ def test_a_folder_of_npy_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(folder.read(), make_features(30))
     np.testing.assert_array_equal(folder.split, labels)
     assert folder.sample_ids[29] == "x29"
-    assert "of npy files" in refusal(import_file, tmp_path / "features.npy", out)
+    assert "give them: --labels F" in refusal(import_file, tmp_path / "features.npy", out)
     assert "unknown key of" in refusal(import_file, tmp_path, out, labels="labels.npy")
     np.save(tmp_path / "labels.npy", labels[1:])
     assert "features and 29 labels" in refusal(import_file, tmp_path, out)
@@ -156,7 +156,7 @@ def test_broken_idx_files_are_named(tmp_path: Path, change: Any, message: str) -
     ("arrays", "message"),
     [
         ({"features": None}, "it holds labels"),
-        ({"labels": np.zeros(30)}, "sample, not float64"),
+        ({"labels": np.full(30, 0.5)}, "sample, not float64"),
         ({"labels": np.zeros((30, 2), int)}, "of shape (30, 2)"),
         ({"labels": np.arange(30) - 1}, "label -1 is negative"),
         ({"labels": np.arange(30), "names": np.array(["a", "b"])}, "label 29 of sample"),
@@ -167,11 +167,11 @@ def test_broken_idx_files_are_named(tmp_path: Path, change: Any, message: str) -
         ({"ids": np.arange(30) // 2}, "in train (row 1)"),
         ({"features": np.arange(30)[:, None]}, "not int64"),
         ({"features": np.full((30, 2), np.nan)}, "row 0 of features"),
-        ({"names": np.array([object()])}, "save plain numeric"),
+        ({"names": np.array([object()])}, "which are a pickle and would run code"),
         ({"provenance": np.array("{")}, "provenance is not"),
         ({"provenance": np.array('{"x": "\\ud800"}')}, "be plain JSON"),
         ({"labels": np.array(1)}, "labels is int64"),
-        ({"ids": np.full((30, 1), "a")}, "ids is <U1"),
+        ({"ids": np.full((30, 2), "a")}, "ids is <U1"),
         ({"ids": np.array([b"a", b"\xff", b"c"])}, "'utf-8' codec"),
         ({"layer/b": np.array(1.0)}, "layer/b is float64"),
         ({"time": np.zeros((30, 2))}, "time is float64"),
@@ -184,10 +184,10 @@ def test_bad_npz_is_refused(tmp_path: Path, arrays: dict[str, Any], message: str
 
 def test_other_sources_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_text("no zip")
-    (tmp_path / "a.csv").write_text("1,2")
+    (tmp_path / "a.arff").write_text("1,2")
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "fifo.npz")
-    cases = dict.fromkeys(("a.csv", "empty", "fifo.npz"), "nothing that import")
+    cases = dict.fromkeys(("a.arff", "empty", "fifo.npz"), "nothing that import")
     cases |= {"a.npz": "cannot be read", "none.npz": "there is no file or folder"}
     for name, message in cases.items():
         assert message in refusal(import_file, tmp_path / name, tmp_path / "a.h5")

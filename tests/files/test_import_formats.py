@@ -76,7 +76,7 @@ NESTED = torch.nested.nested_tensor([torch.zeros(2, 4), torch.zeros(4, 4)])
 MANY = ZEROS[:1, :1].expand(2**40, 64)
 # Tensors and lists that are no table, and a part of what is said of them.
 ODD: dict[str, tuple[dict[str, Any], str]] = {
-    "one tensor alone": ({"labels": None}, "it holds features"),
+    "one tensor alone": ({"labels": None}, "and no labels; give them"),
     "larger than it is": ({"features": MANY}, "281,474,976,710,656 bytes"),
     "rows of nothing": ({"features": torch.zeros(1, 0).expand(2**50, 0)}, "declares 1,125,899,"),
     "sparse": ({"features": ZEROS.to_sparse()}, "'features' is no"),

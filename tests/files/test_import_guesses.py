@@ -209,7 +209,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "features without labels": (
         {"labels": None},
-        "it holds features, and no labels; name the key: --labels KEY",
+        "holds features (40 rows of 6 values, from features) and no labels; give them: --labels F",
     ),
     "labels without features": (
         {"features": None},
@@ -217,10 +217,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "neither": (
         NO_WHOLE | {"clip": X},
-        "it holds clip, and no features and no labels; name the key: --features KEY --labels KEY",
+        "holds features (40 rows of 6 values, from clip) and no labels; give them: --labels FILE",
     ),
     "features in one row": ({"features": X.ravel()}, "give one row a sample, as numbers"),
-    "a column of labels": ({"labels": Y[:, None]}, "labels is int64 of shape (40, 1)"),
     "labels between": ({"labels": Y / 2}, "one integer or text per sample"),
     "labels of yes and no": ({"labels": Y > 1}, "one integer or text per sample"),
     "a group without a name": ({"groups": np.where(Y > 2, np.nan, Y)}, "groups has NaN in row 3"),

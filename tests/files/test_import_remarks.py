@@ -157,10 +157,12 @@ def test_an_infinite_number_is_still_called_so(tmp_path: Path) -> None:
 
 ELSEWHERE = {
     "texts.csv": "texts and their labels go in by `extract`",
-    "features.npy": "a folder of npy files",
+    "texts.txt": "texts and their labels go in by `extract`",
     "cat.png": "images and sounds go in by `extract`",
     "photos/cat/1.JPG": "images and sounds go in by `extract`",
-    "x.mat": "give an npz, Parquet, safetensors or .pt file",
+    "x.arff": "give an npz, npy, mat, HDF5, CSV",
+    "x.xlsx": "save it as CSV",
+    "x.csv.gz": "unpack it",
 }
 
 
@@ -168,7 +170,7 @@ ELSEWHERE = {
 def test_the_way_of_a_source_that_import_does_not_read(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"1")
+    path.write_bytes(b"text\na dog\n")
     given = tmp_path / name.partition("/")[0]
     assert ELSEWHERE[name] in refusal(import_file, given, tmp_path / "a.h5")
 

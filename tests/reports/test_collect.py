@@ -77,6 +77,7 @@ def test_what_a_table_says_of_its_stream() -> None:
     assert said(typed(), typed(seed=1, n_train=[310, 100, 90], reference=one)) == [
         *("4 classes", "3 sessions"),
         "300–310 training samples at first, then 90–100 a session",
+        "2 class orders, by the seed",
         *("validation from training data", "mean per-class accuracy"),
         "offline (α_ideal): mlp on all data at once, 85.0 %",
     ]

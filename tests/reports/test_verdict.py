@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from report_records import make, typed
 
+from embedbench.reports.compare_learners import judge
 from embedbench.reports.result_rows import Group, Row
 from embedbench.reports.verdict_sentence import verdict
 from embedbench.scores.run_record import RunRecord
@@ -189,3 +190,32 @@ def test_many_names_are_counted() -> None:
     by = "by at least 28.8 to 42.8 points (8 statements, each at 5 %)"
     assert text.endswith(f"; l0, l1, l2 and 5 more are behind, {by}")
     assert "; l0, l1, l2 and l3 are behind, by at least" in sentence(leader, *many[:4])
+
+
+def test_equal_means_are_no_highest_one() -> None:
+    text = sentence(runs("ncm", 0.80, 0.82, 0.81), runs("slda", 0.81, 0.80, 0.82))
+    assert text.startswith("nothing is decided: ncm and slda have the same mean, 81.0 % ")
+    assert "may be level" not in text
+
+
+@pytest.mark.parametrize(
+    ("alone", "said"),
+    [
+        (["ewc", "si"], "(2 statements, each at 5 %, over the test sample alone)"),
+        (["si"], "(2 statements, each at 5 %, that of si over the test sample alone)"),
+    ],
+)
+def test_a_bound_that_no_seed_entered_says_so(alone: list[str], said: str) -> None:
+    learners = (
+        runs("mas", 0.9, 0.91, 0.92),
+        runs("ewc", 0.5, 0.51, 0.53),
+        runs("si", 0.3, 0.31, 0.3),
+    )
+    group = Group("stream-1", tuple(run for each in learners for run in each))
+    rows = [Row(group, each[0].learner, tuple(each), ()) for each in learners]
+    judged = judge(rows)
+    verdicts = [
+        replace(one, parts=("test sample",)) if row.label in alone and one else one
+        for row, one in zip(rows, judged.rows, strict=True)
+    ]
+    assert verdict(rows, judged._replace(rows=verdicts)).endswith(said)

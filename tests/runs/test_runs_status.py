@@ -1,5 +1,7 @@
 """What is said of a directory of runs: from finished runs, leases and checkpoints."""
 
+import csv
+import io
 import json
 import os
 import time
@@ -7,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commands import Call
 from small_grid import tree
 
 from embedbench.cli.runs_commands import status_parts
@@ -90,3 +93,63 @@ def test_a_lease_says_what_its_holder_does_and_keeps_its_length(tmp_path: Path) 
         lease.beat()
         assert (lease.path.stat().st_size, lease.is_mine()) == (size, True)
     lease.release()
+
+
+def _search(root: Path, doing: str) -> leases.Lease:
+    """A search at work, as `tune` holds it."""
+    (root / "tuning").mkdir()
+    held = leases.take(root / "tuning" / ".ewc-1a2b3c4d.json.lease")
+    assert held is not None
+    held.note(doing)
+    held.beat()
+    return held
+
+
+def test_a_search_at_work_and_its_trials(tmp_path: Path) -> None:
+    with _search(tmp_path, "trials 3/36"):
+        (running,) = runs_status.status(tmp_path).running
+    trials = running.trials_done, running.trials
+    assert (running.run, *trials) == ("tuning/ewc-1a2b3c4d.json", 3, 36)
+
+
+def test_the_status_names_a_search(tmp_path: Path) -> None:
+    with _search(tmp_path, "trials 3/36"):
+        text = render_text(status_parts(runs_status.status(tmp_path)))
+    assert "3 of 36 trials done" in text
+
+
+def test_a_search_that_was_cut_off_is_abandoned(tmp_path: Path) -> None:
+    (tmp_path / "tuning").mkdir()
+    (tmp_path / "tuning" / ".ewc-1a2b3c4d.json.scores").write_text("{}")
+    (left,) = runs_status.status(tmp_path).abandoned
+    assert left.run == "tuning/ewc-1a2b3c4d.json"
+
+
+def test_a_finished_search_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "tuning").mkdir()
+    (tmp_path / "tuning" / "ewc-1a2b3c4d.json").write_text("{}")
+    assert runs_status.status(tmp_path) == Status(finished=0)
+
+
+def test_a_run_that_is_no_search_keeps_its_keys() -> None:
+    run = Running(run="s/ewc/seed-1", host="north", pid=1, seconds=1.0)
+    assert {*run.to_json()} == {"run", "host", "pid", "seconds", "session", "sessions"}
+
+
+def test_those_of_some_runs_that_are_at_work(tmp_path: Path) -> None:
+    mine, other, ended = (tmp_path / "stream" / "mlp" / f"seed-{n}" for n in range(3))
+    mine.parent.mkdir(parents=True)
+    with leases.take(leases.lease_path(mine)) as held, leases.take(leases.lease_path(other)):
+        held.note("session 2/5")
+        held.beat()
+        ((run_dir, running),) = runs_status.at_work([mine, ended, tmp_path / "none" / "seed-0"])
+    assert (run_dir, running.session, running.sessions) == (mine, 3, 5)
+
+
+def test_the_csv_has_the_trials_of_a_search_beside_runs(call: Call, tmp_path: Path) -> None:
+    run_dir = tmp_path / "a" / "seed-0"
+    run_dir.parent.mkdir()
+    with _search(tmp_path, "trials 3/36"), leases.take(leases.lease_path(run_dir)):
+        _, out, _ = call("runs", "status", str(tmp_path), "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["session"], row.get("trials_done")) for row in rows] == [("", ""), ("", "3")]

@@ -318,10 +318,19 @@ def test_a_resumed_search(tmp_path: Path, spec: RunSpec, trials: Scripted, finis
         tune(spec, grid, cut, seeds=SEEDS)
     trials.breaks_at, shown = -1, list[tuple[str, int, int]]()
     assert tune(spec, grid, cut, seeds=SEEDS, progress=lambda *now: shown.append(now)) == log
-    assert shown == [("tuning slda", done, 12) for done in range(finished + 1, 13)]
+    assert shown == [("tuning slda", done, 12) for done in range(finished, 13)]
     assert (trials.ran, len({*ran})) == (ran, 12)
     mine, other = ([p.name for p in (root / "tuning").iterdir()] for root in (cut, whole))
     assert mine == other
+
+
+def test_the_lease_of_a_search_says_its_trials(
+    tmp_path: Path, spec: RunSpec, trials: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = list[str]()
+    monkeypatch.setattr(leases.Lease, "note", lambda _, doing: noted.append(doing))
+    tune(spec, {"shrinkage": GRID}, tmp_path, seeds=[0])
+    assert noted == [f"trials {done}/3" for done in range(4)]  # `runs status` reads it
 
 
 def interrupted(spec: RunSpec, root: Path, trials: Scripted) -> None:

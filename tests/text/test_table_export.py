@@ -187,3 +187,8 @@ def test_a_formula_after_a_tab_or_the_end_of_a_line(text: str) -> None:
 def test_other_texts_are_as_they_are(text: str) -> None:
     ((cell,),) = list(csv.reader(io.StringIO(csv_text([{"a": text}]))))[1:]
     assert cell == text
+
+
+def test_a_table_that_no_spreadsheet_opens_has_no_apostrophes() -> None:
+    _, ((text,),), _ = table_export.table_cells(make_table([{"what": "-9.1"}]))
+    assert text == "-9.1"

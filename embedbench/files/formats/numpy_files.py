@@ -8,11 +8,18 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError, list_first
-from embedbench.files.known_names import LISTED, files_not_read
+from embedbench.files.known_names import LISTED, files_not_read, without_common_words
 from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
 REMEDY = "save plain numeric and text arrays, not objects"
+# What NumPy says of objects in an npz file, and in an npy file.
+_OBJECT_ARRAYS, _MAPPED_OBJECTS = "Object arrays cannot be loaded", "Python objects in dtype."
+_OBJECTS = (
+    "{path} holds Python objects, which are a pickle and would run code; where you trust it, "
+    "convert it by these two lines: `import numpy as np; d = np.load({name!r}, allow_pickle=True)` "
+    "and `np.savez({new!r}, {call})`."
+)
 
 
 class NamedArrays(dict[str, Any]):
@@ -21,17 +28,47 @@ class NamedArrays(dict[str, Any]):
     def __init__(self) -> None:
         super().__init__()
         self.not_read: list[str] = []
+        self.remarks: list[str] = []  # sentences on what is no matter of course
 
 
 def load_folder(path: Path) -> NamedArrays:
-    """Return the arrays of a folder of npy files, by name."""
+    """Return the arrays of a folder of npy files, by name.
+
+    Words that begin or end all names are left out where that gives names that are read:
+    `clip_train_features`.
+    """
     arrays, files = NamedArrays(), npy_files(path)
-    for file in files:
+    names = without_common_words([file.stem for file in files])
+    for file, name in zip(files, names, strict=True):
         if file.is_file():
-            with explain_errors(f"{file} cannot be read", REMEDY):
-                arrays[file.stem] = _decoded(np.load(file, mmap_mode="r", allow_pickle=False))
+            arrays[name] = load_array(file)
     arrays.not_read = files_not_read(path, files)
     return arrays
+
+
+def load_npy(path: Path) -> NamedArrays:
+    """Return the array of one npy file: `features`, or `labels` if it has one value a row."""
+    arrays, array = NamedArrays(), load_array(path)
+    arrays["features" if array.ndim > 1 else "labels"] = array
+    return arrays
+
+
+def load_array(path: Path) -> Array:
+    """Return the array of an npy file, which is mapped."""
+    with explain_errors(f"{path} cannot be read", REMEDY):
+        open_regular(path).close()
+        try:
+            return _decoded(np.load(path, mmap_mode="r", allow_pickle=False))
+        except ValueError as error:
+            if not str(error).endswith(_MAPPED_OBJECTS):
+                raise
+            raise holds_objects(path, "features=d[0], labels=d[1]") from error
+
+
+def holds_objects(path: Path, call: str) -> UserError:
+    """Return the error for arrays of objects, with the two lines that convert them."""
+    new = f"{path.stem}-plain.npz"
+    return UserError(_OBJECTS.format(path=path, name=path.name, new=new, call=call))
 
 
 def npy_files(path: Path) -> list[Path]:
@@ -51,9 +88,30 @@ def load_npz(path: Path) -> NamedArrays:
             raise ValueError("it declares more than its bytes can hold")
         with np.load(path, allow_pickle=False) as arrays:
             read = NamedArrays()
-            read |= {name.removesuffix(".npy"): _decoded(arrays[name]) for name in members}
+            for name in members:
+                read[name.removesuffix(".npy")] = _decoded(_member(arrays, name, path))
     read.not_read = [f"{list_first(others, LISTED)} (no array)"] if others else []
     return read
+
+
+def _member(arrays: Any, name: str, path: Path) -> Any:
+    try:
+        return arrays[name]
+    except ValueError as error:
+        if not str(error).startswith(_OBJECT_ARRAYS):
+            raise
+        raise holds_objects(path, "features=d['features'], labels=d['labels']") from error
+
+
+def leave_out_group(arrays: NamedArrays) -> None:
+    """Leave out the name of the one group, or structure, that all arrays lie in: `data/X`."""
+    groups = {name.partition("/")[0] for name in arrays}
+    if len(groups) > 1 or len(arrays) < 2 or not all("/" in name for name in arrays):
+        return
+    inside = {name.partition("/")[2]: array for name, array in arrays.items()}
+    arrays.clear()
+    arrays.update(inside)
+    leave_out_group(arrays)
 
 
 def as_float32(values: Array, where: str) -> Array:

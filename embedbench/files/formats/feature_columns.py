@@ -1,0 +1,187 @@
+"""Which columns of a table are its features, where each column holds one of them."""
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from embedbench.array_types import Array
+from embedbench.errors import UserError, unknown
+from embedbench.files.hdf5_layout import COLUMNS
+from embedbench.files.known_names import FILE_NAMES, KEYS, MAYBE_SPLIT, find_keys
+
+from .number_tables import Column, NumberTable
+
+_NUMBER = re.compile(r"(.*?)[-_. ]?(\d+)")  # a column's name: its stem and its number
+_FEW = 4  # columns that a sentence lists; of more it has the first and the last
+
+
+def join_feature_columns(table: NumberTable, asked: Mapping[str, str | None]) -> dict[str, str]:
+    """Make one table of the columns that are features, called `features`; say which they were.
+
+    With `--features` they are the columns of that stem and a number, those that fit a pattern with
+    `*`, or those of a list with commas. Else, unless a column holds lists, they are the columns of
+    one stem with running numbers, or all columns of numbers that are nothing else.
+
+    Returns
+    -------
+    dict
+        Which columns the `features` were, and in a table without names the `labels` and `ids`;
+        empty where nothing was joined.
+    """
+    named, origin = asked["features"], {}
+    if named is not None:
+        names = _named_columns(table, named)
+    elif _holds_features(table):
+        return {}
+    else:
+        if not table.named:
+            origin = _name_columns(table, asked)
+        used = [name for name in asked.values() if name is not None]
+        names = _feature_columns(table, [*used, *origin])
+    if not names:
+        return origin
+    joined = np.stack([table[name] for name in names], axis=1)
+    for name in names:
+        del table.columns[name]
+    table.columns["features"] = Column(joined)
+    return {"features": _say(names), **origin}
+
+
+def _values(table: NumberTable, name: str) -> Array:
+    values = table.columns[name].values
+    assert values is not None  # columns without are left out
+    return values
+
+
+def _holds_features(table: NumberTable) -> bool:
+    """Whether a column holds lists, or `features` are there by name."""
+    if any(_values(table, name).ndim > 1 for name in table):
+        return True
+    return any(table.columns[key].values is not None for key in ("features", "X") if key in table)
+
+
+def _say(names: Sequence[str]) -> str:
+    if len(names) <= _FEW:
+        return ", ".join(names)
+    return f"{len(names):,} columns ({names[0]} to {names[-1]})"
+
+
+def _named_columns(table: NumberTable, named: str) -> list[str]:
+    """The columns that --features names; none if it is one that holds lists."""
+    if named in table.columns:
+        return [] if _values(table, named).ndim > 1 else [named]
+    if "," in named:
+        names = [name.strip() for name in named.split(",")]
+        for name in names:
+            if name not in table.columns:
+                raise unknown(f"column of {table.path}", name, table)
+    elif "*" in named:
+        names = fnmatch.filter(table, named)
+    else:
+        names = [name for name in table if _stem(name) == named]
+    names = [name for name in names if _values(table, name).dtype.kind in "iufb"]
+    if not names:
+        more = "--features also takes a stem (f of f0, f1, …), a pattern (f*) or a list (a,b,c)."
+        raise unknown(f"column of {table.path}", named, table, more=more)
+    return names
+
+
+def _stem(name: str) -> str | None:
+    match = _NUMBER.fullmatch(name)
+    return match[1] if match else None
+
+
+def _feature_columns(table: NumberTable, used: Sequence[str]) -> list[str]:
+    """Columns of one stem with running numbers; else all columns of numbers that are nothing else.
+
+    Raises
+    ------
+    UserError
+        Two stems have as many columns.
+    """
+    known = [*FILE_NAMES, *MAYBE_SPLIT, *COLUMNS]
+    for what, usual in KEYS.items():
+        if what != "features":
+            known += usual
+    taken = {*used, *find_keys(known, table)}
+    numbers = [
+        name
+        for name in table
+        if name not in taken
+        and _values(table, name).dtype.kind in "iuf"
+        and not _counts(table, name)
+    ]
+    if not table.named:
+        return numbers
+    stems: dict[str, list[str]] = {}
+    for name in numbers:
+        if (stem := _stem(name)) is not None:
+            stems.setdefault(stem, []).append(name)
+    running = {stem: names for stem, names in stems.items() if len(names) > 1 and _run(names)}
+    if not running:
+        return numbers
+    longest = max(map(len, running.values()))
+    best = [stem for stem, names in running.items() if len(names) == longest]
+    if len(best) > 1:
+        examples = " and ".join(running[stem][0] for stem in best)
+        raise UserError(
+            f"{table.path} has {longest} columns each like {examples}; one of them are features",
+            f"name the stem: --features {best[0]}",
+        )
+    return running[best[0]]
+
+
+def _run(names: Sequence[str]) -> bool:
+    """Whether the numbers of columns of one stem are running ones, in any order."""
+    numbers = sorted(int(name[re.search(r"\d+$", name).start() :]) for name in names)  # type: ignore[union-attr]
+    return numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def _counts(table: NumberTable, name: str) -> bool:
+    """Whether a column only numbers the rows: pandas writes its index so, without a name."""
+    plain = name.casefold()
+    if not plain.startswith("unnamed") and plain not in ("index", "level_0"):
+        return False
+    values = _values(table, name)
+    return values.dtype.kind == "i" and bool((np.diff(values) == 1).all())
+
+
+# --- tables whose columns have no names ---
+
+
+def _name_columns(table: NumberTable, asked: Mapping[str, str | None]) -> dict[str, str]:
+    """Call one column `labels`, and one of texts that are all different `ids`; say which they were.
+
+    Labels are the only column of texts, or the last or the first column where it alone holds whole
+    numbers, some of them more than once.
+    """
+    origin: dict[str, str] = {}
+    texts = [name for name in table if _values(table, name).dtype.kind == "U"]
+    repeated = [name for name in texts if _repeats(_values(table, name))]
+    different = [name for name in texts if name not in repeated]
+    if len(different) == 1:
+        origin["ids"] = different[0]
+    if asked["labels"] is None:
+        if len(repeated) == 1:
+            origin["labels"] = repeated[0]
+        elif not repeated and (whole := _only_whole(table)):
+            origin["labels"] = whole
+    for what, name in origin.items():
+        table.columns[what] = table.columns.pop(name)
+    return origin
+
+
+def _repeats(values: Array) -> bool:
+    return len(np.unique(values)) < len(values)
+
+
+def _only_whole(table: NumberTable) -> str | None:
+    """The last or the first column, if it alone holds whole numbers, and repeats some."""
+    whole = [name for name in table if _values(table, name).dtype.kind == "i"]
+    real = [name for name in table if _values(table, name).dtype.kind == "f"]
+    names = list(table)
+    if len(whole) != 1 or not real or whole[0] not in (names[-1], names[0]):
+        return None
+    return whole[0] if _repeats(_values(table, whole[0])) else None

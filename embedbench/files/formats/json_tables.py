@@ -1,0 +1,153 @@
+"""JSON: a list of records, a record a line, lists by name, or vectors by the ids of samples."""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.errors import UserError
+from embedbench.files.hdf5_layout import TEXT
+from embedbench.storage.regular_files import open_regular
+
+from .number_tables import Column, NumberTable, stack_rows
+
+LINES = (".jsonl", ".ndjson")
+_DEEPEST = 4  # levels of records in records
+
+
+def read_json_table(path: Path) -> NumberTable:
+    """Return the columns of a JSON file by name; those of a record in a record are `outer/inner`.
+
+    Raises
+    ------
+    UserError
+        It is no JSON, or none of the forms that hold a table.
+    """
+    rows, columns = _find_rows(path)
+    if rows is not None:
+        columns = {}
+        for n, (place, row) in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise UserError(
+                    f"{path}: {place} is no record", 'expected {"embedding": […], "label": "…"}'
+                )
+            flat = dict(_flat(row, ""))
+            for name in flat:
+                columns.setdefault(name, [(f"{path}: entry", None)] * n)
+            for name, values in columns.items():
+                values.append((place, flat.get(name)))
+    made = {name: _column(values, f"{path}: {name}") for name, values in columns.items()}
+    not_read = [f"{name} (no column of numbers or texts)" for name in made if made[name] is None]
+    return NumberTable(
+        path,
+        {name: column for name, column in made.items() if column is not None},
+        not_read=not_read,
+    )
+
+
+def _find_rows(path: Path) -> tuple[Any, dict[str, list[tuple[str, Any]]]]:
+    """Return records with their places, or None and the values of columns with their places."""
+    try:
+        with (
+            open_regular(path) as file,
+            io.TextIOWrapper(file, encoding="utf-8-sig") as text,
+        ):
+            if path.suffix.lower() in LINES:
+                lines = [(f"line {at}", line) for at, line in enumerate(text, 1) if line.strip()]
+                entries = [(place, json.loads(line)) for place, line in lines]
+                return _table_of(entries)
+            whole = json.load(text)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8", "save it as UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read as JSON ({error})", "correct it") from error
+    if isinstance(whole, Mapping):
+        whole = _unwrapped(whole)
+    if isinstance(whole, list):
+        return _table_of([(f"entry {at}", row) for at, row in enumerate(whole, 1)])
+    if not isinstance(whole, Mapping) or not whole:
+        raise UserError(f"{path} holds no table", 'expected [{"embedding": […], "label": "…"}, …]')
+    return _from_object(whole, path)
+
+
+def _table_of(entries: list[tuple[str, Any]]) -> tuple[Any, dict[str, list[tuple[str, Any]]]]:
+    """Records as they are; lists alone are rows of features, and texts or numbers alone labels."""
+    if entries and all(isinstance(row, list) for _, row in entries):
+        return None, {"features": entries}
+    if entries and all(isinstance(row, str | int | float) for _, row in entries):
+        return None, {"labels": entries}
+    return entries, {}
+
+
+def _unwrapped(whole: Mapping[str, Any]) -> Any:
+    """What lies below the only key that holds a list of records, as answers of services do."""
+    inside = [value for value in whole.values() if isinstance(value, list)]
+    if len(inside) == 1 and inside[0] and all(isinstance(row, Mapping) for row in inside[0]):
+        return inside[0]
+    return whole
+
+
+def _from_object(
+    whole: Mapping[str, Any], path: Path
+) -> tuple[Any, dict[str, list[tuple[str, Any]]]]:
+    """Columns by name (`{"X": [[…]], "y": […]}`), or rows by id (`{"a.png": […]}` or records)."""
+    rows = list(whole.values())
+    if all(isinstance(row, str | int) for row in rows):
+        names = [(repr(name), name) for name in whole]
+        return None, {"ids": names, "labels": [(repr(name), row) for name, row in whole.items()]}
+    lists = [isinstance(row, list) for row in rows]
+    if all(isinstance(row, Mapping) for row in rows) and len(rows) > 1:
+        return [(repr(name), {"ids": name, **row}) for name, row in whole.items()], {}
+    vectors = all(lists) and all(_is_vector(row) for row in rows) and len(rows) > 1
+    if vectors and len({*map(len, rows)}) == 1 and not {*whole} & {"labels", "label", "y"}:
+        names = [(repr(name), name) for name in whole]
+        return None, {"ids": names, "features": [(repr(name), row) for name, row in whole.items()]}
+    columns = {}
+    for name, values in _flat(whole, ""):
+        if isinstance(values, list):
+            columns[name] = [(f"entry {at}", value) for at, value in enumerate(values, 1)]
+    if not columns:
+        raise UserError(f"{path} holds no table", 'expected [{"embedding": […], "label": "…"}, …]')
+    return None, columns
+
+
+def _is_vector(row: Any) -> bool:
+    return bool(row) and all(type(value) in (int, float) for value in row)
+
+
+def _flat(row: Mapping[str, Any], before: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Values by name, in which records are taken apart."""
+    for name, value in row.items():
+        if isinstance(value, Mapping) and depth < _DEEPEST:
+            yield from _flat(value, f"{before}{name}/", depth + 1)
+        else:
+            yield f"{before}{name}", value
+
+
+def _column(values: list[tuple[str, Any]], where: str) -> Column | None:
+    """The values of a column, of one type each; None if they are no numbers, texts or vectors."""
+    there = [value for _, value in values if value is not None]
+    missing = next((place for place, value in values if value is None), "")
+    if there and all(map(_is_vector_or_empty, there)):
+        if missing:
+            return Column(np.zeros((len(values), 1)), missing)
+        return Column(stack_rows(there, where))
+    kinds = {type(value) for value in there}
+    if kinds == {str}:
+        if max(map(len, there)) > TEXT:
+            return Column(None)
+        return Column(np.array(["" if v is None else v for _, v in values], np.str_), missing)
+    if kinds and kinds <= {int, float}:
+        if kinds == {int} and all(abs(value) < 2**63 for value in there):
+            return Column(np.array([v or 0 for _, v in values], np.int64), missing)
+        return Column(np.array([np.nan if v is None else v for _, v in values], float), missing)
+    if kinds == {bool}:
+        return Column(np.array([bool(v) for _, v in values]), missing)
+    return None
+
+
+def _is_vector_or_empty(value: Any) -> bool:
+    return isinstance(value, list) and _is_vector(value)
