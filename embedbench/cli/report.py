@@ -270,6 +270,8 @@ def _pack_line(submission: Submission) -> str:
     if submission.refused:
         return f"{submission.pack}: refused"
     numbers = f"runs ranked: {submission.ranked}, not ranked: {len(submission.unranked)}"
+    if submission.chance:
+        numbers += f", of chance: {submission.chance}"
     if submission.repeated:
         numbers += f", equal answers of an earlier pack: {submission.repeated}"
     return f"{submission.pack}: {numbers}"

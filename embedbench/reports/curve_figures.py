@@ -35,6 +35,7 @@ from .results import Results
 
 LEAST = 5  # runs of a band
 CUT = " · the axis does not begin at 0"
+ALL_CLASSES = "offline, all classes"  # the level that is drawn beside scores on some of them, too
 CURVES_OF = {AVERAGE: "aa", FORGETTING: "af"}  # metrics that are the last value of a curve
 POOLED = (FINAL, INCREMENTAL)  # the last value, and the mean, of the main score
 
@@ -51,13 +52,20 @@ class Curve:
 
 @rc_context(STYLE)
 def draw_curves(
-    curves: Sequence[Curve], ideal: float, width: float, name: str, *, fit: bool = False
+    curves: Sequence[Curve],
+    ideal: float,
+    width: float,
+    name: str,
+    *,
+    fit: bool = False,
+    units: str = "seeds",
+    level: str = ALL_CLASSES,
 ) -> Figure:
     """Means over runs, see `draw_curve`; the y axis begins at 0.
 
     `fit`: it fits the learners and α_ideal instead, and says so; chance is left out where it does
-    not lie between them. `ideal` is α_ideal as a fraction, dashed, unless NaN; `name` says what the
-    scores are.
+    not lie between them. `ideal` is α_ideal as a fraction, dashed, unless NaN, and `level` its
+    name; `name` says what the scores are, `units` what the means are over.
     """
     figure = Figure((width, 2.15 if width < 4 else 2.6), layout="constrained")
     axes = figure.add_subplot()
@@ -65,7 +73,7 @@ def draw_curves(
         if curve.style is not None:
             draw_curve(axes, curve)
     if not math.isnan(ideal):
-        axes.axhline(100 * ideal, **OFFLINE, label=level_name("offline", ideal))
+        axes.axhline(100 * ideal, **OFFLINE, label=level_name(level, ideal))
     fit = fit and len(axes.lines) > 0
     low, high = axes.get_ylim() if fit else (-math.inf, math.inf)
     for curve in curves:
@@ -73,12 +81,23 @@ def draw_curves(
         if curve.style is None and ((low <= known) & (known <= high)).all():
             draw_curve(axes, curve)
     begin_at_zero(axes, [float(np.nanmin(c.values, initial=np.inf)) for c in curves], fit=fit)
-    name += CUT * fit
+    name += spread_words(curves, units) + CUT * fit
     number_sessions(axes, {x for curve in curves for x in curve.x})
     axes.grid(axis="y")
     axes.set_xlabel("after session")
     axes.set_title(title_lines(name, width), loc="left")
     return figure
+
+
+def spread_words(curves: Sequence[Curve], units: str = "seeds") -> str:
+    """Say what thin lines and bands are, where there are any, see `draw_curve`."""
+    counts = [len(curve.values) for curve in curves if curve.style is not None]
+    text = ""
+    if any(1 < n < LEAST for n in counts):
+        text += f" · thin: single {'runs' if units == 'seeds' else units}"
+    if any(n >= LEAST for n in counts):
+        text += f" · bands: 95 % over {units}"
+    return text
 
 
 def begin_at_zero(axes: Axes, values: Sequence[float], *, fit: bool) -> None:
@@ -105,11 +124,12 @@ def has_line(values: Floats) -> bool:
     return bool((known[1:] & known[:-1]).any())
 
 
-def draw_curve(axes: Axes, curve: Curve) -> None:
+def draw_curve(axes: Axes, curve: Curve, *, turns: bool = True) -> None:
     """Draw the mean of a curve over its runs, and how far they lie apart.
 
     That is a band of the 95 % t-interval, between 0 and 100; of fewer than `LEAST` runs, whose
-    interval says little, the runs themselves.
+    interval says little, the runs themselves. Where not every point has a mark, the marks of
+    learners take `turns`, or all are at the same places.
     """
     values, x = curve.values, curve.x
     n, mean = len(values), values.mean(axis=0)
@@ -129,7 +149,8 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
         axes.fill_between(x, low, high, color=ink, alpha=0.1, linewidth=0)
     every = max(1, -(-len(x) // 6))
     whole: Any = {"clip_on": False, "zorder": 3}  # also at 0, where the axis would cover half
-    marks = {**look(curve.style), "markevery": (curve.style % every, every)}
+    first = curve.style % every if turns else 0
+    marks = {**look(curve.style), "markevery": (first, every)}
     axes.plot(x, mean, **marks, **whole, label=label)
 
 
@@ -161,19 +182,31 @@ def score_name(group: Group) -> str:
 
 
 def accuracy_curves(
-    rows: Sequence[Row], styles: Mapping[str, int], width: float, *, fit: bool = False
+    rows: Sequence[Row],
+    styles: Mapping[str, int],
+    width: float,
+    metric: str = FINAL,
+    *,
+    fit: bool = False,
 ) -> dict[str, Figure]:
     """Title → figure of the main score after each session; none on a stream of one session.
 
-    On all sessions so far; where R is square, on session 0 and on the newest.
+    On all sessions so far; where R is square, on session 0 and on the newest. `metric` is one of
+    `POOLED`, which the title of the first says.
     """
     group, drawn = rows[0].group, [row for row in rows if row.used and row.learner != GUESSES]
     if group.sessions < 2 or not any(row.used for row in rows):
         return {}
-    guess = group.guessed
+    guess, orders = group.guessed, order_words(drawn)
 
     def figure(
-        values: Sequence[Any], ideal: float, chance: Floats | None, first: int = 0
+        values: Sequence[Any],
+        ideal: float,
+        chance: Floats | None,
+        first: int = 0,
+        *,
+        metric: str = FINAL,
+        level: str = ALL_CLASSES,
     ) -> Figure:
         """A figure of (n, T) fractions of each row, and the (T,) of guessing."""
         curves, x = [], range(first, group.sessions)
@@ -183,19 +216,22 @@ def accuracy_curves(
         if chance is not None and len(chance) == len(x):
             label = level_name("chance", float(chance[-1]))
             curves.append(Curve(100 * chance[None], x, None, label))
-        return draw_curves(curves, ideal, width, score_name(group), fit=fit)
+        name = curve_name(metric, group.score) + orders
+        return draw_curves(curves, ideal, width, name, fit=fit, level=level)
 
     base, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base  # the α_ideal of all sessions together
     matrices = [stack_matrices(row) for row in drawn]
     pooled = [stack(row.results, lambda run, _: run.pooled) for row in drawn]
-    figures = {"All sessions so far": figure(pooled, ideal, guess.pooled if guess else None)}
+    chance = guess.pooled if guess else None
+    figures = {"All sessions so far": figure(pooled, ideal, chance, metric=metric)}
     if all(R.shape[1] == R.shape[2] for R in matrices):
         shared = ideal if group.first.reference.normalise_new else math.nan
         newest = [np.diagonal(R, axis1=1, axis2=2)[:, 1:] for R in matrices]
         first = [R[:, :, 0] for R in matrices]
         chances = (guess.R[:, 0], np.diagonal(guess.R)[1:]) if guess else (None, None)
-        figures["Session 0"] = figure(first, base, chances[0])
+        level = "offline" if others else ALL_CLASSES  # of session 0, where each has its own
+        figures["Session 0"] = figure(first, base, chances[0], level=level)
         figures["The newest session"] = figure(newest, shared, chances[1], 1)
     return figures
 
@@ -210,7 +246,7 @@ def draw_one(
 ) -> Figure:
     """A metric after each session: a curve of records or of `ANSWER_METRICS`, or the base score."""
     if metric in POOLED:
-        return accuracy_curves(rows, styles, width, fit=fit)["All sessions so far"]
+        return accuracy_curves(rows, styles, width, metric, fit=fit)["All sessions so far"]
     check_curve(rows, metric)
     curves, factor = [], 100 if is_percent(metric) else 1
     for row in (row for row in rows if row.used and row.learns):
@@ -220,7 +256,14 @@ def draw_one(
             curves.append(Curve(values, x, styles[row.label], row.label))
     if not curves:
         raise no_curve(metric)
-    return draw_curves(curves, math.nan, width, curve_name(metric, rows[0].group.score), fit=fit)
+    name = curve_name(metric, rows[0].group.score) + order_words(rows)
+    return draw_curves(curves, math.nan, width, name, fit=fit)
+
+
+def order_words(rows: Sequence[Row]) -> str:
+    """Say how many class orders the runs of a stream have, where each seed draws its own."""
+    orders = {run.order for row in rows if row.learns for run in row.results}
+    return f", over {len(orders)} class orders" if len(orders) > 1 else ""
 
 
 def check_curve(rows: Sequence[Row], metric: str) -> None:
@@ -242,7 +285,9 @@ def no_curve(metric: str) -> UserError:
 def curve_name(metric: str, score: str) -> str:
     """What a figure of curves shows, in a table of one base score."""
     if metric in POOLED:
-        return f"{metric_name(FINAL, score)} (%)"
+        name = f"{metric_name(FINAL, score)} (%)"
+        average = "A_avg" if score == "accuracy" else "AIA"
+        return f"{name} after each session, whose mean is {average}" if metric != FINAL else name
     quoted = {curve: name for name, curve in CURVES_OF.items()}
     name = heading(quoted.get(metric, metric))
     return name if metric in ANSWER_METRICS else f"{name}, of {metric_name(FINAL, score)}"

@@ -35,6 +35,9 @@ STYLE: Any = {  # Any: each version of matplotlib types the keys differently
     **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), SOFT),
     **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    # minor ticks are shorter by 1.5 points: their numbers stand where those of major ones do
+    **dict.fromkeys(("xtick.major.pad", "ytick.major.pad"), 3.5),
+    **dict.fromkeys(("xtick.minor.pad", "ytick.minor.pad"), 5.0),
     "axes.axisbelow": True,
     "grid.color": BLANK,
     "grid.linewidth": 0.4,

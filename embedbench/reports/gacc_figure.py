@@ -13,9 +13,9 @@ from embedbench.scores.number_text import format_signed
 from embedbench.scores.run_record import FINAL
 from embedbench.scores.scores_of_guessing import GUESSES
 
-from .curve_figures import CUT, Curve, begin_at_zero, draw_curve, stack_matrices
+from .curve_figures import CUT, Curve, begin_at_zero, draw_curve, spread_words, stack_matrices
 from .figure_style import STYLE, title_lines
-from .headings_and_units import metric_name
+from .headings_and_units import heading, metric_name
 from .result_rows import Group, Row
 
 STEPS = 12  # of α where the ratio of base to novel classes is no integer: that of the paper
@@ -56,12 +56,12 @@ def gacc_by_alpha(
     figure = Figure((width, 2.4 if width < 4 else 2.8), layout="constrained")
     axes = figure.add_subplot()
     for curve in curves:
-        draw_curve(axes, curve)
+        draw_curve(axes, curve, turns=False)
     begin_at_zero(axes, [0.0], fit=fit)
     axes.grid(axis="y")
     axes.set_xlabel(AXIS)
-    name = f"gAcc(α) (%), of {metric_name(FINAL, group.score)}{CUT * fit}"
-    axes.set_title(title_lines(name, width), loc="left")
+    name = f"gAcc(α) (%), of {metric_name(FINAL, group.score)}{spread_words(curves)}"
+    axes.set_title(title_lines(name + CUT * fit, width), loc="left")
     return figure
 
 
@@ -106,4 +106,5 @@ def _curve(matrices: Floats, ratio: float, alphas: Floats, name: str, style: int
     areas = [gacc_area(R, ratio, exact=exact).mean() for R in matrices]
     area = format_signed(100 * float(np.mean(areas)), 1)
     values = 100 * np.array([over_alpha(R, ratio, alphas) for R in matrices])
-    return Curve(values, alphas, style, f"{name}, {'exact ' * exact}gAcc {area}")
+    area_name = heading("gacc_exact" if exact else "gacc").removesuffix(" %")  # as in the table
+    return Curve(values, alphas, style, f"{name}, {area_name} {area}")

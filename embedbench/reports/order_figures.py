@@ -1,9 +1,12 @@
 """Curves over several class orders: a line an order for each learner, or a mean over the orders."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from embedbench.array_types import Floats
@@ -31,7 +34,8 @@ from .learner_colours import styles_of
 from .result_rows import Group, Row, split_tables
 
 ByOrder = dict[str, dict[str, Floats]]  # learner → class order → (T,) mean over its seeds
-ACROSS = 3  # panels on a page; in a column they are above each other
+ACROSS = 3  # panels on a page; in a column there are two
+SHADES = matplotlib.colormaps["Greys"]  # of orders: the colours and marks are those of learners
 
 
 def mean_curves(rows: Sequence[Row], width: float, metric: str, *, fit: bool = False) -> Figure:
@@ -54,29 +58,33 @@ def mean_curves(rows: Sequence[Row], width: float, metric: str, *, fit: bool = F
         curves += _chance(rows)
         ideal = float(np.mean([group.offline for group in _groups(rows)]))
     name = f"{curve_name(metric, study.score)}, mean over {len(study.orders)} class orders"
-    return draw_curves(curves, ideal, width, name, fit=fit)
+    return draw_curves(curves, ideal, width, name, fit=fit, units="orders")
 
 
 @rc_context(STYLE)
 def order_curves(rows: Sequence[Row], width: float, metric: str, *, fit: bool = False) -> Figure:
     """A metric after each session: a panel a learner, and in it a line a class order.
 
-    A line is the mean over the seeds of the order; an order has one colour in all panels.
+    A line is the mean over the seeds of the order; an order has one shade in all panels, of a ramp
+    that no learner has a colour of.
     **Source**: Masana et al. (2020), Figures 4 to 9.
     """
     study = order_study(rows, "orders")
     check_curve(rows, metric)
     by_learner = curves_by_order(study, metric)
-    styles = {order: style for style, order in enumerate(sorted(study.orders))}
-    across = min(len(by_learner), ACROSS if width > 4 else 1)
+    orders = sorted(study.orders)
+    places = np.linspace(0.4, 1, len(orders))
+    shades = {order: to_hex(SHADES(place)) for order, place in zip(orders, places, strict=True)}
+    across = min(len(by_learner), ACROSS if width > 4 else 2)
     down = -(-len(by_learner) // across)
-    figure = Figure((width, 1.7 * down + 0.4), layout="constrained")
+    figure = Figure((width, (1.7 if width > 4 else 1.4) * down + 0.4), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
     lowest = []
     for axes, (label, by_order) in zip(panels, by_learner.items(), strict=False):
         for order, values in sorted(by_order.items()):
             lowest.append(float(np.nanmin(values, initial=np.inf)))
-            draw_curve(axes, Curve(values[None], range(len(values)), styles[order], order))
+            line: Any = {"color": shades[order], "marker": ".", "clip_on": False, "zorder": 3}
+            axes.plot(range(len(values)), values, **line, label=words(order))
         axes.set_title(words(label, int(14 * width / across)), loc="left")
         number_sessions(axes, range(rows[0].group.sessions))
         axes.grid(axis="y")

@@ -16,13 +16,13 @@ from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
-from .compare_learners import studies
+from .compare_learners import count_range, studies
 from .comparison_tables import check_several
 from .curve_figures import CUT, begin_at_zero, score_name, stack_matrices
 from .figure_style import CHANCE, OFFLINE, STYLE, level_name, title_lines, words
-from .headings_and_units import is_percent, metric_name
+from .headings_and_units import INCREMENTAL, is_percent, metric_name
 from .learner_colours import BLANK, LINE, look, styles_of
-from .result_rows import Row
+from .result_rows import Group, Row
 
 COSTS = {"memory after the last session (MB)": "bytes.total", "learning (s)": "seconds.learn"}
 COLOUR_MAP = matplotlib.colormaps["viridis"]  # perceptually uniform, also for colour-blind readers
@@ -39,8 +39,9 @@ def trade_off(
 ) -> Figure:
     """A metric of the rows of one table against each of their costs, a panel each.
 
-    A mark is a learner, with the 95 % interval over its runs. Costs are in logarithms where they
-    differ by more than ten times. Other axes begin at 0; `fit`: they fit what is drawn.
+    A mark is a learner, with the 95 % interval over its runs, which the title names. Costs are in
+    logarithms where they differ by more than ten times. Other axes begin at 0; `fit`: they fit what
+    is drawn. Levels to compare with are those of `_levels`.
     """
     drawn, group = [row for row in rows if row.used and row.learns], rows[0].group
     factor = 100 if is_percent(metric) else 1
@@ -58,6 +59,8 @@ def trade_off(
     name = metric_name(metric, group.score) + " (%)" * is_percent(metric)
     if metric not in (FINAL, *ANSWER_METRICS, *group.outside):
         name += f", of {metric_name(FINAL, group.score)}"
+    if any(not math.isnan(score.half) for score in scores):
+        name += " · bars: 95 % over seeds"
     panels[0].set_title(title_lines(name + CUT * fit, width), loc="left")
     for axes, (cost, each) in zip(panels, costs.items(), strict=True):
         axes.set_xlabel(cost)
@@ -80,14 +83,25 @@ def trade_off(
             axes.update_datalim([(0, 0)], updatey=False)  # as in `begin_at_zero`
             axes.autoscale_view(scaley=False)
             axes.set_xlim(left=0)
-    if metric == FINAL:
-        limits = panels[0].get_ylim()
-        for axes in panels:
-            for level, line in (("offline", OFFLINE), ("chance", CHANCE)):
-                share = getattr(group, level)
-                if limits[0] <= (height := 100 * share) <= limits[1]:
-                    axes.axhline(height, **line, label=level_name(level, share))
+    low, high = panels[0].get_ylim()
+    for level, share in _levels(group, metric).items():
+        if low <= 100 * share <= high:
+            line = OFFLINE if level == "offline" else CHANCE
+            for axes in panels:
+                axes.axhline(100 * share, **line, label=level_name(level, share))
     return figure
+
+
+def _levels(group: Group, metric: str) -> dict[str, float]:
+    """What a metric is compared with, as fractions: of the final score offline and guessing.
+
+    Of its average over sessions guessing alone, and of other metrics nothing.
+    """
+    if metric == FINAL:
+        return {"offline": group.offline, "chance": group.chance}
+    if metric == INCREMENTAL and group.guessed is not None:
+        return {"chance": float(group.guessed.pooled.mean())}
+    return {}
 
 
 def _scores(rows: Sequence[Row], metric: str) -> list[Stat]:
@@ -123,7 +137,7 @@ def ranks(rows: Sequence[Row], width: float, metric: str) -> Figure:
             axes.plot(verdict.ranks, [place] * 2, color=LINE, linewidth=2.5, solid_capstyle="round")
         axes.plot([verdict.rank or math.nan], [place], **look(styles[name]), zorder=3)
     axes.set_yticks(range(len(lines)), lines)
-    axes.invert_yaxis()
+    axes.set_ylim(len(lines) - 0.5, -0.5)  # the best on top; half a row of room at both ends
     axes.set_xlim(0.7, len(names) + 0.3)
     axes.xaxis.set_major_locator(MaxNLocator(min(len(names), 8), integer=True))
     bars = "mark: rank of the mean\nbar: ranks left open at 5 % a row"
@@ -133,8 +147,17 @@ def ranks(rows: Sequence[Row], width: float, metric: str) -> Figure:
 
 def matrix(rows: Sequence[Row], width: float) -> Figure:
     """R[i, j] of each learner among the rows of one table, the mean over its runs."""
-    means = {r.label: stack_matrices(r).mean(axis=0) for r in rows if r.used and r.learns}
-    return draw_maps(means, width, score_name(rows[0].group))
+    drawn = [row for row in rows if row.used and row.learns]
+    means = {row.label: stack_matrices(row).mean(axis=0) for row in drawn}
+    names = ("after session i", f"on session j{_mean_words(drawn)}")
+    return draw_maps(means, width, score_name(rows[0].group), axes_names=names)
+
+
+def _mean_words(rows: Sequence[Row]) -> str:
+    """Say how many seeds means are over; nothing where each is of one."""
+    counts = [len({run.seed for run in row.used}) for row in rows]
+    fewest, most = min(counts), max(counts)
+    return f" · mean over {count_range(fewest, most)} seeds" if most > 1 else ""
 
 
 @rc_context(STYLE)

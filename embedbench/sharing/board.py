@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
+from embedbench.files.remote import fetch, uri
 from embedbench.reports import comparison_tables, headings_and_units, result_rows
 from embedbench.reports.compare_learners import ComparisonStudy, describe_verdicts
 from embedbench.reports.html_page import page
@@ -30,6 +32,7 @@ from embedbench.reports.results import (
 from embedbench.reports.run_rows import labels
 from embedbench.reports.table_metric import choose_score, show_by
 from embedbench.reports.terminal_tables import behind_text
+from embedbench.reports.verdict_sentence import verdict as verdict_sentence
 from embedbench.scores import learner_verdicts
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
@@ -98,10 +101,11 @@ def _add_pack(
     """Add the runs of a pack to those `sent` so far, and count how many are new.
 
     A run that an earlier pack has is a repetition with the same outcome: it is named beside the
-    first one, and is no further measurement. Of `chance`, which is the same in every honest pack,
-    nothing is said.
+    first one, and is no further measurement. Runs of `chance`, which are the same in every honest
+    pack, are counted apart: they have no rank.
     """
     new, repeated = list[CheckedRun](), 0
+    chance = sum(not run.record.learns for run in runs)
     for run in runs:
         earlier = sent.get(_identity(run))
         if earlier is None:
@@ -109,7 +113,8 @@ def _add_pack(
         elif run.record.learns:
             repeated += 1
             earlier.also_by.append(submission.by or submission.pack)
-    submission = replace(submission, ranked=len(new), repeated=repeated)
+    ranked = sum(run.record.learns for run in new)
+    submission = replace(submission, ranked=ranked, repeated=repeated, chance=chance)
     sent |= {_identity(run): BoardRun(submission, run) for run in new}
     return submission
 
@@ -153,6 +158,7 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
     entries = [
         _entry(label, each, used[label], verdicts.get(label)) for label, each in mine.items()
     ]
+    entries.sort(key=_place)
     return BoardStream(
         page=f"stream-{value_digest.digest(_stream_key(first))[:12]}.html",  # no text of a pack
         title=title,
@@ -166,11 +172,30 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
         sessions=len(first.n_train),
         classes=result_rows.introduced_classes(first),
         notes=tuple(result_rows.Group("", tuple(run.record for run in runs)).notes),
-        entries=tuple(sorted(entries, key=_place)),
+        entries=tuple(entries),
         units=study.units,
         groups=study.groups,
         measurements=tuple(describe_measurements({k: used[k] for k in learn if used[k].rows})),
+        sentence=_sentence({entry.label: mine[entry.label] for entry in entries}, study),
     )
+
+
+def _sentence(entries: Mapping[str, Sequence[BoardRun]], study: ComparisonStudy) -> str:
+    """The verdict on the entries, best first, in one sentence: what `report` prints."""
+    labels = list(entries)
+    group = result_rows.Group(
+        "", tuple(one.run.record for each in entries.values() for one in each)
+    )
+    rows = []
+    for label in labels:
+        records = [one.run.record for one in entries[label]]
+        used = tuple(made for made in records if not _is_left_out(made))
+        left_out = tuple(made for made in records if _is_left_out(made))
+        rows.append(result_rows.Row(group, label, used, left_out))
+    places = [labels.index(name) for name in study.learners]
+    of = {i: one.move(places) for i, one in zip(places, study.verdicts, strict=True)}
+    judged = study.judged._replace(rows=[of.get(i) for i in range(len(rows))])
+    return verdict_sentence(rows, judged)
 
 
 def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
@@ -183,9 +208,13 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
     return result
 
 
+def _is_left_out(made: RunRecord) -> bool:
+    return not {*result_rows.LEFT_OUT}.isdisjoint(made.flags)
+
+
 def _results(label: str, runs: Sequence[CheckedRun]) -> Results:
     """The runs of an entry that are in its means."""
-    used = [run for run in runs if not {*result_rows.LEFT_OUT} & {*run.record.flags}]
+    used = [run for run in runs if not _is_left_out(run.record)]
     rows = []
     for run in used:
         without = run.left_out.get(run.record.score)
@@ -220,11 +249,20 @@ def _entry(
         left_out=len(records) - len(used),
         versions=tuple(sorted({str(made.environment.get("embedbench")) for made in records})),
         devices=tuple(sorted(set(devices))),
-        command=first.command,
+        command=_command(records),
         flags=tuple(flags),
         metrics={name: used.stat(COSTS.get(name, name)) for name in METRICS},
         verdict=None if verdict is None or verdict.behind is None else verdict,
     )
+
+
+def _command(records: Sequence[RunRecord]) -> str:
+    """The command that makes all runs of an entry: that of the first, with the seeds of all."""
+    first = records[0]
+    seeds = ",".join(str(seed) for seed in sorted({made.seed for made in records}))
+    if seeds == str(first.seed):
+        return first.command
+    return re.sub(rf"(?<= )--seed {first.seed}(?= |$)", f"--seeds {seeds}", first.command)
 
 
 def _place(entry: Entry) -> tuple[bool, bool, float, str]:
@@ -235,7 +273,7 @@ def _place(entry: Entry) -> tuple[bool, bool, float, str]:
 # --- what a board holds ---
 
 
-SCHEMA = "embedbench-board/5.0"
+SCHEMA = "embedbench-board/6.0"
 STATEMENT = "recomputed, not re-run"
 
 
@@ -288,6 +326,7 @@ class BoardStream(JsonRecord):
     units: str
     groups: str
     measurements: tuple[str, ...]
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -343,6 +382,7 @@ def _index_page(board: Board) -> str:
         "board.html.j2",
         board=board,
         ranked=sum(one.ranked for one in board.submissions),
+        chance=sum(one.chance for one in board.submissions),
         unranked=sum(len(one.unranked) for one in board.submissions),
         level_with_best=lambda learned: [
             e.label for e in learned[1:] if e.verdict and not e.verdict.behind
@@ -361,6 +401,9 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
         cell=_cell,
         metric_name=headings_and_units.metric_name,
         stream=stream,
+        final=FINAL,
+        behind=headings_and_units.heading("behind"),
+        whereabouts=_whereabouts,
         columns=[
             (name, headings_and_units.heading(COSTS.get(name, name), stream.score))
             for name in METRICS
@@ -372,6 +415,14 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
         bounds=[*describe_verdicts(judged), *stream.measurements],
         params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
     )
+
+
+def _whereabouts(file: FileInfo) -> str:
+    """Where a file can be had: with embedbench, by the digest of its content, or at a URL."""
+    for name, known in fetch.known_files().items():
+        if known.content == file.digests.get("content"):
+            return f"ships with embedbench as {uri.KNOWN}{name}"
+    return f"can be had at {file.url}" if file.url else "not stated where it can be had"
 
 
 def _cell(entry: Entry, name: str, notes: Sequence[str] = ()) -> dict[str, str]:

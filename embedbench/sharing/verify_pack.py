@@ -63,6 +63,7 @@ class Submission(JsonRecord):
     date: str | None = None
     ranked: int = 0
     repeated: int = 0
+    chance: int = 0
     unranked: tuple[UnrankedRun, ...] = ()
     refused: str | None = field(default=None, metadata=ABSENT)
 

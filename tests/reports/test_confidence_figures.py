@@ -55,7 +55,8 @@ def test_curves_are_what_answers_say_after_each_session(
     name: str, title: str, factor: int, root: Path, rows: list[Row], tmp_path: Path
 ) -> None:
     (axes,) = curve_figures.draw_one(rows, styles_in(rows), 3.25, name).axes
-    assert axes.get_title(loc="left") == title
+    title = axes.get_title(loc="left").replace("\n", " ")
+    assert title == f"{title}, over 2 class orders · thin: single runs"
     means = [np.array(li.get_ydata()) for li in axes.lines if li.get_marker() != "None"]
     read = ANSWER_METRICS[name].curve
     curves = [[read(p) for p in answers(root, row.learner)] for row in rows]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from command_line import embedbench
 from file_helpers import says
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -63,6 +64,11 @@ def trade_off(rows: list[Row], width: float = COLUMN) -> Figure:
     return with_legend(score_figures.trade_off(rows, styles_in(rows), width))
 
 
+def title_of(axes: Axes) -> str:
+    """The title in one line."""
+    return axes.get_title(loc="left").replace("\n", " ")
+
+
 def texts(figure: Figure) -> set[str]:
     return {text.get_text() for text in figure.legends[0].get_texts()}
 
@@ -80,7 +86,10 @@ def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
     assert not axes.collections  # three runs have no band: each is drawn
     thin = {tuple(line.get_ydata()) for line in axes.lines if line.get_linewidth() == 0.6}
     assert {tuple(100 * x for x in run.pooled) for row in learners for run in row.used} <= thin
-    assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (25.0)"}
+    assert texts(figure) == {
+        *("ewc", "mlp", "icarl"),
+        *("offline, all classes (90.0)", "chance (25.0)"),
+    }
 
 
 def test_no_two_styles_look_alike(rows: list[Row]) -> None:
@@ -155,7 +164,7 @@ def test_curves_of_records_are_of_the_runs_that_have_them(tmp_path: Path) -> Non
     (axes,) = curve_figures.draw_one(rows, styles_in(rows), COLUMN, "raa").axes
     drawn = {li.get_color(): np.round(li.get_ydata(), 9).tolist() for li in axes.lines}
     assert drawn == {COLOURS[0]: [30, 50, 40], COLOURS[2]: [90, 50, 40]}
-    assert axes.get_title(loc="left") == "RAA %, of accuracy"
+    assert axes.get_title(loc="left") == "RAA %, of accuracy, over 2 class orders"
 
 
 def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
@@ -203,7 +212,7 @@ def drawn(rows: list[Row], *, fit: bool) -> Figure:
 
 def test_an_axis_that_fits_the_values_says_so(rows: list[Row]) -> None:
     (axes,) = drawn(rows, fit=True).axes
-    assert axes.get_title(loc="left") == "accuracy (%) · the axis does not begin at 0"
+    assert title_of(axes).endswith("thin: single runs · the axis does not begin at 0")
 
 
 def test_chance_outside_an_axis_has_no_line_and_no_legend(rows: list[Row]) -> None:
@@ -222,6 +231,68 @@ def test_costs_begin_at_0_unless_they_are_logarithmic(rows: list[Row], fit: bool
     memory, seconds = score_figures.trade_off(rows, styles_in(rows), COLUMN, fit=fit).axes
     assert memory.get_xlim()[0] > 0
     assert (seconds.get_xlim()[0] == 0) == (not fit)
+
+
+AVERAGE = "average_incremental_accuracy"
+
+
+def of_average(tmp_path: Path) -> list[Row]:
+    """A run that is right in 90, 75 and 60 %, so its A_avg is 75 %."""
+    made = make("mlp", final=0.6)
+    made["metrics"][AVERAGE] = 0.75
+    keep(tmp_path, made)
+    return collect(tmp_path)
+
+
+def test_a_curve_is_said_to_be_of_what_a_avg_is_the_mean_of(tmp_path: Path) -> None:
+    rows = of_average(tmp_path)
+    (axes,) = curve_figures.draw_one(rows, styles_in(rows), COLUMN, AVERAGE).axes
+    assert title_of(axes) == "accuracy (%) after each session, whose mean is A_avg"
+
+
+def test_thin_lines_are_said_to_be_runs_and_orders_are_counted(rows: list[Row]) -> None:
+    """Each of the three seeds draws its own class order."""
+    (axes,) = drawn(rows, fit=False).axes
+    assert title_of(axes) == "accuracy (%), over 3 class orders · thin: single runs"
+
+
+def test_bands_are_said_to_be_intervals(tmp_path: Path) -> None:
+    orders: Any = {"order": {"kind": "natural", "name": None, "digest": None}}
+    keep(tmp_path, *(make("mlp", seed, 0.5 + 0.01 * seed, **orders) for seed in range(5)))
+    (axes,) = drawn(collect(tmp_path), fit=False).axes
+    assert title_of(axes) == "accuracy (%) · bands: 95 % over seeds"
+
+
+def test_guessing_has_an_average_too(tmp_path: Path) -> None:
+    """A half, a third and a quarter of the answers are right: 36.1 % on average."""
+    rows = of_average(tmp_path)
+    figure = with_legend(score_figures.trade_off(rows, styles_in(rows), COLUMN, AVERAGE))
+    assert texts(figure) == {"mlp", "chance (36.1)"}
+
+
+def test_one_run_has_no_bars_to_name(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp"))
+    assert title_of(trade_off(collect(tmp_path)).axes[0]) == "accuracy (%)"
+
+
+def test_numbers_of_a_logarithmic_axis_stand_level(tmp_path: Path) -> None:
+    """The 1 stood below the .2 and .5, as its tick is longer."""
+    for name, seconds in (("ewc", 10), ("mlp", 0.3)):
+        keep(tmp_path, make(name, seconds={"learn": seconds, "evaluate": 1.0}))
+    _, axes = trade_off(collect(tmp_path)).axes
+    ticks = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()]
+    tops = [t.label1.get_window_extent().y1 for t in ticks if t.label1.get_text() in ("0.5", "1")]
+    assert tops == pytest.approx([tops[0]] * 2)
+
+
+def test_the_first_and_the_last_rank_have_half_a_row_of_room(rows: list[Row]) -> None:
+    (axes,) = score_figures.ranks(rows, COLUMN, FINAL).axes
+    assert axes.get_ylim() == (2.5, -0.5)
+
+
+def test_a_matrix_of_one_run_is_no_mean(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp"))
+    assert score_figures.matrix(collect(tmp_path), COLUMN).get_supxlabel() == "on session j"
 
 
 def test_a_metric_without_a_curve_is_no_curve(rows: list[Row]) -> None:
@@ -261,7 +332,7 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
         costs = row.footprint["total"] / 1e6, row.seconds["learn"].mean
         for of_panel, cost in zip(marks, costs, strict=True):
             np.testing.assert_allclose(of_panel[ink], (cost, 100 * row.metrics[FINAL].mean))
-    assert figure.axes[0].get_title(loc="left") == "accuracy (%)"
+    assert figure.axes[0].get_title(loc="left") == "accuracy (%) · bars: 95 % over seeds"
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear"]
     assert ["logarithmic" in axes.get_xlabel() for axes in figure.axes] == [True, False]
     assert [axes.get_xgridlines()[0].get_visible() for axes in figure.axes] == [True, True]
@@ -276,7 +347,10 @@ def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     (mean,) = (row.metrics["omega_base"].mean for row in rows if row.learner == "ewc")
     (drawn,) = (li.get_ydata() for li in first.lines if li.get_color() == COLOURS[0])
     assert drawn == pytest.approx([mean])  # Ω is no percentage, and has no levels
-    assert (len(first.lines), first.get_title(loc="left")) == (3, "omega base, of accuracy")
+    assert (len(first.lines), title_of(first)) == (
+        3,
+        "omega base, of accuracy · bars: 95 % over seeds",
+    )
 
 
 @pytest.mark.parametrize(
@@ -321,7 +395,10 @@ def test_maps_are_the_mean_r(rows: list[Row]) -> None:
         values = np.ma.filled(panels[row.label].images[0].get_array(), np.nan)
         np.testing.assert_allclose(values, expected)
         assert (np.isnan(values[0, 1]), to_hex(panels[row.label].get_facecolor())) == (1, BLANK)
-    assert (figure.get_supylabel(), figure.get_supxlabel()) == ("after session i", "on session j")
+    assert (figure.get_supylabel(), figure.get_supxlabel()) == (
+        "after session i",
+        "on session j · mean over 3 seeds",
+    )
 
 
 @pytest.mark.parametrize(
@@ -409,7 +486,7 @@ def test_the_command_writes_a_figure_and_prints_the_tables(root: Path, tmp_path:
     done = embedbench(*words, "--width", "page", "--metric", "omega_all")
     assert done.exit_code == 0, done.output
     assert ("accuracy %" in done.stdout, f"wrote {a}" in done.stderr) == (True, True)
-    assert ">omega all, of accuracy</text>" in a.read_text("utf-8")
+    assert ">omega all, of accuracy · bars: 95 % over seeds</text>" in a.read_text("utf-8")
     assert "is there already" in str(embedbench(*words).exception)
     assert embedbench(*words, "--overwrite").exit_code == 0
 
@@ -465,7 +542,9 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
 
 def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp", flags=["nan"]), make("ewc"))
-    assert texts(curves(collect(tmp_path))) == {"ewc", "offline (90.0)", "chance (25.0)"}
+    assert texts(curves(collect(tmp_path))) == {
+        *("ewc", "offline, all classes (90.0)", "chance (25.0)"),
+    }
     with pytest.raises(UserError, match="has ewc only"):
         save_figure(collect(tmp_path), "ranks", tmp_path / "a.svg")
     keep(tmp_path / "none", make("mlp", flags=["nan"]))

@@ -43,8 +43,10 @@ def lines(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
     }
 
 
-def run(seed: int = 0, matrix: Any = R, sizes: tuple[int, ...] = (4, 1, 1)) -> dict[str, Any]:
-    return make("mlp", seed, 0.5, R=matrix, n_classes=list(sizes))
+def run(
+    seed: int = 0, matrix: Any = R, sizes: tuple[int, ...] = (4, 1, 1), learner: str = "mlp"
+) -> dict[str, Any]:
+    return make(learner, seed, 0.5, R=matrix, n_classes=list(sizes))
 
 
 def test_the_curve_by_hand(tmp_path: Path) -> None:
@@ -65,8 +67,22 @@ def test_it_is_the_mean_over_runs(tmp_path: Path) -> None:
 def test_a_ratio_that_is_no_integer_has_the_integral(tmp_path: Path) -> None:
     """Of a learner that is right in 60 % everywhere it is 60, whatever the ratio."""
     keep(tmp_path, run(matrix=np.full((3, 3), 0.6).tolist(), sizes=(5, 2, 2)))
-    x, y = lines(draw(tmp_path))["mlp, exact gAcc 60.0"]
+    x, y = lines(draw(tmp_path))["mlp, gAcc (integral) 60.0"]
     assert (len(x), y) == (13, pytest.approx([60] * 13))
+
+
+def test_marks_are_at_the_same_alphas(tmp_path: Path) -> None:
+    """At every third of thirteen, and at both ends; before, each learner had others."""
+    for name in ("ewc", "mlp", "ncm"):
+        keep(tmp_path, run(sizes=(5, 2, 2), learner=name))
+    marked = [line for line in draw(tmp_path).lines if line.get_marker() != "None"]
+    assert [line.get_markevery() for line in marked] == [(0, 3)] * 3
+
+
+def test_single_runs_are_named(tmp_path: Path) -> None:
+    keep(tmp_path, run(), run(1, [[1, None, None], [1, 1, None], [1, 1, 1]]))
+    title = draw(tmp_path).get_title(loc="left").replace("\n", " ")
+    assert title == "gAcc(α) (%), of accuracy · thin: single runs"
 
 
 def test_guessing_is_dotted(tmp_path: Path) -> None:

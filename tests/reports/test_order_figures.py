@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from file_helpers import says
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from report_records import keep, make
 
 from embedbench.errors import UserError
 from embedbench.reports import order_figures
 from embedbench.reports.figure_kinds import WIDTHS, save_figure
 from embedbench.reports.figure_style import legend
-from embedbench.reports.learner_colours import SOFT
+from embedbench.reports.learner_colours import COLOURS, MARKERS, SOFT
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
 
@@ -81,6 +82,30 @@ def test_an_order_has_one_colour_in_all_panels(rows: list[Row]) -> None:
     assert colours[0]["size"] == colours[1]["size"]
 
 
+def test_orders_have_no_colour_of_a_learner(rows: list[Row]) -> None:
+    drawn = {to_hex(line.get_color()) for line in of_learner(rows, "mlp").lines}
+    assert drawn & {*COLOURS} == set()
+
+
+def test_orders_have_no_mark_of_a_learner(rows: list[Row]) -> None:
+    drawn = {line.get_marker() for line in of_learner(rows, "mlp").lines}
+    assert drawn & {*MARKERS} == set()
+
+
+def test_a_later_order_is_darker(rows: list[Row]) -> None:
+    shades = {line.get_label(): to_rgb(line.get_color()) for line in of_learner(rows, "mlp").lines}
+    assert sum(shades["size"]) < sum(shades["natural"])
+
+
+def test_panels_of_a_column_are_two_across(tmp_path: Path) -> None:
+    """Three took 5.5 inches, one below the other."""
+    for learner in ("ewc", "mlp", "ncm"):
+        for order in ("natural", "size"):
+            put(tmp_path, learner, order, 0, [0.5, 0.5, 0.5])
+    figure = order_figures.order_curves(collect(tmp_path), COLUMN, FINAL)
+    assert figure.get_figheight() == pytest.approx(3.2)
+
+
 def test_the_title_says_what_a_line_is(rows: list[Row]) -> None:
     figure = order_figures.order_curves(rows, PAGE, FINAL)
     assert figure.get_suptitle() == "accuracy (%), a line a class order"
@@ -103,7 +128,8 @@ def test_fewer_than_five_orders_are_thin_lines(rows: list[Row]) -> None:
 
 def test_the_title_says_that_it_is_a_mean_over_orders(rows: list[Row]) -> None:
     (axes,) = order_figures.mean_curves(rows, PAGE, FINAL).axes
-    assert axes.get_title(loc="left") == "accuracy (%), mean over 2 class orders"
+    title = axes.get_title(loc="left")
+    assert title == "accuracy (%), mean over 2 class orders · thin: single orders"
 
 
 def test_offline_is_the_mean_over_the_orders(tmp_path: Path) -> None:
@@ -111,7 +137,7 @@ def test_offline_is_the_mean_over_the_orders(tmp_path: Path) -> None:
         reference = make()["reference"] | {"ideal": {"class_accuracy": ideal, "accuracy": ideal}}
         put(tmp_path, "mlp", order, 0, [0.5, 0.5, 0.5], reference=reference)
     (axes,) = order_figures.mean_curves(collect(tmp_path), COLUMN, FINAL).axes
-    assert lines(axes)["offline (80.0)"] == [80, 80]
+    assert lines(axes)["offline, all classes (80.0)"] == [80, 80]
 
 
 def test_a_learner_that_lacks_an_order_says_so(tmp_path: Path) -> None:

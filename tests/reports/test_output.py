@@ -118,7 +118,8 @@ def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
     text = render(rows, "runs")
     assert '<th scope="col">superclass pw-JS %</th>' in text
     assert "<td>1.60 ±0.25</td>" in text
-    assert trade_off(rows, styles_in(rows), 3.25).axes[0].get_title(loc="left") == "pw-JS (%)"
+    title = trade_off(rows, styles_in(rows), 3.25).axes[0].get_title(loc="left")
+    assert title == "pw-JS (%) · bars: 95 % over seeds"
 
 
 def test_one_run_has_no_plus_minus(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_packs_and_boards_take_it_with_its_file(tmp_path: Path) -> None:
         assert str(tmp_path) not in (run / "record.json").read_text()
         assert "--unknown other.h5" in record_files.load(run).command
     given = board([tmp_path / "a.zip"], [tmp_path / "file.h5", far.path])
-    assert [(s.ranked, s.unranked, s.refused) for s in given.submissions] == [(2, (), None)]
+    assert [(s.ranked, s.unranked, s.refused) for s in given.submissions] == [(1, (), None)]
     turned = Forgery(lambda p: replace(p, far_ids=p.far_ids[::-1]), full=True)  # type: ignore[index]
     bad = forged(tmp_path / "a.zip", tmp_path / "b.zip", {"/slda-": turned})
     (one,) = board([bad], [tmp_path / "file.h5", far.path]).submissions[0].unranked

@@ -16,13 +16,17 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.protocols.permutation import Permutation
+from embedbench.reports.tables_from_runs import collect
+from embedbench.reports.verdict_sentence import verdict
 from embedbench.scores import record_files
-from embedbench.sharing.board import Board, _unique, board, write_board
+from embedbench.scores.run_record import FileInfo
+from embedbench.sharing.board import Board, _unique, _whereabouts, board, write_board
 from embedbench.sharing.pack import pack, unpack
 from embedbench.sharing.verify_pack import Submission
 from embedbench.storage.value_digest import digest
 
 NCM, SLDA = "ncm-", "slda-"
+EMOJI = "1b26db379e36d6df4f869cc85ec8c60c256b696c6e4338184231fc5d16affa54"
 
 
 def spoilt(data: bytes) -> bytes:
@@ -46,7 +50,8 @@ def made(three: dict[str, Path], team: Path) -> Board:
 
 def test_what_does_not_agree_is_named(made: Board) -> None:
     honest, damaged, other = made.submissions
-    assert (honest.unranked, honest.ranked) == ((), 9)
+    assert (honest.unranked, honest.ranked) == ((), 6)
+    assert (honest.chance, damaged.chance) == (3, 3)
     assert damaged.repeated == 5
     (one,) = damaged.unranked
     assert SLDA in one.run
@@ -104,6 +109,53 @@ def test_a_page_names_the_score_that_it_ranks_by(made: Board, tmp_path: Path) ->
     assert stream.score == "accuracy"
     assert "accuracy %</button>" in page
     assert "Rank, by the final accuracy:" in page
+
+
+def stream_page(made: Board, tmp_path: Path) -> str:
+    write_board(made, tmp_path / "site")
+    return (tmp_path / "site" / made.streams[0].page).read_text()
+
+
+def test_a_page_has_the_sentence_that_report_prints(
+    made: Board, team: Path, tmp_path: Path
+) -> None:
+    sentence = verdict(collect(team / "runs"))
+    assert f'<p class="verdict">verdict: {sentence}</p>' in stream_page(made, tmp_path)
+
+
+def test_the_command_of_an_entry_has_all_its_seeds(made: Board) -> None:
+    """It was that of seed 0, beside n = 3."""
+    commands = {e.learner: e.command for e in made.streams[0].entries}
+    assert all(commands[name].endswith(f"--learner {name} --seeds 0,1,2") for name in commands)
+
+
+def test_the_command_of_one_seed_is_as_it_was_given(lean: Path, team: Path) -> None:
+    (stream,) = board([lean], [team / "e.h5"]).streams
+    assert all(entry.command.endswith("--seed 0") for entry in stream.entries)
+
+
+def test_accuracy_comes_before_wider_columns(made: Board, tmp_path: Path) -> None:
+    """A telephone shows the first three columns."""
+    heads = re.findall(r'<button type="button">([^<]*)<', stream_page(made, tmp_path))
+    assert heads[:5] == ["learner", "rank", "accuracy %", "n", "behind by (95 %)"]
+
+
+def test_long_lines_of_the_last_columns_wrap(made: Board, tmp_path: Path) -> None:
+    page = stream_page(made, tmp_path)
+    assert page.count('<td class="text wrap"') == 2 * len(made.streams[0].entries)
+
+
+@pytest.mark.parametrize(
+    ("content", "url", "where"),
+    [
+        (EMOJI, None, "ships with embedbench as known:emoji-vit"),
+        (EMOJI, "known:emoji-vit", "ships with embedbench as known:emoji-vit"),
+        ("e" * 64, "https://a.org/e.h5", "can be had at https://a.org/e.h5"),
+        ("e" * 64, None, "not stated where it can be had"),
+    ],
+)
+def test_where_a_file_can_be_had(content: str, url: str | None, where: str) -> None:
+    assert _whereabouts(FileInfo(name="a.h5", digests={"content": content}, url=url)) == where
 
 
 def test_the_board_has_one_number_for_chance(made: Board) -> None:
@@ -175,7 +227,7 @@ def test_records_without_later_settings_are_ranked(team: Path, lean: Path, tmp_p
 
     path = forged(lean, tmp_path / "b.zip", {"/": Forgery(said=earlier)})
     (one,) = board([path], [team / "e.h5"]).submissions
-    assert (one.ranked, one.unranked) == (3, ())
+    assert (one.ranked, one.unranked) == (2, ())
 
 
 def test_the_order_of_digests_in_a_record_is_no_matter(team: Path, tmp_path: Path) -> None:
@@ -187,7 +239,7 @@ def test_the_order_of_digests_in_a_record_is_no_matter(team: Path, tmp_path: Pat
 
     path = edited_record(team / "a.zip", tmp_path / "b.zip", NCM, turn_round)
     (one,) = board([path], [team / "e.h5"]).submissions
-    assert (one.ranked, one.unranked) == (9, ())
+    assert (one.ranked, one.unranked) == (6, ())
 
 
 def test_a_small_pack_builds_no_large_stream(
@@ -273,7 +325,7 @@ def test_the_json_beside_has_all_numbers(made: Board, tmp_path: Path) -> None:
     index = write_board(made, site)[0].read_text()
     text = (site / "board.json").read_text()
     assert Board.from_json(json.loads(text)).to_json() == made.to_json()
-    assert '3 packs · 9 runs ranked, <a href="#unranked">7 not</a>' in index
+    assert '3 packs · 6 runs ranked, 6 of chance, <a href="#unranked">7 not</a>' in index
     for stream in made.streams:
         page = (site / stream.page).read_text()
         assert stream.page in index
@@ -320,7 +372,7 @@ def test_from_runs_to_a_board(team: Path, lean: Path, tmp_path: Path) -> None:
     code, text = command("report", zipped, *report)
     assert (code, f"wrote {site / 'index.html'}" in text) == (0, True)
     made = json.loads((site / "board.json").read_text())
-    assert [(s["ranked"], s["unranked"]) for s in made["submissions"]] == [(3, [])]
+    assert [(s["ranked"], s["unranked"]) for s in made["submissions"]] == [(2, [])]
 
 
 def test_equal_answers_of_a_second_team_are_a_confirmation(team: Path, tmp_path: Path) -> None:
@@ -329,7 +381,10 @@ def test_equal_answers_of_a_second_team_are_a_confirmation(team: Path, tmp_path:
     pack(team / "runs", second, by="Team B")
     code, text = command("report", team / "a.zip", second, "--data", team / "e.h5", "--site", site)
     assert code == 0
-    assert "b.zip: runs ranked: 0, not ranked: 0, equal answers of an earlier pack: 6" in text
+    assert (
+        "b.zip: runs ranked: 0, not ranked: 0, of chance: 3, equal answers of an earlier pack: 6"
+        in text
+    )
     (stream,) = json.loads((site / "board.json").read_text())["streams"]
     assert [e["also_by"] for e in stream["entries"]] == [{"Team B": 3}, {"Team B": 3}, {}]
     assert [e["n"] for e in stream["entries"]] == [3, 3, 3]

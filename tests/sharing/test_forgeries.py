@@ -189,7 +189,7 @@ def test_runs_with_forged_references_are_not_ranked(made: tuple[Any, Reasons], n
 def test_an_honest_pack_is_ranked_beside_them(made: tuple[Any, Reasons]) -> None:
     board = made[0]
     honest = board["submissions"][0]
-    assert (honest["ranked"], honest["unranked"]) == (9, [])
+    assert (honest["ranked"], honest["unranked"]) == (6, [])
     (stream,) = board["streams"]
     mine = {e["learner"]: e["n"] for e in stream["entries"] if e["pack"] == honest["sha256"]}
     assert mine == {"ncm": 3, "slda": 3, "chance": 3}
@@ -199,7 +199,7 @@ def test_an_honest_pack_is_ranked_beside_them(made: tuple[Any, Reasons]) -> None
 def test_a_learner_that_needs_the_session_is_ranked_beside_chance(tmp_path: Path) -> None:
     more = {"references": 0, "protocol.sessions": 2, "pathnet.batches": 1, "pathnet.cap": 1}
     pack(runs_of(tmp_path, "pathnet", protocol="permutation", **more), tmp_path / "a.zip")
-    assert board([tmp_path / "a.zip"], [tmp_path / "e.h5"]).submissions[0].ranked == 6
+    assert board([tmp_path / "a.zip"], [tmp_path / "e.h5"]).submissions[0].ranked == 3
 
 
 def test_what_more_moments_would_cost_is_not_computed(
@@ -223,7 +223,7 @@ def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> Non
 
     bad = forged(honest, tmp_path / "b.zip", {"/ncm-240f4494/seed-0": Forgery(ends)})
     (first,) = board([honest], [tmp_path / "e.h5"]).submissions
-    assert (first.ranked, first.unranked) == (6, ())
+    assert (first.ranked, first.unranked) == (3, ())
     ((one,),) = (s.unranked for s in board([bad], [tmp_path / "e.h5"]).submissions)
     assert one.reason == "its evaluation moments are not those of its protocol and learner"
     second = {"offline-0606c50b-583dbe35/seed-1": Forgery(said=setting(learner_params__mlp__lr=9))}
