@@ -74,6 +74,18 @@ class Progress:
         self.draw()
         return self
 
+    def coming_stage(
+        self, unit: str, at_work: Callable[[], AtWork] = _nothing
+    ) -> Callable[..., None]:
+        """A piece of work that begins when it is first moved."""
+
+        def move(*step: str | int) -> None:
+            if self.unit != unit:
+                self.stage(unit, at_work)
+            self(*step)
+
+        return move
+
     def sentence(self) -> str:
         """One line on this moment.
 

@@ -203,8 +203,8 @@ def run(
             checkpoint=checkpoint,
             overwrite=overwrite,
             quiet=quiet,
-            trials=advance.stage("trials"),
-            progress=advance.stage("runs", at_work),
+            trials=advance.coming_stage("trials"),
+            progress=advance.coming_stage("runs", at_work),
             planned=at_work.plan,
             notify=note,
         ).make()

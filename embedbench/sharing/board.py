@@ -19,7 +19,7 @@ from typing import Any
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.files.remote import fetch, uri
+from embedbench.files.remote import names_here, uri
 from embedbench.reports import comparison_tables, headings_and_units, result_rows
 from embedbench.reports.compare_learners import ComparisonStudy, describe_verdicts
 from embedbench.reports.html_page import page
@@ -419,7 +419,7 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
 
 def _whereabouts(file: FileInfo) -> str:
     """Where a file can be had: with embedbench, by the digest of its content, or at a URL."""
-    for name, known in fetch.known_files().items():
+    for name, known in names_here.known_files().items():
         if known.content == file.digests.get("content"):
             return f"ships with embedbench as {uri.KNOWN}{name}"
     return f"can be had at {file.url}" if file.url else "not stated where it can be had"
