@@ -48,6 +48,8 @@ def _mutate(path: Path, draw: np.random.Generator) -> None:
                 chosen(file, table, draw)
             except (ValueError, TypeError, OSError, RuntimeError, KeyError, MemoryError):
                 continue  # HDF5 itself refuses
+            except AttributeError:
+                continue  # the first change has made a group of the table
         signed = bool(draw.integers(2)) and _sign(file)
     os._exit(SIGNED if signed else 0)
 
