@@ -175,7 +175,7 @@ def _load(path: Path) -> NamedArrays:
     with suppress(OSError), open_regular(path) as file:
         if not zipfile.is_zipfile(file):
             raise UserError(f"{path} cannot be read, as it is no npz file", ENOUGH)
-    return load_npz(path)
+    return load_npz(path, plain="**{k: np.array(d[k].tolist()) for k in d}")
 
 
 def _check_names(arrays: Mapping[str, Any], sessions: int) -> str:

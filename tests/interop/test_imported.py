@@ -216,7 +216,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "rows short": (lambda a: a.update(rows=np.arange(3)), "rows .*test.csv;"),
     "no kind": (lambda a: a.update(scores_are="logit"), "scores_are 'logit'.* 'logits'"),
     "kind no text": (lambda a: a.update(scores_are=np.zeros(2)), "unknown scores_are"),
-    "objects": (lambda a: a.update(rows=np.array([{}] * 20)), "cannot be read"),
+    "objects": (lambda a: a.update(rows=np.array([{}] * 20)), "holds Python objects"),
 }
 
 

@@ -76,8 +76,11 @@ def npy_files(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.suffix.lower() == ".npy")
 
 
-def load_npz(path: Path) -> NamedArrays:
-    """Return the arrays of an npz file, by name."""
+def load_npz(path: Path, plain: str = "features=d['features'], labels=d['labels']") -> NamedArrays:
+    """Return the arrays of an npz file, by name.
+
+    `plain` are the arguments of `np.savez` that make a file without objects of one with them.
+    """
     with explain_errors(f"{path} cannot be read", REMEDY):
         open_regular(path).close()
         with zipfile.ZipFile(path) as archive:
@@ -89,18 +92,18 @@ def load_npz(path: Path) -> NamedArrays:
         with np.load(path, allow_pickle=False) as arrays:
             read = NamedArrays()
             for name in members:
-                read[name.removesuffix(".npy")] = _decoded(_member(arrays, name, path))
+                read[name.removesuffix(".npy")] = _decoded(_member(arrays, name, path, plain))
     read.not_read = [f"{list_first(others, LISTED)} (no array)"] if others else []
     return read
 
 
-def _member(arrays: Any, name: str, path: Path) -> Any:
+def _member(arrays: Any, name: str, path: Path, plain: str) -> Any:
     try:
         return arrays[name]
     except ValueError as error:
         if not str(error).startswith(_OBJECT_ARRAYS):
             raise
-        raise holds_objects(path, "features=d['features'], labels=d['labels']") from error
+        raise holds_objects(path, plain) from error
 
 
 def leave_out_group(arrays: NamedArrays) -> None:
