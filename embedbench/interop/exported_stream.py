@@ -198,8 +198,10 @@ def describe_stream(task: Task) -> ExportedStream:
 
 def _version(stream: Stream) -> str:
     """The format version: the earliest that has all that the stream needs."""
-    views = [*(s.x for s in stream.sessions), *(e.x for e in stream.eval_sets)]
-    return BLACK if any((view_columns(x) < 0).any() for x in views) else PLAIN
+    for part in (*stream.sessions, *stream.eval_sets):
+        if (view_columns(part.x) < 0).any():
+            return BLACK
+    return PLAIN
 
 
 def label_notes(stream: ExportedStream) -> tuple[str, ...]:

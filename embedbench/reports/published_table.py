@@ -30,7 +30,7 @@ from .comparison_tables import TableView, section
 from .printed_means import PrintedMean
 from .results import Result, Results
 from .results_csv import KINDS, find_kind
-from .run_rows import matching
+from .run_rows import matching, streams
 from .table_metric import meant
 
 PUBLISHED = "published"  # the key of a file
@@ -38,7 +38,7 @@ AGREES, DIFFERS, UNDECIDED, NO_RUN = "agrees", "differs", "undecided", "no run"
 MOST = 2**20  # bytes of a file
 RULE = (
     "agrees: the 95 % interval of the difference lies within the margin; differs: it lies outside; "
-    "the margin was fixed before any run"
+    "a margin means something only if it was fixed before any run"
 )
 
 
@@ -213,11 +213,17 @@ def compare(table: PublishedTable, runs: Sequence[Result]) -> list[Agreement]:
 
 
 def _runs_of(row: PublishedRow, runs: Sequence[Result]) -> list[Result]:
-    """The runs that a row names; refuses runs of several streams, which have no mean."""
+    """The runs that a row names; refuses two with one seed, and runs of several streams."""
     mine = [run for run in runs if run.learner == row.learner]
     conditions = {name: [value] for name, value in row.where.items()}
     keep = matching([run.values for run in mine], conditions)
     kept = [run for run, kept in zip(mine, keep, strict=True) if kept]
+    places = dict.fromkeys(streams([run.values for run in kept]))
+    if len(places) > 1:
+        raise UserError(
+            f"{row.method} has runs of {row.learner} on {len(places)} streams: {', '.join(places)}",
+            "say in where which one is meant, or give the directory of one",
+        )
     taken = set()
     for run in kept:
         once = run.seed, run.seeds

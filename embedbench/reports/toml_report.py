@@ -88,7 +88,9 @@ def beside_published(
     runs_of = _reader(folder, {table.metric}, notify)
     score = first_score([meant(table.metric)])
     runs = [run for name in table.results for run in runs_of(name, score)]
-    return view(table, compare(table, [run for run in runs if not _left_out(run)]))
+    for run in filter(_left_out, runs):
+        notify(f"left out: {run.label} seed {run.seed}: {run.values['flags']}")
+    return view(table, compare(table, list(itertools.filterfalse(_left_out, runs))))
 
 
 def read_selections(path: Path) -> list[Selection]:

@@ -38,6 +38,21 @@ def above(c: int, parents: list[int]) -> set[int]:
     return {c} | (above(parents[c], parents) if parents[c] >= 0 else set())
 
 
+# Two polar bears, a brown bear and a bus.
+BEAR, BUS, POLAR, BROWN = range(4)
+BEARS = label_sets(
+    [{BEAR, POLAR}, {BEAR, POLAR}, {BEAR, BROWN}, {BUS}],
+    [
+        [{BEAR}, {BEAR, BUS}, {BEAR}, {BUS}],
+        [{BEAR, POLAR}, {POLAR}, {BEAR, POLAR}, set()],
+        [{BEAR, POLAR, BROWN}, {POLAR}, {BEAR, BROWN}, {BUS}],
+    ],
+    [{BEAR, BUS}, {POLAR}, {BROWN}],
+    [-1, -1, BEAR, BEAR],
+    [0] * 4,
+)
+
+
 def random_label_sets(seed: int, n_classes: int, share: float) -> LabelSets:
     """Sessions of one to five classes; some samples get nothing, some everything.
 

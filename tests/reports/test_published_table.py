@@ -107,6 +107,14 @@ def test_runs_of_two_settings_are_refused() -> None:
         compare(TABLE, both)
 
 
+def test_runs_of_two_streams_are_refused() -> None:
+    """Also where their seeds differ."""
+    streams = [{"protocol": "incremental-class", "protocol.step": step} for step in (1, 2)]
+    both = [*runs(0.5, n=2, **streams[0]), *runs(0.7, n=4, **streams[1])[2:]]
+    with pytest.raises(UserError, match="Replay has runs of er on 2 streams"):
+        compare(TABLE, both)
+
+
 def test_a_row_may_have_a_margin_of_its_own() -> None:
     (row,) = compare(replace(TABLE, rows=(replace(ROW, margin=9.0),)), runs(0.55))
     assert row.verdict == AGREES
@@ -195,3 +203,10 @@ def test_a_spread_of_another_kind_is_refused(write: Callable[..., Path]) -> None
 def test_a_file_without_either_table_is_refused(tmp_path: Path, call: Call) -> None:
     (tmp_path / "x.toml").write_text("a = 1")
     assert "must have a table [report]" in call("report", tmp_path / "x.toml").err
+
+
+def test_a_run_that_is_left_out_is_named(write: Callable[..., Path], call: Call) -> None:
+    path = write()
+    lines = ["learner,seed,accuracy,flags", *(f"er,{s},0.5,{'nan' * (s == 2)}" for s in range(3))]
+    (path.parent / "ours.csv").write_text("\n".join(lines))
+    assert "left out: er seed 2: nan" in call("report", path).err

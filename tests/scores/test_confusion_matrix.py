@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from label_set_answers import label_sets, random_label_sets
+from label_set_answers import BEARS, BUS, random_label_sets
 from toy import predictions, random_predictions
 
 from embedbench.scores.confusion_matrix import learned_sessions
@@ -20,20 +20,6 @@ CLASSES = predictions(
         [0, 2, 2, 1, 1, 1, 2, 0],
     ],
     [[0, 1], [2]],
-)
-
-# Two polar bears, a brown bear and a bus.
-BEAR, BUS, POLAR, BROWN = range(4)
-BEARS = label_sets(
-    [{BEAR, POLAR}, {BEAR, POLAR}, {BEAR, BROWN}, {BUS}],
-    [
-        [{BEAR}, {BEAR, BUS}, {BEAR}, {BUS}],
-        [{BEAR, POLAR}, {POLAR}, {BEAR, POLAR}, set()],
-        [{BEAR, POLAR, BROWN}, {POLAR}, {BEAR, BROWN}, {BUS}],
-    ],
-    [{BEAR, BUS}, {POLAR}, {BROWN}],
-    [-1, -1, BEAR, BEAR],
-    [0] * 4,
 )
 
 

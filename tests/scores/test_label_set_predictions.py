@@ -6,7 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from file_helpers import says
-from label_set_answers import Sets, above, label_sets, random_label_sets
+from label_set_answers import (
+    BEARS,
+    Sets,
+    above,
+    random_label_sets,
+)
 from report_records import unscored
 
 from embedbench.errors import UserError
@@ -14,19 +19,6 @@ from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import Bytes, LabelSets, levels, superclasses
 
 NAN = np.nan
-# Two polar bears, a brown bear and a bus.
-BEAR, BUS, POLAR, BROWN = range(4)
-BEARS = label_sets(
-    [{BEAR, POLAR}, {BEAR, POLAR}, {BEAR, BROWN}, {BUS}],
-    [
-        [{BEAR}, {BEAR, BUS}, {BEAR}, {BUS}],
-        [{BEAR, POLAR}, {POLAR}, {BEAR, POLAR}, set()],
-        [{BEAR, POLAR, BROWN}, {POLAR}, {BEAR, BROWN}, {BUS}],
-    ],
-    [{BEAR, BUS}, {POLAR}, {BROWN}],
-    [-1, -1, BEAR, BEAR],
-    [0] * 4,
-)
 
 
 def test_scores_by_hand() -> None:
