@@ -79,7 +79,7 @@ def split_rows(
             rows = rng.permutation(originals[file.labels[originals] == c])
             held.append(rows[: min(max(1, round(val_fraction * len(rows))), len(rows) - 1)])
         val = np.sort(np.concatenate(held))
-        train = np.setdiff1d(train, np.concatenate([val, np.intersect1d(val + 1, copies)]))
+        train = np.setdiff1d(train, with_copies(file, val))
     return Split(train, val, test)
 
 
@@ -90,6 +90,11 @@ def flipped_copies(file: EmbeddingFile) -> Ints:
     ids = file.sample_ids
     again = np.char.add(ids[:-1].astype(str), FLIPPED) == ids[1:].astype(str)
     return np.flatnonzero(np.append(False, again))
+
+
+def with_copies(file: EmbeddingFile, rows: Ints) -> Ints:
+    """Some rows of a file (n,), and the flipped copies of them; ascending, each once."""
+    return np.union1d(rows, np.intersect1d(rows + 1, flipped_copies(file)))
 
 
 def no_validation_notes(file: EmbeddingFile) -> tuple[str, ...]:
