@@ -81,14 +81,13 @@ class DERpp(OnlineLearner):
         view: Views,
         classes: Tensor | None,
     ) -> Tensor:
-        self.new_samples = len(y)
         z = self.net(view(x))
         self.logits = z.detach()
         loss = batch_loss(z, y, classes)
         if not len(self.exemplars):
             return loss
         old_x, old_y, old_z = self.exemplars.sample(self.drawn, draw)
-        new, old = self.loss_weights(len(old_y))
+        new, old = self.loss_weights(len(y), len(old_y))
         distance = logit_distance(self.net(view(old_x)), old_z, old_y, classes)
         loss = new * loss + old * self.alpha * distance
         if self.beta:
@@ -100,10 +99,8 @@ class DERpp(OnlineLearner):
         self.exemplars.add(x, y, self.logits)
 
     def store_session(self, session: Session) -> None:
-        y = torch.from_numpy(session.y).to(self.device)
-        for rows in torch.split(torch.arange(len(y), device=self.device), self.batch_size):
-            x = session.x.batch(rows, self.device)
-            self.exemplars.add(x, y[rows], predict(self.net, x))
+        for x, y in self.session_batches(session):
+            self.exemplars.add(x, y, predict(self.net, x))
 
 
 def logit_distance(mine: Tensor, stored: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from embedbench.array_types import Ints
 from embedbench.config.fields_added_later import later
 from embedbench.config.make_from_settings import join_list
-from embedbench.config.plain_numbers import plain_number
+from embedbench.config.plain_numbers import number_text, plain_number
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -93,7 +93,7 @@ class Permutation(Protocol):
                 "sessions",
                 f"set protocol.sessions={len(listed)}",
             )
-        self.angles = ",".join(f"{angle:g}" for angle in listed)
+        self.angles = ",".join(map(number_text, listed))
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = self.take_file(files)
@@ -148,7 +148,7 @@ class Permutation(Protocol):
                     "such as 0,45,90",
                     got=self.angles,
                 )
-            angles.append(float(number))
+            angles.append(number + 0.0)  # a float, and no -0.0
         return angles
 
     def _permutations(self, table: Table, seed: int) -> list[Ints | None]:

@@ -241,11 +241,10 @@ def two_steps_on_each_batch(weight: str) -> Any:
 
 def test_weights_of_the_losses_by_hand() -> None:
     learner = ER(replay_weight="samples")
-    learner.new_samples = 8
-    assert learner.loss_weights(2) == (0.8, 0.2)
+    assert learner.loss_weights(8, 2) == (0.8, 0.2)
     learner = ER(replay_weight="sessions", replay_by="step")
     learner.learned = 3  # in the fourth session
-    assert learner.loss_weights(2) == (0.25, 0.75)
+    assert learner.loss_weights(8, 2) == (0.25, 0.75)
 
 
 @pytest.mark.parametrize("weight", ["samples", "sum"])
