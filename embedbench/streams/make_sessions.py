@@ -97,6 +97,22 @@ def with_copies(file: EmbeddingFile, rows: Ints) -> Ints:
     return np.union1d(rows, np.intersect1d(rows + 1, flipped_copies(file)))
 
 
+def whole_groups(file: EmbeddingFile) -> Ints | None:
+    """(N,) a number for each row; rows of one number are held out together, or not at all.
+
+    They have one `group`; where a file has no groups, they are an image and its flipped copy. None
+    where each row is by itself.
+    """
+    if "group" in file.columns:
+        return np.unique(file.columns["group"], return_inverse=True)[1].astype(np.int64)
+    copies = flipped_copies(file)
+    if not len(copies):
+        return None
+    begins = np.ones(len(file.labels), np.int64)
+    begins[copies] = 0
+    return np.cumsum(begins) - 1
+
+
 def no_validation_notes(file: EmbeddingFile) -> tuple[str, ...]:
     """What `validation=none` does with the validation samples that a file brings."""
     n = np.count_nonzero(file.split == VAL)
