@@ -240,6 +240,11 @@ def limit_losses(pairs: list[Taught], loss: str) -> list[Taught]:
     return [(replace(s, loss_classes=mask), e) for (s, e), mask in zip(pairs, masks, strict=True)]
 
 
+def own_losses(pairs: list[Taught]) -> list[Taught]:
+    """The sessions of a stream that share all its classes, a head each: with all in the loss."""
+    return [(replace(s, loss_classes=np.ones_like(e.classes)), e) for s, e in pairs]
+
+
 @check_arguments
 def flat_spec(
     table: Table,
