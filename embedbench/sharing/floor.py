@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import plain
+from embedbench.config.run_seeds import format_seeds
 from embedbench.errors import UserError
 from embedbench.files.remote.names_here import ASSETS
 from embedbench.reports.compare_learners import judge
@@ -50,7 +51,11 @@ def floor_study(learner: str, seeds: Sequence[int] = (), settings: Settings | No
     """
     study = read_study(STUDY)
     if strange := [seed for seed in seeds if seed not in study.seeds]:
-        raise UserError("seeds of the floor", expected=f"some of {list(study.seeds)}", got=strange)
+        raise UserError(
+            "seeds of the floor",
+            expected=f"some of {format_seeds(study.seeds)}",
+            got=format_seeds(strange),
+        )
     given = Study(learners=(learner,), seeds=tuple(seeds), set=settings or {})
     return override(study, given)
 
