@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.studies.study import parse_settings
+from embedbench.text.table_export import flatten
 from embedbench.text.terminal_text import line, new_table
 
 from . import shared_options as shared
@@ -17,7 +19,7 @@ from .command_output import bar, note, show_tables
 from .progress_line import RunsAtWork
 
 if TYPE_CHECKING:
-    from embedbench.sharing.floor import Standing
+    from embedbench.sharing.floor import Place, Standing
 
     from .command_output import Part
 
@@ -25,12 +27,13 @@ if TYPE_CHECKING:
 @shared.with_tables
 def rank(
     learner: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="LEARNER|RUNS",
-            help="A name, or package.module:Class; or a directory of runs.",
+            help="A name, or package.module:Class; or a directory of runs. None: the floor alone.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")] = Path(
         "floor-runs"
     ),
@@ -50,6 +53,12 @@ def rank(
     """
     from embedbench.sharing import floor
 
+    if learner is None:
+        sets = floor.read_floor(note)
+        listed = floor.list_floor(sets)
+        data = plain({"schema": floor.SCHEMA, "floor": listed})
+        show_tables(form, data, [flatten(row) for row in listed], _floor_parts(sets))
+        return
     if not Path(learner).is_dir():
         _make(learner, out, settings or (), seeds, jobs, quiet)
         runs = out
@@ -95,6 +104,26 @@ def _make(
         raise typer.Exit(2 if outcome.bad_input else 1)
 
 
+def _floor_parts(sets: Mapping[str, Mapping[str, Place]]) -> list[Part]:
+    """The floor as one table: a learner a row, a set a column."""
+    from embedbench.reports.headings_and_units import value_text
+    from embedbench.scores.run_record import FINAL
+    from embedbench.sharing import floor
+
+    table = new_table(["learner", *(n.removesuffix(".h5") for n in sets), "rank", "learn s", "MB"])
+    for row in floor.list_floor(sets):
+        cells = []
+        for name in sets:
+            text = value_text(row["accuracy"].get(name), FINAL)
+            cells.append(f"≈{text}" if name in row["level"] else text)
+        costs = (
+            value_text(row["seconds"], "seconds.learn"),
+            value_text(row["bytes"], "bytes.total"),
+        )
+        table.add_row(row["learner"], *cells, f"{row['mean_rank']:.1f}", *costs)
+    return [table, line(""), line(FLOOR_LEGEND, "dim")]
+
+
 def _flat(row: dict[str, object]) -> dict[str, object]:
     """A row for CSV: without what is a table of its own."""
     return {name: value for name, value in row.items() if name != "against"}
@@ -138,6 +167,10 @@ def _cost(one: Standing, name: str) -> str:
     return f"{value_text(mine, name)} ({value_text(usual, name)})"
 
 
+FLOOR_LEGEND = (
+    "final accuracy in %, five seeds · ≈: the best, or no verdict says that it is behind · "
+    "rank: mean over the sets · learn s, MB: medians over the sets, one thread · docs/floor.md"
+)
 LEGEND = (
     "rank: of the mean, and in brackets the ranks that the verdicts allow · behind by: mean paired "
     "difference to the best, and its 95 % interval over seeds and test samples: above 0 it is "

@@ -7,6 +7,7 @@ by seed and by test sample. docs/floor.md has the whole in words.
 """
 
 import gzip
+import math
 import shutil
 import statistics
 import tempfile
@@ -183,6 +184,70 @@ def _standing(table: Sequence[Row], judged: TableVerdicts, mine: int, new: set[P
         behind, above = i in verdict.above, mine in theirs.above
         floor[row.label] = (row, BEHIND if behind else ABOVE if above else OPEN)
     return Standing(table[mine], verdict, floor)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One learner of the floor on one set."""
+
+    row: Row
+    verdict: RowVerdict
+
+    @property
+    def mean(self) -> float:
+        """Its final accuracy, in [0, 1]."""
+        return self.row.metrics[FINAL].mean
+
+    def cost(self, name: str) -> float:
+        """The mean of a cost, `bytes.total` or `seconds.learn`."""
+        return self.row.results.stat(name).mean
+
+
+def read_floor(notify: Callable[[str], None]) -> dict[str, dict[str, Place]]:
+    """The learners of the floor: set → label → place; labels by their mean rank, best first."""
+    sets: dict[str, dict[str, Place]] = {}
+    with _floor_runs() as runs:
+        for table in split_tables(collect(runs, notify=notify)):
+            judged = judge(table)
+            each = zip(table, judged.rows, strict=True)
+            places = {row.label: Place(row, v) for row, v in each if v is not None}
+            sets[" ".join(table[0].group.file_names)] = places
+    labels = sorted({label for places in sets.values() for label in places}, key=_mean_rank(sets))
+    return {
+        name: {label: places[label] for label in labels if label in places}
+        for name, places in sets.items()
+    }
+
+
+def _mean_rank(sets: Mapping[str, Mapping[str, Place]]) -> Callable[[str], float]:
+    def mean(label: str) -> float:
+        ranks = [places[label].verdict.rank for places in sets.values() if label in places]
+        known = [rank for rank in ranks if rank is not None]
+        return statistics.mean(known) if known else math.inf
+
+    return mean
+
+
+def list_floor(sets: Mapping[str, Mapping[str, Place]]) -> list[dict[str, Any]]:
+    """One row for each learner of the floor: on how many sets, its mean rank, costs, accuracies.
+
+    `level` are the sets on which no verdict says that it is behind.
+    """
+    rank = _mean_rank(sets)
+    rows = []
+    for label in dict.fromkeys(label for places in sets.values() for label in places):
+        mine = {name: places[label] for name, places in sets.items() if label in places}
+        rows.append(
+            {
+                "learner": label,
+                "mean_rank": rank(label),
+                "accuracy": {name: place.mean for name, place in mine.items()},
+                "level": [name for name, place in mine.items() if not place.verdict.behind],
+                "seconds": statistics.median(p.cost("seconds.learn") for p in mine.values()),
+                "bytes": statistics.median(p.cost("bytes.total") for p in mine.values()),
+            }
+        )
+    return rows
 
 
 @contextmanager

@@ -187,7 +187,7 @@ def without_confidence(run: Path, made: RunRecord) -> tuple[bytes, RunRecord]:
     kept = dict.fromkeys(answers.optional())
     with tempfile.TemporaryDirectory(prefix="embedbench-") as folder:
         target = Path(folder) / PREDICTIONS
-        sha256 = replace(answers, **kept).save(target)
+        sha256 = replace(answers, **kept).save(target)  # type: ignore[type-var]
         return target.read_bytes(), replace(made, predictions_sha256=sha256, answers=None)
 
 
