@@ -33,7 +33,8 @@ class DERpp(OnlineLearner):
     `protocol.loss` is "seen", only the classes seen, so that the mean squared error is a mean over
     fewer logits, and z' has logits of classes that were not seen when it was stored. Where it is
     "session", the error is over the logits of the sample's own head, and the authors' is over all.
-    With `fill` "session", z' are the logits at the end of the session.
+    With `fill` "session", z' are the logits at the end of the session; where `passes` gives a batch
+    no step, they are the logits at its time.
 
     Parameters
     ----------
@@ -67,6 +68,7 @@ class DERpp(OnlineLearner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device, logits=True)
+        self.logits: Tensor | None = None  # of the batch at work, before its last step
 
     learn = OnlineLearner.learn_and_store
 
@@ -95,8 +97,13 @@ class DERpp(OnlineLearner):
             loss = loss + old * self.beta * batch_loss(self.net(view(old_x)), old_y, classes)
         return loss
 
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        self.logits = None
+        super().observe(x, y)
+
     def store(self, x: Tensor, y: Tensor) -> None:
-        self.exemplars.add(x, y, self.logits)
+        logits = predict(self.net, x) if self.logits is None else self.logits
+        self.exemplars.add(x, y, logits)
 
     def store_session(self, session: Session) -> None:
         for x, y in self.session_batches(session):

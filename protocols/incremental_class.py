@@ -68,7 +68,7 @@ class IncrementalClass(Protocol):
         "class"; or "place": the label of a sample is the place of its class in its session, so that
         all sessions have the same labels, and the stream is domain-incremental (van de Ven et al.
         2022, Split MNIST with two labels: even or odd). Every session then has the same number of
-        classes.
+        classes. Not with `loss` "session": with labels of classes it is the same.
 
     Examples
     --------

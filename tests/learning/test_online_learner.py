@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 from file_helpers import says
-from teaching import SGD, assert_same_weights, learn, minibatches, start, teach
+from teaching import SGD, assert_same_weights, learn, minibatches, samples, start, teach
 from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
 from toy import class_stream
 
 from embedbench.checks import learner_contract as contract
 from embedbench.errors import UserError
-from embedbench.learning import Memory, Seeds, generator
+from embedbench.learning import Memory, Seeds, StreamSpec, generator, predict
 from embedbench.learning.network import mlp_net
 from embedbench.learning.online_learner import Fill, OnlineLearner, ReplayWeight
 from embedbench.models.agem import AGEM
@@ -237,6 +237,20 @@ def two_steps_on_each_batch(weight: str) -> Any:
         order = torch.randperm(len(y), generator=generator(SEEDS.memory, number + 1))
         old_x, old_y = torch.cat([old_x, x[order]]), torch.cat([old_y, y[order]])
     return net
+
+
+def test_derpp_stores_the_logits_of_a_batch_that_gets_no_step() -> None:
+    """One sample presented for each new one: after 10, and 10 with two draws of 8, the third batch
+    gets none; its logits are those of the net as it is.
+    """
+    x, y = samples(0, 30, [0, 1, 2])
+    derpp = DERpp(**PLAIN, passes=1.0, memory=Memory(select="all"))
+    learner = start(derpp, StreamSpec((6,), 3))
+    for part in torch.split(torch.arange(30), 10):
+        learner.observe(x[part], y[part])
+    assert learner.steps == 2
+    logits = learner.exemplars.state_dict()["logits"]
+    torch.testing.assert_close(logits[20:], predict(learner.net, x[20:]))
 
 
 def test_weights_of_the_losses_by_hand() -> None:
