@@ -1,11 +1,12 @@
 """Files with flipped copies (`extract --flip`): no image is held out whose mirror is taught."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from protocol_files import make_flipped_file
+from protocol_files import make_file, make_flipped_file
 
 from embedbench.array_types import Ints
 from embedbench.files.embedding_file import EmbeddingFile
@@ -16,7 +17,9 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.instance import Instance
 from embedbench.protocols.mixture import Mixture
 from embedbench.protocols.permutation import Permutation
-from embedbench.streams.make_sessions import with_copies
+from embedbench.runs.stream_cache import reference_key
+from embedbench.storage.value_digest import digest
+from embedbench.streams.make_sessions import whole_groups, with_copies
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of
 
@@ -121,3 +124,50 @@ def test_all_is_taught_where_the_file_has_validation_samples(
 def test_rows_with_their_copies(file: EmbeddingFile, rows: list[int], expected: Ints) -> None:
     """Rows 0 and 2 are images, 1 and 3 their copies."""
     assert with_copies(file, np.array(rows, np.int64)).tolist() == expected
+
+
+# --- what is held out together ---
+
+
+def test_an_image_and_its_copy_are_held_out_together(file: EmbeddingFile) -> None:
+    numbers = whole_groups(file)
+    assert numbers is not None
+    mine = [id_.removesuffix(FLIPPED) for id_ in file.sample_ids.tolist()]
+    assert len({*numbers.tolist()}) == len({*mine})
+    assert len({*zip(numbers.tolist(), mine, strict=True)}) == len({*mine})
+
+
+def test_groups_of_a_file_are_held_out_together(tmp_path: Path) -> None:
+    speaker = np.array(["bo", "al", "bo", "cy", "al", "cy"])
+    grouped = make_file(tmp_path, [2, 2], [0, 0], [1, 1], columns={"group": speaker})
+    numbers = whole_groups(grouped)
+    assert numbers is not None
+    assert numbers.tolist() == [1, 0, 1, 2, 0, 2]
+
+
+def test_rows_of_other_files_are_by_themselves(tmp_path: Path) -> None:
+    assert whole_groups(make_file(tmp_path)) is None
+
+
+def test_merged_sessions_say_the_groups_of_their_samples(file: EmbeddingFile) -> None:
+    numbers = whole_groups(file)
+    assert numbers is not None
+    (whole,) = IncrementalClass(sessions=2).build([file], seed=0).merged().sessions
+    assert whole.together is not None
+    assert whole.together.tolist() == numbers[rows_of(whole.x)].tolist()
+
+
+def test_groups_belong_to_the_reference(tmp_path: Path) -> None:
+    """Other groups, another reference; without groups the key is that of earlier versions."""
+    counts = [4, 4], [0, 0], [2, 2]
+    plain = make_file(tmp_path, *counts, name="plain.h5")
+    streams = [IncrementalClass().build([plain], seed=0).merged()]
+    for name, each in (("one", 2), ("two", 3)):
+        speaker = np.array([f"{n // each}" for n in range(12)])
+        made = make_file(tmp_path, *counts, name=f"{name}.h5", columns={"group": speaker})
+        streams.append(IncrementalClass().build([made], seed=0).merged())
+    assert len({reference_key(stream) for stream in streams}) == 3
+    d = streams[0].digests
+    fitted = streams[0].fitted
+    assert reference_key(streams[0]) == digest(d["train"], d["eval"], d["features"], fitted)
+    assert [stream.digests for stream in streams[1:]] == [d, d]
