@@ -104,7 +104,9 @@ def _as_array(value: Any, where: str) -> Array | str:
     import scipy.sparse
 
     if scipy.sparse.issparse(value):
-        matrix: Any = value
+        matrix: Any = value.tocsc()
+        with explain_errors(f"{where} cannot be read", REMEDY):
+            matrix.check_format(full_check=True)  # toarray writes wherever its indices lead
         if too_large(8 * matrix.shape[0] * matrix.shape[1], 8 * matrix.nnz):
             raise UserError(f"{where} is too large to be made dense", "save it as a full matrix")
         value = matrix.toarray()
