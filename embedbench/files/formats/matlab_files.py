@@ -104,7 +104,8 @@ def _as_array(value: Any, where: str) -> Array | str:
     import scipy.sparse
 
     if scipy.sparse.issparse(value):
-        matrix: Any = value.tocsc()
+        sparse: Any = value
+        matrix = sparse.tocsc()
         with explain_errors(f"{where} cannot be read", REMEDY):
             matrix.check_format(full_check=True)  # toarray writes wherever its indices lead
         if too_large(8 * matrix.shape[0] * matrix.shape[1], 8 * matrix.nnz):
