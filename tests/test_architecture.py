@@ -292,12 +292,6 @@ def test_rooms_are_flat_and_linked_into_the_package(room: str) -> None:
     assert not [p for p in (ROOT / room).rglob("*.py") if p.parent != ROOT / room]
 
 
-def test_no_file_is_long() -> None:
-    """At most 500 lines: one thought a file, never cut for its length."""
-    lengths = {n: len(p.read_text(encoding="utf-8").splitlines()) for n, p in FILES.items()}
-    assert not {name: n for name, n in lengths.items() if n > 500}
-
-
 def test_a_file_name_occurs_once() -> None:
     """A name without its folder says which file is meant; papers have parallel folders."""
     shared = (n for n in FILES if room_of(n) != "papers" and not n.endswith("__init__"))
@@ -333,25 +327,6 @@ def test_names_that_others_were_given_exist() -> None:
         assert not name or re.search(has, FILES[file].read_text("utf-8"), re.MULTILINE), new
         assert old not in MODULES
         assert old != new
-
-
-def test_no_function_is_long() -> None:
-    """At most 60 lines, docstring apart."""
-    broken = {
-        (name, node.name)
-        for name, tree in TREES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) > 60
-    }
-    assert not broken
-
-
-def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines from `def` to the end, without those of the docstring."""
-    first = node.body[0]
-    has_docstring = ast.get_docstring(node, clean=False) is not None
-    apart = first.end_lineno - first.lineno + 1 if has_docstring else 0
-    return node.end_lineno - node.lineno + 1 - apart
 
 
 def test_this_test_sees_imports() -> None:

@@ -84,7 +84,7 @@ def selected_tables(tables: Sequence[comparison_tables.TableView]) -> Tables:
     """Selected tables, as `show_tables` takes them."""
     from embedbench.reports.toml_report import SCHEMA
 
-    data = plain([{"title": table.title, "rows": table.rows} for table in tables])
+    data = plain([{**table.data, "title": table.title, "rows": table.rows} for table in tables])
     rows = [{"table": table.title} | row for table in tables for row in table.rows]
     parts = [part for table in tables for part in (*table.parts, terminal_text.line(""))]
     return {"schema": SCHEMA, "tables": data}, rows, parts

@@ -98,21 +98,21 @@ class Progress:
         """
         at_work = self._at_work()
         now = self._clock()
+        done, total = self.done, self.total  # a stage may begin meanwhile, in another thread
         said = [self.what, f"{duration(now - self._began)} so far"]
-        if self.total is not None:
-            said[0] += f": {self.done:,} of {self.total:,} {self.unit}".rstrip()
-            said += [self._left(now, at_work.parts)] if self.done < self.total else []
+        if total is not None:
+            said[0] += f": {done:,} of {total:,} {self.unit}".rstrip()
+            said += [self._left(now, done + at_work.parts, total)] if done < total else []
         said += filter(None, [at_work.text or self.text, self.limit])
         return printable(" · ".join(said))
 
-    def _left(self, now: float, parts: float) -> str:
+    def _left(self, now: float, done: float, total: int) -> str:
         """How long still, at the pace since this piece of work began."""
-        assert self.total is not None
         since, before = self._since
-        moved = self.done + parts - before
+        moved = done - before
         if moved <= 0:
             return "time left not known yet"
-        left = max(0.0, self.total - self.done - parts)
+        left = max(0.0, total - done)
         return f"about {duration(left * (now - since) / moved)} left"
 
 

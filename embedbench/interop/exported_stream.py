@@ -198,10 +198,10 @@ def describe_stream(task: Task) -> ExportedStream:
 
 def _version(stream: Stream) -> str:
     """The format version: the earliest that has all that the stream needs."""
-    for part in (*stream.sessions, *stream.eval_sets):
-        if (view_columns(part.x) < 0).any():
-            return BLACK
-    return PLAIN
+    views = [session.x for session in stream.sessions]
+    views += [test.x for test in stream.eval_sets]
+    is_black = any((view_columns(x) < 0).any() for x in views)
+    return BLACK if is_black else PLAIN
 
 
 def label_notes(stream: ExportedStream) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The confusion matrix of each learner, its classes in the order in which they were learned."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.confusion_matrix import learned_sessions
 from embedbench.scores.run_record import RunRecord
+from embedbench.scores.score_matrix import mean_of_known
 
 from .figure_style import STYLE, words
 from .result_rows import Row
@@ -34,6 +35,9 @@ class Confusion(NamedTuple):
     truth: Floats  # (k, k) of the true labels
     classes: Ints  # (k,) numbers of the classes in the file
     sessions: Ints  # (k,) that brought them; equal ones are neighbours
+
+
+Units = list[list[Confusion]]  # of each measurement, of each of its runs
 
 
 def confusion(rows: Sequence[Row], width: float, session: int | None = None) -> Figure:
@@ -60,23 +64,27 @@ def confusion(rows: Sequence[Row], width: float, session: int | None = None) -> 
     session = last if session is None else session
     if not 0 <= session <= last:
         raise UserError("--session", expected=f"0 to {last}", got=session)
-    used = {row.label: counted_runs(row) for row in rows}
+    units = {row.label: counted_runs(row) for row in rows}
     made = {
-        row.label: [read_confusion(row, run, session) for run in used[row.label]] for row in rows
+        row.label: [
+            [read_confusion(row, run, session) for run in unit] for unit in units[row.label]
+        ]
+        for row in rows
     }
     among = " among those of its session," if rows[0].group.score.startswith("within_") else ""
     given = f"class given{among} after session {session}"
-    if not _are_alike([one for each in made.values() for one in each]):
+    if not _are_alike(_flat(made)):
         seed = first_common_seed(rows)
         given += f", seed {seed} alone"
-        for row in rows:
-            runs = zip(used[row.label], made[row.label], strict=True)
-            made[row.label] = [one for run, one in runs if run.seed == seed]
-    every = [one for each in made.values() for one in each]
+        made = {label: _of_seed(units[label], each, seed) for label, each in made.items()}
+    every = _flat(made)
     if not _are_alike(every):
         raise UserError(f"the runs of seed {seed} differ in the class order", "report one learner")
-    maps = {name: mean_of([one.answers for one in each]) for name, each in made.items()}
-    truth = mean_of([one.truth for one in every])
+    maps = {
+        label: _mean([[one.answers for one in unit] for unit in each])
+        for label, each in made.items()
+    }
+    truth = _mean([[one.truth] for one in every])
     if np.nanmax(truth - np.eye(len(truth)), initial=0.0) > 0:
         maps = {TRUTH: truth, **maps}
     names = class_names(rows[0].used[0], every[0].classes)
@@ -113,15 +121,33 @@ def order_of_learning(learned: Ints) -> Ints:
     return order[learned[order] >= 0]
 
 
-def counted_runs(row: Row) -> list[RunRecord]:
-    """The runs that means count: of those with equal answers one."""
-    runs = [result.record for results in row.results.measured for result in results]
-    return [run for run in runs if run is not None]
+def counted_runs(row: Row) -> list[list[RunRecord]]:
+    """The runs of each measurement of the row's means: those of one seed; equal answers once."""
+    return [
+        [result.record for result in unit if result.record is not None]
+        for unit in row.results.measured
+    ]
+
+
+def _of_seed(units: Sequence[Sequence[RunRecord]], made: Units, seed: int) -> Units:
+    """What was made of the runs with one seed."""
+    kept = []
+    for runs, ones in zip(units, made, strict=True):
+        kept.append([one for run, one in zip(runs, ones, strict=True) if run.seed == seed])
+    return [unit for unit in kept if unit]
+
+
+def _flat(made: Mapping[str, Units]) -> list[Confusion]:
+    return [one for each in made.values() for unit in each for one in unit]
+
+
+def _seeds(row: Row) -> set[int]:
+    return {run.seed for unit in counted_runs(row) for run in unit}
 
 
 def first_common_seed(rows: Sequence[Row]) -> int:
     """The smallest seed that every row has a run of."""
-    common = set.intersection(*({run.seed for run in counted_runs(row)} for row in rows))
+    common = set.intersection(*(_seeds(row) for row in rows))
     if not common:
         names = ", ".join(row.label for row in rows)
         raise UserError(
@@ -143,14 +169,10 @@ def class_names(run: RunRecord, classes: Ints) -> list[str]:
     return [words(cut[number]) for number in classes]
 
 
-def mean_of(matrices: Sequence[Floats]) -> Floats:
-    """The mean of each entry over the runs where it is defined; NaN where it never is."""
-    each = np.array(matrices)
-    known = ~np.isnan(each)
-    counts = known.sum(axis=0)
-    sums = np.where(known, each, 0.0).sum(axis=0)
-    mean: Floats = sums / np.where(counts > 0, counts, np.nan)
-    return mean
+def _mean(units: Sequence[Sequence[Floats]]) -> Floats:
+    """The mean over measurements, each the mean of its runs, of what is defined."""
+    each = [mean_of_known(np.array(unit), axis=0) for unit in units]
+    return mean_of_known(np.array(each), axis=0)
 
 
 def _are_alike(every: Sequence[Confusion]) -> bool:

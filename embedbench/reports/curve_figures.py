@@ -32,6 +32,7 @@ from .headings_and_units import (
 from .learner_colours import look
 from .result_rows import Group, Row
 from .results import Results
+from .run_values import count_orders
 
 LEAST = 5  # runs of a band
 CUT = " · the axis does not begin at 0"
@@ -262,8 +263,8 @@ def draw_one(
 
 def order_words(rows: Sequence[Row]) -> str:
     """Say how many class orders the runs of a stream have, where each seed draws its own."""
-    orders = {run.order for row in rows if row.learns for run in row.results}
-    return f", over {len(orders)} class orders" if len(orders) > 1 else ""
+    orders = count_orders(run for row in rows if row.learns for run in row.used)
+    return f", over {orders} class orders" if orders > 1 else ""
 
 
 def check_curve(rows: Sequence[Row], metric: str) -> None:

@@ -11,6 +11,7 @@ from embedbench.errors import UserError
 from embedbench.scores.few_shot_scores import class_ratio, gacc, gacc_area
 from embedbench.scores.number_text import format_signed
 from embedbench.scores.run_record import FINAL
+from embedbench.scores.score_matrix import mean_of_known
 from embedbench.scores.scores_of_guessing import GUESSES
 
 from .curve_figures import CUT, Curve, begin_at_zero, draw_curve, spread_words, stack_matrices
@@ -94,10 +95,7 @@ def over_alpha(R: Floats, ratio: float, alphas: Floats) -> Floats:
     array([0.7  , 0.7  , 0.647])
     """
     values = gacc(R, ratio, alphas)  # (A, T); NaN at α = 0 after the base session
-    known = ~np.isnan(values)
-    counts = known.sum(axis=1)
-    mean: Floats = np.where(known, values, 0.0).sum(axis=1) / np.where(counts > 0, counts, np.nan)
-    return mean
+    return mean_of_known(values, axis=1)
 
 
 def _curve(matrices: Floats, ratio: float, alphas: Floats, name: str, style: int | None) -> Curve:

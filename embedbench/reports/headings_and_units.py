@@ -135,6 +135,9 @@ def stat_text(stat: Stat, name: str) -> str:
     return f"{mean} ±{value_text(stat.half, name)}"
 
 
+EQUAL = "no ±: equal in all runs"
+
+
 def is_equal(stat: Stat) -> bool:
     """Whether all runs of a mean have the same value, up to rounding."""
     return stat.half < ROUNDING  # False of NaN

@@ -20,7 +20,11 @@ Audit = list[dict[str, Any]]  # as `metrics_by_library.audit` returns it
 
 @dataclass
 class LibraryAudits:
-    """The audits of runs by their directories; no answers are kept, and none are read twice."""
+    """The audits of runs by their directories; no answers are kept.
+
+    Verdicts and audits read them once; metrics of answers that a table asks for, such as those of
+    few-shot runs, are computed before, in a reading of their own.
+    """
 
     made: dict[Path, Audit | None] = field(default_factory=dict)
 

@@ -21,6 +21,7 @@ from typing import Any
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
 from embedbench.config.plain_numbers import plain_number
 from embedbench.errors import UserError, unknown
+from embedbench.scores.learner_verdicts import LEAST, ROUNDING
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
 from embedbench.storage.regular_files import read_text
@@ -30,7 +31,7 @@ from .comparison_tables import TableView, section
 from .printed_means import PrintedMean
 from .results import Result, Results
 from .results_csv import KINDS, find_kind
-from .run_rows import matching, streams
+from .run_rows import condition_values, matching, settings_apart, streams
 from .table_metric import meant
 
 PUBLISHED = "published"  # the key of a file
@@ -123,9 +124,15 @@ class Agreement:
 
     @property
     def half(self) -> float:
-        """The half-width of its 95 % interval; NaN where a spread is not known."""
+        """The half-width of its 95 % interval; NaN where a spread is not known.
+
+        As in `unpaired_differences` a spread of 0 of fewer than `LEAST` runs is none that is known.
+        """
         if self.ours is None:
             return math.nan
+        for stat in (self.ours, self.printed.stat):
+            if stat.sd < ROUNDING and stat.n < LEAST:
+                return math.nan
         return math.hypot(self.ours.half, self.printed.stat.half) + self.printed.digit
 
     @property
@@ -215,14 +222,20 @@ def compare(table: PublishedTable, runs: Sequence[Result]) -> list[Agreement]:
 def _runs_of(row: PublishedRow, runs: Sequence[Result]) -> list[Result]:
     """The runs that a row names; refuses two with one seed, and runs of several streams."""
     mine = [run for run in runs if run.learner == row.learner]
-    conditions = {name: [value] for name, value in row.where.items()}
+    conditions = {name: condition_values(value) for name, value in row.where.items()}
     keep = matching([run.values for run in mine], conditions)
     kept = [run for run, kept in zip(mine, keep, strict=True) if kept]
-    places = dict.fromkeys(streams([run.values for run in kept]))
+    rows = [{**run.values, "learner": run.learner} for run in kept]
+    places = dict.fromkeys(streams(rows))
     if len(places) > 1:
         raise UserError(
             f"{row.method} has runs of {row.learner} on {len(places)} streams: {', '.join(places)}",
             "say in where which one is meant, or give the directory of one",
+        )
+    if len({*settings_apart(rows)}) > 1:
+        raise UserError(
+            f"{row.method} has runs of {row.learner} with several settings",
+            "say in where which are meant",
         )
     taken = set()
     for run in kept:
@@ -265,7 +278,8 @@ def view(table: PublishedTable, rows: Sequence[Agreement]) -> TableView:
         f"margin {table.margin:g}: {table.because}",
     ]
     facts = [table.data, table.metric, ", ".join(counts)]
-    data = {"title": table.title, "source": table.source, "data": table.data, "rows": lines}
+    said = ("title", "source", "metric", "spread_is", "runs", "because", "data")
+    data = {**{name: getattr(table, name) for name in said}, "rows": lines}
     return TableView(table.title, lines, section(table.title, facts, made, remarks), data)
 
 

@@ -30,7 +30,7 @@ from embedbench.scores.unrecorded_metrics import Outside
 from .headings_and_units import SCORE_NAMES
 from .measurement_words import count_text
 from .results import Result, Results
-from .run_values import order_name
+from .run_values import count_orders
 from .table_metric import BASE_SCORES, PER_CLASS, USUAL
 
 GACC = ("gacc", "gacc_exact")
@@ -261,8 +261,8 @@ class Group:
             train += " a session" if first == later else f" at first, then {later} a session"
         sessions = f"{self.sessions} session" + "s" * (self.sessions > 1)
         phrases = [f"{classes} classes", sessions, train]
-        orders = {order_name(run) for run in self.records}
-        phrases += [f"{len(orders)} class orders, by the seed"] if len(orders) > 1 else []
+        orders = count_orders(self.records)
+        phrases += [f"{orders} class orders, by the seed"] if orders > 1 else []
         loss = None
         if "loss" in earlier_settings(self.first):  # elsewhere the name means another thing
             loss = self.first.protocol_params.get("loss")

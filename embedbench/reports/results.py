@@ -194,7 +194,8 @@ class Results:
     def measured(self) -> list[list[Result]]:
         """The rows of each measurement: those that share a seed, and equal answers once.
 
-        As `measurements` has them of a metric, for what is no single number.
+        As `measurements` has them, for what is no single number; there equal answers of two values,
+        such as Ω of different references, count twice, and so do costs.
         """
         result, taken = [], set[frozenset[str]]()
         for rows, answers in self.shares:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.config.plain_numbers import plain_number
 from embedbench.errors import unknown
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
@@ -88,6 +89,13 @@ def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bo
     return [
         all(name in row and row[name] in values for name, values in wanted.items()) for row in rows
     ]
+
+
+def condition_values(given: Any) -> list[Any]:
+    """The values of a condition; those that a file has as decimal numbers are texts there."""
+    values = given if isinstance(given, list) else [given]
+    numbers = [plain_number(one) for one in values if isinstance(one, str)]
+    return [*values, *(number for number in numbers if number is not None)]
 
 
 # --- labels of rows and streams: a name, and the settings that tell it from its namesakes ---

@@ -1,7 +1,7 @@
 """Values of one run by name: metrics, curves, costs; and its order."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +75,11 @@ def order_name(run: RunRecord) -> str:
         return f"{kind} {run.seeds.order}" if kind in ("random", "drawn") else Path(kind).stem
     name = Path(name).stem
     return name if kind in ("file", name) else f"{kind} ({name})"
+
+
+def count_orders(runs: Iterable[RunRecord]) -> int:
+    """How many class orders runs have; 0 where the protocol orders no classes."""
+    return len({order_name(run) for run in runs if run.order is not None})
 
 
 def leave_out_groups(

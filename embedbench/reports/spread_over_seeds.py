@@ -56,6 +56,12 @@ class SeedSpread:
         """The seeds in words."""
         return "all four" if self.over == NAMES else ", ".join(self.over)
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the runs of each set gave equal answers."""
+        each = [{run.answers for run in one} for one in self.sets]
+        return all(len(answers) == 1 and None not in answers for answers in each)
+
     def values(self, metric: str) -> list[list[float]]:
         """Its values, set by set, without undefined ones."""
         each = [[run.value(metric) for run in one] for one in self.sets]
@@ -124,10 +130,9 @@ def _view(first: Row, spreads: Sequence[SeedSpread], metric: str) -> TableView:
             continue
         numbers = {"mean": float(np.mean(flat)), "sd": pooled_sd(values)}
         numbers |= {"least": min(flat), "most": max(flat)}
-        counts = {"over": list(spread.over), "runs": len(flat), "sets": len(values)}
+        counts = {"over": list(spread.over), "runs": len(flat), "sets": sum(map(bool, values))}
         learners.append({"learner": spread.learner, **counts, **numbers})
-        answers = {run.answers for run in spread.runs}
-        n = count_text(1 if len(answers) == 1 and None not in answers else len(flat), len(flat))
+        n = count_text(1 if spread.changes_nothing else len(flat), len(flat))
         texts = [value_text(value, metric) for value in numbers.values()]
         table.add_row(*map(line, [spread.learner, spread.words, n, *texts]))
     data = plain(
@@ -139,11 +144,7 @@ def _view(first: Row, spreads: Sequence[SeedSpread], metric: str) -> TableView:
 
 def _equal(spreads: Sequence[SeedSpread]) -> list[str]:
     """Name the rows whose runs gave equal answers: no seed changes them."""
-    same = [
-        f"{spread.learner} ({spread.words})"
-        for spread in spreads
-        if len({run.answers for run in spread.runs}) == 1 and spread.runs[0].answers is not None
-    ]
+    same = [f"{spread.learner} ({spread.words})" for spread in spreads if spread.changes_nothing]
     if not same:
         return []
     return [f"=: runs with equal answers, which these seeds do not change: {', '.join(same)}"]

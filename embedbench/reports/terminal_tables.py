@@ -19,6 +19,7 @@ from embedbench.text.terminal_text import NATURAL, line, new_table, render_text
 from .compare_learners import describe_verdicts, judge
 from .headings_and_units import (
     AVERAGE,
+    EQUAL,
     FORGETTING,
     INCREMENTAL,
     MEANINGS,
@@ -261,7 +262,7 @@ def describe_columns(rows: Sequence[Row]) -> str:
     words += [SCORE_MEANINGS[name] for name in SCORE_MEANINGS if name in names - scores.keys()]
     words += ["± half-width of the 95 % t-interval over n seeds" if several else "n: runs"]
     means = [row.number(name) for row in rows for name in names if not is_cost(name)]
-    words += ["no ±: equal in all runs"] if any(map(is_equal, means)) else []
+    words += [EQUAL] if any(map(is_equal, means)) else []
     of = ", on ".join(SHARES[name] for name in shares)
     words += [f"{', '.join(map(heading, shares))}: score on {of} / offline"] if shares else []
     words += [meaning for name, meaning in MEANINGS.items() if name in names]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
-from embedbench.config.plain_numbers import plain_number
 from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
@@ -25,7 +24,7 @@ from embedbench.storage.regular_files import read_text
 from embedbench.text.terminal_text import line, new_table
 
 from .comparison_tables import TableView, allowed_ranks, section
-from .headings_and_units import heading, is_cost, metric_name, stat_text
+from .headings_and_units import EQUAL, heading, is_cost, is_equal, metric_name, stat_text
 from .load_results import Run
 from .match_streams import ON_THEIR_WORD, KnownStream, match_stream, names_stream
 from .measurement_words import describe_measurements
@@ -33,7 +32,7 @@ from .outside_results import read_results
 from .published_table import PUBLISHED, PublishedTable, compare, read_published, view
 from .result_rows import LEFT_OUT
 from .results import Result, Results
-from .run_rows import matching, settings_apart, streams, value_names
+from .run_rows import condition_values, matching, settings_apart, streams, value_names
 from .table_metric import first_score, meant
 from .tables_from_runs import collect
 
@@ -56,6 +55,7 @@ class Selection(JsonRecord):
     over: str | None = field(default=None, metadata=ABSENT)  # an `Over`
 
 
+Reader = Callable[[str, str | None], list[Result]]  # the runs of a name by a base score
 KEYS = [f.name for f in fields(Selection)]
 NAMES = ("learner", "settings", "stream", "seed")  # of rows
 
@@ -63,9 +63,11 @@ NAMES = ("learner", "settings", "stream", "seed")  # of rows
 def show_file(path: Path, notify: Callable[[str], None]) -> list[TableView]:
     """The tables of a file: those that its `[report]`s select, and that of its `[published]`."""
     selections, published = read_selections(path), read_published(path)
-    tables = select(selections, path.parent, notify)
+    wanted = metrics_of(selections) | ({published.metric} if published else set())
+    runs_of = _reader(path.parent, wanted, notify)  # which reads each directory once
+    tables = _selected(selections, runs_of, notify)
     if published is not None:
-        tables.append(beside_published(published, path.parent, notify))
+        tables.append(beside_published(published, runs_of, notify))
     return tables
 
 
@@ -78,14 +80,14 @@ def published_beside(path: Path, runs: Path, notify: Callable[[str], None]) -> T
     if table is None:
         return None
     places = [p.resolve() for p in (runs, runs / "references") if p.is_dir() and find(p)]
-    return beside_published(replace(table, results=tuple(map(str, places))), path.parent, notify)
+    named = replace(table, results=tuple(map(str, places)))
+    return beside_published(named, _reader(path.parent, {table.metric}, notify), notify)
 
 
 def beside_published(
-    table: PublishedTable, folder: Path, notify: Callable[[str], None]
+    table: PublishedTable, runs_of: Reader, notify: Callable[[str], None]
 ) -> TableView:
     """A published table with the runs that it names beside it; without any, alone."""
-    runs_of = _reader(folder, {table.metric}, notify)
     score = first_score([meant(table.metric)])
     runs = [run for name in table.results for run in runs_of(name, score)]
     for run in filter(_left_out, runs):
@@ -139,8 +141,17 @@ def select(
     selections: Sequence[Selection], folder: Path, notify: Callable[[str], None]
 ) -> list[TableView]:
     """The tables of some selections; `folder` is that of their file."""
-    wanted = {name.removeprefix(MAX) for one in selections for name in one.metrics}
-    runs_of = _reader(folder, wanted, notify)
+    return _selected(selections, _reader(folder, metrics_of(selections), notify), notify)
+
+
+def metrics_of(selections: Sequence[Selection]) -> set[str]:
+    """The metrics that some selections show."""
+    return {name.removeprefix(MAX) for one in selections for name in one.metrics}
+
+
+def _selected(
+    selections: Sequence[Selection], runs_of: Reader, notify: Callable[[str], None]
+) -> list[TableView]:
     tables = []
     for selection in selections:
         score = first_score(name.removeprefix(MAX) for name in selection.metrics)
@@ -149,9 +160,7 @@ def select(
     return tables
 
 
-def _reader(
-    folder: Path, metrics: Iterable[str], notify: Callable[[str], None]
-) -> Callable[[str, str | None], list[Result]]:
+def _reader(folder: Path, metrics: Iterable[str], notify: Callable[[str], None]) -> Reader:
     """What reads the runs of a name by a base score, each once."""
 
     @cache
@@ -191,7 +200,7 @@ def checked_runs(
 def _table(
     selection: Selection, every: Sequence[Result], notify: Callable[[str], None]
 ) -> TableView:
-    where = {name: _values(given) for name, given in selection.where.items()}
+    where = {name: condition_values(given) for name, given in selection.where.items()}
     keep = matching([run.values for run in every], where)
     kept = itertools.compress(every, keep)
     if any(run.record is not None for run in every):
@@ -261,13 +270,6 @@ def _check_streams(cells: "Cells", runs: Results) -> list[str]:
     return [f"means over other streams are not comparable: {counts}"]
 
 
-def _values(given: Any) -> list[Any]:
-    """The values of a condition; those that a file has as decimal numbers are texts there."""
-    values = given if isinstance(given, list) else [given]
-    numbers = [plain_number(one) for one in values if isinstance(one, str)]
-    return [*values, *(number for number in numbers if number is not None)]
-
-
 # --- means: rows × columns ---
 
 Key = tuple[str, ...]  # of a row: its learner, settings, stream or seed
@@ -300,16 +302,19 @@ def _means(selection: Selection, runs: Results) -> TableView:
         rest.append(f"final scores are of several kinds, each stream by its own: {named}")
     titles = [_head(column, name, selection, columns, score) for column, name in heads]
     made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
+    equal = False
     for key in _best_first(selection, cells, {run.learner for run in learn}):
         texts, numbers = list(key), dict[str, Any](zip(selection.rows, key, strict=True))
         for (column, name), title in zip(heads, titles, strict=True):
             stat = _stat(cells.get((key, column)), name)
+            equal |= is_equal(stat) and not is_cost(name)
             ranks = allowed.get((key, column, name), "")
             texts.append(f"{stat_text(stat, name.removeprefix(MAX))} {ranks}".rstrip())
             label = title if column else name
             numbers |= {label: stat.mean, f"{label}.half_95": stat.half}
         made.add_row(*map(line, texts))
         rows.append(numbers)
+    rest += [EQUAL] if equal else []
     known = [name for name in rows[0] if any(row[name] == row[name] for row in rows)]  # no NaN
     rows = [{name: row[name] for name in known} for row in rows]
     units = "" if len(selection.metrics) > 1 else heading(selection.metrics[0], score)

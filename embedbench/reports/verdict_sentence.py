@@ -121,8 +121,10 @@ class _Table:
             parts = [f"nobody leads: {leader.label} has the highest mean, {_level(leader)}"]
         else:
             parts = [f"nothing is decided{among}: {_highest(leader, level)}"]
-        apart = [row for row in level if not math.isclose(final_score(row), final_score(leader))]
-        parts += [f"{_names(apart)} may be level"] if apart else []
+        named = level
+        if not behind:  # `_highest` has named those with the leader's mean
+            named = [row for row in level if not _is_equal(row, leader)]
+        parts += [f"{_names(named)} may be level"] if named else []
         parts += [self._behind(behind, place)] if behind else [self._seen(level)]
         parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
         return parts
@@ -193,10 +195,14 @@ class _Table:
 
 def _highest(leader: Row, level: Sequence[Row]) -> str:
     """Who has the highest mean, which rows may share."""
-    equal = [row for row in level if math.isclose(final_score(row), final_score(leader))]
+    equal = [row for row in level if _is_equal(row, leader)]
     if equal:
         return f"{_names([leader, *equal])} have the same mean, {_level(leader)}"
     return f"{leader.label} has the highest mean, {_level(leader)}"
+
+
+def _is_equal(row: Row, other: Row) -> bool:
+    return math.isclose(final_score(row), final_score(other))
 
 
 def _names(rows: Sequence[Row]) -> str:

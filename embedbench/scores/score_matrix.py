@@ -146,3 +146,16 @@ class ScoreMatrix:
 def mean_or_nan(values: Sequence[float] | Floats | Ints) -> float:
     """Mean; NaN if there are no values or any value is undefined."""
     return float(np.mean(values)) if len(values) else float("nan")
+
+
+def mean_of_known(values: Floats, axis: int) -> Floats:
+    """The mean along an axis of what is defined; NaN where nothing is.
+
+    >>> mean_of_known(np.array([[1.0, np.nan], [3.0, np.nan]]), axis=0)
+    array([ 2., nan])
+    """
+    known = ~np.isnan(values)
+    counts = known.sum(axis=axis)
+    sums = np.where(known, values, 0.0).sum(axis=axis)
+    mean: Floats = sums / np.where(counts > 0, counts, np.nan)
+    return mean

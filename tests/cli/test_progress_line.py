@@ -236,8 +236,8 @@ def _lines_of(call: Call, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[
     def wait_for_a_line(progress: Progress, *what: str | int) -> None:
         move(progress, *what)
         with turn:
-            seen = lines
-            assert turn.wait_for(lambda: lines > seen, 60)
+            seen = lines  # the next line may have been worded before the move, the one after not
+            assert turn.wait_for(lambda: lines > seen + 1, 60)
 
     def show(what: str, _: object, quiet: bool) -> AbstractContextManager[Progress]:
         return progress_line.show_progress(what, write, quiet)

@@ -74,7 +74,8 @@ def test_what_a_table_says_of_its_stream() -> None:
 
     ideals = ({"ideal": {"class_accuracy": level}} for level in (0.8, [0.8, 0.9, 0.7]))
     one, each = (make()["reference"] | ideal for ideal in ideals)
-    assert said(typed(), typed(seed=1, n_train=[310, 100, 90], reference=one)) == [
+    drawn = {"order": {"kind": "random"}}
+    assert said(typed(**drawn), typed(seed=1, n_train=[310, 100, 90], reference=one, **drawn)) == [
         *("4 classes", "3 sessions"),
         "300–310 training samples at first, then 90–100 a session",
         "2 class orders, by the seed",
@@ -88,6 +89,11 @@ def test_what_a_table_says_of_its_stream() -> None:
         *("validation from TEST data", "scale unit", "mean per-class accuracy"),
         "offline (α_ideal): mlp on all data of a session at once, 80.0 %, 90.0 %, 70.0 %",
     ]
+
+
+def test_a_protocol_that_orders_no_classes_has_no_class_orders() -> None:
+    said = Group("", (typed(), typed(seed=1))).describe()
+    assert [phrase for phrase in said if "order" in phrase] == []
 
 
 def test_namesakes_are_told_apart_by_what_differs(tmp_path: Path) -> None:

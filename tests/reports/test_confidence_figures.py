@@ -56,13 +56,13 @@ def test_curves_are_what_answers_say_after_each_session(
 ) -> None:
     (axes,) = curve_figures.draw_one(rows, styles_in(rows), 3.25, name).axes
     shown = axes.get_title(loc="left").replace("\n", " ")
-    assert shown == f"{title}, over 2 class orders · thin: single runs"
+    assert shown == f"{title} · thin: single runs"
     means = [np.array(li.get_ydata()) for li in axes.lines if li.get_marker() != "None"]
     read = ANSWER_METRICS[name].curve
     curves = [[read(p) for p in answers(root, row.learner)] for row in rows]
     np.testing.assert_allclose(means, factor * np.mean(np.array(curves, dtype=float), axis=1))
     save_figure(rows, "curves", tmp_path / "a.svg", metric=name)
-    assert f">{title}, over 2 class orders" in (tmp_path / "a.svg").read_text("utf-8")
+    assert f">{title} · thin" in (tmp_path / "a.svg").read_text("utf-8")
 
 
 def test_tables_have_them_when_they_are_asked_for(root: Path) -> None:

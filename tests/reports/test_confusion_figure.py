@@ -1,5 +1,6 @@
 """Confusion matrices as figures: whose answers, in which order, after which session."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from report_records import HEX, keep, make
 from toy import predictions
 
 from embedbench.errors import UserError
-from embedbench.reports.confusion_figure import confusion
+from embedbench.reports.confusion_figure import confusion, counted_runs
 from embedbench.reports.figure_kinds import WIDTHS, save_figure
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.predictions import Predictions
@@ -206,3 +207,13 @@ def test_a_session_is_for_confusion_alone(root: Path, tmp_path: Path) -> None:
     words = ("report", root, "--figure", "matrix", "--out", tmp_path / "a.svg", "--session", "0")
     with pytest.raises(UserError, match="add --figure confusion"):
         raise embedbench(*words).exception  # type: ignore[misc]
+
+
+def test_runs_of_one_seed_count_once_as_in_the_table(root: Path) -> None:
+    """Two runs of seed 0 are one measurement, and the run of seed 1 another."""
+    (row,) = (row for row in collect(root) if row.learner == "mlp")
+    right, wrong = sorted(row.used, key=lambda run: run.metrics["final_accuracy"], reverse=True)
+    again = replace(right, seed=1, seeds=replace(right.seeds, init=1, batches=1, memory=1))
+    twice = replace(wrong, seed=right.seed, seeds=right.seeds)
+    units = counted_runs(replace(row, used=(right, twice, again)))
+    assert [len(unit) for unit in units] == [2, 1]

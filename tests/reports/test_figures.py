@@ -164,7 +164,7 @@ def test_curves_of_records_are_of_the_runs_that_have_them(tmp_path: Path) -> Non
     (axes,) = curve_figures.draw_one(rows, styles_in(rows), COLUMN, "raa").axes
     drawn = {li.get_color(): np.round(li.get_ydata(), 9).tolist() for li in axes.lines}
     assert drawn == {COLOURS[0]: [30, 50, 40], COLOURS[2]: [90, 50, 40]}
-    assert axes.get_title(loc="left") == "RAA %, of accuracy, over 2 class orders"
+    assert axes.get_title(loc="left") == "RAA %, of accuracy"
 
 
 def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
@@ -250,10 +250,18 @@ def test_a_curve_is_said_to_be_of_what_a_avg_is_the_mean_of(tmp_path: Path) -> N
     assert title_of(axes) == "accuracy (%) after each session, whose mean is A_avg"
 
 
-def test_thin_lines_are_said_to_be_runs_and_orders_are_counted(rows: list[Row]) -> None:
+def test_thin_lines_are_said_to_be_runs_and_orders_are_counted(tmp_path: Path) -> None:
     """Each of the three seeds draws its own class order."""
-    (axes,) = drawn(rows, fit=False).axes
+    orders: Any = {"order": {"kind": "random", "name": None, "digest": None}}
+    keep(tmp_path, *(make("mlp", seed, 0.5 + 0.01 * seed, **orders) for seed in range(3)))
+    (axes,) = drawn(collect(tmp_path), fit=False).axes
     assert title_of(axes) == "accuracy (%), over 3 class orders · thin: single runs"
+
+
+def test_runs_without_a_class_order_have_none_in_the_title(rows: list[Row]) -> None:
+    """As those of permutations."""
+    (axes,) = drawn(rows, fit=False).axes
+    assert title_of(axes) == "accuracy (%) · thin: single runs"
 
 
 def test_bands_are_said_to_be_intervals(tmp_path: Path) -> None:

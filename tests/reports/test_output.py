@@ -53,9 +53,9 @@ def rows(root: Path) -> list[Any]:
 
 IN_A_TERMINAL = """\
 incremental-class · toy.h5
-4 classes · 3 sessions · 300 training samples at first, then 100 a session · 3
-class orders, by the seed · validation from training data · accuracy per sample
-· offline (α_ideal): mlp on all data at once, 90.0 %
+4 classes · 3 sessions · 300 training samples at first, then 100 a session ·
+validation from training data · accuracy per sample · offline (α_ideal): mlp on
+all data at once, 90.0 %
 verdict: nothing is decided: mlp has the highest mean, 49.9 % accuracy (offline:
 90.0 %, chance: 25.0 %); geppnet-stm and a-learner-with-a-long-name may be
 level; no difference to the best under 1.4 points could have been seen with 3

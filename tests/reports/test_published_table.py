@@ -1,6 +1,7 @@
 """A published table beside runs: what agrees, what differs, what is undecided."""
 
 import csv
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +84,22 @@ def test_one_run_of_ours_decides_nothing() -> None:
     assert row.verdict == UNDECIDED
 
 
+@pytest.mark.parametrize("mean", [0.5, 0.7])
+def test_two_equal_runs_decide_nothing(mean: float) -> None:
+    both = [Result(learner="er", seed=s, values={"accuracy": mean}) for s in (0, 1)]
+    (row,) = compare(TABLE, both)
+    assert row.verdict == UNDECIDED
+
+
+def test_runs_of_several_settings_are_refused_also_with_other_seeds() -> None:
+    both = [
+        *runs(0.5, n=2, **{"learner.lr": 1}),
+        *runs(0.7, n=4, **{"learner.lr": 2})[2:],
+    ]
+    with pytest.raises(UserError, match="Replay has runs of er with several settings"):
+        compare(TABLE, both)
+
+
 def test_a_mean_without_a_spread_decides_nothing() -> None:
     (row,) = compare(replace(TABLE, rows=(replace(ROW, spread=""),)), runs(0.5))
     assert row.verdict == UNDECIDED
@@ -103,7 +120,7 @@ def test_a_row_takes_the_runs_that_it_names() -> None:
 
 def test_runs_of_two_settings_are_refused() -> None:
     both = runs(0.5, **{"learner.lr": 1}) + runs(0.7, **{"learner.lr": 2})
-    with pytest.raises(UserError, match="Replay has two runs of er with seed 0"):
+    with pytest.raises(UserError, match="Replay has runs of er with several settings"):
         compare(TABLE, both)
 
 
@@ -203,6 +220,22 @@ def test_a_spread_of_another_kind_is_refused(write: Callable[..., Path]) -> None
 def test_a_file_without_either_table_is_refused(tmp_path: Path, call: Call) -> None:
     (tmp_path / "x.toml").write_text("a = 1")
     assert "must have a table [report]" in call("report", tmp_path / "x.toml").err
+
+
+@pytest.mark.parametrize("value", ["0.5", "[1, 0.5]"])
+def test_conditions_of_a_file_may_be_decimal_numbers(
+    write: Callable[..., Path], call: Call, value: str
+) -> None:
+    path = write('learner = "er"', f'learner = "er"\nwhere = {{ "learner.lr" = {value} }}')
+    lines = ["learner,seed,accuracy,learner.lr"]
+    lines += [f"er,{s},{0.5 + 0.01 * (-1) ** s},0.5" for s in range(6)]
+    (path.parent / "ours.csv").write_text("\n".join(lines))
+    assert "agrees 1" in call("report", path).out
+
+
+def test_json_says_what_the_spread_is(write: Callable[..., Path], call: Call) -> None:
+    (table,) = json.loads(call("report", write(), "--json").out)["tables"]
+    assert (table["spread_is"], table["runs"]) == ("standard error", 10)
 
 
 def test_a_run_that_is_left_out_is_named(write: Callable[..., Path], call: Call) -> None:

@@ -11,7 +11,8 @@ from file_helpers import says
 from report_records import make, put
 
 from embedbench.errors import UserError
-from embedbench.reports.spread_over_seeds import spreads_over_seeds
+from embedbench.reports.results import Result
+from embedbench.reports.spread_over_seeds import SeedSpread, spreads_over_seeds
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.run_record import RunRecord
 
@@ -101,3 +102,17 @@ def test_one_run_has_no_spread(tmp_path: Path) -> None:
     what = "--by seeds needs two runs of a learner that differ in their seeds"
     with pytest.raises(UserError, check=says(what=what)):
         spreads(tmp_path)
+
+
+def test_runs_with_equal_answers_in_each_set_are_changed_by_nothing() -> None:
+    """Two class orders, and in each two first weights with the same answers."""
+    runs = [
+        [Result(learner="ncm", answers=answers, values={"m": value}) for _ in range(2)]
+        for answers, value in (("a", 0.5), ("b", 0.6))
+    ]
+    assert SeedSpread("ncm", ("init",), tuple(map(tuple, runs))).changes_nothing
+
+
+def test_runs_whose_answers_are_not_known_may_be_changed() -> None:
+    unknown = (Result(learner="ncm"), Result(learner="ncm"))
+    assert not SeedSpread("ncm", ("init",), (unknown,)).changes_nothing

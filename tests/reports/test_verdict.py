@@ -198,6 +198,12 @@ def test_equal_means_are_no_highest_one() -> None:
     assert "may be level" not in text
 
 
+def test_a_row_as_high_as_the_leader_is_named_beside_one_that_is_behind() -> None:
+    ncm, slda = runs("ncm", 0.80, 0.82, 0.81), runs("slda", 0.81, 0.80, 0.82)
+    text = sentence(ncm, slda, runs("mlp", 0.30, 0.31, 0.31))
+    assert "; slda may be level; mlp is behind" in text
+
+
 @pytest.mark.parametrize(
     ("alone", "said"),
     [
