@@ -35,6 +35,7 @@ _FORMS = (
     re.compile(f"(?P<rest>.+?)(?:[-_./ ]|(?<=[a-z])(?=[A-Z])){_WORD}"),  # X_train, featuresTrain
     re.compile(f"(?P<rest>[XxYy]){_WORD}"),  # Xtrain
     re.compile(f"{_WORD}(?P<rest>[XxYy])"),
+    re.compile(f"(?P<rest>is){_WORD}"),  # istrain
     re.compile(f"{_WORD}(?P<rest>)"),
 )
 

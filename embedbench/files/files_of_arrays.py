@@ -1,5 +1,6 @@
 """Files that are one array each, by their names: `X_train.csv`, `y_train.csv`, …."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from .formats.number_tables import SUFFIXES as TEXTS
 from .formats.number_tables import NumberTable, read_number_table
 from .formats.numpy_files import NamedArrays
 from .known_names import FILE_NAMES, KEYS, LISTED, find_keys, without_common_words
-from .label_files import counts, label_column
+from .label_files import SPLITS_BY_NAME, USEFUL, counts, label_column
 
 _IDS = (*KEYS["ids"], *FILE_NAMES)
 
@@ -33,11 +34,17 @@ def hold_one_array_each(names: Sequence[str]) -> bool:
 def _part_and_kind(name: str) -> tuple[str, str]:
     """The word of a part in the name of a file, and whether it holds features, labels or others."""
     parsed = parse_key(name)
-    part, rest = ("", name) if parsed is None else parsed
+    part = "" if parsed is None else parsed[0]
     for kind in ("features", "labels"):
-        if find_keys(KEYS[kind], [rest]):
+        if find_keys(KEYS[kind], [_rest(name)]):
             return part, kind
     return part, ""
+
+
+def _rest(name: str) -> str:
+    """The name of a file without the word of a part."""
+    parsed = parse_key(name)
+    return name if parsed is None else parsed[1]
 
 
 @dataclass
@@ -48,16 +55,19 @@ class _Taken:
     ----------
     array : array
         Its values.
-    rows : array or None
-        (N,) the names of its rows, in the column `by`; None: it has no such column.
+    names : dict
+        Columns (N,) that name its rows, the surest first: ids, texts that are all different, an
+        index.
+    columns : dict
+        Other columns (N,) that are of use: split, groups, domain, time.
     features : sequence of str
         (D,) the columns that became a table.
     """
 
     path: Path
     array: Any
-    rows: Array | None = None
-    by: str = ""
+    names: dict[str, Array] = field(default_factory=dict)
+    columns: dict[str, Array] = field(default_factory=dict)
     features: Sequence[str] = ()
     left_out: list[str] = field(default_factory=list)
 
@@ -87,21 +97,15 @@ def join_files(read: Mapping[Path, Mapping[str, Any]]) -> NamedArrays:
         beside = [table for other, table in tables.items() if _part_and_kind(other)[0] == part]
         if name in tables or not beside:
             continue
-        one.array = _in_order_of(beside[0], one, read[one.path], arrays)
+        _bring_in_order(beside[0], one, read[one.path], arrays)
         if kind == "labels":
             _leave_out_labels(beside[0], one)
     _order_features(tables, arrays)
     for name, one in taken.items():
         arrays[name] = one.array
-        arrays.not_read += one.left_out
         arrays.remarks += getattr(read[one.path], "remarks", ())
-    ids = {name: table for name, table in tables.items() if find_keys(_IDS, [table.by])}
-    if ids.keys() != tables.keys() or any(find_keys(_IDS, [name]) for name in taken):
-        arrays.not_read += [f"{table.by} of {table.path.name}" for table in ids.values()]
-        return arrays
-    for name, table in ids.items():
-        part = _part_and_kind(name)[0]
-        arrays[f"ids_{part}" if part else "ids"] = table.rows
+    _add_columns(taken, arrays)
+    arrays.not_read += [phrase for one in taken.values() for phrase in one.left_out]
     return arrays
 
 
@@ -118,43 +122,59 @@ def _take(found: Mapping[str, Any], path: Path, name: str) -> _Taken:
     one = _Taken(path, None, left_out=[f"{phrase} of {path.name}" for phrase in found.not_read])
     name_rows(found)
     kind = _part_and_kind(name)[1]
-    values = [column for column in found if len(found) == 1 or not numbers_rows(found, column)]
-    by = [column for column in found if column not in values]
-    if len(values) > 1 and kind:
-        by = [*find_keys(_IDS, values), *by]
-        values = [column for column in values if column not in by]
-    for column in by:
-        rows = found[column]
-        if one.rows is None and len(np.unique(rows)) == len(rows):
-            one.rows, one.by = rows, column
-    unused = [column for column in by if column != one.by or not find_keys(_IDS, [column])]
-    if unused:
-        one.left_out.append(f"{list_first(unused, LISTED)} of {path.name} (the names of rows)")
+    index = [column for column in found if len(found) > 1 and numbers_rows(found, column)]
+    ids = find_keys(_IDS, found) if len(found) > len(index) + 1 and kind else []
+    values = [column for column in found if column not in (*index, *ids)]
     if kind == "labels":
-        key = label_column({column: found[column] for column in values}, path)
-        one.array = found[key]
-        left = [column for column in values if column != key]
-        one.left_out += [f"{list_first(left, LISTED)} of {path.name}"] if left else []
+        one.array = found[_take_labels(found, values, one)]
     elif len(values) == 1:
         one.array = found[values[0]]
     else:
         _stack(found, values, one)
+    texts = [column for column in values if len(found) > 1 and _is_text(found, column)]
+    for column in (*ids, *texts, *index):
+        rows = found.columns[column].values
+        if rows is not None and rows is not one.array and len(np.unique(rows)) == len(rows):
+            one.names[column] = found[column]
+    left = [column for column in (*ids, *index) if column not in one.names or column in index]
+    one.left_out += [f"{list_first(left, LISTED)} of {path.name} (names of rows)"] if left else []
     return one
+
+
+def _is_text(found: NumberTable, column: str) -> bool:
+    values = found.columns[column].values
+    return values is not None and values.dtype.kind == "U" and not found.columns[column].missing
+
+
+def _take_labels(found: NumberTable, values: Sequence[str], one: _Taken) -> str:
+    """The column of labels; the others are kept where they are of use."""
+    key = label_column({column: found.columns[column].values for column in values}, one.path)
+    others = [column for column in values if column != key]
+    _keep_useful(found, others, one, "")
+    return key
+
+
+def _keep_useful(found: NumberTable, others: Sequence[str], one: _Taken, why: str) -> None:
+    """Keep the split, groups, domain and time of some columns, and name the others."""
+    useful = find_keys(USEFUL, others)
+    one.columns = {column: found[column] for column in useful}
+    left = [column for column in others if column not in useful]
+    one.left_out += [f"{list_first(left, LISTED)} of {one.path.name}{why}"] if left else []
 
 
 def _stack(found: NumberTable, values: Sequence[str], one: _Taken) -> None:
     """Make one table of all columns of numbers."""
     for column in (*values, *found.lost):
         check_odd(found, column)
-    numbers = [column for column in values if found[column].dtype.kind in "iufb"]
+    numbers = [column for column in values if not _is_text(found, column)]
+    numbers = [column for column in numbers if found[column].dtype.kind in "iufb"]
     if not numbers:
         raise UserError(f"{one.path} holds no column of numbers", "give one array a file")
     one.array = np.stack([found[column] for column in numbers], axis=1)
     if one.array.dtype.kind in "iu":
         one.array = one.array.astype(np.float64)  # a text says no type of its numbers
     one.features = numbers if found.named else ()
-    left = [column for column in values if column not in numbers]
-    one.left_out += [f"{list_first(left, LISTED)} of {one.path.name} (texts)"] if left else []
+    _keep_useful(found, [name for name in values if name not in numbers], one, " (texts)")
 
 
 def _leave_out_labels(table: _Taken, one: _Taken) -> None:
@@ -176,9 +196,10 @@ def _order_features(tables: Mapping[str, _Taken], arrays: NamedArrays) -> None:
         alone = [name for name in one.features if name not in first.features]
         lacking = [name for name in first.features if name not in one.features]
         if alone or lacking:
+            phrases = [f"has {list_first(alone, 3)}"] if alone else []
+            phrases += [f"lacks {list_first(lacking, 3)}"] if lacking else []
             raise UserError(
-                f"{one.path} has the columns {list_first(alone, 3) or 'of'} "
-                f"{first.path.name}, without {list_first(lacking, 3)}",
+                f"{one.path} has other columns than {first.path}: it {' and '.join(phrases)}",
                 "give all parts the same columns",
             )
         place = {name: at for at, name in enumerate(one.features)}
@@ -189,20 +210,26 @@ def _order_features(tables: Mapping[str, _Taken], arrays: NamedArrays) -> None:
         )
 
 
-def _in_order_of(table: _Taken, one: _Taken, found: Mapping[str, Any], arrays: NamedArrays) -> Any:
-    """The values of a file in the order of the features of its part."""
-    array, n = one.array, len(table.array)
-    if isinstance(found, NumberTable) and len(found) == 1 and len(array) == n - 1:
-        first = next(iter(found))
-        texts = found.path.suffix.lower() in TEXTS and found.named
-        if texts and not find_keys((*KEYS["labels"], *_IDS), [first]):
-            return next(iter(read_number_table(found.path, unnamed=True).values()))
-    if table.rows is None or one.rows is None:
-        return array
-    ours, theirs = table.rows.astype(np.str_), one.rows.astype(np.str_)
+# --- rows of two files ---
+
+
+def _bring_in_order(
+    table: _Taken, one: _Taken, found: Mapping[str, Any], arrays: NamedArrays
+) -> None:
+    """Bring the rows of a file into the order of the features of its part."""
+    if isinstance(found, NumberTable) and len(one.array) == len(table.array) - 1:
+        plain = len(found) == 1 and found.named and found.path.suffix.lower() in TEXTS
+        if plain and not find_keys((*KEYS["labels"], *_IDS), found):  # the first line is a label
+            one.array = next(iter(read_number_table(found.path, unnamed=True).values()))
+            return
+    by = _common_names(table, one)
+    if by is None:
+        return
+    ours, theirs = (names.astype(np.str_) for names in (table.names[by[0]], one.names[by[1]]))
     if np.array_equal(ours, theirs):
-        return array
-    if counts(table.rows) != counts(one.rows) and not find_keys(_IDS, [table.by, one.by]):
+        return
+    sure = bool(find_keys(_IDS, by)) or table.names[by[0]].dtype.kind == "U"
+    if not sure and counts(table.names[by[0]]) != counts(one.names[by[1]]):
         raise UserError(
             f"the index of {table.path} is another than that of {one.path}: one counts the rows, "
             "and one names those of an earlier table",
@@ -212,11 +239,68 @@ def _in_order_of(table: _Taken, one: _Taken, found: Mapping[str, Any], arrays: N
     lacking = [row for row in ours.tolist() if row not in place]
     if lacking:
         raise UserError(
-            f"{one.path} has no row {short(lacking[0])} in {one.by}, as {table.path} has in "
-            f"{table.by}; {len(lacking):,} of {len(ours):,} are lacking",
+            f"{one.path} has no row {short(lacking[0])} in {by[1]}, as {table.path} has in "
+            f"{by[0]}; {len(lacking):,} of {len(ours):,} are lacking",
             "give both files the same rows, or leave the names of rows away",
         )
     arrays.remarks.append(
-        f"{one.path.name} is in another order than {table.path.name}, and was joined by {one.by}."
+        f"{one.path.name} is in another order than {table.path.name}, and was joined by {by[1]}."
     )
-    return array[[place[row] for row in ours.tolist()]]
+    order = [place[row] for row in ours.tolist()]
+    one.array = one.array[order]
+    one.columns = {name: values[order] for name, values in one.columns.items()}
+    one.names = {name: values[order] for name, values in one.names.items()}
+
+
+def _common_names(table: _Taken, one: _Taken) -> tuple[str, str] | None:
+    """The columns by which two files name the same rows: ids, texts, or an index.
+
+    Texts are those of one name, or with the same values.
+    """
+    ids = [find_keys(_IDS, several) for several in (table.names, one.names)]
+    if all(ids):
+        return ids[0][0], ids[1][0]
+    if pair := _common_texts(table, one):
+        return pair
+    index = [
+        [name for name, rows in several.items() if rows.dtype.kind != "U"]
+        for several in (table.names, one.names)
+    ]
+    return (index[0][-1], index[1][-1]) if all(index) else None
+
+
+def _common_texts(table: _Taken, one: _Taken) -> tuple[str, str] | None:
+    for ours, values in table.names.items():
+        for theirs, others in one.names.items():
+            if values.dtype.kind != "U" or others.dtype.kind != "U":
+                continue
+            if ours == theirs or {*values.tolist()} <= {*others.tolist()}:
+                return ours, theirs
+    return None
+
+
+def _add_columns(taken: Mapping[str, _Taken], arrays: NamedArrays) -> None:
+    """Add the ids and other columns of all parts to the arrays, by the names of the parts."""
+    parts: dict[str, dict[str, Array]] = {}
+    for name, one in taken.items():
+        part, kind = _part_and_kind(name)
+        if not kind:
+            continue
+        beside = parts.setdefault(part, {})
+        for column in find_keys(_IDS, one.names)[:1]:
+            beside.setdefault("ids", one.names[column])
+        for column, values in one.columns.items():
+            beside.setdefault(column, values)
+    for column in dict.fromkeys(itertools.chain.from_iterable(parts.values())):
+        why = ""
+        if not all(column in beside for beside in parts.values()):
+            why = "not of all parts"
+        elif len(parts) > 1 and find_keys(SPLITS_BY_NAME, [column]):
+            why = "the split is from the names of the files"
+        elif any(find_keys([column], [_rest(name)]) for name in taken):
+            why = "a file is called so"
+        if why:
+            arrays.not_read.append(f"{column} ({why})")
+            continue
+        for part, beside in parts.items():
+            arrays[f"{column}_{part}" if part else column] = beside[column]

@@ -11,6 +11,7 @@ import numpy as np
 from embedbench.array_types import Array, Bytes
 from embedbench.errors import UserError, list_first, short
 
+from .arrays_by_part import parse_key
 from .known_names import split_roles, without_common_words
 from .numbered_labels import check_counts
 from .sample_metadata import SPLITS, TRAIN, VAL, Samples
@@ -30,7 +31,7 @@ def join_sources(sources: Mapping[Path, Arrays], where: str) -> Arrays:
         The sources have features of other widths or names, or other columns or layers; or their
         own split is another one than that of their names.
     """
-    names = without_common_words([path.stem for path in sources])
+    names = _names_of_files(sources)
     roles = split_roles(names)
     parts = [roles[name] for name in names]
     by_part = None not in parts and len(set(parts)) == len(parts)
@@ -73,6 +74,15 @@ def join_sources(sources: Mapping[Path, Arrays], where: str) -> Arrays:
         remarks=_remarks(sources),
         unsure=next((source.unsure for source in several if source.unsure), ""),
     )
+
+
+def _names_of_files(sources: Mapping[Path, Arrays]) -> list[str]:
+    """What the files are called apart; of `features_train` and `features_test`, the parts."""
+    names = without_common_words([path.stem for path in sources])
+    parsed = [parse_key(name) for name in names]
+    words = [word for word, _ in filter(None, parsed)]
+    rests = {rest for _, rest in filter(None, parsed)}
+    return words if len(words) == len(names) and len(rests) == 1 else names
 
 
 def _by_name(sources: Mapping[Path, Arrays]) -> dict[Path, Arrays]:

@@ -19,8 +19,9 @@ from .numbered_labels import flat_column
 
 _IDS = (*KEYS["ids"], *FILE_NAMES)
 # Other columns that are taken, where a source has none of their kind.
-_SPLITS = (*KEYS["split"], *MAYBE_SPLIT)
-_TAKEN = (_SPLITS, KEYS["groups"], ("domain",), ("time",))
+SPLITS_BY_NAME = (*KEYS["split"], *MAYBE_SPLIT)
+_TAKEN = (SPLITS_BY_NAME, KEYS["groups"], ("domain",), ("time",))
+USEFUL = tuple(name for several in _TAKEN for name in several)
 
 
 @dataclass(frozen=True)
@@ -191,12 +192,13 @@ def _useful(
     """The columns of a list that are taken, and those that are not, with the reason."""
     columns: dict[str, Array] = {}
     left_out = dict.fromkeys(lists, "")
+    has_rows = any(map(lists_rows, found))
     wanted = [*_TAKEN, (group,)] if group is not None else _TAKEN
     for usual in wanted:
         for name in find_keys(usual, left_out):
             if usual == ("time",) and lists[name].dtype.kind not in "iuf":
                 left_out[name] = "no numbers"
-            elif find_keys(usual, found) or (usual == _SPLITS and any(map(lists_rows, found))):
+            elif find_keys(usual, found) or (usual is SPLITS_BY_NAME and has_rows):
                 left_out[name] = "the source has its own"
             else:
                 columns[name] = lists[name]
@@ -254,10 +256,14 @@ def label_column(read: Mapping[str, Any], path: Path) -> str:
         return known[0]
     if len(names) == 1:
         return names[0]
-    ids = find_keys((*KEYS["ids"], *FILE_NAMES), names)
-    others = [name for name in names if name not in ids]
-    if len(names) == 2:
-        return others[0] if len(others) == 1 else names[1]
+    no_labels = find_keys((*_IDS, *USEFUL), names)
+    others = [name for name in names if name not in no_labels]
+    if len(others) == 1:
+        return others[0]
+    if len(others) == 2:
+        repeated = [name for name in others if not _names_rows(read, name)]
+        if len(repeated) == 1 or len(names) == 2:
+            return repeated[0] if len(repeated) == 1 else names[1]
     raise UserError(
         f"{path} holds {', '.join(names[:10])}, and none of them is called label",
         "name the column of the labels so, or keep it beside one column of ids",
@@ -267,7 +273,7 @@ def label_column(read: Mapping[str, Any], path: Path) -> str:
 def _same_columns(name: str, found: Mapping[str, Any]) -> list[str]:
     """Columns of a source that may hold the ids of a column of this name, the likely first."""
     same = find_keys([name], found)
-    ids = find_keys((*KEYS["ids"], *FILE_NAMES), found)
+    ids = find_keys(_IDS, found)
     return list(dict.fromkeys([*same, *ids, *_text_columns(found)]))
 
 

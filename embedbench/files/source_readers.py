@@ -174,7 +174,7 @@ def _choose(found: Mapping[str, Any], src: Path, keys: Keys, *, alone: bool = Tr
     found = _as_table(found, asked)
     if isinstance(found, NumberTable):
         found = _with_names(found, asked["groups"])
-        origin = join_feature_columns(found, asked)
+        origin = join_feature_columns(found, asked, _plain_labels(more.get(str(file))))
         if "features" in origin:
             asked["features"] = "features" if asked["features"] is not None else None
     joined = _Found(more, found)
@@ -182,6 +182,13 @@ def _choose(found: Mapping[str, Any], src: Path, keys: Keys, *, alone: bool = Tr
     joined.remarks += remarks
     joined.not_read += left_out
     return choose_arrays(joined, src, asked)
+
+
+def _plain_labels(labels: Any) -> Any:
+    """Labels (N,) of a file, of categories their names; None if there is none."""
+    if isinstance(labels, arrow_files.NamedLabels):
+        return labels.names[labels.values]
+    return labels
 
 
 def _with_names(table: NumberTable, group: str | None) -> NumberTable:

@@ -25,6 +25,7 @@ TEXTS = NAMES[Y]
 IDS = [f"{row:02d}.wav" for row in range(N)]
 COLUMNS = [f"f{k}" for k in range(D)]
 SHUFFLED = np.random.default_rng(3).permutation(N)
+SPLIT = np.array(["train"] * 8 + ["test"] * 4)
 TRAIN, VAL, TEST = 0, 1, 2
 
 
@@ -131,6 +132,69 @@ def test_labels_among_the_features_beside_them_are_none(tmp_path: Path) -> None:
     assert "left out label of X.csv (the labels)" in said
 
 
+def test_tables_with_texts_of_one_name_are_joined_by_them(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    frame().assign(clip=IDS).to_csv(folder / "embeddings.csv")
+    labels().assign(clip=IDS).iloc[::-1].reset_index(drop=True).to_csv(folder / "labels.csv")
+    file, _ = imported(tmp_path, folder)
+    assert class_names(file) == TEXTS.tolist()
+
+
+def test_split_and_ids_beside_the_labels_go_with_them(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    np.save(folder / "embeddings.npy", X)
+    labels().assign(id=IDS, split=SPLIT).to_csv(folder / "labels.csv", index=False)
+    file, _ = imported(tmp_path, [folder / "embeddings.npy", folder / "labels.csv"])
+    assert (file.sample_ids.tolist(), file.split.tolist()) == (IDS, [TRAIN] * 8 + [TEST] * 4)
+    assert class_names(file) == TEXTS.tolist()
+
+
+def test_labels_and_paths_without_names_beside_features(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    pd.DataFrame(X).to_csv(folder / "features.csv", header=False, index=False)
+    pd.DataFrame({0: Y, 1: IDS}).to_csv(folder / "labels.csv", header=False, index=False)
+    file, _ = imported(tmp_path, folder)
+    assert class_names(file) == [str(label) for label in Y]
+
+
+def test_a_code_of_the_labels_is_no_feature(tmp_path: Path) -> None:
+    table = pd.DataFrame(X, columns=list("abcde")).assign(label=TEXTS, code=Y * 10)
+    table.to_csv(tmp_path / "a.csv", index=False)
+    file, said = imported(tmp_path, tmp_path / "a.csv")
+    assert (rows(file), "left out code" in said) == (X.tolist(), True)
+
+
+def test_a_code_of_the_labels_of_another_file_is_no_feature(tmp_path: Path) -> None:
+    table = pd.DataFrame(X, columns=list("abcde")).assign(code=Y * 10)
+    table.to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "l.txt").write_text("\n".join(TEXTS))
+    file, _ = imported(tmp_path, tmp_path / "a.csv", labels=str(tmp_path / "l.txt"))
+    assert rows(file) == X.tolist()
+
+
+@pytest.mark.parametrize("fold", ["fold", "is_train"])
+def test_folds_and_marks_of_parts_are_no_features(tmp_path: Path, fold: str) -> None:
+    table = pd.DataFrame(X, columns=list("abcde")).assign(label=TEXTS)
+    table[fold] = np.arange(N) % 2
+    table.to_csv(tmp_path / "a.csv", index=False)
+    assert rows(imported(tmp_path, tmp_path / "a.csv")[0]) == X.tolist()
+
+
+@pytest.mark.parametrize("words", [("True", "False"), ("TRUE", "FALSE")])
+def test_marks_of_parts_in_words_are_the_split(tmp_path: Path, words: tuple[str, str]) -> None:
+    train = np.where(SPLIT == "train", *words)
+    frame().assign(label=TEXTS, is_train=train).to_csv(tmp_path / "a.csv", index=False)
+    file, _ = imported(tmp_path, tmp_path / "a.csv")
+    assert file.split.tolist() == [TRAIN] * 8 + [TEST] * 4
+
+
+def test_names_of_columns_as_numpy_writes_them(tmp_path: Path) -> None:
+    head = ",".join([*COLUMNS, "label"])
+    np.savetxt(tmp_path / "a.csv", np.c_[X, Y], delimiter=",", header=head)
+    file, _ = imported(tmp_path, tmp_path / "a.csv")
+    assert rows(file) == X.tolist()
+
+
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "index", "__index_level_0__"])
 def test_a_shuffled_index_is_no_feature(tmp_path: Path, name: str) -> None:
     table = pd.DataFrame(X, columns=list("abcde")).assign(label=TEXTS)
@@ -212,9 +276,6 @@ def listed(folder: Path, **columns: Any) -> dict[str, str]:
     table = pd.DataFrame({"label": TEXTS} | columns).iloc[::-1]
     table.to_csv(folder / "labels.csv", index=False)
     return {"labels": str(folder / "labels.csv")}
-
-
-SPLIT = np.array(["train"] * 8 + ["test"] * 4)
 
 
 def test_split_and_groups_of_a_list_go_with_its_labels(tmp_path: Path) -> None:
@@ -429,6 +490,15 @@ def test_a_part_that_its_file_is_not_called_is_refused(tmp_path: Path) -> None:
     assert "train.csv: split says test in 4 rows, and the file is called train" in said
 
 
+@pytest.mark.parametrize("name", ["features_{}", "{}_embeddings", "{}"])
+def test_parts_by_the_names_of_their_features(tmp_path: Path, name: str) -> None:
+    folder = theirs(tmp_path)
+    for part in ("test", "train"):
+        frame().assign(label=TEXTS).to_csv(folder / f"{name.format(part)}.csv", index=False)
+    file, _ = imported(tmp_path, folder)
+    assert file.split.tolist() == [TEST] * N + [TRAIN] * N
+
+
 # --- what numbers are counted from ---
 
 
@@ -506,6 +576,43 @@ def test_long_ids_of_json_are_as_they_are_written(tmp_path: Path) -> None:
     frame().assign(id=ids, label=TEXTS).to_json(tmp_path / "a.jsonl", orient="records", lines=True)
     file, _ = imported(tmp_path, tmp_path / "a.jsonl")
     assert file.sample_ids.tolist() == [str(number) for number in ids]
+
+
+@pytest.mark.parametrize("orient", ["columns", "split", "index", "records"])
+def test_tables_of_json_as_pandas_writes_them(tmp_path: Path, orient: Any) -> None:
+    frame().assign(label=TEXTS).set_axis(IDS).to_json(tmp_path / "a.json", orient=orient)
+    file, _ = imported(tmp_path, tmp_path / "a.json")
+    ids = IDS if orient != "records" else [f"{row:05d}" for row in range(N)]
+    assert (rows(file), class_names(file)) == (X.tolist(), TEXTS.tolist())
+    assert file.sample_ids.tolist() == ids
+
+
+def test_names_of_classes_as_scikit_learn_calls_them(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", data=X, target=Y, target_names=NAMES)
+    assert class_names(imported(tmp_path, tmp_path / "a.npz")[0]) == TEXTS.tolist()
+
+
+@pytest.mark.parametrize("columns", [["genre", "clip"], ["clip", "genre"]])
+def test_labels_before_or_after_what_names_the_rows(tmp_path: Path, columns: list[str]) -> None:
+    np.save(tmp_path / "a.npy", X)
+    table = pd.DataFrame({"genre": TEXTS, "clip": IDS})[columns]
+    table.to_csv(tmp_path / "l.csv", index=False)
+    file, _ = imported(tmp_path, tmp_path / "a.npy", labels=str(tmp_path / "l.csv"))
+    assert class_names(file) == TEXTS.tolist()
+
+
+def test_a_split_beside_labels_without_a_known_name_is_no_label(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", X)
+    labels().assign(split=SPLIT).to_csv(tmp_path / "l.csv", index=False)
+    file, _ = imported(tmp_path, tmp_path / "a.npy", labels=str(tmp_path / "l.csv"))
+    assert class_names(file) == TEXTS.tolist()
+
+
+def test_a_mark_of_matlab_is_the_split(tmp_path: Path) -> None:
+    mark = (SPLIT == "train").astype(np.uint8)
+    scipy.io.savemat(tmp_path / "a.mat", {"X": X, "y": Y, "istrain": mark})
+    file, _ = imported(tmp_path, tmp_path / "a.mat")
+    assert file.split.tolist() == [TRAIN] * 8 + [TEST] * 4
 
 
 def test_a_key_of_json_that_is_there_twice_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError, unknown
+from embedbench.files.arrays_by_part import lists_rows
 from embedbench.files.hdf5_layout import COLUMNS
 from embedbench.files.known_names import FILE_NAMES, KEYS, MAYBE_SPLIT, find_keys
 
@@ -18,15 +19,20 @@ from .number_tables import Column, NumberTable
 _NUMBER = re.compile(r"(.*?)[-_. ]?(\d+)")  # a column's name: its stem and its number
 _INDEX = ("index", "level_0", "__index_level_0__")  # how pandas calls the numbers of rows
 _IDS = (*KEYS["ids"], *FILE_NAMES)
+_FOLDS = ("fold", "folds", "kfold", "k_fold", "cv_fold")  # of cross-validation
 _FEW = 4  # columns that a sentence lists; of more it has the first and the last
 
 
-def join_feature_columns(table: NumberTable, asked: Mapping[str, str | None]) -> dict[str, str]:
+def join_feature_columns(
+    table: NumberTable, asked: Mapping[str, str | None], labels: Array | None = None
+) -> dict[str, str]:
     """Make one table of the columns that are features, called `features`; say which they were.
 
     With `--features` they are the columns of that stem and a number, those that fit a pattern with
     `*`, or those of a list with commas. Else, unless a column holds lists, they are the columns of
-    one stem with running numbers, or all columns of numbers that are nothing else.
+    one stem with running numbers, or all columns of numbers that are nothing else: no fold, no
+    mark of a part, no count of rows, no code of the labels, which are `labels` (N,) where they
+    come from elsewhere.
 
     Returns
     -------
@@ -43,7 +49,9 @@ def join_feature_columns(table: NumberTable, asked: Mapping[str, str | None]) ->
         if not table.named:
             origin = _name_columns(table, asked)
         used = [name for name in asked.values() if name is not None]
-        names = _feature_columns(table, [*used, *origin])
+        if labels is None:
+            labels = _labels_in(table, asked["labels"])
+        names = _feature_columns(table, [*used, *origin], labels)
     if not names:
         return origin
     joined = np.stack([table[name] for name in names], axis=1)
@@ -119,7 +127,16 @@ def _stem(name: str) -> str | None:
     return match[1] if match else None
 
 
-def _feature_columns(table: NumberTable, used: Sequence[str]) -> list[str]:
+def _labels_in(table: NumberTable, asked: str | None) -> Array | None:
+    """The labels of a table, if they are there, and whole."""
+    names = find_keys(KEYS["labels"], table) if asked is None else [asked]
+    if not names or names[0] not in table:
+        return None
+    column = table.columns[names[0]]
+    return None if column.missing or column.wrong else _values(table, names[0])
+
+
+def _feature_columns(table: NumberTable, used: Sequence[str], labels: Array | None) -> list[str]:
     """Columns of one stem with running numbers; else all columns of numbers that are nothing else.
 
     Raises
@@ -127,7 +144,7 @@ def _feature_columns(table: NumberTable, used: Sequence[str]) -> list[str]:
     UserError
         Two stems have as many columns; or one column of theirs is no column of numbers.
     """
-    known = [*FILE_NAMES, *MAYBE_SPLIT, *COLUMNS]
+    known = [*FILE_NAMES, *MAYBE_SPLIT, *COLUMNS, *_FOLDS]
     for what, usual in KEYS.items():
         if what != "features":
             known += usual
@@ -147,7 +164,9 @@ def _feature_columns(table: NumberTable, used: Sequence[str]) -> list[str]:
             check_odd(table, name)
         for name in find_keys(KEYS["features"], (*free, *table.lost)):
             _check_numbers(table, name)
-        return [name for name in numbers if not _counts(table, name)]
+        numbers = [name for name in numbers if not _counts(table, name)]
+        numbers = [name for name in numbers if not _marks_part(table, name)]
+        return [name for name in numbers if not _is_code(_values(table, name), labels)]
     longest = max(map(len, running.values()))
     best = [stem for stem, names in running.items() if len(names) == longest]
     if len(best) > 1:
@@ -209,6 +228,22 @@ def _counts(table: NumberTable, name: str) -> bool:
     if name != next(iter(table)) or values.dtype.kind not in "iu" or len(values) < 3:
         return False
     return values[0] in (0, 1) and bool((np.diff(values) == 1).all())
+
+
+def _marks_part(table: NumberTable, name: str) -> bool:
+    """Whether a column is called as a mark of a part is, such as `is_train`, and holds 0 and 1."""
+    return lists_rows(name) and {*np.unique(_values(table, name)).tolist()} <= {0, 1}
+
+
+def _is_code(values: Array, labels: Array | None) -> bool:
+    """Whether whole numbers (N,) are another name of the labels (N,): one for each class."""
+    if labels is None or values.dtype.kind not in "iu" or labels.shape != values.shape:
+        return False
+    codes, places = np.unique(values, return_inverse=True)
+    classes, numbers = np.unique(labels, return_inverse=True)
+    if len(codes) != len(classes) or not 1 < len(codes) < len(values) / 2:
+        return False
+    return len(np.unique(places * len(classes) + numbers)) == len(classes)
 
 
 def _without_name(name: str) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from embedbench.errors import UserError, short
 from embedbench.files.hdf5_layout import TEXT
+from embedbench.files.known_names import KEYS, find_keys
 from embedbench.storage.regular_files import open_regular
 
 from .number_tables import Column, NumberTable, vector_column
@@ -104,6 +105,10 @@ def _from_object(
 ) -> tuple[Any, dict[str, list[tuple[str, Any]]]]:
     """Columns by name (`{"X": [[…]], "y": […]}`), or rows by id (`{"a.png": […]}` or records)."""
     rows = list(whole.values())
+    if {*whole} - {"schema"} == {"columns", "index", "data"}:  # to_json(orient="split")
+        return _from_split(whole, path)
+    if all(isinstance(row, Mapping) for row in rows) and find_keys(KEYS["labels"], whole):
+        return None, _from_columns(whole, path)
     if all(isinstance(row, str | int) for row in rows):
         names = [(repr(name), name) for name in whole]
         return None, {"ids": names, "labels": [(repr(name), row) for name, row in whole.items()]}
@@ -121,6 +126,42 @@ def _from_object(
     if not columns:
         raise UserError(f"{path} holds no table", 'expected [{"embedding": […], "label": "…"}, …]')
     return None, columns
+
+
+def _from_split(
+    whole: Mapping[str, Any], path: Path
+) -> tuple[Any, dict[str, list[tuple[str, Any]]]]:
+    """Records of names of columns, names of rows, and rows of values, as pandas writes them."""
+    names, index, rows = whole["columns"], whole["index"], whole["data"]
+    if not all(isinstance(part, list) for part in (names, index, rows)):
+        raise UserError(f"{path}: columns, index and data are no lists", "write records")
+    if len(index) != len(rows) or any(len(row) != len(names) for row in rows):
+        raise UserError(f"{path}: data has other rows than index and columns say", "write records")
+    columns = {}
+    for at, name in enumerate(names):
+        columns[str(name)] = [(f"entry {n}", row[at]) for n, row in enumerate(rows, 1)]
+    return None, _with_index(columns, index)
+
+
+def _from_columns(whole: Mapping[str, Any], path: Path) -> dict[str, list[tuple[str, Any]]]:
+    """Columns that are values by the names of rows, as pandas writes a table without more."""
+    index = list(next(iter(whole.values())))
+    columns = {}
+    for name, values in whole.items():
+        if [*values] != index:
+            raise UserError(f"{path}: {name} has other rows than the first column", "write records")
+        columns[name] = [(repr(row), value) for row, value in values.items()]
+    return _with_index(columns, index)
+
+
+def _with_index(
+    columns: dict[str, list[tuple[str, Any]]], index: list[Any]
+) -> dict[str, list[tuple[str, Any]]]:
+    """Columns with the names of rows as ids, where these are texts and no numbers."""
+    names = [str(row) for row in index]
+    if all(name.isdecimal() for name in names) or find_keys(KEYS["ids"], columns):
+        return columns
+    return {"ids": [(repr(name), name) for name in names], **columns}
 
 
 def _is_vector(row: Any) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError, short
+from embedbench.files.arrays_by_part import lists_rows
 from embedbench.files.hdf5_layout import TEXT
 from embedbench.files.known_names import FILE_NAMES, KEYS, find_keys
 from embedbench.storage.regular_files import explain_errors, open_regular
@@ -225,7 +226,9 @@ def is_number(cell: str) -> bool:
 
 
 def _column_names(header: Sequence[str], path: Path) -> list[str]:
-    names = [name.strip() or f"unnamed {at}" for at, name in enumerate(header, 1)]
+    cells = [name.strip() for name in header]
+    cells[0] = cells[0].removeprefix("#").strip()  # so NumPy begins a line that holds no numbers
+    names = [name or f"unnamed {at}" for at, name in enumerate(cells, 1)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"{path} has two columns {short(twice)}", "rename one")
@@ -341,6 +344,9 @@ class _Texts:
                 return self._column_of_lists(where, name)
         if max(map(len, self.cells), default=0) > TEXT:
             return Column(None)
+        marks = {cell.casefold() for cell in self.cells}
+        if lists_rows(name) and marks <= {"true", "false"}:
+            return Column(np.array([cell.casefold() == "true" for cell in self.cells]))
         odd = self.no_number if self.numbers > self.filled / 2 else ""
         return Column(np.array(self.cells, np.str_), self.missing, odd=odd)
 
