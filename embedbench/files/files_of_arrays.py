@@ -16,6 +16,7 @@ from .formats.feature_columns import check_odd, name_rows, numbers_rows
 from .formats.number_tables import SUFFIXES as TEXTS
 from .formats.number_tables import NumberTable, read_number_table
 from .formats.numpy_files import NamedArrays
+from .joined_sources import of_other_columns
 from .known_names import FILE_NAMES, KEYS, LISTED, find_keys, without_common_words
 from .label_files import SPLITS_BY_NAME, USEFUL, counts, label_column
 
@@ -193,15 +194,8 @@ def _order_features(tables: Mapping[str, _Taken], arrays: NamedArrays) -> None:
     for one in others:
         if not first.features or not one.features or [*one.features] == [*first.features]:
             continue
-        alone = [name for name in one.features if name not in first.features]
-        lacking = [name for name in first.features if name not in one.features]
-        if alone or lacking:
-            phrases = [f"has {list_first(alone, 3)}"] if alone else []
-            phrases += [f"lacks {list_first(lacking, 3)}"] if lacking else []
-            raise UserError(
-                f"{one.path} has other columns than {first.path}: it {' and '.join(phrases)}",
-                "give all parts the same columns",
-            )
+        if {*one.features} != {*first.features}:
+            raise of_other_columns(one.path, one.features, first.path, first.features)
         place = {name: at for at, name in enumerate(one.features)}
         one.array = one.array[:, [place[name] for name in first.features]]
         arrays.remarks.append(

@@ -35,8 +35,9 @@ def join_sources(sources: Mapping[Path, Arrays], where: str) -> Arrays:
     roles = split_roles(names)
     parts = [roles[name] for name in names]
     by_part = None not in parts and len(set(parts)) == len(parts)
+    sources = _by_name(sources)
     _check_layout(sources, by_part=by_part)
-    sources = _count_alike(_by_name(sources))
+    sources = _count_alike(sources)
     several = list(sources.values())
     sizes = [len(source.features) for source in several]
     classes, numbers = _join_classes(sources)
@@ -102,13 +103,7 @@ def _by_name(sources: Mapping[Path, Arrays]) -> dict[Path, Arrays]:
         if not names or not theirs or [*theirs] == [*names]:
             continue
         if {*theirs} != {*names}:
-            ours_alone = [name for name in names if name not in theirs]
-            alone = [name for name in theirs if name not in names]
-            raise UserError(
-                f"{path} has the features {list_first(alone, 3)}, and {first} has "
-                f"{list_first(ours_alone, 3)} in their place",
-                "call the columns alike, or import them one by one",
-            )
+            raise of_other_columns(path, theirs, first, names)
         place = {name: at for at, name in enumerate(theirs)}
         order = [place[name] for name in names]
         said = f"its features are in another order than those of {first.name}, and joined by name."
@@ -116,6 +111,20 @@ def _by_name(sources: Mapping[Path, Arrays]) -> dict[Path, Arrays]:
             source, features=source.features[:, order], remarks=[*source.remarks, said]
         )
     return out
+
+
+def of_other_columns(
+    path: Path, names: Sequence[str], first: Path, expected: Sequence[str]
+) -> UserError:
+    """Return the error for a file whose columns of features are not those of the first."""
+    alone = [name for name in names if name not in expected]
+    lacking = [name for name in expected if name not in names]
+    phrases = [f"has {list_first(alone, 3)}"] if alone else []
+    phrases += [f"lacks {list_first(lacking, 3)}"] if lacking else []
+    return UserError(
+        f"{path} has other features than {first}: it {' and '.join(phrases)}",
+        "give all files the same columns, or import them one by one",
+    )
 
 
 def _count_alike(sources: Mapping[Path, Arrays]) -> dict[Path, Arrays]:

@@ -234,6 +234,27 @@ def test_an_index_of_parquet_is_no_feature(tmp_path: Path) -> None:
     assert (rows(file), class_names(file)) == (X[SHUFFLED].tolist(), TEXTS[SHUFFLED].tolist())
 
 
+def test_a_series_of_pandas_without_a_name_beside_features(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    frame().to_csv(folder / "X.csv")
+    pd.Series(Y).to_csv(folder / "y.csv")
+    assert class_names(imported(tmp_path, folder)[0]) == [str(label) for label in Y]
+
+
+def test_a_count_of_rows_that_is_called_as_the_features_is_none(tmp_path: Path) -> None:
+    table = pd.DataFrame(X, columns=[f"V{k + 2}" for k in range(D)]).assign(label=TEXTS)
+    table.insert(0, "V1", np.arange(1, N + 1))
+    table.to_csv(tmp_path / "a.csv", index=False)
+    assert rows(imported(tmp_path, tmp_path / "a.csv")[0]) == X.tolist()
+
+
+def test_pixels_by_row_and_column_are_the_features(tmp_path: Path) -> None:
+    names = [f"{row}x{column}" for row in (1, 2, 3) for column in (1, 2)]
+    pixels = np.arange(N * 6).reshape(N, 6) % 255
+    pd.DataFrame(pixels, columns=names).assign(label=Y).to_csv(tmp_path / "a.csv", index=False)
+    assert rows(imported(tmp_path, tmp_path / "a.csv")[0]) == pixels.tolist()
+
+
 # --- columns of other orders and names ---
 
 
@@ -599,6 +620,24 @@ def test_labels_before_or_after_what_names_the_rows(tmp_path: Path, columns: lis
     table.to_csv(tmp_path / "l.csv", index=False)
     file, _ = imported(tmp_path, tmp_path / "a.npy", labels=str(tmp_path / "l.csv"))
     assert class_names(file) == TEXTS.tolist()
+
+
+def test_the_first_of_too_many_labels_is_no_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", X)
+    (tmp_path / "l.txt").write_text("\n".join([*TEXTS, "jay"]))
+    options = {"labels": str(tmp_path / "l.txt")}
+    said = refusal(import_file, tmp_path / "a.npy", tmp_path / "a.h5", **options)
+    assert "has 12 rows of features and 13 labels; give one label per row" in said
+
+
+def test_the_first_line_of_a_list_without_names_is_no_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", X)
+    pairs = zip([*IDS, "x.wav"], [*TEXTS, "jay"], strict=True)
+    lines = [f"{name},{label}" for name, label in pairs]
+    (tmp_path / "l.csv").write_text("\n".join(lines))
+    options = {"labels": str(tmp_path / "l.csv")}
+    said = refusal(import_file, tmp_path / "a.npy", tmp_path / "a.h5", **options)
+    assert "has 12 rows of features and 13 labels; give one label per row" in said
 
 
 def test_a_split_beside_labels_without_a_known_name_is_no_label(tmp_path: Path) -> None:

@@ -155,6 +155,8 @@ def _feature_columns(table: NumberTable, used: Sequence[str], labels: Array | No
     for name in (*free, *table.lost):
         if table.named and (stem := _stem(name)) is not None:
             stems.setdefault(stem, []).append(name)
+    for several in stems.values():
+        _leave_out_ends(table, several)
     running = {stem: names for stem, names in stems.items() if len(names) > 1 and _run(names)}
     for stem, names in stems.items():  # those of texts are no features
         if len({*names} & {*numbers}) < max(2, len(names) / 2):
@@ -169,6 +171,11 @@ def _feature_columns(table: NumberTable, used: Sequence[str], labels: Array | No
         return [name for name in numbers if not _is_code(_values(table, name), labels)]
     longest = max(map(len, running.values()))
     best = [stem for stem, names in running.items() if len(names) == longest]
+    if len(best) > 2 and _run_as_well(best):  # a picture: 1x1, 1x2, …, 28x28
+        together = {name for stem in best for name in running[stem]}
+        for name in together:
+            _check_numbers(table, name)
+        return [name for name in numbers if name in together]
     if len(best) > 1:
         examples = " and ".join(running[stem][0] for stem in best)
         raise UserError(
@@ -178,6 +185,32 @@ def _feature_columns(table: NumberTable, used: Sequence[str], labels: Array | No
     for name in running[best[0]]:
         _check_numbers(table, name)
     return running[best[0]]
+
+
+def _leave_out_ends(table: NumberTable, names: list[str]) -> None:
+    """Take the first and last column of one stem away that are a count of rows, or classes."""
+    real = any(_is_kind(table, name, "f") for name in names)
+    if real and names[0] in table and _counts(table, names[0]):
+        names.pop(0)
+    for end in (0, -1):
+        if len(names) > 2 and _is_kind(table, names[end], "U"):
+            values = _values(table, names[end])
+            if not table.columns[names[end]].odd and _repeats(values):
+                names.pop(end)
+
+
+def _is_kind(table: NumberTable, name: str, kind: str) -> bool:
+    return name in table and _values(table, name).dtype.kind == kind
+
+
+def _run_as_well(stems: Sequence[str]) -> bool:
+    """Whether stems are alike but for running numbers: `1x`, `2x`, `3x`."""
+    parts = [re.split(r"(\d+)", stem) for stem in stems]
+    numbers = [int(part[-2]) for part in parts if len(part) > 2]
+    alike = {(*part[:-2], part[-1]) for part in parts}
+    if len(alike) > 1:
+        return False
+    return sorted(numbers) == list(range(min(numbers), min(numbers) + len(stems)))
 
 
 def check_odd(table: NumberTable, name: str) -> None:

@@ -126,7 +126,21 @@ def read_number_table(
     remarks = [f"{path}: {remark}."] if remark else []
     names_of_things = {*find_keys(NAMING, names), *as_texts}
     columns = _read_columns(path, names, names_of_things, skip=int(named))
+    texts_alone = not any(is_number(cell) or _is_list(cell) for cell in start[-1])
+    if named and texts_alone and _repeats_names(columns):
+        return read_number_table(path, unnamed=True)
     return NumberTable(path, columns, named, remarks)
+
+
+def _repeats_names(columns: Mapping[str, Column]) -> bool:
+    """Whether a name of a column of texts is one of its values, too, and so no name."""
+    known = {*find_keys((*NAMING, *KEYS["labels"], *KEYS["split"]), columns)}
+    for name, column in columns.items():
+        if name in known or column.values is None or column.values.dtype.kind != "U":
+            continue
+        if (column.values == name).any():
+            return True
+    return False
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -191,7 +205,8 @@ def names_columns(start: Sequence[Sequence[str]]) -> tuple[bool, str]:
     first, below = start[0], start[-1]
     numbers = [cell for cell in first if is_number(cell)]
     texts = [cell for cell in first if cell.strip() and not is_number(cell)]
-    counted = len(numbers) > 1 and numbers == [str(at) for at in range(len(numbers))]
+    counted = numbers == [str(at) for at in range(len(numbers))]
+    counted = counted and (len(numbers) > 1 or (len(first) > 1 and not first[0].strip()))
     if counted and not texts:
         return True, "its first line is 0, 1, 2, … and was taken for the names of columns"
     if not texts:
