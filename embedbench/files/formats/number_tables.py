@@ -354,41 +354,40 @@ class _Texts:
     def column(self, where: str, name: str) -> Column:
         """The column: of texts, or of lists of numbers such as `[0.1, 0.2]`, a table."""
         if self.lists > self.filled / 2:
-            rows = [_list_of_numbers(cell) for cell in self.cells if _is_list(cell)]
-            if sum(row is not None for row in rows) > len(rows) / 2:
-                return self._column_of_lists(where, name)
+            rows = [_list_of_numbers(cell) for cell in self.cells]
+            if sum(row is not None for row in rows) > self.lists / 2:  # others are of texts
+                return self._column_of_lists(rows, where, name)
         if max(map(len, self.cells), default=0) > TEXT:
             return Column(None)
-        marks = {cell.casefold() for cell in self.cells}
-        if lists_rows(name) and marks <= {"true", "false"}:
+        if lists_rows(name) and {cell.casefold() for cell in self.cells} <= {"true", "false"}:
             return Column(np.array([cell.casefold() == "true" for cell in self.cells]))
         odd = self.no_number if self.numbers > self.filled / 2 else ""
         return Column(np.array(self.cells, np.str_), self.missing, odd=odd)
 
-    def _column_of_lists(self, where: str, name: str) -> Column:
+    def _column_of_lists(self, rows: list[Array | None], where: str, name: str) -> Column:
+        """The column of lists, read as `rows`; or what is wrong with one of them."""
+        said = None
         if self.no_list:
             said = UserError(f"{where} is {self.no_list}, and a list of numbers in most others")
-            return Column(np.zeros((len(self.cells), 1)), wrong=said)
-        if self.missing:
-            return Column(np.zeros((len(self.cells), 1)), self.missing)
-        rows: list[Array] = []
-        for row, cell in enumerate(self.cells):
-            numbers = _list_of_numbers(cell)
-            if numbers is not None and "..." not in cell:
-                rows.append(numbers)
-                continue
-            said = UserError(f"{where}: the list in row {row} holds other things than numbers")
-            if "..." in cell:
+        elif self.missing:
+            return Column(np.zeros((len(rows), 1)), self.missing)
+        for row, (cell, numbers) in enumerate(zip(self.cells, rows, strict=True)):
+            if said is None and "..." in cell:
                 said = UserError(
                     f"{where}: the list in row {row} was cut by '...' when it was written",
                     "write the features again, with .tolist()",
                 )
-            return Column(np.zeros((len(self.cells), 1)), wrong=said)
-        return vector_column(rows, where, name)
+            if said is None and numbers is None:
+                said = UserError(f"{where}: the list in row {row} holds other things than numbers")
+        if said is not None:
+            return Column(np.zeros((len(rows), 1)), wrong=said)
+        return vector_column([row for row in rows if row is not None], where, name)
 
 
 def _list_of_numbers(cell: str) -> Array | None:
-    """A list of numbers as Python, JSON or NumPy writes it; None if it is another one."""
+    """A list of numbers as Python, JSON or NumPy writes it; None if it is no such list."""
+    if not _is_list(cell):
+        return None
     plain = _BRACKETS.sub(" ", cell.replace("...", " ")).replace(",", " ")
     return _real_numbers(plain.split())
 
