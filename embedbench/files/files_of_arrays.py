@@ -12,7 +12,7 @@ from embedbench.array_types import Array
 from embedbench.errors import UserError, list_first, short
 
 from .arrays_by_part import parse_key
-from .formats.feature_columns import check_odd, name_rows, numbers_rows
+from .formats.feature_columns import check_odd, is_code, name_rows, numbers_rows
 from .formats.number_tables import SUFFIXES as TEXTS
 from .formats.number_tables import NumberTable, read_number_table
 from .formats.numpy_files import NamedArrays
@@ -167,7 +167,8 @@ def _stack(found: NumberTable, values: Sequence[str], one: _Taken) -> None:
     """Make one table of all columns of numbers."""
     for column in (*values, *found.lost):
         check_odd(found, column)
-    numbers = [column for column in values if not _is_text(found, column)]
+    meant = find_keys((*KEYS["groups"], *KEYS["split"], "domain", "time"), values)
+    numbers = [column for column in values if not _is_text(found, column) and column not in meant]
     numbers = [column for column in numbers if found[column].dtype.kind in "iufb"]
     if not numbers:
         raise UserError(f"{one.path} holds no column of numbers", "give one array a file")
@@ -179,10 +180,13 @@ def _stack(found: NumberTable, values: Sequence[str], one: _Taken) -> None:
 
 
 def _leave_out_labels(table: _Taken, one: _Taken) -> None:
-    """Leave out columns of features that are called labels and are those of the file beside."""
-    for name in find_keys(KEYS["labels"], table.features):
+    """Leave out columns of features that are the labels of the file beside, or a code of them."""
+    for name in [*table.features]:
         at = [*table.features].index(name)
-        if np.array_equal(table.array[:, at], one.array):
+        values = table.array[:, at]
+        named = find_keys(KEYS["labels"], [name]) and np.array_equal(values, one.array)
+        whole = np.isfinite(values).all() and (values == np.trunc(values)).all()
+        if named or (whole and is_code(values.astype(np.int64), np.asarray(one.array))):
             table.array = np.delete(table.array, at, axis=1)
             table.features = [other for other in table.features if other != name]
             table.left_out.append(f"{name} of {table.path.name} (the labels)")

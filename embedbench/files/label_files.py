@@ -138,7 +138,8 @@ def _find_rows(
     lists: Mapping[str, Array], path: Path, found: Mapping[str, Any]
 ) -> tuple[str, Array] | None:
     """The column of a list that names the rows of a source, and which of its lines each is."""
-    for name in dict.fromkeys([*find_keys(_IDS, lists), *lists]):
+    texts = [name for name, values in lists.items() if values.dtype.kind == "U"]
+    for name in dict.fromkeys([*find_keys(_IDS, lists), *texts, *lists]):  # an index comes last
         for column in _same_columns(name, found):
             try:
                 wanted = found[column]

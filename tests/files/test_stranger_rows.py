@@ -255,6 +255,23 @@ def test_pixels_by_row_and_column_are_the_features(tmp_path: Path) -> None:
     assert rows(imported(tmp_path, tmp_path / "a.csv")[0]) == pixels.tolist()
 
 
+def test_a_code_of_the_labels_beside_features_is_none(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    frame().assign(code=Y * 10).to_csv(folder / "X.csv", index=False)
+    labels().to_csv(folder / "y.csv", index=False)
+    file, said = imported(tmp_path, folder)
+    assert (rows(file), "left out code of X.csv" in said) == (X.tolist(), True)
+
+
+def test_groups_beside_features_are_none(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    frame().assign(group=np.arange(N) // 2).to_csv(folder / "X.csv", index=False)
+    labels().to_csv(folder / "y.csv", index=False)
+    file, _ = imported(tmp_path, folder)
+    assert rows(file) == X.tolist()
+    assert file.columns["group"].tolist() == [str(row // 2) for row in range(N)]
+
+
 # --- columns of other orders and names ---
 
 
@@ -620,6 +637,14 @@ def test_labels_before_or_after_what_names_the_rows(tmp_path: Path, columns: lis
     table.to_csv(tmp_path / "l.csv", index=False)
     file, _ = imported(tmp_path, tmp_path / "a.npy", labels=str(tmp_path / "l.csv"))
     assert class_names(file) == TEXTS.tolist()
+
+
+def test_labels_are_found_by_texts_before_an_index(tmp_path: Path) -> None:
+    frame().assign(clip=IDS).to_csv(tmp_path / "a.csv")
+    table = labels().assign(clip=IDS).iloc[::-1].reset_index(drop=True)
+    table.rename(columns={"species": "label"}).to_csv(tmp_path / "l.csv")
+    file, said = imported(tmp_path, tmp_path / "a.csv", labels=str(tmp_path / "l.csv"))
+    assert (class_names(file), "l.csv by clip." in said) == (TEXTS.tolist(), True)
 
 
 def test_the_first_of_too_many_labels_is_no_name(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def _feature_columns(table: NumberTable, used: Sequence[str], labels: Array | No
             _check_numbers(table, name)
         numbers = [name for name in numbers if not _counts(table, name)]
         numbers = [name for name in numbers if not _marks_part(table, name)]
-        return [name for name in numbers if not _is_code(_values(table, name), labels)]
+        return [name for name in numbers if not is_code(_values(table, name), labels)]
     longest = max(map(len, running.values()))
     best = [stem for stem, names in running.items() if len(names) == longest]
     if len(best) > 2 and _run_as_well(best):  # a picture: 1x1, 1x2, …, 28x28
@@ -268,7 +268,7 @@ def _marks_part(table: NumberTable, name: str) -> bool:
     return lists_rows(name) and {*np.unique(_values(table, name)).tolist()} <= {0, 1}
 
 
-def _is_code(values: Array, labels: Array | None) -> bool:
+def is_code(values: Array, labels: Array | None) -> bool:
     """Whether whole numbers (N,) are another name of the labels (N,): one for each class."""
     if labels is None or values.dtype.kind not in "iu" or labels.shape != values.shape:
         return False
