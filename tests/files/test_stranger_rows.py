@@ -625,6 +625,21 @@ def test_tables_of_json_as_pandas_writes_them(tmp_path: Path, orient: Any) -> No
     assert file.sample_ids.tolist() == ids
 
 
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"columns": ["x"], "index": [0], "data": [1]}, "data has other rows than index and"),
+        ({"columns": ["x", "x"], "index": [0], "data": [[1, 2]]}, "has two columns of one name"),
+        ({"label": {"a": 1}, "x": {"b": 2}}, "x has other rows than the first column"),
+    ],
+)
+def test_a_broken_table_of_pandas_in_json_is_refused(
+    tmp_path: Path, data: Any, sentence: str
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    assert sentence in refusal(import_file, tmp_path / "a.json", tmp_path / "a.h5")
+
+
 def test_names_of_classes_as_scikit_learn_calls_them(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", data=X, target=Y, target_names=NAMES)
     assert class_names(imported(tmp_path, tmp_path / "a.npz")[0]) == TEXTS.tolist()

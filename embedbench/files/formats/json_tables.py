@@ -135,7 +135,10 @@ def _from_split(
     names, index, rows = whole["columns"], whole["index"], whole["data"]
     if not all(isinstance(part, list) for part in (names, index, rows)):
         raise UserError(f"{path}: columns, index and data are no lists", "write records")
-    if len(index) != len(rows) or any(len(row) != len(names) for row in rows):
+    if len({*map(str, names)}) < len(names):
+        raise UserError(f"{path} has two columns of one name", "rename one")
+    whole_rows = all(isinstance(row, list) and len(row) == len(names) for row in rows)
+    if len(index) != len(rows) or not whole_rows:
         raise UserError(f"{path}: data has other rows than index and columns say", "write records")
     columns = {}
     for at, name in enumerate(names):
@@ -183,7 +186,7 @@ def _column(values: list[tuple[str, Any]], path: Path, name: str) -> Column:
     there = [value for _, value in values if value is not None]
     missing = next((place for place, value in values if value is None), "")
     vectors = sum(map(_is_filled_vector, there))
-    if there and vectors > len(there) / 2:
+    if there and vectors >= len(there) / 2:
         if vectors < len(there):
             odd = _first_odd(values, _is_filled_vector)
             said = UserError(f"{where} is {odd}, and a list of numbers in most others")
