@@ -201,6 +201,9 @@ class DecodingProcesses:
 
     def begin(self) -> None:
         """Begin those that are not there yet, and do not wait until they have opened all."""
+        if not self._all:  # none yet, or all were ended
+            self._free = queue.SimpleQueue()
+            self._problem = None
         while len(self._all) < self._number:
             try:
                 self._turn = self._turn or _shared_file()

@@ -6,9 +6,9 @@ import secrets
 import threading
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -167,7 +167,7 @@ def compute_batches(
     policy: PixelPolicy = DEFAULT,
     pace: ExtractionPace | None = None,
     processes: DecodingProcesses | None = None,
-) -> Iterator[Batch]:
+) -> Generator[Batch]:
     """Yield each batch with its tables, in order.
 
     On a CPU `workers` threads decode and run the backbone, each one batch at a time: one batch per
@@ -188,7 +188,7 @@ def _batches_on_cpu(
     workers: int,
     policy: PixelPolicy,
     pace: ExtractionPace,
-) -> Iterator[Batch]:
+) -> Generator[Batch]:
     def work(rows: range) -> Batch:
         with pace.measure("decoding"):
             unit = decode_unit(source, rows, backbone, policy)
@@ -213,7 +213,7 @@ def _batches_beside_card(
     policy: PixelPolicy,
     pace: ExtractionPace,
     processes: DecodingProcesses | None,
-) -> Iterator[Batch]:
+) -> Generator[Batch]:
     def work(rows: range) -> DecodedUnit:
         unit = None if processes is None else processes.decode(rows)
         return unit or decode_unit(source, rows, backbone, policy)
@@ -348,17 +348,27 @@ class ExtractionWork:
         made = compute_batches(
             self.source, batches, self.backbone, self.workers, policy, pace, processes
         )
-        for batch in made:
-            tell(done, n)
-            limit(pace.limit())
-            for i, sample in zip(batch.rows, batch.decoded, strict=True):
-                if sample.problem and not self.job.skip_bad:
-                    raise unusable(self.source.ids[i], self.source.name, sample.problem)
-            part.append(batch)
-            done += len(batch.rows)
-            if batch.rows.stop == n or batch.rows.stop % partial.BLOCK == 0:
-                self._store(partial, part)
-                part = []
+        with closing(made), self._end_if_it_fails():
+            for batch in made:
+                tell(done, n)
+                limit(pace.limit())
+                for i, sample in zip(batch.rows, batch.decoded, strict=True):
+                    if sample.problem and not self.job.skip_bad:
+                        raise unusable(self.source.ids[i], self.source.name, sample.problem)
+                part.append(batch)
+                done += len(batch.rows)
+                if batch.rows.stop == n or batch.rows.stop % partial.BLOCK == 0:
+                    self._store(partial, part)
+                    part = []
+
+    @contextmanager
+    def _end_if_it_fails(self) -> Iterator[None]:
+        """End the processes when the work ends early: no thread waits for them then."""
+        try:
+            yield
+        except BaseException:
+            self.end()
+            raise
 
     def _processes(self, blocks: Sequence[int]) -> DecodingProcesses | None:
         """Return processes that have begun, where the work is long enough for them."""
