@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -42,14 +43,14 @@ from embedbench.array_types import Array
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.decoded_batch import DecodedUnit
 from embedbench.extract.decoding_processes import DecodingProcesses, Opening
-from embedbench.extract.extraction_work import Job, compute_batches, decode_unit
+from embedbench.extract.extraction_work import compute_batches, decode_unit
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pixel_policy import DEFAULT
 from embedbench.extract.source import Content, Source
 from embedbench.extract.timm_backbone import TimmInputs
 from embedbench.system.cpu_threads import limit_threads
 
-KINDS = {"jpeg": (500, 375, 1024), "png": (32, 32, 4096), "webp": (500, 375, 512)}
+KINDS = {"jpeg": (500, 375, 512), "png": (32, 32, 2048), "webp": (500, 375, 256)}
 BATCH, UNIT = 128, 32
 SIDES = ("single cores", "processes", "threads", "loader", "timm")
 
@@ -153,7 +154,13 @@ def ours(folder: str, workers: int, stack: ExitStack, *, processes: bool) -> Pas
     others = None
     if processes:
         opening = Opening(
-            Job(folder, "resnet18"), "/", source.digest, backbone.backbone, backbone.inputs, 1
+            open_source=partial(open_source, folder),
+            directory="/",
+            samples=source.digest,
+            policy=DEFAULT,
+            backbone=backbone.backbone,
+            prepare=backbone.inputs,
+            threads=1,
         )
         others = DecodingProcesses(workers, opening)
         stack.callback(others.end)

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -31,10 +31,8 @@ from embedbench.errors import UserError
 from embedbench.storage.regular_files import explain_os_error
 
 from .decoded_batch import DecodedUnit
-from .source import Content
-
-if TYPE_CHECKING:
-    from .extraction_work import Job
+from .pixel_policy import PixelPolicy
+from .source import Content, Source
 
 # Only modules that are built in are imported before `sys.path` is that of the parent.
 _PROGRAM = (
@@ -54,12 +52,14 @@ class Opening:
 
     Parameters
     ----------
-    job : Job
-        Its source is opened.
+    open_source : callable
+        Returns the source.
     directory : str
         Where relative paths begin.
     samples : str
         `Source.digest` of the samples that it must have.
+    policy : PixelPolicy
+        What becomes of the images' pixels.
     backbone : dict
         As of the backbone.
     prepare : callable
@@ -68,9 +68,10 @@ class Opening:
         Threads of an operation.
     """
 
-    job: "Job"
+    open_source: Callable[[], Source]
     directory: str
     samples: str
+    policy: PixelPolicy
     backbone: dict[str, Any]
     prepare: Callable[[Content], Array]
     threads: int

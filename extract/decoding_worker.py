@@ -102,8 +102,8 @@ class DecodingWorker:
         os.chdir(opening.directory)
         self.settings.enter_context(extraction_work.arithmetic_settings(opening.threads))
         self.preparer = Preparer(opening.backbone, opening.prepare)
-        self.policy = opening.job.policy
-        self.source = opening.job.open_source()
+        self.policy = opening.policy
+        self.source = opening.open_source()
         if self.source.digest != opening.samples:
             raise UserError(
                 f"{self.source.name} has other samples than when the command opened it",

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import pickle
 import secrets
 import threading
 import warnings
@@ -22,7 +23,7 @@ from embedbench.array_types import Array
 from embedbench.engines.device import find_device
 from embedbench.errors import CodeExitError, UserError, error_text, keep_inside
 from embedbench.files.resumable_file import Partial
-from embedbench.storage.regular_files import explain_os_error
+from embedbench.storage.regular_files import explain_errors, explain_os_error
 from embedbench.system.callback_types import Notify, Progress
 from embedbench.system.cpu_threads import cores, limit_threads
 from embedbench.version import __version__
@@ -589,7 +590,20 @@ class Job:
         prepare = model.preparer()
         if model.device.type == "cpu" or prepare is None or not can_begin():
             return None
-        opening = Opening(self, os.getcwd(), source.digest, model.backbone, prepare, threads)
+        if self.source.startswith("__main__:"):  # a function of this process alone
+            return None
+        failed = f"what `preparer` of the backbone {model.backbone.get('name')} returns"
+        with explain_errors(f"{failed} cannot be pickled", "return a function of a module"):
+            pickle.dumps(prepare)
+        opening = Opening(
+            open_source=self.open_source,
+            directory=os.getcwd(),
+            samples=source.digest,
+            policy=self.policy,
+            backbone=model.backbone,
+            prepare=prepare,
+            threads=threads,
+        )
         return DecodingProcesses(number, opening)
 
 

@@ -28,11 +28,11 @@ from embedbench.extract.extraction_work import (
     CUDA_BATCH,
     CUDA_LANES,
     UNIT,
-    Job,
     decode,
 )
 from embedbench.extract.open_backbone import open_backbone
 from embedbench.extract.open_source import open_source
+from embedbench.extract.pixel_policy import DEFAULT
 from embedbench.extract.source import Source
 from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.networks.paper_networks import timm
@@ -284,8 +284,15 @@ def decode_rate(folder: Path, source: Source, model: Backbone) -> float:
     """Images per second that are read, hashed, resized and cropped by processes."""
     prepare = model.preparer()
     assert prepare is not None
-    job = Job(str(folder), "pixels")
-    opening = Opening(job, os.getcwd(), source.digest, model.backbone, prepare, 1)
+    opening = Opening(
+        open_source=partial(open_source, str(folder)),
+        directory=os.getcwd(),
+        samples=source.digest,
+        policy=DEFAULT,
+        backbone=model.backbone,
+        prepare=prepare,
+        threads=1,
+    )
     processes = DecodingProcesses(LANES, opening)
     n = min(DECODED, len(source.ids))
     units = [range(i, min(i + UNIT, n)) for i in range(0, n, UNIT)]
