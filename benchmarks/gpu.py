@@ -5,6 +5,12 @@
 It makes its own data and downloads nothing. Results are written to DIR/gpu.json, from which the
 next call resumes, and to DIR/gpu.md. A step that breaks, hangs or kills its process becomes a line
 of the table, and the other steps still run. `benchmarks/README.md` explains the table.
+
+Extraction beside a plain loop with timm is two calls of at most five minutes; the second goes on
+where the first ended:
+
+    python benchmarks/gpu.py --minutes 5 --parts extraction
+    python benchmarks/gpu.py --minutes 5 --parts extraction
 """
 
 from __future__ import annotations

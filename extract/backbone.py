@@ -1,7 +1,7 @@
 """The contract of a backbone: images, sounds or texts in, embeddings out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any
@@ -63,9 +63,18 @@ class Backbone(ABC):
     def forward(self, batch: Array) -> dict[str, torch.Tensor]:
         """Return `features` and `layers/NAME`, each (n, D), of n prepared samples."""
 
+    def preparer(self) -> Callable[[Content], Array] | None:
+        """Return `prepare` as a value that can be pickled and holds no network, or None.
+
+        With one, other processes prepare samples while a card waits; with None, threads do.
+        """
+        return None
+
 
 class Network(Backbone):
     """A backbone that is a network of torch; half precision is by autocast."""
+
+    _copies: torch.cuda.Stream | None = None  # where batches are copied to a card
 
     @abstractmethod
     def tables(self, batch: Array) -> dict[str, torch.Tensor]:
@@ -75,6 +84,20 @@ class Network(Backbone):
         """Return the embeddings of a batch, on the device, in their stored type."""
         stored = torch.float32 if self.dtype == "float32" else torch.float16
         return {name: rows.to(stored) for name, rows in self.tables(batch).items()}
+
+    def on_device(self, batch: torch.Tensor) -> torch.Tensor:
+        """Return a batch on the device; a card copies it beside its arithmetic, not after it."""
+        if self.device.type != "cuda":
+            return batch.to(self.device)
+        current = torch.cuda.current_stream(self.device)
+        if self._copies is None:
+            make: Callable[..., torch.cuda.Stream] = torch.cuda.Stream
+            self._copies = make(self.device)
+        with torch.cuda.stream(self._copies):
+            there = batch.pin_memory().to(self.device, non_blocking=True)
+        current.wait_stream(self._copies)
+        there.record_stream(current)  # its memory is not given away before it is used
+        return there
 
     def arithmetic(self) -> AbstractContextManager[object]:
         """The context in which its type of arithmetic is used."""

@@ -25,6 +25,17 @@ class DecodedSample:
 
 
 @dataclass(frozen=True)
+class DecodedUnit:
+    """Consecutive samples: what was found of each, without arrays, and the arrays as one.
+
+    `ready` is (n, …) of those that could be decoded; None if none could.
+    """
+
+    samples: tuple[DecodedSample, ...]
+    ready: Array | None
+
+
+@dataclass(frozen=True)
 class Batch:
     """Consecutive samples, `rows` of the source, and the backbone's output for them.
 

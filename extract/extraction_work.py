@@ -2,15 +2,16 @@
 
 import hashlib
 import os
+import pickle
 import secrets
 import threading
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import PIL
@@ -22,7 +23,7 @@ from embedbench.array_types import Array
 from embedbench.engines.device import find_device
 from embedbench.errors import CodeExitError, UserError, error_text, keep_inside
 from embedbench.files.resumable_file import Partial
-from embedbench.storage.regular_files import explain_os_error
+from embedbench.storage.regular_files import explain_errors, explain_os_error
 from embedbench.system.callback_types import Notify, Progress
 from embedbench.system.cpu_threads import cores, limit_threads
 from embedbench.version import __version__
@@ -31,7 +32,8 @@ from . import open_backbone as backbones
 from .backbone import DTYPES, Backbone
 from .channel_statistics import CHANNEL, NONE, ChannelScale
 from .content_hashes import NOTHING, SIZE, content_hash
-from .decoded_batch import Batch, DecodedSample
+from .decoded_batch import Batch, DecodedSample, DecodedUnit
+from .decoding_processes import DecodingProcesses, Opening, can_begin
 from .extraction_pace import ExtractionPace
 from .open_source import open_source
 from .pixel_policy import DEFAULT, UNIFORM, PixelPolicy
@@ -40,15 +42,28 @@ from .source import PIXELS, Content, Source, open_image, unusable
 # --- batches: decoded in threads and in order, while a backbone computes ---
 
 
-AHEAD = 2  # batches that wait beside those in work; this bounds the memory
+# These two bound the memory.
+AHEAD = 2  # batches that wait beside those in work on a CPU; units of each thread beside a card
+UNIT = 32  # samples that a thread or a process decodes at a time beside a card
+FEWEST = 4096  # samples; fewer are decoded by threads before a process has begun
 LARGE = 24 * 2**20  # pixels; a larger image is decoded while no other large one is
 REASON = 200  # characters
 
-_one_large = threading.Lock()
+large_turn: AbstractContextManager[object] = threading.Lock()
 
 
 def _ignore(message: str) -> None:
     pass
+
+
+class Preparing(Protocol):
+    """What decoding needs of a backbone."""
+
+    backbone: dict[str, Any]
+
+    def prepare(self, content: Content, /) -> Array:
+        """See `Backbone.prepare`."""
+        ...
 
 
 @contextmanager
@@ -93,7 +108,7 @@ def _all_grey(source: Source, policy: PixelPolicy) -> bool:
 
 
 def decode(
-    source: Source, i: int, backbone: Backbone, policy: PixelPolicy = DEFAULT
+    source: Source, i: int, backbone: Preparing, policy: PixelPolicy = DEFAULT
 ) -> DecodedSample:
     """Read, hash and prepare sample i."""
     digest = NOTHING
@@ -121,11 +136,11 @@ def _read(source: Source, i: int) -> Content:
 
 
 def _prepared(
-    content: Content, backbone: Backbone, policy: PixelPolicy
+    content: Content, backbone: Preparing, policy: PixelPolicy
 ) -> tuple[Array, tuple[str, ...]]:
     """Return an image as the backbone takes it, and the rules that it met."""
     image = open_image(content)
-    with _one_large if image.width * image.height > LARGE else nullcontext():
+    with large_turn if image.width * image.height > LARGE else nullcontext():
         picture = policy.apply(image)
         return backbone.prepare(picture.image), picture.touched
 
@@ -152,58 +167,107 @@ def compute_batches(
     workers: int,
     policy: PixelPolicy = DEFAULT,
     pace: ExtractionPace | None = None,
-) -> Iterator[Batch]:
+    processes: DecodingProcesses | None = None,
+) -> Generator[Batch]:
     """Yield each batch with its tables, in order.
 
-    `workers` threads read and decode, each one batch at a time. On a CPU they also run the
-    backbone: one batch per thread is faster than one batch shared by all threads. On a card this
-    thread launches the forward passes while the others decode. So `pace` is of the threads on a
-    CPU; on a card it is of this one, which waits for them or for the card.
+    On a CPU `workers` threads decode and run the backbone, each one batch at a time: one batch per
+    thread is faster than one batch shared by all threads. On a card this thread launches the
+    forward passes, while `workers` threads decode, or have `processes` decode. So `pace` is of the
+    threads on a CPU; on a card it is of this one, which waits for them or for the card.
     """
-    here = backbone.device.type != "cpu"
     pace = pace or ExtractionPace()
-    of_threads, of_this = ExtractionPace(), pace
-    if not here:
-        of_threads, of_this = of_this, of_threads
+    if backbone.device.type == "cpu":
+        return _batches_on_cpu(source, batches, backbone, workers, policy, pace)
+    return _batches_beside_card(source, batches, backbone, workers, policy, pace, processes)
 
-    def work(rows: range) -> Callable[[], Batch]:
-        with of_threads.measure("decoding"):
-            decoded = [decode(source, i, backbone, policy) for i in rows]
-            good = [sample.ready for sample in decoded if sample.ready is not None]
-            ready = np.stack(good) if good else None
-        infos = tuple(replace(sample, ready=None) for sample in decoded)
 
-        def forward() -> Batch:
-            # Of a network from outside, whose `forward` need not think of gradients.
-            with (
-                of_threads.measure("backbone"),
-                keep_inside(f"the backbone {backbone.backbone.get('name')}"),
-                torch.inference_mode(),
-            ):
-                return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
+def _batches_on_cpu(
+    source: Source,
+    batches: Iterable[range],
+    backbone: Backbone,
+    workers: int,
+    policy: PixelPolicy,
+    pace: ExtractionPace,
+) -> Generator[Batch]:
+    def work(rows: range) -> Batch:
+        with pace.measure("decoding"):
+            unit = decode_unit(source, rows, backbone, policy)
+        with pace.measure("backbone"):
+            return _forward(backbone, rows, [unit])
 
-        if here:
-            return forward
-        batch = forward()
-        return lambda: batch
-
-    def finish_first() -> Iterator[Batch]:
-        with of_this.measure("decoding"):
-            forward = waiting.popleft().result()
-        with of_this.measure("backbone"):  # also while its rows are taken from the card
-            yield forward()
-
-    waiting: deque[Future[Callable[[], Batch]]] = deque()
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="extract")
-    try:
+    waiting: deque[Future[Batch]] = deque()
+    with _threads(workers) as pool:
         for rows in batches:
             waiting.append(pool.submit(work, rows))
             if len(waiting) > workers + AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _batches_beside_card(
+    source: Source,
+    batches: Iterable[range],
+    backbone: Backbone,
+    workers: int,
+    policy: PixelPolicy,
+    pace: ExtractionPace,
+    processes: DecodingProcesses | None,
+) -> Generator[Batch]:
+    def work(rows: range) -> DecodedUnit:
+        unit = None if processes is None else processes.decode(rows)
+        return unit or decode_unit(source, rows, backbone, policy)
+
+    def finish_first() -> Iterator[Batch]:
+        rows, futures = waiting.popleft()
+        with pace.measure("decoding"):
+            units = [future.result() for future in futures]
+        with pace.measure("backbone"):  # also while its rows are taken from the card
+            yield _forward(backbone, rows, units)
+
+    waiting: deque[tuple[range, list[Future[DecodedUnit]]]] = deque()
+    with _threads(workers) as pool:
+        for rows in batches:
+            units = [rows[at : at + UNIT] for at in range(0, len(rows), UNIT)]
+            waiting.append((rows, [pool.submit(work, unit) for unit in units]))
+            behind = sum(len(futures) for _, futures in waiting) - len(waiting[0][1])
+            if behind >= AHEAD * workers:
                 yield from finish_first()
         while waiting:
             yield from finish_first()
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads; what they have not begun is dropped at the end."""
+    pool = ThreadPoolExecutor(number, thread_name_prefix="extract")
+    try:
+        yield pool
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def decode_unit(
+    source: Source, rows: range, backbone: Preparing, policy: PixelPolicy
+) -> DecodedUnit:
+    """Read, hash and prepare some samples."""
+    decoded = [decode(source, i, backbone, policy) for i in rows]
+    good = [sample.ready for sample in decoded if sample.ready is not None]
+    samples = tuple(replace(sample, ready=None) for sample in decoded)
+    return DecodedUnit(samples, np.stack(good) if good else None)
+
+
+def _forward(backbone: Backbone, rows: range, units: Sequence[DecodedUnit]) -> Batch:
+    """Compute a batch of what its units have."""
+    samples = tuple(sample for unit in units for sample in unit.samples)
+    parts = [unit.ready for unit in units if unit.ready is not None]
+    if not parts:
+        return Batch(rows, samples, {})
+    ready = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    # Of a network from outside, whose `forward` need not think of gradients.
+    with keep_inside(f"the backbone {backbone.backbone.get('name')}"), torch.inference_mode():
+        return Batch(rows, samples, backbone.forward(ready))
 
 
 # --- the work: rows, block by block ---
@@ -228,7 +292,8 @@ def count_rows(blocks: Iterable[int], n: int) -> int:
 class ExtractionWork:
     """The facts that determine the rows: source, backbone, batch size, threads of an operation.
 
-    `workers` threads decode and, on a CPU, run the backbone; they decide no bits.
+    `workers` threads decode and, on a CPU, run the backbone; with a card as many `processes`
+    decode, if there is much to do. They decide no bits.
     """
 
     job: "Job"
@@ -237,6 +302,7 @@ class ExtractionWork:
     batch: int
     workers: int
     threads: int
+    processes: DecodingProcesses | None = None
 
     def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what must agree for blocks to belong to one file, and its `arithmetic`."""
@@ -279,18 +345,46 @@ class ExtractionWork:
         )
         part, done = list[Batch](), n - count_rows(blocks, n)
         pace, policy = ExtractionPace(), self.job.policy
-        made = compute_batches(self.source, batches, self.backbone, self.workers, policy, pace)
-        for batch in made:
-            tell(done, n)
-            limit(pace.limit())
-            for i, sample in zip(batch.rows, batch.decoded, strict=True):
-                if sample.problem and not self.job.skip_bad:
-                    raise unusable(self.source.ids[i], self.source.name, sample.problem)
-            part.append(batch)
-            done += len(batch.rows)
-            if batch.rows.stop == n or batch.rows.stop % partial.BLOCK == 0:
-                self._store(partial, part)
-                part = []
+        processes = self._processes(blocks)
+        made = compute_batches(
+            self.source, batches, self.backbone, self.workers, policy, pace, processes
+        )
+        with closing(made), self._end_if_it_fails():
+            for batch in made:
+                tell(done, n)
+                limit(pace.limit())
+                for i, sample in zip(batch.rows, batch.decoded, strict=True):
+                    if sample.problem and not self.job.skip_bad:
+                        raise unusable(self.source.ids[i], self.source.name, sample.problem)
+                part.append(batch)
+                done += len(batch.rows)
+                if batch.rows.stop == n or batch.rows.stop % partial.BLOCK == 0:
+                    self._store(partial, part)
+                    part = []
+
+    @contextmanager
+    def _end_if_it_fails(self) -> Iterator[None]:
+        """End the processes when the work ends early: no thread waits for them then."""
+        try:
+            yield
+        except BaseException:
+            self.end()
+            raise
+
+    def _processes(self, blocks: Sequence[int]) -> DecodingProcesses | None:
+        """Return processes that have begun, where the work is long enough for them."""
+        n = len(self.source.ids)
+        # the tasks of a command are short, and its processes go on from one to the next
+        rows = n if self.job.command else count_rows(blocks, n)
+        if self.processes is None or rows < FEWEST:
+            return None
+        self.processes.begin()
+        return self.processes
+
+    def end(self) -> None:
+        """End the processes that decode."""
+        if self.processes is not None:
+            self.processes.end()
 
     def _store(self, partial: Partial, block: Sequence[Batch]) -> None:
         """Write a block."""
@@ -491,7 +585,31 @@ class Job:
         each = 1 if cuda else self.threads or 1  # cores of a lane
         lanes = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
         threads = self.threads or mine // lanes
-        return ExtractionWork(self, source, model, batch, lanes, threads)
+        processes = self._processes(source, model, lanes, threads)
+        return ExtractionWork(self, source, model, batch, lanes, threads, processes)
+
+    def _processes(
+        self, source: Source, model: Backbone, number: int, threads: int
+    ) -> DecodingProcesses | None:
+        """Return processes that decode beside a card, not begun; None: threads do."""
+        prepare = model.preparer()
+        if model.device.type == "cpu" or prepare is None or not can_begin():
+            return None
+        if self.source.startswith("__main__:"):  # a function of this process alone
+            return None
+        failed = f"what `preparer` of the backbone {model.backbone.get('name')} returns"
+        with explain_errors(f"{failed} cannot be pickled", "return a function of a module"):
+            pickle.dumps(prepare)
+        opening = Opening(
+            open_source=self.open_source,
+            directory=os.getcwd(),
+            samples=source.digest,
+            policy=self.policy,
+            backbone=model.backbone,
+            prepare=prepare,
+            threads=threads,
+        )
+        return DecodingProcesses(number, opening)
 
 
 @contextmanager

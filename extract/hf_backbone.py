@@ -7,7 +7,7 @@ weights must be safetensors.
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,12 +130,16 @@ class HfBackbone(Network):
         """Return one sample as its processor makes it."""
         return self.inputs.prepare(content)
 
+    def preparer(self) -> Callable[[Content], Array] | None:
+        """Return what prepares an image or a sound; texts take no time worth a process."""
+        return None if isinstance(self.inputs, TextInputs) else self.inputs.prepare
+
     def tables(self, batch: Array) -> dict[str, torch.Tensor]:
         """Return the embedding and the layers of a batch."""
         parts = []
         with torch.inference_mode(), self.arithmetic():
             for given, mask in self.inputs.groups(batch):
-                here = {key: value.to(self.device) for key, value in given.items()}
+                here = {key: self.on_device(value) for key, value in given.items()}
                 at = None if mask is None else mask.to(self.device)
                 parts.append(self._pooled(self._run(here, hidden=bool(self.numbers)), at))
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

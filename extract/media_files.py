@@ -17,7 +17,7 @@ from embedbench.storage.regular_files import explain_os_error, open_regular
 from embedbench.storage.safe_zips import member_problem, open_archive
 
 from .content_kinds import HEAD, IMAGES, SOUNDS, content_kind
-from .source import escape_name, id_problem, read_sample, size_problem
+from .source import escape_name, id_problem, read_bytes, size_problem
 
 _KNOWN = {
     IMAGES: (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"),
@@ -184,7 +184,7 @@ class Folder(MediaFiles):
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a sample."""
-        return read_sample(f"{self.root}/{path}")
+        return read_bytes(f"{self.root}/{path}")
 
     def _head(self, path: str) -> bytes:
         """Return the first bytes of a file; none if it cannot be opened, or is no regular one."""

@@ -153,7 +153,9 @@ class Images(Backbone):
 
     def prepare(self, content: Content) -> Bytes:
         """Return the image as (H, W, C) bytes."""
-        image = open_image(content).convert(self.mode)
+        image = open_image(content)
+        if image.mode != self.mode:
+            image = image.convert(self.mode)
         if self.resize:
             image = centre(image, self.size[0])
         if image.size != self.size:

@@ -24,7 +24,7 @@ from .data_set_parts import find_path
 from .extract_plugins import is_outside, outside_source
 from .folder_classes import read_folders
 from .media_files import Archive, Folder
-from .source import Source, escape_name, id_problem, read_sample, unusable
+from .source import Source, escape_name, id_problem, read_bytes, unusable
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
@@ -183,7 +183,7 @@ def cub_source(root: Path) -> Source:
         labels=np.array([index[numbers[key]] for key in kept], np.int64),
         classes=tuple(names.values()),
         parents=np.full(len(names), -1, np.int64),
-        read=lambda i: read_sample(root / ids[i]),
+        read=lambda i: read_bytes(root / ids[i]),
         split=np.array([TRAIN if training[key] == "1" else TEST for key in kept], np.uint8),
         refused=tuple(
             (escape_name(f"images/{paths[key]}"), problem)

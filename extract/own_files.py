@@ -15,7 +15,7 @@ from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, import_extra, short
 from embedbench.storage.regular_files import read_text
 
-from .source import read_sample
+from .source import read_bytes
 
 CARDS = ("README.md", ".huggingface.yaml", "dataset_infos.json")
 SAVED = ("dataset_dict.json", "state.json")  # what `save_to_disk` writes
@@ -113,7 +113,7 @@ def read_row_file(path: str | None, folders: Sequence[Path]) -> bytes:
         raise UserError("it is empty")
     if "\0" in path or not any(_is_below(Path(path), folder) for folder in folders):
         raise _outside(path, "")
-    return read_sample(os.path.realpath(path))
+    return read_bytes(os.path.realpath(path))
 
 
 # --- what a card and a state say ---

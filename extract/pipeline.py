@@ -161,6 +161,7 @@ def extract(
             tasks = len(ranges(range(-(-len(opened.ids) // Partial.BLOCK))))
             executor = stack.enter_context(engine.executor(tasks, notify))
         workers = Workers(asked, opened, executor)
+        stack.callback(workers.end)
         with Partial.begun(Path(out), job_of(workers.facts), overwrite=overwrite) as partial:
             workers.drop_changed(partial, notify)
             workers.fill(partial, progress, limit)
@@ -339,7 +340,9 @@ def fill_range(
 def _work(job: Job) -> ExtractionWork:
     """Open source and backbone, or return them as they were opened by this process."""
     if job not in _opened:
-        _opened.clear()
+        while _opened:
+            _, before = _opened.popitem()
+            before.end()
         with suppress(OSError):  # a machine without it may still have what is asked for
             os.chdir(job.directory)
         here = job
@@ -368,6 +371,11 @@ class Workers:
         self._here = job.work(source) if executor is None else None
         self.facts, self.arithmetic = self.ask(ExtractionWork.facts)
         self.facts["samples"] = source.digest  # what a worker reads is compared with it
+
+    def end(self) -> None:
+        """End what this process began."""
+        if self._here is not None:
+            self._here.end()
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return the result of a function of an `ExtractionWork`, of this process or a worker."""

@@ -5,6 +5,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,9 @@ class TimmBackbone(Network):
         args = {"input_size": (channels, size, size)} if size else {}
         resolve: Callable[..., dict[str, Any]] = resolve_data_config
         config = resolve(args, pretrained_cfg={**cfg, **preprocessing})
-        self.mode = "L" if channels == 1 else "RGB"
-        self.transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
+        mode = "L" if channels == 1 else "RGB"
+        transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
+        self.inputs = TimmInputs(transform, mode)
         example = torch.randn(2, *config["input_size"], generator=torch.Generator().manual_seed(0))
         self.taken = Layers(model, layers)
         self.model = fold_batchnorm(model, example).to(device).to(memory_format=torch.channels_last)
@@ -82,24 +84,46 @@ class TimmBackbone(Network):
         }
         self.preprocessing = {
             "library": "timm.data.create_transform",
-            "color": f"Pillow convert({self.mode!r}): alpha is dropped",
+            "color": f"Pillow convert({mode!r}): alpha is dropped",
             **{key: list(v) if isinstance(v, tuple) else v for key, v in config.items()},
         }
 
     def prepare(self, content: Content) -> Bytes:
         """Return the image, resized and cropped by the model's configuration."""
-        pixels: torch.Tensor = self.transform(open_image(content).convert(self.mode))  # (C, H, W)
-        return pixels.permute(1, 2, 0).numpy()
+        return self.inputs(content)
+
+    def preparer(self) -> "TimmInputs":
+        """Return what prepares an image."""
+        return self.inputs
 
     def tables(self, batch: Bytes) -> dict[str, torch.Tensor]:
         """Return the embeddings of images (n, H, W, C)."""
-        images = torch.from_numpy(batch)
-        if self.device.type == "cuda":
-            images = images.pin_memory()
-        images = images.permute(0, 3, 1, 2)  # channels_last in memory already
         with torch.inference_mode(), self.arithmetic():
-            x = images.to(self.device, non_blocking=True).float() * self.scale + self.shift
+            images = self.on_device(torch.from_numpy(batch))
+            images = images.permute(0, 3, 1, 2)  # channels_last in memory already
+            x = images.float() * self.scale + self.shift
             return self.taken.tables(self.model, x)
+
+
+@dataclass(frozen=True)
+class TimmInputs:
+    """Images as bytes, resized and cropped by a model's configuration.
+
+    Parameters
+    ----------
+    transform : callable
+        Of timm: from an image to (C, H, W) bytes.
+    mode : str
+        Of the images: `L` or `RGB`.
+    """
+
+    transform: Callable[[Any], torch.Tensor]
+    mode: str
+
+    def __call__(self, content: Content) -> Bytes:
+        """Return an image as (H, W, C)."""
+        pixels = self.transform(open_image(content).convert(self.mode))
+        return pixels.permute(1, 2, 0).numpy()
 
 
 def create_model(name: str, size: int | None, channels: int = 3) -> Any:

@@ -16,7 +16,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
 from .data_set_parts import Part, join_parts, name_labels, parse_address
-from .source import Content, Source, escape_name, open_image, read_sample
+from .source import Content, Source, escape_name, open_image, read_bytes
 
 _OFFICIAL = (  # the parameter that chooses a part; its values for train, val and test; the classes
     ("train", (True, None, False), "CIFAR10 CIFAR100 EMNIST FashionMNIST KMNIST MNIST QMNIST USPS"),
@@ -140,7 +140,7 @@ def _load(path: str) -> Image.Image:
 
     Its pixels are as the file has them: what becomes of transparency is the pixel policy's.
     """
-    return open_image(read_sample(path))
+    return open_image(read_bytes(path))
 
 
 def _labels(data: Any) -> list[int | None]:

@@ -152,10 +152,10 @@ def call_packed(packed: bytes) -> Any:
             fn, args, kwargs = pickle.loads(packed)
             return fn(*args, **kwargs)
     except Exception as error:
-        raise _as_sent(error) from error
+        raise as_sent(error) from error
 
 
-def _as_sent(error: Exception) -> Exception:
+def as_sent(error: Exception) -> Exception:
     """An error if pickle can make it again in another process, else its words."""
     try:
         with keep_inside("it"):

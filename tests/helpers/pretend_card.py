@@ -81,6 +81,9 @@ class OnCard(torch.Tensor):
             copy._is_param = True
         return copy
 
+    def record_stream(self, *_: Any) -> None:
+        pass
+
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"OnCard({self.values})"
 
@@ -281,6 +284,16 @@ def _node(writer: Any, value: Any, path: str) -> Any:
     return _STATES_NODE(writer, value, path)
 
 
+class Stream:
+    """A stream of the card, whose work is done at once."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def wait_stream(self, *_: Any) -> None:
+        pass
+
+
 def _seed(seed: int) -> None:
     _Card.random = torch.Generator().manual_seed(seed).get_state()
 
@@ -302,6 +315,9 @@ _DRIVER: dict[str, Any] = {  # of torch.cuda
     "set_rng_state": lambda state, device=None: setattr(_Card, "random", state.clone()),
     "manual_seed_all": _seed,
     "empty_cache": lambda: None,
+    "Stream": Stream,
+    "current_stream": Stream,
+    "stream": nullcontext,
 }
 _CHANGES: list[tuple[Any, dict[str, Any]]] = [
     (torch.cuda, _DRIVER),
