@@ -110,6 +110,7 @@ def heading(name: str, score: str | None = None) -> str:
     if name in SCORE_NAMES and name not in HEADINGS:
         return f"{name.replace('_', ' ')} %"
     short = name.rpartition(":")[2]  # of a function of yours
+    short = short.replace("_", " ") if ":" in name else short
     return HEADINGS.get(name, f"{short} %" if is_percent(name) else short)
 
 

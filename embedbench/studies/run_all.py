@@ -20,6 +20,7 @@ from embedbench.files.remote.names_here import as_known
 from embedbench.files.remote.uri import as_written
 from embedbench.learning.learner import Learner
 from embedbench.reports.notebook_view import NotebookView, view_runs
+from embedbench.reports.row_names import RowNames
 from embedbench.reports.tables_from_runs import say
 from embedbench.runs.merge_runs import merge
 from embedbench.streams.protocol import Protocol
@@ -102,7 +103,7 @@ def run_all(
         Takes a sentence on what is worth knowing; the default prints it to stderr.
     **options : object
         The other keys of a study file: `preset`, `metric`, `tune={"mlp.lr": [0.1, 0.01]}`,
-        `budget_mb`, `trunk`, `unknown`, `threads`, `device`, …
+        `names={"slda": "Streaming LDA"}`, `budget_mb`, `trunk`, `unknown`, `threads`, `device`, …
 
     Raises
     ------
@@ -138,7 +139,10 @@ def run_all(
         raise UserError("no run was made: " + "; ".join(sentences))
     for sentence in sentences:
         notify(sentence)
-    view = view_runs(directory, outcome.run_dirs, study.metric)
+    row_names = RowNames(study.names)
+    view = view_runs(directory, outcome.run_dirs, study.metric, row_names)
+    for key in row_names.unused:
+        notify(f"no row is called {key}")
     failed = tuple(f"{spec.learner} seed {spec.seed}: {why}" for spec, why in outcome.failed)
     return StudyResults(view.directory, view.places, view.rows, failed)
 

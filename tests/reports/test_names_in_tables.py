@@ -31,7 +31,7 @@ def test_json_keeps_the_name_that_runs_take(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "head"), [("mine:drop_of_base", "drop_of_base %"), ("bwt", "bwt %")]
+    ("name", "head"), [("mine:drop_of_base", "drop of base %"), ("bwt", "bwt %")]
 )
 def test_a_metric_of_a_module_is_headed_by_its_function(name: str, head: str) -> None:
     assert heading(name) == head
