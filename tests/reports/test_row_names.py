@@ -116,9 +116,9 @@ def test_the_name_of_another_row_is_refused(runs: Path) -> None:
 
 
 def test_a_name_that_no_row_takes_is_refused(runs: Path) -> None:
+    names = RowNames({"rmpl": "A"})
+    collect(runs, names=names)
     with pytest.raises(UserError, check=says(what="unknown row to name", got="rmpl")):
-        names = RowNames({"rmpl": "A"})
-        collect(runs, names=names)
         names.check_used()
 
 
