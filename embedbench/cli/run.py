@@ -52,7 +52,10 @@ class StreamOptions:
         str | None, typer.Option("--seeds", "--seed", help="0-4 or 0,2,5.", show_default="0")
     ] = None
     settings: Annotated[list[str] | None, typer.Option("--set", help="protocol.base=50, …")] = None
-    order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None
+    order: Annotated[
+        str | None,
+        typer.Option(help="natural, random, size, …, see embedbench list orders; or a file."),
+    ] = None
     preset: Annotated[
         str | None,
         typer.Option(help="Settings by name, see embedbench list presets; or a file .toml."),

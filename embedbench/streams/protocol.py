@@ -12,9 +12,8 @@ from embedbench.config.fields_added_later import identity, later
 from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.storage.regular_files import read_text
 
-from .class_order import ORDERS, _order_file, was_by_position
+from .class_order import ORDERS, _order_file, order_text, was_by_position
 from .class_subset import ALL, choose_classes, read_classes
 from .make_sessions import no_validation_notes, one_file
 from .stream import EvalSet, Session, Stream, StreamSpec
@@ -139,7 +138,7 @@ class Protocol(ABC):
         """
         params = {"protocol": self.name, **identity(self)}
         if params.get("order", "natural") not in ORDERS:
-            params["order"] = read_text(Path(params["order"]))
+            params["order"] = order_text(params["order"])
         return json.dumps(params, sort_keys=True)
 
     def later_readings(self, files: Sequence[EmbeddingFile]) -> tuple[str, ...]:
