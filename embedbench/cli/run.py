@@ -13,7 +13,6 @@ import typer
 
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.files.remote.uri import as_written
-from embedbench.reports.row_names import parse_names
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies import study_file
 from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
@@ -143,6 +142,7 @@ class StudyOptions(StreamOptions):
 
     def study(self) -> Study:
         """The study of the study file, and the options over it."""
+        from embedbench.reports.row_names import parse_names
         from embedbench.studies.resolve import override
 
         stream = self._stream(",".join(self.learner or ()))
