@@ -60,12 +60,14 @@ SHARES = {
 }
 MEANINGS = {
     "omega_new": "Ω_new: score on each new session",
-    AVERAGE: "AA: mean of sessions at the end",
-    FORGETTING: "AF: drop from a session's best",
+    AVERAGE: "AA: average accuracy of sessions at the end",
+    FORGETTING: "AF: average forgetting, from a session's best",
     "base_accuracy": "base: classes of the first session, at the end",
     "novel_accuracy": "novel: all other classes, at the end",
     "hacc": "harmonic mean: of base and novel",
-    "performance_drop": "PD: the score after the first session, less that at the end",
+    "performance_drop": (
+        "PD: performance drop, the score after the first session, less that at the end"
+    ),
     "gacc": "gAcc: area over the weight of the base classes, mean of sessions",
     "gacc_exact": (
         "gAcc (integral): area over the weight of the base classes, mean of sessions; the paper's "
@@ -74,8 +76,8 @@ MEANINGS = {
     "old_accuracy": "old: classes of all sessions but the last, at the end",
     "new_accuracy": "new: classes of the last session, at the end",
     "passes": "passes: over the data",
-    "steps": "steps: optimiser",
-    "bytes.total": "MB: at the end",
+    "steps": "steps: of the optimiser",
+    "bytes.total": "MB: held at the end",
 }
 
 
@@ -90,7 +92,7 @@ def describe_score(score: str, *, incremental: bool) -> list[str]:
     """What the columns of a base score are: after the last session, and averaged over sessions."""
     last, average = (" (A_last)", " (A_avg)") if score == "accuracy" else ("", "")
     words = [f"{SCORE_MEANINGS.get(score, metric_name(score))}, at the end{last}"]
-    return words + [f"AIA: the same after each session, averaged{average}"] * incremental
+    return words + [f"AIA: average incremental accuracy, over sessions{average}"] * incremental
 
 
 def is_percent(name: str) -> bool:

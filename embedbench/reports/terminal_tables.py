@@ -247,7 +247,12 @@ def _who_has(row: Row, flag: str) -> str:
 
 
 def describe_columns(rows: Sequence[Row]) -> str:
-    """What the columns are, as far as their headings do not say it."""
+    """What the columns are, as far as their headings do not say it, in one line."""
+    return " · ".join([*column_words(rows), "formulas: embedbench list metrics"])
+
+
+def column_words(rows: Sequence[Row]) -> list[str]:
+    """What each column is, "heading: meaning"; and what ± is."""
     names, scores = {"bytes.total"}, dict[str, None]()
     for mine in split_tables(rows):
         names |= {*choose_columns(mine[0].group), *effort(mine)}
@@ -268,4 +273,4 @@ def describe_columns(rows: Sequence[Row]) -> str:
     words += [meaning for name, meaning in MEANINGS.items() if name in names]
     if divided and "omega_new" in names:
         words.append("Ω_new of permutations: / offline, too")
-    return " · ".join([*words, "formulas: embedbench list metrics"])
+    return words
