@@ -28,6 +28,8 @@ HEADINGS = {
     **{name: f"Ω_{name.removeprefix('omega_')}" for name in (*OMEGAS, STREAMING)},
     AVERAGE: "AA %",
     FORGETTING: "AF %",
+    "bwt": "BWT %",
+    "fwt": "FWT %",
     "raa": "RAA %",
     "raf": "RAF %",
     "base_accuracy": "base accuracy %",

@@ -1,14 +1,16 @@
 """Tables of a report for the terminal; when piped, without colours and with one line per row."""
 
+import inspect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from embedbench.scores.learner_verdicts import ROUNDING, RowVerdict
+from embedbench.scores.metric_jackknife import CURVES, find_metric
 from embedbench.scores.number_text import amount, megabytes
 from embedbench.scores.old_and_new_classes import FEW_SHOT
 from embedbench.scores.run_flags import fewest_steps
@@ -271,6 +273,25 @@ def column_words(rows: Sequence[Row]) -> list[str]:
     of = ", on ".join(SHARES[name] for name in shares)
     words += [f"{', '.join(map(heading, shares))}: score on {of} / offline"] if shares else []
     words += [meaning for name, meaning in MEANINGS.items() if name in names]
+    words += _asked_words(rows, names)
     if divided and "omega_new" in names:
         words.append("Ω_new of permutations: / offline, too")
     return words
+
+
+def _asked_words(rows: Sequence[Row], names: Collection[str]) -> list[str]:
+    """What the metrics are that --metric asked for: the first line of each function's text."""
+    words = list[str]()
+    for mine in split_tables(rows):
+        group = mine[0].group
+        for name in group.further:
+            if name not in names or name in (*MEANINGS, *SHARES, *SCORE_MEANINGS, *COLUMNS):
+                continue
+            outside = group.outside.get(name)
+            function = CURVES.get(name) or (outside or find_metric(name))
+            text = inspect.getdoc(getattr(function, "function", function)) or ""
+            called = re.sub(" %$", "", heading(name))
+            first = text.partition("\n")[0].strip().rstrip(".")
+            meaning = re.sub(rf"^{re.escape(called)}\w*: ", "", first)
+            words += [f"{called}: {meaning}"] if meaning else []
+    return list(dict.fromkeys(words))
