@@ -124,6 +124,11 @@ def outside(name: str) -> Any:
         The module cannot be imported, or lacks the name.
     """
     module_name, _, attribute = name.partition(":")
+    if module_name.endswith(".py"):
+        stem = os.path.basename(module_name).removesuffix(".py")
+        raise UserError(
+            f"{module_name} is a file", f"name its module, {stem}:{attribute}, where it lies"
+        )
     if module_name not in sys.modules and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

@@ -118,6 +118,9 @@ def pack(
         list[str] | None,
         typer.Option(metavar="FILE=URL", help="Where others get an embedding file; repeatable."),
     ] = None,
+    answers_only: Annotated[
+        bool, typer.Option("--answers-only", help="Leave out how sure a learner was: less bytes.")
+    ] = False,
     overwrite: shared.Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -129,7 +132,7 @@ def pack(
 
     shared.check_free(out, overwrite)
     urls = dict(_name_and_url(text) for text in url or ())
-    result = packs.pack(root, out, by=by, date=date, urls=urls)
+    result = packs.pack(root, out, by=by, date=date, urls=urls, answers_only=answers_only)
     show(result.to_json(), result.sentence, as_json)
 
 

@@ -100,6 +100,7 @@ def pack(
     by: str | None = None,
     date: str | None = None,
     urls: Mapping[str, str] = MappingProxyType({}),
+    answers_only: bool = False,
 ) -> PackResult:
     """Write the finished runs of a directory, with their references, as one zip archive.
 
@@ -115,6 +116,8 @@ def pack(
     urls : mapping
         Name of an embedding file → where others can get it. The records in the pack say so, unless
         the file was named by a URL already.
+    answers_only : bool
+        Whether predictions lose what says how sure a learner was, see `without_confidence`.
 
     Raises
     ------
@@ -142,6 +145,8 @@ def pack(
                     f"{run} has a name that packs cannot hold", "rename its directories"
                 )
             predictions, made = _read_run(run)
+            if answers_only:
+                predictions, made = without_confidence(run, made)
             made = replace(made, files=tuple(_with_url(file, urls) for file in made.files))
             for file in made.files:
                 files[file.name] = file.url
@@ -171,6 +176,19 @@ def _read_run(run: Path) -> tuple[bytes, RunRecord]:
     if hashlib.sha256(predictions).hexdigest() != sha256 or not pinned:
         raise UserError(f"{run} changed while it was packed", "run the command again")
     return predictions, made
+
+
+def without_confidence(run: Path, made: RunRecord) -> tuple[bytes, RunRecord]:
+    """The predictions of a run as answers alone, a fifth of the bytes, and their record.
+
+    Every score and verdict follows from them; top-5 accuracy, calibration and groups do not.
+    """
+    answers = record_files.read_predictions(run, made)
+    kept = dict.fromkeys(answers.optional())
+    with tempfile.TemporaryDirectory(prefix="embedbench-") as folder:
+        target = Path(folder) / PREDICTIONS
+        sha256 = replace(answers, **kept).save(target)  # type: ignore[type-var]
+        return target.read_bytes(), replace(made, predictions_sha256=sha256, answers=None)
 
 
 def _check_one_content(file: FileInfo, contents: dict[str, str], urls: Mapping[str, str]) -> None:

@@ -1,0 +1,179 @@
+"""The command rank: where a learner stands among those whose answers ship."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from embedbench.config.json_records import plain
+from embedbench.config.run_seeds import parse_seeds
+from embedbench.studies.study import parse_settings
+from embedbench.text.table_export import flatten
+from embedbench.text.terminal_text import line, new_table
+
+from . import shared_options as shared
+from .command_output import bar, note, show_tables
+from .progress_line import RunsAtWork
+
+if TYPE_CHECKING:
+    from embedbench.sharing.floor import Place, Standing
+
+    from .command_output import Part
+
+
+@shared.with_tables
+def rank(
+    learner: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="LEARNER|RUNS",
+            help="A name, or package.module:Class; or a directory of runs. None: the floor alone.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")] = Path(
+        "floor-runs"
+    ),
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Settings of the learner: ewc.lam=10, …")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="Fewer than the floor's: 0-2.", show_default="0-4")
+    ] = None,
+    jobs: shared.Jobs = None,
+    form: str = "text",
+    quiet: shared.Quiet = False,
+) -> None:
+    """Run a learner on the sets that ship; print where it stands among those whose answers ship.
+
+    Nobody else's learner is run. Run it again to resume.
+    """
+    from embedbench.sharing import floor
+
+    if learner is None:
+        sets = floor.read_floor(note)
+        listed = floor.list_floor(sets)
+        data = plain({"schema": floor.SCHEMA, "floor": listed})
+        show_tables(form, data, [flatten(row) for row in listed], _floor_parts(sets))
+        return
+    if not Path(learner).is_dir():
+        _make(learner, out, settings or (), seeds, jobs, quiet)
+        runs = out
+    else:
+        runs = Path(learner)
+    standings = floor.stand(runs, note)
+    data = floor.to_json(standings)
+    rows = [one for entry in data["learners"] for one in entry["sets"]]
+    show_tables(form, data, [_flat(row) for row in rows], _parts(standings))
+
+
+def _make(
+    learner: str,
+    out: Path,
+    settings: Sequence[str],
+    seeds: str | None,
+    jobs: int | None,
+    quiet: bool,
+) -> None:
+    """Make the runs of one learner on the floor's sets."""
+    from embedbench.sharing.floor import floor_study
+    from embedbench.studies.study_runs import StudyRuns, describe_outcome
+
+    given = tuple(parse_seeds(seeds)) if seeds else ()
+    study = floor_study(learner, given, parse_settings(settings))
+    study = shared.fixed_study(study, quiet)
+    with bar("rank", quiet) as advance:
+        engine = shared.chosen_engine(None, None, None, study.threads or 1, jobs)
+        at_work = RunsAtWork()
+        outcome = StudyRuns(
+            study=study,
+            out=out,
+            engine=engine,
+            device=shared.chosen_device(study.device or "auto", engine),
+            quiet=quiet,
+            progress=advance.coming_stage("runs", at_work),
+            planned=at_work.plan,
+            notify=note,
+        ).make()
+    for sentence in describe_outcome(outcome):
+        note(sentence)
+    if outcome.failed and not outcome.run_dirs:
+        raise typer.Exit(2 if outcome.bad_input else 1)
+
+
+def _floor_parts(sets: Mapping[str, Mapping[str, Place]]) -> list[Part]:
+    """The floor as one table: a learner a row, a set a column."""
+    from embedbench.reports.headings_and_units import value_text
+    from embedbench.scores.run_record import FINAL
+    from embedbench.sharing import floor
+
+    table = new_table(["learner", *(n.removesuffix(".h5") for n in sets), "rank", "learn s", "MB"])
+    for row in floor.list_floor(sets):
+        cells = []
+        for name in sets:
+            text = value_text(row["accuracy"].get(name), FINAL)
+            cells.append(f"≈{text}" if name in row["level"] else text)
+        costs = (
+            value_text(row["seconds"], "seconds.learn"),
+            value_text(row["bytes"], "bytes.total"),
+        )
+        table.add_row(row["learner"], *cells, f"{row['mean_rank']:.1f}", *costs)
+    return [table, line(""), line(FLOOR_LEGEND, "dim")]
+
+
+def _flat(row: dict[str, object]) -> dict[str, object]:
+    """A row for CSV: without what is a table of its own."""
+    return {name: value for name, value in row.items() if name != "against"}
+
+
+def _parts(of: dict[str, list[Standing]]) -> list[Part]:
+    """The sentence, and two tables, of each learner."""
+    from embedbench.reports.headings_and_units import heading, stat_text, value_text
+    from embedbench.reports.terminal_tables import behind_text
+    from embedbench.scores.run_record import FINAL
+    from embedbench.sharing import floor
+
+    parts: list[Part] = []
+    for label, standings in of.items():
+        parts.append(line(floor.sentence(label, standings), "bold"))
+        heads = ["set", "n", "accuracy %", "rank", heading("behind"), "best of the floor"]
+        table = new_table([*heads, "learn s (floor)", "MB (floor)"])
+        for one in standings:
+            ranks = one.verdict.ranks or (0, 0)
+            table.add_row(
+                one.name,
+                one.row.n,
+                stat_text(one.row.metrics[FINAL], FINAL),
+                f"{one.verdict.rank} ({ranks[0]}–{ranks[-1]}) of {len(one.floor) + 1}",
+                behind_text(one.verdict),
+                f"{one.best.label} {value_text(one.best.metrics[FINAL].mean, FINAL)}",
+                *(_cost(one, name) for name in ("seconds.learn", "bytes.total")),
+            )
+        counts = new_table(["against", floor.ABOVE, floor.OPEN, floor.BEHIND])
+        for name, count in floor.count_against(standings).items():
+            counts.add_row(name, *map(str, count.values()))
+        parts += [table, line(""), counts, line("")]
+    parts.append(line(LEGEND, "dim"))
+    return parts
+
+
+def _cost(one: Standing, name: str) -> str:
+    from embedbench.reports.headings_and_units import value_text
+
+    mine, usual = one.cost(name)
+    return f"{value_text(mine, name)} ({value_text(usual, name)})"
+
+
+FLOOR_LEGEND = (
+    "final accuracy in %, five seeds · ≈: the best, or no verdict says that it is behind · "
+    "rank: mean over the sets · learn s, MB: medians over the sets, one thread · docs/floor.md"
+)
+LEGEND = (
+    "rank: of the mean, and in brackets the ranks that the verdicts allow · behind by: mean paired "
+    "difference to the best, and its 95 % interval over seeds and test samples: above 0 it is "
+    "behind · above, behind: on how many sets a verdict says so · (floor): the median of its "
+    "learners · closed forms: ncm, slda, fecam, ranpac, acil · docs/floor.md"
+)

@@ -1,0 +1,303 @@
+"""The floor: learners whose answers ship, on sets that ship, and where another one stands there.
+
+`assets/floor.toml` is the study that made the answers, `assets/floor.zip.gz` a pack of answers
+alone. Nothing of it is run again: a new learner runs by itself, with the seeds and settings of the
+study, and its answers are judged beside those stored (`scores.learner_verdicts`), which pairs them
+by seed and by test sample. docs/floor.md has the whole in words.
+"""
+
+import gzip
+import math
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from embedbench.config.json_records import plain
+from embedbench.config.run_seeds import format_seeds
+from embedbench.errors import UserError
+from embedbench.files.remote.names_here import ASSETS
+from embedbench.reports.compare_learners import judge
+from embedbench.reports.result_rows import Row, split_tables
+from embedbench.reports.results import TableVerdicts
+from embedbench.reports.tables_from_runs import collect
+from embedbench.scores import record_files
+from embedbench.scores.learner_verdicts import RowVerdict
+from embedbench.scores.run_record import FINAL
+from embedbench.studies.resolve import override
+from embedbench.studies.study import Settings, Study
+from embedbench.studies.study_file import read_study
+
+from .pack import unpack
+
+SCHEMA = "embedbench-rank/1.0"
+STUDY, ANSWERS = ASSETS / "floor.toml", ASSETS / "floor.zip.gz"
+CLOSED_FORMS = ("ncm", "slda", "fecam", "ranpac", "acil")  # no gradient step, no stored sample
+ABOVE, OPEN, BEHIND = "above", "not decided", "behind"
+
+
+def floor_study(learner: str, seeds: Sequence[int] = (), settings: Settings | None = None) -> Study:
+    """The study of the floor with one learner in place of its own.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        Some of the floor's; none: all of them.
+    settings : mapping or None
+        What `--set` says, over the study's.
+    """
+    study = read_study(STUDY)
+    if strange := [seed for seed in seeds if seed not in study.seeds]:
+        raise UserError(
+            "seeds of the floor",
+            expected=f"some of {format_seeds(study.seeds)}",
+            got=format_seeds(strange),
+        )
+    given = Study(learners=(learner,), seeds=tuple(seeds), set=settings or {})
+    return override(study, given)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where one learner stands on one set, beside the learners of the floor.
+
+    Parameters
+    ----------
+    row : Row
+        The learner on this set.
+    verdict : RowVerdict
+        The verdict on it.
+    floor : dict of str to (Row, str)
+        The floor's learners, best first: the row of each, and whether the new one is `above` it,
+        `behind` it, or that is `not decided`.
+    """
+
+    row: Row
+    verdict: RowVerdict
+    floor: dict[str, tuple[Row, str]]
+
+    @property
+    def name(self) -> str:
+        """The set."""
+        return " ".join(self.row.group.file_names)
+
+    @property
+    def mean(self) -> float:
+        """Its final accuracy, in [0, 1]."""
+        return self.row.metrics[FINAL].mean
+
+    @property
+    def best(self) -> Row:
+        """The floor's learner with the highest mean."""
+        return next(iter(self.floor.values()))[0]
+
+    def cost(self, name: str) -> tuple[float, float]:
+        """A cost (`bytes.total`, `seconds.learn`) of the learner, and the floor's median."""
+        theirs = [row.results.stat(name).mean for row, _ in self.floor.values()]
+        return self.row.results.stat(name).mean, statistics.median(theirs)
+
+    def against(self, names: Sequence[str]) -> str:
+        """`above` where it is above all of these, `behind` where one is above it, or neither."""
+        said = [self.floor[name][1] for name in names if name in self.floor]
+        if BEHIND in said:
+            return BEHIND
+        return ABOVE if said and set(said) == {ABOVE} else OPEN
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers; fractions, seconds and bytes."""
+        seconds, usual_seconds = self.cost("seconds.learn")
+        held, usual_held = self.cost("bytes.total")
+        return {
+            "set": self.name,
+            "learner": self.row.label,
+            "runs": len(self.row.used),
+            "accuracy": self.mean,
+            "rank": self.verdict.rank,
+            "ranks": self.verdict.ranks,
+            "of": len(self.floor) + 1,
+            "behind_by": self.verdict.behind_by,
+            "behind_by_least": self.verdict.behind_by_least,
+            "behind_by_most": self.verdict.behind_by_most,
+            "best": self.best.label,
+            "best_accuracy": self.best.metrics[FINAL].mean,
+            "closed_forms": self.against(CLOSED_FORMS),
+            "seconds": seconds,
+            "seconds_of_the_floor": usual_seconds,
+            "bytes": held,
+            "bytes_of_the_floor": usual_held,
+            "against": {name: said for name, (_, said) in self.floor.items()},
+        }
+
+
+def stand(runs: Path, notify: Callable[[str], None]) -> dict[str, list[Standing]]:
+    """Where the learners of a directory of runs stand on each set of the floor, by their label.
+
+    Runs on other streams than the floor's are named and left out.
+
+    Raises
+    ------
+    UserError
+        No run is on a stream of the floor.
+    """
+    mine = [place for place in record_files.find(runs) if record_files.load(place).learns]
+    with _floor_runs() as floor:
+        known = {place.parent.parent.name for place in record_files.find(floor)}
+        ours = {place.parent.relative_to(runs) for place in mine}
+        on_floor = [place for place in ours if place.parent.name in known]
+        for stream in sorted({place.parent.name for place in ours} - known):
+            notify(f"left out: {runs / stream} is no stream of the floor")
+        if not on_floor:
+            raise UserError(
+                f"no run under {runs} is on a stream of the floor",
+                "make some with embedbench rank LEARNER",
+            )
+        new = set[Path]()
+        for place in on_floor:
+            target = floor / place.parent.name / place.name
+            if target.exists():  # a learner of the floor, made again
+                shutil.rmtree(target)
+            shutil.copytree(runs / place, target)
+            new.add(target.resolve())
+        rows = collect(floor, notify=notify)
+        result: dict[str, list[Standing]] = {}
+        for table in split_tables(rows):
+            judged = judge(table)
+            for i, row in enumerate(table):
+                if row.place in new:
+                    result.setdefault(row.label, []).append(_standing(table, judged, i, new))
+    return result
+
+
+def _standing(table: Sequence[Row], judged: TableVerdicts, mine: int, new: set[Path]) -> Standing:
+    """The standing of one row of a table; `new` are the directories that are not the floor's."""
+    verdict = judged.rows[mine]
+    assert verdict is not None
+    floor = dict[str, tuple[Row, str]]()
+    for i, row in enumerate(table):
+        theirs = judged.rows[i]
+        if theirs is None or row.place in new:
+            continue
+        behind, above = i in verdict.above, mine in theirs.above
+        floor[row.label] = (row, BEHIND if behind else ABOVE if above else OPEN)
+    return Standing(table[mine], verdict, floor)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One learner of the floor on one set."""
+
+    row: Row
+    verdict: RowVerdict
+
+    @property
+    def mean(self) -> float:
+        """Its final accuracy, in [0, 1]."""
+        return self.row.metrics[FINAL].mean
+
+    def cost(self, name: str) -> float:
+        """The mean of a cost, `bytes.total` or `seconds.learn`."""
+        return self.row.results.stat(name).mean
+
+
+def read_floor(notify: Callable[[str], None]) -> dict[str, dict[str, Place]]:
+    """The learners of the floor: set → label → place; labels by their mean rank, best first."""
+    sets: dict[str, dict[str, Place]] = {}
+    with _floor_runs() as runs:
+        for table in split_tables(collect(runs, notify=notify)):
+            judged = judge(table)
+            each = zip(table, judged.rows, strict=True)
+            places = {row.label: Place(row, v) for row, v in each if v is not None}
+            sets[" ".join(table[0].group.file_names)] = places
+    labels = sorted({label for places in sets.values() for label in places}, key=_mean_rank(sets))
+    return {
+        name: {label: places[label] for label in labels if label in places}
+        for name, places in sets.items()
+    }
+
+
+def _mean_rank(sets: Mapping[str, Mapping[str, Place]]) -> Callable[[str], float]:
+    def mean(label: str) -> float:
+        ranks = [places[label].verdict.rank for places in sets.values() if label in places]
+        known = [rank for rank in ranks if rank is not None]
+        return statistics.mean(known) if known else math.inf
+
+    return mean
+
+
+def list_floor(sets: Mapping[str, Mapping[str, Place]]) -> list[dict[str, Any]]:
+    """One row for each learner of the floor: on how many sets, its mean rank, costs, accuracies.
+
+    `level` are the sets on which no verdict says that it is behind.
+    """
+    rank = _mean_rank(sets)
+    rows = []
+    for label in dict.fromkeys(label for places in sets.values() for label in places):
+        mine = {name: places[label] for name, places in sets.items() if label in places}
+        rows.append(
+            {
+                "learner": label,
+                "mean_rank": rank(label),
+                "accuracy": {name: place.mean for name, place in mine.items()},
+                "level": [name for name, place in mine.items() if not place.verdict.behind],
+                "seconds": statistics.median(p.cost("seconds.learn") for p in mine.values()),
+                "bytes": statistics.median(p.cost("bytes.total") for p in mine.values()),
+            }
+        )
+    return rows
+
+
+@contextmanager
+def _floor_runs() -> Iterator[Path]:
+    """The floor's runs in a directory of their own, which may be changed."""
+    with tempfile.TemporaryDirectory(prefix="embedbench-floor-") as made:
+        packed = Path(made).resolve() / "floor.zip"
+        packed.write_bytes(gzip.decompress(ANSWERS.read_bytes()))
+        with unpack(packed) as pack:
+            yield pack.runs
+
+
+def sentence(label: str, standings: Sequence[Standing]) -> str:
+    """What a reader may quote: on how many sets it is above every closed form.
+
+    >>> sentence("mine", [])
+    'mine: on no set of the floor'
+    """
+    if not standings:
+        return f"{label}: on no set of the floor"
+    said = [one.against(CLOSED_FORMS) for one in standings]
+    count = {word: said.count(word) for word in (ABOVE, OPEN, BEHIND)}
+    ranks = [one.verdict.rank for one in standings if one.verdict.rank is not None]
+    mean = f"; mean rank {statistics.mean(ranks):.1f} of {len(standings[0].floor) + 1}"
+    return (
+        f"{label}: above every closed form on {count[ABOVE]} of {len(said)} sets, "
+        f"not decided on {count[OPEN]}, behind one on {count[BEHIND]}{mean if ranks else ''}"
+    )
+
+
+def count_against(standings: Sequence[Standing]) -> dict[str, dict[str, int]]:
+    """For each learner of the floor, on how many sets the new one is above it, or behind."""
+    names = dict.fromkeys(name for one in standings for name in one.floor)
+    result = {}
+    for name in names:
+        said = [one.floor[name][1] for one in standings if name in one.floor]
+        result[name] = {word: said.count(word) for word in (ABOVE, OPEN, BEHIND)}
+    return result
+
+
+def to_json(of: Mapping[str, Sequence[Standing]]) -> dict[str, Any]:
+    """All standings as JSON data."""
+    learners = [
+        {
+            "learner": label,
+            "sentence": sentence(label, standings),
+            "sets": [one.to_json() for one in standings],
+            "against": count_against(standings),
+        }
+        for label, standings in of.items()
+    ]
+    data: dict[str, Any] = plain({"schema": SCHEMA, "learners": learners})
+    return data
