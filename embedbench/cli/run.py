@@ -13,6 +13,7 @@ import typer
 
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.files.remote.uri import as_written
+from embedbench.runs.progress_line import RunsAtWork
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies import study_file
 from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
@@ -22,7 +23,6 @@ from embedbench.text.undecoded_text import check_text, join_words
 
 from . import shared_options as shared
 from .command_output import bar, note, run_tables, show_tables
-from .progress_line import RunsAtWork
 
 if TYPE_CHECKING:
     from embedbench.runs import grid_scheduler
@@ -230,6 +230,7 @@ def _report(
 
     A study file with a published table has it beside the runs in `out`.
     """
+    from embedbench.reports.notebook_view import with_guessing
     from embedbench.reports.row_names import RowNames
     from embedbench.reports.tables_from_runs import collect
     from embedbench.reports.toml_report import published_beside
@@ -240,7 +241,8 @@ def _report(
         note(sentence)
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     metrics, names = (study.metric,) if study.metric else (), RowNames(study.names)
-    rows = collect(out, outcome.run_dirs, metrics=metrics, names=names)
+    places = with_guessing(out, outcome.run_dirs)
+    rows = collect(out, places, metrics=metrics, names=names)
     for key in names.unused if rows else ():
         note(f"no row is called {key}")
     data, listed, parts = run_tables(rows, form)

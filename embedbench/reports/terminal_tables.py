@@ -95,6 +95,8 @@ def table_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]
     parts: list[Text | Table] = []
     for mine in split_tables(rows):
         parts += [*group_parts(mine, width), Text("")]
+    if not parts:  # all runs failed: a legend of no table
+        return []
     return [*parts, line(describe_columns(rows), "dim")]
 
 
@@ -139,8 +141,8 @@ def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[
     name = " or ".join(rows[0].group.omega_references) or "offline"
     return [
         f"the reference of Ω ({name}, {100 * ideal:.1f} %) is weak here: {', '.join(above)} "
-        f"{'is' if len(above) == 1 else 'are'} above it by more than the interval; run with "
-        "--set offline.learner=… names another one"
+        f"{'is' if len(above) == 1 else 'are'} above it by more than the interval; `run "
+        "--set offline.learner=…` takes another one"
     ]
 
 

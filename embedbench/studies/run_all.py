@@ -23,6 +23,7 @@ from embedbench.reports.notebook_view import NotebookView, view_runs
 from embedbench.reports.row_names import RowNames
 from embedbench.reports.tables_from_runs import say
 from embedbench.runs.merge_runs import merge
+from embedbench.runs.progress_line import RunsAtWork, show_progress
 from embedbench.streams.protocol import Protocol
 from embedbench.system.callback_types import Notify
 
@@ -74,6 +75,7 @@ def run_all(
     settings: Mapping[str, Any] | None = None,
     jobs: int = 1,
     overwrite: bool = False,
+    quiet: bool = False,
     notify: Notify = say,
     **options: Any,
 ) -> StudyResults:
@@ -99,6 +101,9 @@ def run_all(
         `if __name__ == "__main__":`.
     overwrite : bool
         Make finished runs again.
+    quiet : bool
+        No progress. Else a notebook has one line (which runs, how far, how long so far and still),
+        a terminal a bar, and `notify` gets a line now and then elsewhere.
     notify : callable
         Takes a sentence on what is worth knowing; the default prints it to stderr.
     **options : object
@@ -125,15 +130,20 @@ def run_all(
     study = pin_files(study_of(_as_toml(table), "run_all"), notify=notify)
     threads = study.threads or 1
     directory = Path(out).absolute() if out is not None else _directory_until_the_end()
-    outcome = StudyRuns(
-        study=study,
-        out=directory,
-        written_as=UNNAMED if out is None else str(out),
-        engine=Engine.parse(f"local:{jobs}", Resources.parse("", cpus=threads)),
-        device=find_device(study.device or "auto"),
-        overwrite=overwrite,
-        notify=notify,
-    ).make()
+    at_work = RunsAtWork()
+    with show_progress("run", notify, quiet) as advance:
+        outcome = StudyRuns(
+            study=study,
+            out=directory,
+            written_as=UNNAMED if out is None else str(out),
+            engine=Engine.parse(f"local:{jobs}", Resources.parse("", cpus=threads)),
+            device=find_device(study.device or "auto"),
+            overwrite=overwrite,
+            trials=advance.coming_stage("trials"),
+            progress=advance.coming_stage("runs", at_work),
+            planned=at_work.plan,
+            notify=notify,
+        ).make()
     sentences = describe_outcome(outcome)
     if not outcome.run_dirs:
         raise UserError("no run was made: " + "; ".join(sentences))

@@ -339,3 +339,7 @@ def test_every_heading_of_the_page_is_explained_below_its_table(whole: str) -> N
     listed = whole[whole.index('<ul class="columns"') : whole.index("</ul>")]
     named = set(re.findall(r"<b>(.*?)</b>", listed))
     assert {"accuracy", "Ω_base, Ω_all", "Ω_new", "AF", "MB"} <= named
+
+
+def test_a_legend_needs_a_table() -> None:
+    assert table_text([]).strip() == ""
