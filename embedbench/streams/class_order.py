@@ -91,7 +91,8 @@ def by_group(file: EmbeddingFile) -> Ints:
     if (file.parents[:n] < 0).all():
         labels = cifar100_labels(file)
         if labels is not None:  # its superclasses are known, 20 of five classes
-            return labels[np.array(published_orders()["coarse"])]
+            grouped: Ints = labels[np.array(published_orders()["coarse"])]
+            return grouped
         raise UserError(
             f"{file.path.name} has no class hierarchy to order by",
             "make the file from nested folders, or take another order",

@@ -25,7 +25,8 @@ from embedbench.files.sample_metadata import TRAIN
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.undecoded_text import as_text
 
-from .class_order import NAMED, SCHEMA, class_order
+from .class_order import SCHEMA, class_order
+from .order_names import NAMED
 from .taught_classes import with_taught_classes
 
 CONFUSION = {  # orders by confusion, each with its weights W

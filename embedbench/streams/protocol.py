@@ -13,9 +13,10 @@ from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 
-from .class_order import ORDERS, _order_file, order_text, was_by_position
+from .class_order import _order_file, order_text, was_by_position
 from .class_subset import ALL, choose_classes, read_classes
 from .make_sessions import no_validation_notes, one_file
+from .order_names import ORDERS
 from .stream import EvalSet, Session, Stream, StreamSpec
 from .taught_classes import has_untaught_classes, notes_on_classes
 

@@ -11,8 +11,8 @@ from embedbench.checks import conformance_suite
 from embedbench.cli.list_entries import entries
 from embedbench.errors import UserError, short, unknown
 from embedbench.reports.tables_from_runs import collect
-from embedbench.streams.class_order import NAMED, ORDERS
-from embedbench.streams.make_class_order import CONFUSION, KINDS, PUBLISHED
+from embedbench.streams.make_class_order import CONFUSION, KINDS
+from embedbench.streams.order_names import NAMED, ORDERS, PUBLISHED
 
 METRIC = "learning_accuracy"
 

@@ -26,13 +26,7 @@ from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record_files
 from embedbench.scores.run_record import ClassOrder
 from embedbench.streams import make_class_order, simulated_annealing
-from embedbench.streams.class_order import (
-    BY_CONFUSION,
-    NAMED,
-    PUBLISHED,
-    class_order,
-    published_orders,
-)
+from embedbench.streams.class_order import class_order, published_orders
 from embedbench.streams.make_class_order import (
     CONFUSION,
     confusion_matrix,
@@ -40,6 +34,7 @@ from embedbench.streams.make_class_order import (
     objective,
     order_score,
 )
+from embedbench.streams.order_names import BY_CONFUSION, NAMED, PUBLISHED
 
 Array = NDArray[Any]
 
