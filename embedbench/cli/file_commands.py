@@ -41,7 +41,7 @@ def import_command(
         str | None,
         typer.Option(
             help="Key or column of the labels; or a file of them: one a row in order, or lines of "
-            "id and label."
+            "id and label, with a split or groups beside them."
         ),
     ] = None,
     group: Annotated[

@@ -17,6 +17,7 @@ from embedbench.storage.regular_files import explain_errors
 
 from .hdf5_layout import COLUMNS
 from .known_names import HELD_WORDS, KEYS, PART_WORDS, find_keys, split_roles
+from .numbered_labels import check_counts
 from .sample_metadata import SPLITS, TEST, TRAIN
 
 LAYER = "layer/"
@@ -34,6 +35,7 @@ _FORMS = (
     re.compile(f"(?P<rest>.+?)(?:[-_./ ]|(?<=[a-z])(?=[A-Z])){_WORD}"),  # X_train, featuresTrain
     re.compile(f"(?P<rest>[XxYy]){_WORD}"),  # Xtrain
     re.compile(f"{_WORD}(?P<rest>[XxYy])"),
+    re.compile(f"(?P<rest>is){_WORD}"),  # istrain
     re.compile(f"{_WORD}(?P<rest>)"),
 )
 
@@ -125,6 +127,7 @@ def join_parts(
         tables = {rest: [arrays[keys[word]] for word in words] for rest, keys in joined.items()}
         for rest, several in tables.items():
             _check_forms([joined[rest][word] for word in words], several, where)
+        check_counts({joined[labels][word]: arrays[joined[labels][word]] for word in words})
         rows = [len(part) for part in tables[features]]
         out |= {rest: np.concatenate(parts) for rest, parts in tables.items()}
     for what, rest in (("features", features), ("labels", labels)):

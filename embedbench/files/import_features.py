@@ -48,16 +48,17 @@ def import_file(
     ----------
     src : str or PathLike, or several
         A file of arrays or a table (npz, npy, mat, HDF5, CSV, TSV, TXT, JSON, JSON lines, Parquet,
-        safetensors, .pt); or a directory of them, of a data set that Hugging Face's `datasets`
-        saved, of MNIST's four IDX files (which gives pixels / 255), or of AudioSet's frame
-        embeddings (see `formats.audioset`). Several files of one layout are domains, or the parts
-        that their names say.
+        safetensors, .pt); or a directory of those of one kind, of a data set that Hugging Face's
+        `datasets` saved, of MNIST's four IDX files (which gives pixels / 255), or of AudioSet's
+        frame embeddings (see `formats.audioset`). Several files of one layout are domains, or the
+        parts that their names say.
     features : str or None
         Key or column of the features, or in a table the stem of their columns; None: `features`,
         `embeddings` or `X`, or what else can only be them.
     labels : str or None
         Key or column of the labels; None: `labels`, `label` or `y`. Or a file of labels, one a row
-        in order, or lines of id and label.
+        in order, or lines of id and label; its split, groups and ids are taken where the source has
+        none.
     group : str or None
         Key or column of the source that groups the samples, or a rule for their ids, see
         `train_test_split.groups`. The groups become the column `group`; where the split is made
@@ -82,9 +83,13 @@ def import_file(
     """
     paths, out = _paths(src), Path(out)
     check_target(out, overwrite=overwrite)
-    before = {path: user_cache.identities(path) for path in paths}  # parts are read one by one
+    beside = [Path(name) for name in (labels, columns, split) if name is not None]
+    before = {  # parts are read one by one
+        path: user_cache.identities(path)
+        for path in (*paths, *(path for path in beside if path.is_file()))
+    }
     source = read_sources(paths, {"features": features, "labels": labels, "groups": group})
-    for remark in source.remarks:
+    for remark in filter(None, (*source.remarks, source.unsure)):
         notify(remark)
     if columns is not None:
         source = _with_listed(source, Path(columns), notify, keep_groups=group is not None)

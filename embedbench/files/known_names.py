@@ -38,7 +38,7 @@ KEYS = {  # of arrays and columns, the first ones first
         *("labels", "y", "targets", "label", "target", "gnd", "class", "category", "lbls"),
         *("Ys", "Yt", "arr_1"),
     ),
-    "classes": ("classes", "class_names", "names"),
+    "classes": ("classes", "class_names", "names", "target_names"),
     "ids": ("sample_ids", "ids", "sample_id", "id"),
     "groups": ("groups", "group"),
     "split": ("split",),

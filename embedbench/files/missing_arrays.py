@@ -43,7 +43,7 @@ def without_features(where: str, arrays: Mapping[str, Any], missing: Sequence[st
             f"{where} holds labels, one value a row, and no features",
             f"import the file of the features, with --labels {where}",
         )
-    commas = [name for name in names if _has_commas(arrays[name])]
+    commas = [name for name in names if _has_commas(arrays, name)]
     if commas:
         return UserError(
             f"{where}: {commas[0]} holds numbers with a decimal comma", "write them with a point"
@@ -61,8 +61,12 @@ def without_features(where: str, arrays: Mapping[str, Any], missing: Sequence[st
     )
 
 
-def _has_commas(values: Any) -> bool:
+def _has_commas(arrays: Mapping[str, Any], name: str) -> bool:
     """Whether texts (N,) are numbers such as 0,5."""
+    try:
+        values = arrays[name]
+    except UserError:  # a value is missing
+        return False
     if not isinstance(values, np.ndarray) or values.dtype.kind != "U":
         return False
     return values.ndim == 1 and all(map(_COMMA.fullmatch, values.tolist()))

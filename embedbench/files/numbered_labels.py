@@ -74,15 +74,57 @@ def count_from_zero(key: str, labels: Array, names: Array) -> tuple[Array, str]:
 
     They are where 0 is none of them and the last name is the largest; and what to say of it.
     """
+    if may_count_from(labels, names) != (1,):
+        return labels, ""
+    said = f"labels are counted from 1 in {key}: label 1 is class {str(names[0])!r}, number 0."
+    return labels.astype(np.int64) - 1, said
+
+
+def may_count_from(labels: Array, names: Array) -> tuple[int, ...]:
+    """What labels (N,) that are positions in names (C,) may be counted from: 0, 1 or both.
+
+    It is both where neither 0 nor C is among them; and nothing where they are no positions.
+    """
     numbers = labels
     if labels.dtype.kind == "f" and np.isfinite(labels).all():
         numbers = labels.astype(np.int64)
     if numbers.dtype.kind not in "iu" or not len(numbers) or names.dtype.kind != "U":
-        return labels, ""
-    if numbers.min() < 1 or numbers.max() != len(names) or (numbers != labels).any():
-        return labels, ""
-    said = f"labels are counted from 1 in {key}: label 1 is class {str(names[0])!r}, number 0."
-    return numbers.astype(np.int64) - 1, said
+        return ()
+    if (numbers != labels).any() or numbers.min() < 0 or numbers.max() > len(names):
+        return ()
+    if numbers.min() == 0:
+        return (0,)
+    return (1,) if numbers.max() == len(names) else (0, 1)
+
+
+def describe_unsure(key: str, labels: Array, names: Array) -> str:
+    """Return what to say of labels that may be counted from 0 or 1, and are from 0."""
+    low = int(labels.min())
+    return (
+        f"labels run from {low} to {int(labels.max())}, and {key} has {len(names)} names: they are "
+        f"counted from 0, so that label {low} is class {str(names[low])!r}."
+    )
+
+
+def check_counts(labels: Mapping[str, Array]) -> None:
+    """Refuse whole numbers of several parts that are counted from 1 in one, from 0 in another.
+
+    They are where the values in one are those in the other and one more.
+    """
+    several = {name: np.unique(values) for name, values in labels.items()}
+    first, *others = several
+    for name in others:
+        ours, theirs = several[first], several[name]
+        if ours.dtype.kind not in "iu" or theirs.dtype.kind not in "iu" or len(ours) < 2:
+            continue
+        moved = {int(ours[0]), int(theirs[0])} == {0, 1}
+        if moved and np.array_equal(ours - ours[0], theirs - theirs[0]):
+            ranges = [f"{values[0]} to {values[-1]}" for values in (ours, theirs)]
+            raise UserError(
+                f"labels of {first} run from {ranges[0]}, and those of {name} from {ranges[1]}: "
+                "one may be counted from 1, and one from 0",
+                "count both from 0, or give labels as texts",
+            )
 
 
 def _look_up(given: Array, index: Mapping[str, int]) -> Ints:

@@ -36,7 +36,9 @@ from .missing_arrays import is_weight, reshape_way, without_features, without_la
 from .numbered_labels import (
     check_numbers,
     count_from_zero,
+    describe_unsure,
     flat_column,
+    may_count_from,
     merge_spellings,
     number_labels,
     whole_numbers,
@@ -59,6 +61,12 @@ class Arrays:
         The key that each thing was read from.
     left_out, remarks : sequence of str
         Phrases on what was not used, and sentences on what was not a matter of course.
+    feature_names : sequence of str
+        (D,) the columns of a table that became the features; empty: they have no names.
+    counts_from : sequence of int
+        What labels that are positions may be counted from: 0, 1, or both; empty: they are none.
+    unsure : str
+        What to say where it may be both, and nothing else decides it.
     """
 
     samples: Samples
@@ -71,6 +79,9 @@ class Arrays:
     origin: Mapping[str, str] = field(default_factory=dict)
     left_out: Sequence[str] = ()
     remarks: Sequence[str] = ()
+    feature_names: Sequence[str] = ()
+    counts_from: Sequence[int] = ()
+    unsure: str = ""
 
 
 def choose_arrays(found: Mapping[str, Any], src: Path, asked: Mapping[str, str | None]) -> Arrays:
@@ -93,6 +104,10 @@ def choose_arrays(found: Mapping[str, Any], src: Path, asked: Mapping[str, str |
     source = _Source(joined.arrays, src, {**getattr(found, "origin", {}), **joined.origin})
     source.remarks.extend(getattr(found, "remarks", ()))
     features, given = source.take_tables(asked)
+    if features.dtype.kind in "iu" and getattr(found, "untyped", False):
+        features = features.astype(np.float32)
+        source.remarks.append("the features are whole numbers, and are read as real ones.")
+    names = getattr(found, "joined", ())
     labels, leaves, parents = source.take_classes(given, features.shape[1])
     ids = listed = source.take_ids()
     split = joined.split
@@ -126,6 +141,9 @@ def choose_arrays(found: Mapping[str, Any], src: Path, asked: Mapping[str, str |
         origin=source.origin,
         left_out=[*source.left_out(), *getattr(found, "not_read", ())],
         remarks=source.remarks,
+        feature_names=names if len(names) == features.shape[1] else (),
+        counts_from=source.counts_from,
+        unsure=source.unsure,
     )
 
 
@@ -147,6 +165,8 @@ class _Source:
         self.origin: dict[str, str] = {}
         self.remarks: list[str] = []
         self.n = 0
+        self.counts_from: Sequence[int] = ()
+        self.unsure = ""
         self._read: dict[str, Any] = {}
         self._used: set[str] = set()
         self._reasons: dict[str, str] = {}
@@ -247,7 +267,10 @@ class _Source:
         return features, given
 
     def _only_table(self) -> list[str]:
-        """The only array that can be features, (N, D) of real numbers, whatever its name."""
+        """The only array that can be features, (N, D) of real numbers, whatever its name.
+
+        One that cannot be read might be it: what is wrong with it is raised.
+        """
         tables = []
         for key in self.arrays:
             values = self._get(key)
@@ -282,6 +305,9 @@ class _Source:
                 self._reasons[key] = reason
                 continue
             names = self.take(key, "classes")
+            self.counts_from = may_count_from(labels, names)
+            if self.counts_from == (0, 1):
+                self.unsure = describe_unsure(key, labels, names)
             labels, said = count_from_zero(key, labels, names)
             if said:
                 self.remarks.append(said)

@@ -13,6 +13,7 @@ import numpy as np
 from embedbench.errors import UserError
 from embedbench.text.undecoded_text import as_text
 
+from .files_of_arrays import hold_one_array_each, join_files
 from .formats import (
     arrow_files,
     foreign_hdf5,
@@ -25,9 +26,9 @@ from .formats.audioset import is_audioset, read_audioset
 from .formats.feature_columns import join_feature_columns
 from .formats.mnist_idx import is_idx, read_idx
 from .formats.not_read_here import refuse_by_suffix
-from .formats.number_tables import Column, NumberTable
-from .formats.numpy_files import NamedArrays, load_folder, load_npy, load_npz, npy_files
-from .joined_sources import hold_one_array_each, join_sources
+from .formats.number_tables import Column, NumberTable, read_number_table
+from .formats.numpy_files import load_folder, load_npy, load_npz, npy_files
+from .joined_sources import join_sources
 from .known_names import KEYS, files_not_read, find_keys, without_common_words
 from .label_files import names_file, take_labels
 from .raw_pixels import pixels, pixels_recipe
@@ -35,8 +36,8 @@ from .source_arrays import Arrays, choose_arrays
 
 SOURCES = (
     "give an npz, npy, mat, HDF5, CSV, TSV, JSON, JSON lines, Parquet, safetensors or .pt file, a "
-    "directory of them, a data set that `datasets` saved, MNIST's IDX files, or AudioSet's folders "
-    "of TFRecords"
+    "directory of them of one kind, a data set that `datasets` saved, MNIST's IDX files, or "
+    "AudioSet's folders of TFRecords"
 )
 Keys = Mapping[str, str | None]
 _Reader = Callable[[Path], Mapping[str, Any]]
@@ -74,6 +75,9 @@ class _Found(ChainMap[str, Any]):
         self.not_read: list[str] = [*getattr(found, "not_read", ())]
         self.remarks: list[str] = [*getattr(found, "remarks", ())]
         self.origin: dict[str, str] = {}
+        # a text says no type of its numbers, and may name its columns
+        self.untyped = isinstance(found, NumberTable)
+        self.joined = getattr(found, "joined", ())
 
 
 def read_sources(paths: Sequence[Path], keys: Keys) -> Arrays:
@@ -92,7 +96,8 @@ def read_sources(paths: Sequence[Path], keys: Keys) -> Arrays:
         source = read_sources(files, keys)
         return replace(source, left_out=[*source.left_out, *files_not_read(paths[0], files)])
     if hold_one_array_each(without_common_words([path.stem for path in paths])):
-        return _choose(_one_array_each(paths), paths[0].parent, keys)
+        tables = {path: _as_table(_read_arrays(path), keys) for path in paths}
+        return _choose(join_files(tables), paths[0].parent, keys)
     sources = {path: _read_source(path, keys, alone=False) for path in paths}
     return join_sources(sources, as_text(paths[0].resolve().parent.name))
 
@@ -106,32 +111,11 @@ def _inside(folder: Path) -> Sequence[Path]:
     if _holds_media(folder):
         return [folder]
     files = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
-    tables = [path for path in files if path.suffix.lower() in _FILES]
-    kinds = {path.suffix.lower() for path in tables}
-    if len(kinds) == 1 and kinds <= {".mat", ".csv", ".tsv", ".npz", ".jsonl", ".h5", ".hdf5"}:
+    suffixes = _FILES.keys() - {".txt"}  # a README
+    tables = [path for path in files if path.suffix.lower() in suffixes]
+    if len({path.suffix.lower() for path in tables}) == 1:
         return tables
     return [folder]
-
-
-def _one_array_each(paths: Sequence[Path]) -> NamedArrays:
-    """The arrays of files that are one array each, by the names of the files."""
-    arrays = NamedArrays()
-    for path, name in zip(paths, without_common_words([p.stem for p in paths]), strict=True):
-        found = _read_arrays(path)
-        if isinstance(found, NumberTable) and len(found) > 1:
-            numbers = [key for key in found if found[key].dtype.kind in "iufb"]
-            arrays[name] = np.stack([found[key] for key in numbers], axis=1)
-            left = [key for key in found if key not in numbers]
-            arrays.not_read += [f"{', '.join(left)} of {path.name} (texts)"] if left else []
-        elif len(found) == 1:
-            arrays[name] = next(iter(found.values()))
-        else:
-            raise UserError(
-                f"{path} holds {', '.join(found) or 'nothing'}; expected one array, as the files "
-                "beside it are called for arrays",
-                "give one array a file, or one file",
-            )
-    return arrays
 
 
 def _read_source(src: Path, keys: Keys, *, alone: bool = True) -> Arrays:
@@ -173,32 +157,79 @@ def _read_arrays(src: Path) -> Mapping[str, Any]:
 
 def _choose(found: Mapping[str, Any], src: Path, keys: Keys, *, alone: bool = True) -> Arrays:
     """Return what some arrays are, with the labels of a file where it is named."""
-    more, origin, remarks = {}, {}, []
+    more: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    remarks: list[str] = []
+    left_out: list[str] = []
     asked = dict(keys)
     file = names_file(keys["labels"], list(found))
     if file is not None:
         asked["labels"] = str(file)
-        labels, said = take_labels(_read_arrays(file), file, found, src, in_order=alone)
-        more[str(file)] = labels
-        remarks.append(said)
-    if isinstance(found, arrow_files.Columns) and _is_wide(found, asked):
-        found = NumberTable(src, {name: Column(found[name]) for name in found})
+        listed = take_labels(
+            _read_arrays(file), file, found, src, in_order=alone, group=keys["groups"]
+        )
+        more = {str(file): listed.labels, **listed.columns}
+        remarks.append(listed.said)
+        left_out += listed.left_out
+    found = _as_table(found, asked)
     if isinstance(found, NumberTable):
-        origin = join_feature_columns(found, asked)
+        found = _with_names(found, asked["groups"])
+        origin = join_feature_columns(found, asked, _plain_labels(more.get(str(file))))
         if "features" in origin:
             asked["features"] = "features" if asked["features"] is not None else None
     joined = _Found(more, found)
     joined.origin = origin
     joined.remarks += remarks
+    joined.not_read += left_out
     return choose_arrays(joined, src, asked)
+
+
+def _plain_labels(labels: Any) -> Any:
+    """Labels (N,) of a file, of categories their names; None if there is none."""
+    if isinstance(labels, arrow_files.NamedLabels):
+        return labels.names[labels.values]
+    return labels
+
+
+def _with_names(table: NumberTable, group: str | None) -> NumberTable:
+    """The table, in which groups that are numbers with a point are texts as they are written."""
+    if (
+        group is None
+        or group not in table
+        or table.path.suffix.lower() not in number_tables.SUFFIXES
+    ):
+        return table
+    values = table.columns[group].values
+    if values is None or values.dtype.kind != "f":
+        return table
+    return read_number_table(table.path, unnamed=not table.named, as_texts=[group])
+
+
+def _as_table(found: Mapping[str, Any], asked: Keys) -> Mapping[str, Any]:
+    """Return a Parquet file whose columns are values as a table; others as they are."""
+    if not isinstance(found, arrow_files.Columns) or not _is_wide(found, asked):
+        return found
+    return NumberTable(found.first, {name: _wide_column(found, name) for name in found})
 
 
 def _is_wide(found: arrow_files.Columns, asked: Keys) -> bool:
     """Whether each column of a Parquet file holds one number or text: none is features alone."""
     if asked["features"] in found.names:
         return False
-    lists = [field.name for field in found.schema if "list" in str(field.type)]
+    lists = any(arrow_files.holds_vectors(field.type) for field in found.schema)
     return not lists and not find_keys(KEYS["features"], found.names)
+
+
+def _wide_column(found: arrow_files.Columns, name: str) -> Column:
+    """A column of a Parquet file; one that cannot be read is refused where it is taken."""
+    try:
+        return Column(found[name])
+    except UserError as error:
+        kind = found.schema.field(name).type
+        if not arrow_files.holds_values(kind):
+            return Column(None, why=str(kind))
+        dtype = float if arrow_files.is_number(kind) else np.str_
+        return Column(np.zeros(sum(found.rows), dtype), wrong=error)
 
 
 def _holds_media(src: Path) -> bool:

@@ -28,6 +28,7 @@ from embedbench.reports.tables_from_runs import collect
 from embedbench.scores import record_files
 from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.run_record import FINAL
+from embedbench.storage import atomic_write
 from embedbench.studies.resolve import override
 from embedbench.studies.study import Settings, Study
 from embedbench.studies.study_file import read_study
@@ -255,7 +256,8 @@ def _floor_runs() -> Iterator[Path]:
     """The floor's runs in a directory of their own, which may be changed."""
     with tempfile.TemporaryDirectory(prefix="embedbench-floor-") as made:
         packed = Path(made).resolve() / "floor.zip"
-        packed.write_bytes(gzip.decompress(ANSWERS.read_bytes()))
+        answers = gzip.decompress(ANSWERS.read_bytes())
+        atomic_write.write_safely(packed, answers, sync=False)
         with unpack(packed) as pack:
             yield pack.runs
 

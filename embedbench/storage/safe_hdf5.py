@@ -21,7 +21,7 @@ from . import untrusted_files, user_cache
 from .regular_files import explain_errors, open_regular
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-VERSION = f"3 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
+VERSION = f"4 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
 _passed: set[str] = set()  # identities of files that need not be examined again
 _passed_foreign: set[str] = set()
 

@@ -39,6 +39,9 @@ MATLAB, MATLAB_BLOCK = b"MATLAB 7.3 MAT-file", 512  # how its block of bytes beg
 ROWS_BYTES = 2**25  # of a foreign table that are read at a time
 
 
+_WRAPPERS = {h5g.GroupID: h5py.Group, h5d.DatasetID: h5py.Dataset}  # others are types
+
+
 class RefusedError(Exception):
     """A file that breaks a rule: which one, as a clause."""
 
@@ -86,9 +89,10 @@ def check(file: h5py.File, source: BinaryIO, *, foreign: bool = False) -> None:
     declared = sum(table.declared for table in tables)
     if sum(table.stored for table in tables) > size or too_large(declared, size):
         raise RefusedError(f"its {size:,} bytes cannot hold tables of {declared:,} bytes")
+    texts = 0
     for table in tables:
         if foreign:
-            table.read_through()
+            texts = table.read_through(texts)
         elif table.chunks is not None:
             table.check_chunks(source)
 
@@ -126,8 +130,8 @@ def _check_attributes(path: str, item: Any) -> None:
         if attribute.get_storage_size() > ATTRIBUTE:
             raise RefusedError(f"an attribute of {_quoted(path or '/')} is longer than 64 kB")
         if isinstance(attribute.get_type(), h5t.TypeStringID):
-            wrapped = h5py.Group(item) if isinstance(item, h5g.GroupID) else h5py.Dataset(item)
-            wrapped.attrs[attribute.name]
+            wrap = _WRAPPERS.get(type(item), h5py.Datatype)
+            wrap(item).attrs[attribute.name]
 
 
 class _TableHeader:
@@ -177,35 +181,31 @@ class _TableHeader:
 
     def _check_type(self) -> None:
         """Allow text of fixed length, and plain integers and floating-point numbers."""
-        if isinstance(self.kind, h5t.TypeStringID):
-            allowed = not is_variable_text(self.kind)
-        else:
-            numbers = h5t.TypeIntegerID | h5t.TypeFloatID
-            allowed = isinstance(self.kind, numbers) and self.kind.get_size() <= 8
-            allowed = allowed and self.kind.equal(h5t.py_create(self.kind.dtype))
-        if not allowed:
+        text = isinstance(self.kind, h5t.TypeStringID) and not is_variable_text(self.kind)
+        if not text and not is_number(self.kind):
             raise RefusedError(f"{self.name} holds neither numbers nor text of fixed length")
 
-    def read_through(self) -> None:
+    def read_through(self, texts: int) -> int:
         """Read a foreign table once, as whoever takes it will: what crashes or grows does it here.
 
-        Texts that are longer together than the file can hold are refused.
+        `texts`: bytes of all texts so far, returned with its own. The file must have room for them.
         """
         if {self.plan.get_filter(i)[0] for i in range(self.plan.get_nfilters())} - _FOREIGN_FILTERS:
             raise RefusedError(f"{self.name} is compressed by other filters than gzip and lzf")
         if not is_readable(self.table) or not all(self.shape):
-            return
+            return texts
         if self.chunks is None and not is_variable_text(self.kind):
-            return  # plain values, which are all there
-        table, texts = h5py.Dataset(self.table), 0
-        step = max(1, ROWS_BYTES * self.shape[0] // max(self.declared, 1)) if self.shape else 1
-        for first in range(0, self.shape[0] if self.shape else 0, step):
-            rows = table[first : first + step]
-            if rows.dtype == object:
-                texts += sum(map(len, rows.ravel()))
+            return texts  # plain values, which are all there
+        table, count = h5py.Dataset(self.table), self.shape[0] if self.shape else 1
+        step = max(1, ROWS_BYTES * count // max(self.declared, 1))
+        for first in range(0, count, step):
+            rows = table[first : first + step].ravel() if self.shape else [table[()]]
+            if is_variable_text(self.kind):
+                texts += sum(map(len, rows))
             if too_large(texts, self.size):
                 raise RefusedError(f"{self.name} is longer than its bytes can hold")
             alive()
+        return texts
 
     def check_chunks(self, source: BinaryIO) -> None:
         """Every chunk is there once and holds as much as it should, when it is inflated."""
@@ -269,6 +269,16 @@ def is_variable_text(kind: h5t.TypeID) -> bool:
     return isinstance(kind, h5t.TypeStringID) and bool(kind.is_variable_str())
 
 
+def is_number(kind: h5t.TypeID) -> bool:
+    """Whether a type is plain integers or floating-point numbers, which are read as they lie."""
+    if not isinstance(kind, h5t.TypeIntegerID | h5t.TypeFloatID) or kind.get_size() > 8:
+        return False
+    try:
+        return bool(kind.equal(h5t.py_create(kind.dtype)))
+    except TypeError:  # of no type that NumPy has
+        return False
+
+
 def is_readable(table: h5d.DatasetID) -> bool:
     """Whether a table of a foreign file holds numbers, marks or texts, or MATLAB's references."""
     if table.get_space().get_simple_extent_type() == h5s.NULL:
@@ -280,11 +290,9 @@ def is_readable(table: h5d.DatasetID) -> bool:
         dtype = kind.dtype
     except TypeError:  # of no type that NumPy has
         return False
-    if isinstance(kind, h5t.TypeIntegerID | h5t.TypeFloatID):
-        return kind.get_size() <= 8 and bool(kind.equal(h5t.py_create(dtype)))
     if isinstance(kind, h5t.TypeEnumID):
         return bool(dtype.kind == "b")
-    return h5py.check_ref_dtype(dtype) is h5py.Reference
+    return is_number(kind) or h5py.check_ref_dtype(dtype) is h5py.Reference
 
 
 # --- MATLAB's files before version 7.3 ---
@@ -393,13 +401,12 @@ def ask(kind: str, path: str | os.PathLike[str]) -> dict[str, str]:
 
 def _start() -> subprocess.Popen[str]:
     """A process that forks for each file: h5py is imported once. It ends with its input."""
-    one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-P", __file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, **one},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         text=True,
         start_new_session=True,  # whoever asks is interrupted, and kills it with its children
     )

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -56,11 +55,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def small_floor(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def small_floor(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same as the floor that commands know."""
     monkeypatch.setattr(floor, "STUDY", made / "floor.toml")
     monkeypatch.setattr(floor, "ANSWERS", made / "floor.zip.gz")
-    yield made
+    return made
 
 
 @pytest.fixture
@@ -146,9 +145,7 @@ def test_one_made_again_has_the_others_beside_it(
     assert [*json.loads(out)["learners"][0]["against"]] == ["knn", "slda"]
 
 
-def test_runs_on_another_stream_are_named(
-    small_floor: Path, call: Call, tmp_path: Path
-) -> None:
+def test_runs_on_another_stream_are_named(small_floor: Path, call: Call, tmp_path: Path) -> None:
     run_all("known:digits", "incremental-class", "ncm", 0, tmp_path / "other")
     code, _, err = call("rank", str(tmp_path / "other"))
     assert (code, "is no stream of the floor" in err) == (2, True)

@@ -162,10 +162,28 @@ def _open_stream(path: Path) -> Any:
     return pa.ipc.open_stream(pa.memory_map(str(path)))
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
+    """Whether a column of this type of Arrow holds numbers."""
     from pyarrow import types
 
     return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def holds_values(kind: Any) -> bool:
+    """Whether a column of this type holds one number, mark, text or category a row."""
+    from pyarrow import types
+
+    plain = is_number(kind) or types.is_boolean(kind) or types.is_dictionary(kind)
+    return bool(plain or types.is_string(kind) or types.is_large_string(kind))
+
+
+def holds_vectors(kind: Any) -> bool:
+    """Whether a column of this type holds a list of numbers a row."""
+    from pyarrow import types
+
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        return False
+    return is_number(kind.value_type)
 
 
 def _one_a_row(column: Any, names: Sequence[str] | None, where: str) -> Any:
@@ -185,7 +203,7 @@ def _one_a_row(column: Any, names: Sequence[str] | None, where: str) -> Any:
         )
     if types.is_string(kind) or types.is_large_string(kind):
         return texts(column.to_pylist(), where)
-    if not _is_number(column.type) and not types.is_boolean(kind):
+    if not is_number(column.type) and not types.is_boolean(kind):
         raise UserError(f"{where} is {kind}; expected one number or text a row")
     values: Array = column.to_numpy(zero_copy_only=False)
     if names is None:
@@ -240,7 +258,7 @@ def _from_lists(column: Any, where: str) -> Array:
     import pyarrow.compute as pc
 
     values = pc.list_flatten(column)
-    if not _is_number(values.type) or values.null_count or column.null_count:
+    if not is_number(values.type) or values.null_count or column.null_count:
         raise UserError(f"{where} must hold lists of numbers, none of them missing.")
     lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
     wrong = np.flatnonzero(lengths != lengths[:1])

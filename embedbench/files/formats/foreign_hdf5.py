@@ -22,6 +22,7 @@ from .numpy_files import NamedArrays, leave_out_group
 
 SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".h5ad")
 REMEDY = "save plain tables of numbers and texts, or give them as npz"
+_LETTERS = 2**16 - 1  # the largest number of a letter of MATLAB, or of half of one
 _LONG, _OTHER = f"texts of more than {TEXT} characters", "no numbers and no texts"
 
 
@@ -102,9 +103,19 @@ def _variable(item: h5py.Group | h5py.Dataset, file: h5py.File) -> Any:
         return _cells(item, file)
     values = item[()]
     if kind == "char":
-        rows = np.atleast_2d(values.T)
-        return np.array(["".join(map(chr, row)) for row in rows.tolist()], np.str_)
+        return _letters(np.atleast_2d(values.T))
     return values.T if isinstance(values, np.ndarray) else None
+
+
+def _letters(rows: Array) -> Array | None:
+    """Texts of the rows (N, L) of numbers of a `char`, which are UTF-16; None if they are not."""
+    if rows.dtype.kind not in "iu" or rows.min(initial=0) < 0 or rows.max(initial=0) > _LETTERS:
+        return None
+    try:
+        texts = [row.astype("<u2").tobytes().decode("utf-16-le") for row in rows]
+    except UnicodeDecodeError:  # half a letter
+        return None
+    return np.array(texts, np.str_)
 
 
 def _cells(item: h5py.Dataset, file: h5py.File) -> Any:
@@ -128,16 +139,31 @@ def _cells(item: h5py.Dataset, file: h5py.File) -> Any:
 
 
 def _sparse(group: h5py.Group) -> Any:
-    """A sparse matrix: its values, their rows, and where each column begins."""
+    """A sparse matrix: its values, their rows, and where each column begins.
+
+    None where one of these is missing or of another type: the gate has read numbers alone.
+    """
     import scipy.sparse
 
-    begins = group["jc"][()]
-    rows, columns = int(group.attrs["MATLAB_sparse"]), len(begins) - 1
-    if "data" not in group:
+    count = group.attrs.get_id("MATLAB_sparse")
+    if count.shape not in ((), (1,)) or not _holds(count.get_type(), "iu"):
         return None
+    for name, kinds in (("jc", "iu"), ("ir", "iu"), ("data", "iuf")):
+        part = group.get(name)
+        if not isinstance(part, h5py.Dataset) or part.ndim != 1 or not len(part):
+            return None
+        if not _holds(part.id.get_type(), kinds):
+            return None
+    begins = group["jc"][()]
+    rows, columns = int(np.ravel(group.attrs["MATLAB_sparse"])[0]), len(begins) - 1
     if untrusted_files.too_large(8 * rows * columns, 8 * len(group["data"])):
         raise UserError(f"{group.name} is too large to be made dense", "save it as a full matrix")
     return scipy.sparse.csc_array((group["data"][()], group["ir"][()], begins), (rows, columns))
+
+
+def _holds(kind: h5t.TypeID, letters: str) -> bool:
+    """Whether a type is plain numbers of these kinds, as NumPy calls them."""
+    return untrusted_files.is_number(kind) and kind.dtype.kind in letters
 
 
 def _matlab_class(item: h5py.Group | h5py.Dataset) -> str:

@@ -43,15 +43,16 @@ def read_matlab(path: Path) -> NamedArrays:
 
 
 def _count_from_zero(arrays: NamedArrays, path: Path) -> None:
-    """Count rows and parts from 0: MATLAB counts from 1."""
+    """Count rows and parts from 0: MATLAB counts from 1. All lists of rows count alike."""
+    rows = [name for name in arrays if _lists_rows(name, arrays[name])]
+    if rows and all(arrays[name].min() >= 1 for name in rows):
+        for name in rows:
+            arrays[name] = arrays[name] - 1
+            arrays.remarks.append(f"{name} counts rows from 1, as MATLAB does.")
     for name, values in arrays.items():
-        parsed = parse_key(name)
         if values.dtype.kind not in "iu" or values.ndim != 1 or values.min() < 1:
             continue
-        if parsed is not None and parsed[1].casefold() in ROW_WORDS:
-            arrays[name] = values - 1
-            arrays.remarks.append(f"{name} counts rows from 1, as MATLAB does.")
-        elif name.casefold() == "split" and values.max() < 4:
+        if name.casefold() == "split" and values.max() < 4:
             if {*values.tolist()} != {1, 2, 3}:
                 raise UserError(
                     f"{path}: {name} holds no 0 and not all of 1, 2 and 3, so that 2 may be val or "
@@ -60,6 +61,12 @@ def _count_from_zero(arrays: NamedArrays, path: Path) -> None:
                 )
             arrays[name] = values - 1
             arrays.remarks.append(f"{name} is 1 (train), 2 (val) and 3 (test).")
+
+
+def _lists_rows(name: str, values: Array) -> bool:
+    parsed = parse_key(name)
+    whole = values.dtype.kind in "iu" and values.ndim == 1
+    return whole and parsed is not None and parsed[1].casefold() in ROW_WORDS
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -104,7 +111,10 @@ def _as_array(value: Any, where: str) -> Array | str:
     import scipy.sparse
 
     if scipy.sparse.issparse(value):
-        matrix: Any = value
+        sparse: Any = value
+        matrix = sparse.tocsc()
+        with explain_errors(f"{where} cannot be read", REMEDY):
+            matrix.check_format(full_check=True)  # toarray writes wherever its indices lead
         if too_large(8 * matrix.shape[0] * matrix.shape[1], 8 * matrix.nnz):
             raise UserError(f"{where} is too large to be made dense", "save it as a full matrix")
         value = matrix.toarray()

@@ -17,7 +17,9 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError, short
+from embedbench.files.arrays_by_part import lists_rows
 from embedbench.files.hdf5_layout import TEXT
+from embedbench.files.known_names import FILE_NAMES, KEYS, find_keys
 from embedbench.storage.regular_files import explain_errors, open_regular
 
 SUFFIXES = (".csv", ".tsv", ".txt")
@@ -28,6 +30,7 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as Python writes an integer of 6
 _LIST = re.compile(r"\s*[\[(]")
 _BRACKETS = re.compile(r"[\[\]()]|np\.float\d+(?=\()|array|dtype=\w+|tensor")
 WHOLE, REAL, TEXTS = "whole", "real", "texts"
+NAMING = (*KEYS["ids"], *FILE_NAMES, *KEYS["groups"])  # columns whose values are names
 
 
 @dataclass
@@ -40,11 +43,17 @@ class Column:
         (N,) numbers or texts, or (N, D) of a column of lists; None: it is left out, for `why`.
     missing : str
         The place of the first empty cell, as an editor counts; empty: there is none.
+    wrong : UserError or None
+        What is wrong with lists of numbers, said when the column is taken; it may be of no use.
+    odd : str
+        A value that is no number where most are, and its place: `'?' in line 7`. Empty: none.
     """
 
     values: Array | None
     missing: str = ""
     why: str = f"texts of more than {TEXT} characters"
+    wrong: UserError | None = None
+    odd: str = ""
 
 
 @dataclass
@@ -57,6 +66,10 @@ class NumberTable(Mapping[str, Any]):
         Whether the file names its columns; else they are `column 1`, `column 2`, …
     remarks : list of str
         Sentences on what is no matter of course.
+    lost : dict
+        The columns without values, by name.
+    joined : sequence of str
+        The columns that became `features`.
     """
 
     path: Path
@@ -64,11 +77,13 @@ class NumberTable(Mapping[str, Any]):
     named: bool = True
     remarks: list[str] = field(default_factory=list)
     not_read: list[str] = field(default_factory=list)
+    lost: dict[str, Column] = field(default_factory=dict)
+    joined: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Leave out columns without values, and say why."""
-        left_out = {name: column for name, column in self.columns.items() if column.values is None}
-        for name, column in left_out.items():
+        self.lost = {name: column for name, column in self.columns.items() if column.values is None}
+        for name, column in self.lost.items():
             del self.columns[name]
             self.not_read.append(f"{name} ({column.why})")
 
@@ -80,6 +95,8 @@ class NumberTable(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         column = self.columns[name]
+        if column.wrong is not None:
+            raise column.wrong
         if column.missing:
             raise UserError(
                 f"{self.path}: {name} has no value in {column.missing}",
@@ -88,8 +105,13 @@ class NumberTable(Mapping[str, Any]):
         return column.values
 
 
-def read_number_table(path: Path, *, unnamed: bool = False) -> NumberTable:
+def read_number_table(
+    path: Path, *, unnamed: bool = False, as_texts: Sequence[str] = ()
+) -> NumberTable:
     """Return the columns of a CSV, TSV or TXT file; `unnamed`: no line names them.
+
+    Columns that name samples or groups, and those named `as_texts`, hold whole numbers or texts:
+    1.1 and 1.10 are two names.
 
     Raises
     ------
@@ -102,7 +124,23 @@ def read_number_table(path: Path, *, unnamed: bool = False) -> NumberTable:
     named, remark = (False, "") if unnamed else names_columns(start)
     names = _column_names(start[0], path) if named else _numbered(len(start[0]))
     remarks = [f"{path}: {remark}."] if remark else []
-    return NumberTable(path, _read_columns(path, names, skip=int(named)), named, remarks)
+    names_of_things = {*find_keys(NAMING, names), *as_texts}
+    columns = _read_columns(path, names, names_of_things, skip=int(named))
+    texts_alone = not any(is_number(cell) or _is_list(cell) for cell in start[-1])
+    if named and texts_alone and _repeats_names(columns):
+        return read_number_table(path, unnamed=True)
+    return NumberTable(path, columns, named, remarks)
+
+
+def _repeats_names(columns: Mapping[str, Column]) -> bool:
+    """Whether a name of a column of texts is one of its values, too, and so no name."""
+    known = {*find_keys((*NAMING, *KEYS["labels"], *KEYS["split"]), columns)}
+    for name, column in columns.items():
+        if name in known or column.values is None or column.values.dtype.kind != "U":
+            continue
+        if (column.values == name).any():
+            return True
+    return False
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -167,7 +205,8 @@ def names_columns(start: Sequence[Sequence[str]]) -> tuple[bool, str]:
     first, below = start[0], start[-1]
     numbers = [cell for cell in first if is_number(cell)]
     texts = [cell for cell in first if cell.strip() and not is_number(cell)]
-    counted = len(numbers) > 1 and numbers == [str(at) for at in range(len(numbers))]
+    counted = numbers == [str(at) for at in range(len(numbers))]
+    counted = counted and (len(numbers) > 1 or (len(first) > 1 and not first[0].strip()))
     if counted and not texts:
         return True, "its first line is 0, 1, 2, … and was taken for the names of columns"
     if not texts:
@@ -202,7 +241,9 @@ def is_number(cell: str) -> bool:
 
 
 def _column_names(header: Sequence[str], path: Path) -> list[str]:
-    names = [name.strip() or f"unnamed {at}" for at, name in enumerate(header, 1)]
+    cells = [name.strip() for name in header]
+    cells[0] = cells[0].removeprefix("#").strip()  # so NumPy begins a line that holds no numbers
+    names = [name or f"unnamed {at}" for at, name in enumerate(cells, 1)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"{path} has two columns {short(twice)}", "rename one")
@@ -215,8 +256,9 @@ def _column_names(header: Sequence[str], path: Path) -> list[str]:
 class _Growing:
     """The values of one column so far, as what all of them can be read as: `kind`."""
 
-    def __init__(self, kind: str = WHOLE) -> None:
-        self.kind, self.missing, self.filled = kind, "", False
+    def __init__(self, *, names: bool = False) -> None:
+        self.kind, self.missing, self.filled = WHOLE, "", False
+        self.real = TEXTS if names else REAL  # what numbers with a point are
         self.parts: list[Any] = []
 
     def add(self, cells: Sequence[str], places: Sequence[str]) -> None:
@@ -225,7 +267,7 @@ class _Growing:
             self.missing = places[cells.index("")]
         self.filled = self.filled or any(cells)
         if self.kind == WHOLE and not all(map(_WHOLE.fullmatch, filter(None, cells))):
-            self.kind = REAL
+            self.kind = self.real
             self.parts = [part.astype(np.float64) for part in self.parts]
         if self.kind == WHOLE:
             self.parts.append(np.array([int(cell or 0) for cell in cells], np.int64))
@@ -250,9 +292,11 @@ def _real_numbers(cells: Sequence[str]) -> Array | None:
         return None
 
 
-def _read_columns(path: Path, names: Sequence[str], *, skip: int) -> dict[str, Column]:
+def _read_columns(
+    path: Path, names: Sequence[str], naming: set[str], *, skip: int
+) -> dict[str, Column]:
     """Read the columns, those of texts in a second walk over the file."""
-    growing = [_Growing() for _ in names]
+    growing = [_Growing(names=name in naming) for name in names]
     rows = itertools.islice(read_rows(path), skip, None)
     while batch := list(itertools.islice(rows, BATCH)):
         for place, cells in batch:
@@ -268,47 +312,99 @@ def _read_columns(path: Path, names: Sequence[str], *, skip: int) -> dict[str, C
                 column.add(own, places)
     if not any(column.parts or column.kind == TEXTS for column in growing):
         raise UserError(f"{path} has no row of values", "add some, or name another file")
-    texts = [at for at, column in enumerate(growing) if column.kind == TEXTS]
-    lists: dict[int, list[str]] = {at: [] for at in texts}
-    missing = dict.fromkeys(texts, "")
+    texts = {at: _Texts() for at, column in enumerate(growing) if column.kind == TEXTS}
     for place, cells in itertools.islice(read_rows(path), skip if texts else None, None):
-        for at in texts:
-            lists[at].append(cells[at])
-            if not cells[at]:
-                missing[at] = missing[at] or place
+        for at, unlike in texts.items():
+            unlike.add(cells[at], place)
     columns = {}
     for at, name in enumerate(names):
         if not growing[at].filled:
             columns[name] = Column(None, why="empty")
         elif growing[at].kind == TEXTS:
-            columns[name] = text_column(lists.pop(at), missing[at], f"{path}: {name}")
+            columns[name] = texts.pop(at).column(f"{path}: {name}", name)
         else:
             columns[name] = Column(np.concatenate(growing[at].parts), growing[at].missing)
     return columns
 
 
-def text_column(cells: Sequence[str], missing: str, where: str) -> Column:
-    """Return a column of texts; of lists of numbers, such as `[0.1, 0.2]`, a table."""
-    if cells and all(map(_is_list, cells)):
-        return Column(_from_lists(cells, where))
-    if max(map(len, cells), default=0) > TEXT:
-        return Column(None)
-    return Column(np.array(cells, np.str_), missing)
+class _Texts:
+    """The cells of one column that are not all numbers, and which is unlike the others."""
+
+    def __init__(self) -> None:
+        self.cells: list[str] = []
+        self.missing = ""
+        self.filled = self.numbers = self.lists = 0
+        self.no_number = self.no_list = ""  # the first such cell, and its place
+
+    def add(self, cell: str, place: str) -> None:
+        self.cells.append(cell)
+        if not cell:
+            self.missing = self.missing or place
+            return
+        self.filled += 1
+        if is_number(cell):
+            self.numbers += 1
+        elif not self.no_number:
+            self.no_number = f"{short(cell)} in {place}"
+        if _is_list(cell):
+            self.lists += 1
+        elif not self.no_list:
+            self.no_list = f"{short(cell)} in {place}"
+
+    def column(self, where: str, name: str) -> Column:
+        """The column: of texts, or of lists of numbers such as `[0.1, 0.2]`, a table."""
+        if self.lists > self.filled / 2:
+            rows = [_list_of_numbers(cell) for cell in self.cells]
+            if sum(row is not None for row in rows) > self.lists / 2:  # others are of texts
+                return self._column_of_lists(rows, where, name)
+        if max(map(len, self.cells), default=0) > TEXT:
+            return Column(None)
+        if lists_rows(name) and {cell.casefold() for cell in self.cells} <= {"true", "false"}:
+            return Column(np.array([cell.casefold() == "true" for cell in self.cells]))
+        odd = self.no_number if self.numbers > self.filled / 2 else ""
+        return Column(np.array(self.cells, np.str_), self.missing, odd=odd)
+
+    def _column_of_lists(self, rows: list[Array | None], where: str, name: str) -> Column:
+        """The column of lists, read as `rows`; or what is wrong with one of them."""
+        said = None
+        if self.no_list:
+            said = UserError(f"{where} is {self.no_list}, and a list of numbers in most others")
+        elif self.missing:
+            return Column(np.zeros((len(rows), 1)), self.missing)
+        for row, (cell, numbers) in enumerate(zip(self.cells, rows, strict=True)):
+            if said is None and "..." in cell:
+                said = UserError(
+                    f"{where}: the list in row {row} was cut by '...' when it was written",
+                    "write the features again, with .tolist()",
+                )
+            if said is None and numbers is None:
+                said = UserError(f"{where}: the list in row {row} holds other things than numbers")
+        if said is not None:
+            return Column(np.zeros((len(rows), 1)), wrong=said)
+        return vector_column([row for row in rows if row is not None], where, name)
 
 
-def _from_lists(cells: Sequence[str], where: str) -> Array:
-    """Lists of numbers as Python, JSON or NumPy writes them, as a table (N, D) of float64."""
-    rows = []
-    for row, cell in enumerate(cells):
-        if "..." in cell:
-            raise UserError(
-                f"{where}: the list in row {row} was cut by '...' when it was written",
-                "write the features again, with .tolist()",
-            )
-        rows.append(_real_numbers(_BRACKETS.sub(" ", cell).replace(",", " ").split()))
-        if rows[-1] is None:
-            raise UserError(f"{where}: the list in row {row} holds other things than numbers")
-    return stack_rows(rows, where)
+def _list_of_numbers(cell: str) -> Array | None:
+    """A list of numbers as Python, JSON or NumPy writes it; None if it is no such list."""
+    if not _is_list(cell):
+        return None
+    plain = _BRACKETS.sub(" ", cell.replace("...", " ")).replace(",", " ")
+    return _real_numbers(plain.split())
+
+
+def vector_column(rows: Sequence[Any], where: str, name: str) -> Column:
+    """Return a column of vectors, a table (N, D).
+
+    If their lengths differ it is left out, or refused where it is taken: it may be the features
+    where it is called so, or most have one length.
+    """
+    try:
+        return Column(stack_rows(rows, where))
+    except UserError as error:
+        lengths = np.unique([len(row) for row in rows], return_counts=True)[1]
+        if lengths.max() > len(rows) / 2 or find_keys(KEYS["features"], [name]):
+            return Column(np.zeros((len(rows), 1)), wrong=error)
+        return Column(None, why="lists of several lengths")
 
 
 def stack_rows(rows: Sequence[Any], where: str) -> Array:

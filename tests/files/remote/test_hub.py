@@ -13,6 +13,7 @@ from file_server import COMMIT, TOKEN, Served
 
 from embedbench import build_stream
 from embedbench.files.remote.fetch import fetch, local, pin_name
+from embedbench.files.remote.names_here import known_files
 from embedbench.storage import user_cache
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -112,8 +113,9 @@ def test_runs(here: Served, small: bytes, call: Any, monkeypatch: pytest.MonkeyP
         assert file == same | {"url": where, "commit": COMMIT, "sha256": sha256}
         assert record["metrics"] == plain[learner]["metrics"]
         assert record["command"].split()[:3] == ["embedbench", "run", where]
-    shipped, fetched = json.loads(call("list", "files", "--json")[1])
-    assert (shipped["name"], fetched["name"]) == ("known:emoji-vit", where)
+    *shipped, fetched = json.loads(call("list", "files", "--json")[1])
+    assert [file["name"] for file in shipped] == sorted(f"known:{name}" for name in known_files())
+    assert fetched["name"] == where
     assert fetched["size"] == str(len(small))
     # on another machine: an empty cache, and another place for runs
     monkeypatch.setenv("EMBEDBENCH_CACHE", "other")
