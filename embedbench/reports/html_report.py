@@ -172,7 +172,7 @@ def _ranking(
     return {
         "lines": lines,
         "numbers": scale_numbers(judged.rows),
-        "score": heading(FINAL, group.score),
+        "score": heading(FINAL, group.score).replace(" %", f"{NO_BREAK}%"),
         "single": "seeds" if judged.units == "orders" else judged.units,
     }
 
