@@ -57,7 +57,7 @@ def rank(
         sets = floor.read_floor(note)
         listed = floor.list_floor(sets)
         data = plain({"schema": floor.SCHEMA, "floor": listed})
-        show_tables(form, data, [flatten(row) for row in listed], _floor_parts(sets))
+        show_tables(form, data, [flatten(row) for row in listed], floor_parts(sets))
         return
     if not Path(learner).is_dir():
         _make(learner, out, settings or (), seeds, jobs, quiet)
@@ -104,7 +104,7 @@ def _make(
         raise typer.Exit(2 if outcome.bad_input else 1)
 
 
-def _floor_parts(sets: Mapping[str, Mapping[str, Place]]) -> list[Part]:
+def floor_parts(sets: Mapping[str, Mapping[str, Place]]) -> list[Part]:
     """The floor as one table: a learner a row, a set a column."""
     from embedbench.reports.headings_and_units import value_text
     from embedbench.scores.run_record import FINAL

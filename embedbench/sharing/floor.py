@@ -205,7 +205,7 @@ class Place:
 
 
 def read_floor(notify: Callable[[str], None]) -> dict[str, dict[str, Place]]:
-    """The learners of the floor: set → label → place; labels by their mean rank, best first."""
+    """The learners of the floor: set → label → place."""
     sets: dict[str, dict[str, Place]] = {}
     with _floor_runs() as runs:
         for table in split_tables(collect(runs, notify=notify)):
@@ -213,11 +213,7 @@ def read_floor(notify: Callable[[str], None]) -> dict[str, dict[str, Place]]:
             each = zip(table, judged.rows, strict=True)
             places = {row.label: Place(row, v) for row, v in each if v is not None}
             sets[" ".join(table[0].group.file_names)] = places
-    labels = sorted({label for places in sets.values() for label in places}, key=_mean_rank(sets))
-    return {
-        name: {label: places[label] for label in labels if label in places}
-        for name, places in sets.items()
-    }
+    return sets
 
 
 def _mean_rank(sets: Mapping[str, Mapping[str, Place]]) -> Callable[[str], float]:
@@ -248,7 +244,7 @@ def list_floor(sets: Mapping[str, Mapping[str, Place]]) -> list[dict[str, Any]]:
                 "bytes": statistics.median(p.cost("bytes.total") for p in mine.values()),
             }
         )
-    return rows
+    return sorted(rows, key=lambda row: row["mean_rank"])
 
 
 @contextmanager
