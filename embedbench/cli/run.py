@@ -230,7 +230,6 @@ def _report(
 
     A study file with a published table has it beside the runs in `out`.
     """
-    from embedbench.reports.notebook_view import with_guessing
     from embedbench.reports.row_names import RowNames
     from embedbench.reports.tables_from_runs import collect
     from embedbench.reports.toml_report import published_beside
@@ -241,8 +240,7 @@ def _report(
         note(sentence)
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     metrics, names = (study.metric,) if study.metric else (), RowNames(study.names)
-    places = with_guessing(out, outcome.run_dirs)
-    rows = collect(out, places, metrics=metrics, names=names)
+    rows = collect(out, outcome.run_dirs, metrics=metrics, names=names)
     for key in names.unused if rows else ():
         note(f"no row is called {key}")
     data, listed, parts = run_tables(rows, form)

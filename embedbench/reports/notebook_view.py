@@ -121,14 +121,9 @@ def view_runs(
     names: RowNames = NO_NAMES,
 ) -> NotebookView:
     """The view of some runs, and of the level of guessing on their streams."""
-    places = with_guessing(directory, run_dirs)
-    rows = collect(directory, places, metrics=[metric] if metric else [], names=names)
-    return NotebookView(directory, places, tuple(rows))
-
-
-def with_guessing(directory: Path, run_dirs: Sequence[Path]) -> tuple[Path, ...]:
-    """The directories of some runs, and those of `chance` on their streams."""
     streams = {run_dir.parent.parent for run_dir in run_dirs}
     beside = [p for p in record_files.find(directory) if p.parent.name.startswith("chance-")]
     chance = [place for place in beside if place.parent.parent in streams]
-    return tuple(dict.fromkeys([*run_dirs, *chance]))
+    places = tuple(dict.fromkeys([*run_dirs, *chance]))
+    rows = collect(directory, places, metrics=[metric] if metric else [], names=names)
+    return NotebookView(directory, places, tuple(rows))
