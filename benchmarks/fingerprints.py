@@ -90,10 +90,14 @@ EARLIER_SPLIT = "--no-stratify"  # of `extract`
 SURE = {"rank", "score", "logp", "true_logp", "squares", "group"}  # tables that older code lacks
 # settings that code from before does not have; what they are, the place of a run says
 LATER = (
-    *("among", "fill", "lam_rule", "learner", "memory_batch", "novel", "passes", "replay_by"),
-    *("replay_weight", "scale_least", "updates"),
+    *("among", "angles", "classes", "fill", "labels", "lam_rule", "learner", "memory_batch"),
+    *("novel", "passes", "replay_by", "replay_weight", "scale_least", "transform", "updates"),
 )
-LATER_OF = {"derpp": ("optimiser_state", "stop")}  # as LATER, of one learner
+LATER_OF = {  # as LATER, of one learner or protocol
+    "derpp": ("optimiser_state", "stop"),
+    "domain-incremental": ("loss",),
+    "permutation": ("loss",),
+}
 RULES = {
     "epochs": "stop.rule=epochs stop.epochs=2",
     "patience": "stop.epochs=5 stop.patience=1 stop.min_steps=4",
@@ -248,7 +252,8 @@ def run_row(place: Path, root: Path) -> Row:
     hashed = ("by_score", "classes", "footprint", "order", "reference", "seeds", "tuning")
     params = record["learner_params"], record["protocol_params"]
     later = [k for k in LATER if (record["learner"], k) != ("gss", "updates")]  # gss had it
-    later += LATER_OF.get(record["learner"], ())
+    for name in (record["learner"], record["protocol"]):
+        later += LATER_OF.get(name, ())
     settings = [{k: v for k, v in every.items() if k not in later} for every in params]
     if record["protocol"] == "incremental-class":
         settings[1].pop("layers", None)

@@ -455,10 +455,15 @@ class Job:
         """Return the opened source."""
         return open_source(self.source, skip_bad=self.skip_bad)
 
+    def check_kind(self, source: Source) -> None:
+        """Refuse an opened source of another kind than the backbone takes."""
+        name, _ = backbones.choose_backbone(self.source, self.backbone, self.weights)
+        backbones.check_kind(name, source)
+
     def work(self, source: Source) -> ExtractionWork:
         """Return the work on an opened source: the model is loaded on this process's device."""
+        self.check_kind(source)
         name, file = backbones.choose_backbone(self.source, self.backbone, self.weights)
-        backbones.check_kind(name, source)
         if source.holds != "images" and self.policy != DEFAULT:
             what = f"--alpha and --orientation are for images, and {source.name} holds"
             raise UserError(f"{what} {source.holds}", "leave them out")

@@ -141,6 +141,8 @@ def extract(
     if remark := describe_straddling(opened.columns.get("group"), rows, rule):
         notify(f"{opened.name}: {remark}")
     opened = replace(opened, split=rows)
+    if asked.normalise == CHANNEL or asked.flip:
+        asked.check_kind(opened)  # these two look at images
     if asked.normalise == CHANNEL:
         scale = measure_channels(asked, opened)
         asked = replace(asked, normalise=str(scale))

@@ -106,23 +106,42 @@ def can_choose(spec: StreamSpec, session: Session, ctx: Context) -> bool:
 def fifths(session: Session) -> Iterator[tuple[Session, Any, Labels]]:
     """Yield a session without a fifth of its training samples, and these, x and y; five times.
 
-    Each class is dealt out evenly, the same for every seed. Validation samples stay where they are.
+    Each class is dealt out evenly, the same for every seed; samples that are `together`, such as an
+    image and its flipped copy, stay so. Validation samples stay where they are.
     """
-    fold = np.zeros(len(session.y), np.int64)
-    dealt = 0
-    for c in np.unique(session.y):
-        rows = np.random.default_rng(0).permutation(np.flatnonzero(session.y == c))
-        fold[rows] = (dealt + np.arange(len(rows))) % FOLDS  # small classes fill every fifth, too
-        dealt += len(rows)
+    fold = deal_groups(session)
     for k in range(FOLDS):
         held, rest = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
         if len(held) and len(rest):
             yield without(session, rest), session.x.select(held), session.y[held]
 
 
+def deal_groups(session: Session) -> Ints:
+    """(n,) the fifth of each training sample, one for all that are `together`.
+
+    A group of several classes is dealt with the first of them.
+    """
+    group = np.arange(len(session.y))  # each by itself
+    if session.together is not None:
+        group = np.unique(session.together, return_inverse=True)[1]
+    fold = np.full(len(group), -1)  # of each group
+    dealt = 0
+    for c in np.unique(session.y):
+        free = np.flatnonzero((session.y == c) & (fold[group] < 0))
+        drawn = group[np.random.default_rng(0).permutation(free)]
+        _, first = np.unique(drawn, return_index=True)
+        new = drawn[np.sort(first)]  # each group once, in the order of its first sample
+        fold[new] = (dealt + np.arange(len(new))) % FOLDS  # small classes fill every fifth, too
+        dealt += len(new)
+    dealt_out: Ints = fold[group]
+    return dealt_out
+
+
 def without(session: Session, rest: Ints) -> Session:
     """The session with the training samples `rest` alone."""
-    return replace(session, x=session.x.select(rest), y=session.y[rest], ids=session.ids[rest])
+    together = None if session.together is None else session.together[rest]
+    x = session.x.select(rest)
+    return replace(session, x=x, y=session.y[rest], ids=session.ids[rest], together=together)
 
 
 @torch.no_grad()

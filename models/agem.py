@@ -1,13 +1,14 @@
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 
 from embedbench.config.fields_added_later import later
-from embedbench.learning import Context, OnlineLearner, Session, Tags, Views, augmented_views
+from embedbench.learning import OnlineLearner, Session, Tags, augmented_views
 from embedbench.learning.exemplars import session_classes
-from embedbench.learning.loss import batch_loss, set_loss
+from embedbench.learning.loss import batch_loss, loss_classes
+from embedbench.learning.online_learner import Augment
 from embedbench.learning.optimisers import trainable_parameters
 
 
@@ -52,40 +53,29 @@ class AGEM(OnlineLearner):
         online=True, stores_samples=True, multilabel=True, images=True, heads=True
     )
 
-    def replay(self, draw: np.random.Generator, view: Views, classes: torch.Tensor | None) -> None:
+    def replay(
+        self, new: int, draw: np.random.Generator, view: Augment, classes: torch.Tensor | None
+    ) -> None:
         """Project the gradient of the new samples by that of random ones from memory."""
+        if classes is not None and not len(classes):
+            return  # no older class bounds a step
         x, y, _ = self.exemplars.sample(self.drawn, draw)
         self._constrain(view(x), y, classes)
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        new, sets = session_classes(session), session.y.ndim == 2
-        self.add_head(session)
+    learn = OnlineLearner.learn_and_store
+
+    def compared_classes(self, session: Session) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        if session.y.ndim == 1:
+            return super().compared_classes(session)
+        new = session_classes(session)
         old = torch.tensor(sorted(self.exemplars.classes - new), device=self.device)
-        among = old if sets else self.exemplars.seen_with(torch.from_numpy(session.y))
-        draw = np.random.default_rng([self.seeds.batches, self.learned])
+        if not new:
+            return loss_classes(session, self.device), old
+        return torch.tensor(sorted(new), device=self.device), old
 
-        def regularise() -> None:
-            if not len(self.exemplars):
-                return
-            x, y, _ = self.exemplars.sample(self.drawn, draw)
-            self._constrain(augmented_views(self, self.learned, draw)(x), y, among)
-
-        classes = torch.tensor(sorted(new), device=self.device)
-
-        def over_new(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return set_loss(self.net(x), y, classes)
-
-        log = self.train(
-            session,
-            ctx,
-            objective=over_new if sets and new else None,
-            regularise=regularise if len(old) or not sets else None,
-            draws=draw,
-            **self.storing(),
-        )
-        if self.fill == "session":
-            self.exemplars.update(session)
-        return log
+    def view_of_old(self, draw: np.random.Generator) -> Augment:
+        """As in the base, but drawn after the samples are, as in earlier versions."""
+        return lambda x: augmented_views(self, self.learned, draw)(x)
 
     def _constrain(self, x: torch.Tensor, y: torch.Tensor, classes: torch.Tensor | None) -> None:
         """Project the gradient that the parameters hold by that of samples x (m, D), y (m,)."""

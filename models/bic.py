@@ -15,7 +15,7 @@ from embedbench.config.setting_ranges import above, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
-from embedbench.learning.loss import Objective, distilling_loss, only, set_loss, soft_targets
+from embedbench.learning.loss import Objective, distilling_loss, set_loss, soft_targets
 from embedbench.learning.network import predict
 from embedbench.learning.sample_containers import with_data
 
@@ -168,11 +168,11 @@ class BiC(ReplayLearner):
         return fitted_bias(logits[:, seen], labels, [place[c] for c in new])
 
     def _objective(self, old: list[int], seen: list[int]) -> Objective:
-        mask, share = only(seen, len(self.session_of), self.device), len(old) / len(seen)
+        classes, share = torch.tensor(seen, device=self.device), len(old) / len(seen)
         parts, t = (1 - share, share), self.temperature
         if not self.spec.multilabel:
-            return distilling_loss(self.net, mask, [old], t, parts, self.corrected)
-        classes, teacher = torch.tensor(seen, device=self.device), copy.deepcopy(self.net)
+            return distilling_loss(self.net, classes, [old], t, parts, self.corrected)
+        teacher = copy.deepcopy(self.net)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.corrected(self.net(x))

@@ -33,7 +33,8 @@ class DERpp(OnlineLearner):
     `protocol.loss` is "seen", only the classes seen, so that the mean squared error is a mean over
     fewer logits, and z' has logits of classes that were not seen when it was stored. Where it is
     "session", the error is over the logits of the sample's own head, and the authors' is over all.
-    With `fill` "session", z' are the logits at the end of the session.
+    With `fill` "session", z' are the logits at the end of the session; where `passes` gives a batch
+    no step, they are the logits at its time.
 
     Parameters
     ----------
@@ -67,6 +68,7 @@ class DERpp(OnlineLearner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device, logits=True)
+        self.logits: Tensor | None = None  # of the batch at work, before its last step
 
     learn = OnlineLearner.learn_and_store
 
@@ -81,14 +83,13 @@ class DERpp(OnlineLearner):
         view: Views,
         classes: Tensor | None,
     ) -> Tensor:
-        self.new_samples = len(y)
         z = self.net(view(x))
         self.logits = z.detach()
         loss = batch_loss(z, y, classes)
         if not len(self.exemplars):
             return loss
         old_x, old_y, old_z = self.exemplars.sample(self.drawn, draw)
-        new, old = self.loss_weights(len(old_y))
+        new, old = self.loss_weights(len(y), len(old_y))
         distance = logit_distance(self.net(view(old_x)), old_z, old_y, classes)
         loss = new * loss + old * self.alpha * distance
         if self.beta:
@@ -96,14 +97,17 @@ class DERpp(OnlineLearner):
             loss = loss + old * self.beta * batch_loss(self.net(view(old_x)), old_y, classes)
         return loss
 
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        self.logits = None
+        super().observe(x, y)
+
     def store(self, x: Tensor, y: Tensor) -> None:
-        self.exemplars.add(x, y, self.logits)
+        logits = predict(self.net, x) if self.logits is None else self.logits
+        self.exemplars.add(x, y, logits)
 
     def store_session(self, session: Session) -> None:
-        y = torch.from_numpy(session.y).to(self.device)
-        for rows in torch.split(torch.arange(len(y), device=self.device), self.batch_size):
-            x = session.x.batch(rows, self.device)
-            self.exemplars.add(x, y[rows], predict(self.net, x))
+        for x, y in self.session_batches(session):
+            self.exemplars.add(x, y, predict(self.net, x))
 
 
 def logit_distance(mine: Tensor, stored: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:

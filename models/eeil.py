@@ -9,7 +9,7 @@ from embedbench.errors import UserError
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec, generator
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.image_training import augmented_views
-from embedbench.learning.loss import Objective, distilling_loss, only
+from embedbench.learning.loss import Objective, distilling_loss
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.sample_containers import with_data
 from embedbench.learning.training_loop import Training
@@ -96,8 +96,8 @@ class EEIL(ReplayLearner):
 
     def _objective(self, heads: list[list[int]], seen: set[int]) -> Objective:
         """L_C over `seen` + λ Σ L_f over `heads`."""
-        mask = only(seen, len(self.session_of), self.device)
-        return distilling_loss(self.net, mask, heads, self.temperature, (1.0, self.lam))
+        classes = torch.tensor(sorted(seen), device=self.device)
+        return distilling_loss(self.net, classes, heads, self.temperature, (1.0, self.lam))
 
     def _finetune(self, session: Session, ctx: Context, seen: set[int]) -> dict[str, Any]:
         """Train on the exemplars alone; return what the log says about it."""

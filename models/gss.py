@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from embedbench.array_types import Float32s
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import OnlineLearner, Seeds, Session, StreamSpec, Views, generator
+from embedbench.learning import OnlineLearner, Seeds, Session, StreamSpec, generator
 from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.exemplars import BY_LEARNER, Memory
 from embedbench.learning.loss import among
-from embedbench.learning.online_learner import UPDATES, scale_gradients
+from embedbench.learning.online_learner import UPDATES, Augment, scale_gradients
 
 FIRST = 1.1  # score of the first samples, which have nothing to be compared with
 CHOICE = 1  # number of the random stream for the choice of what is stored
@@ -81,19 +81,20 @@ class GSS(OnlineLearner):
     learn = OnlineLearner.learn_and_store
 
     def store_session(self, session: Session) -> None:
-        y = torch.from_numpy(session.y).to(self.device)
-        seen = self.exemplars.seen_with(y)
-        order = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned + 1))
-        for rows in torch.split(order.to(self.device), self.batch_size):
-            self._offer(session.x.batch(rows, self.device), y[rows], seen)
+        seen = self.exemplars.seen_with(torch.from_numpy(session.y))
+        n, draw = len(session.y), generator(self.seeds.memory, self.learned + 1)
+        for x, y in self.session_batches(session, torch.randperm(n, generator=draw)):
+            self._offer(x, y, seen)
 
-    def replay(self, draw: np.random.Generator, view: Views, classes: Tensor | None) -> None:
+    def replay(
+        self, new: int, draw: np.random.Generator, view: Augment, classes: Tensor | None
+    ) -> None:
         """Take the step on the batch, then add the gradients of a random draw."""
-        new, _ = self.loss_weights(min(self.drawn, len(self.exemplars)))
-        scale_gradients(self.net, new)
+        of_new, _ = self.loss_weights(new, min(self.drawn, len(self.exemplars)))
+        scale_gradients(self.net, of_new)
         self.optimiser_.step()
         self.optimiser_.zero_grad(set_to_none=True)
-        super().replay(draw, view, classes)
+        super().replay(new, draw, view, classes)
 
     def _offer(self, x: Tensor, y: Tensor, classes: Tensor | None) -> None:
         """Offer samples x (b, D), y (b,) to the memory."""

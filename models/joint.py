@@ -27,7 +27,9 @@ class Joint(NetLearner):
     **Departs**: validation data are stored as well, so that the stopping rule sees every class. A
     sample that comes with one label set and later with another has the labels of both. Where
     `protocol.loss` is "session", each sample's loss is over its own session, and validation
-    accuracy (`stop.monitor`) over the classes seen.
+    accuracy (`stop.monitor`) over the classes seen. It is a bound of what its network can do, and
+    not of other kinds of models: on small files `slda` can be above it, whatever the settings
+    (docs/fidelity.md, "The offline reference").
 
     Parameters
     ----------

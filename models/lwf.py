@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import Context, Memory, ReplayLearner, Session, Tags, predict
-from embedbench.learning.loss import Objective, batch_loss, distillation, distilling_loss, only
+from embedbench.learning.loss import Objective, distilling_loss
 
 
 @dataclass
@@ -61,7 +61,8 @@ class LwF(ReplayLearner):
         earlier_heads = self.exemplars.heads.classes()
         joined = self.exemplars.join(session)  # its head is known from here on
         if self.exemplars.heads.exist:
-            objective = self._by_heads(earlier_heads)
+            within = self.exemplars.heads.beside(self.device)  # the sample's own head
+            objective = self._distilling(within, earlier_heads)
         elif self.among == "stream":
             objective = self._over_stream(old, session)
         else:
@@ -73,23 +74,13 @@ class LwF(ReplayLearner):
     def _over_new(self, old: list[int], session: Session) -> Objective:
         present = {*session.y.tolist()}
         alone = len(present) > 1 and not len(self.exemplars)
-        mask = only(present if alone else present | {*old}, self.spec.n_classes, self.device)
-        return distilling_loss(self.net, mask, [old], self.temperature, (1.0, self.lam))
+        compared = sorted(present if alone else present | {*old})
+        classes = torch.tensor(compared, device=self.device)
+        return self._distilling(classes, [old])
 
-    def _by_heads(self, earlier: list[list[int]]) -> Objective:
-        """Cross-entropy within the sample's head, and a distillation of each earlier head."""
-        teacher, beside = copy.deepcopy(self.net), self.exemplars.heads.beside(self.device)
-
-        def loss(x: Tensor, y: Tensor) -> Tensor:
-            logits = self.net(x)
-            total = batch_loss(logits, y, beside)
-            before = predict(teacher, x)
-            for head in earlier:
-                kept = distillation(logits[:, head], before[:, head], self.temperature)
-                total = total + self.lam * kept
-            return total
-
-        return loss
+    def _distilling(self, classes: Tensor | None, heads: list[list[int]]) -> Objective:
+        """Cross-entropy over `classes`, as in `among`, + λ distillation of each of the `heads`."""
+        return distilling_loss(self.net, classes, heads, self.temperature, (1.0, self.lam))
 
     def _over_stream(self, old: list[int], session: Session) -> Objective:
         """Both terms by one softmax, over all classes of the stream or those seen."""

@@ -24,7 +24,8 @@ class Offline(Learner):
 
     The one with the most right answers to samples that it did not learn. These are the validation
     samples where there are at least 1,000; else the training samples, a fifth at a time, each
-    answered by a learner of the other four fifths. Of equal ones the first is taken; it then learns
+    answered by a learner of the other four fifths; the groups of a file, and images with their
+    flipped copies, are not divided. Of equal ones the first is taken; it then learns
     all training samples. The log names it (`learner`), and the share of right answers of each
     (`judged`).
 

@@ -111,9 +111,8 @@ class REMIND(OnlineLearner):
         return x, y
 
     def store_session(self, session: Session) -> None:
-        y = torch.from_numpy(session.y).to(self.device)
-        for rows in torch.split(torch.arange(len(y), device=self.device), self.batch_size):
-            self.store(session.x.batch(rows, self.device), y[rows])
+        for x, y in self.session_batches(session):
+            self.store(x, y)
 
     def store(self, x: Tensor, y: Tensor) -> None:
         self.held().add(x, y)

@@ -1,12 +1,13 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+import torch
 from torch import Tensor
 
 from embedbench.config.setting_ranges import above
 from embedbench.learning import Context, ReplayLearner, Session
 from embedbench.learning.exemplars import Memory, session_classes
-from embedbench.learning.loss import Objective, distilling_loss, only
+from embedbench.learning.loss import Objective, distilling_loss
 from embedbench.learning.network import Net
 
 
@@ -65,8 +66,9 @@ class WA(ReplayLearner):
         return log | {"gamma": align(weights.data, old, new)}
 
     def _objective(self, old: list[int], new: list[int]) -> Objective:
-        mask, share = only(old + new, self.spec.n_classes, self.device), len(old) / len(old + new)
-        return distilling_loss(self.net, mask, [old], self.temperature, (1 - share, share))
+        seen = old + new
+        classes, share = torch.tensor(seen, device=self.device), len(old) / len(seen)
+        return distilling_loss(self.net, classes, [old], self.temperature, (1 - share, share))
 
 
 def align(weights: Tensor, old: list[int], new: list[int]) -> float:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from embedbench.array_types import Array
+from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -45,6 +46,8 @@ class DomainIncremental(Protocol):
     test : str
         "domain": each session has the test samples of its own domains. "all": all test samples are
         one eval set, which counts from session 0 on; they may be of domains that are never taught.
+    loss : str
+        "all": one head for all sessions. "session": a head a session, as of `permutation`.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class DomainIncremental(Protocol):
     domains: str = "natural"
     sessions: Annotated[int, at_least(0, 10_000)] = 0
     test: Literal["domain", "all"] = "domain"
+    loss: Literal["all", "session"] = later("all", earlier="all")
 
     name: ClassVar[str] = "domain-incremental"
     normalise_new: ClassVar[bool] = True
@@ -71,7 +75,17 @@ class DomainIncremental(Protocol):
         {},
         {"domains": "random", "sessions": 2},
         {"domains": "random", "test": "all"},
+        {"loss": "session"},
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.loss == "session" and self.test == "all":
+            raise UserError(
+                "protocol.loss=session answers by the head of a sample's session, and "
+                "protocol.test=all has test samples of no session",
+                "leave one of the two out",
+            )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = self.take_file(files)
@@ -107,8 +121,10 @@ class DomainIncremental(Protocol):
             )
             for k, part in enumerate(parts)
         ]
-        return self.make_stream(
-            tools.flat_spec(table, file),
+        if self.loss == "session":
+            pairs = tools.own_losses(pairs)
+        stream = self.make_stream(
+            tools.flat_spec(table, file, loss=self.loss),
             pairs,
             [file],
             features,
@@ -117,6 +133,7 @@ class DomainIncremental(Protocol):
             fitted=fitted,
             notes=self._notes(names, left_out),
         )
+        return stream.revealed() if self.loss == "session" else stream
 
     def later_readings(self, files: Sequence[EmbeddingFile]) -> tuple[str, ...]:
         readings = super().later_readings(files)

@@ -111,7 +111,8 @@ class FSCIL(Protocol):
     be any training samples. With `scale="auto"` a file with layers is not scaled, because the
     field's cosine classifiers take directions from the origin. Classes without test samples, or
     with fewer than K training samples, replace others in the base session; classes after the last
-    whole session are left out. Notes name them.
+    whole session are left out. Notes name them. Flipped copies (`extract --flip`) are taught in the
+    base session alone: shots are drawn, and counted, among the images themselves.
 
     Parameters
     ----------
@@ -178,17 +179,19 @@ class FSCIL(Protocol):
         split = tools.split_rows(file, self.validation, self.val_fraction)
         held_out = self.validation == "train"
         pool = np.flatnonzero(file.split == TRAIN) if held_out else split.train
+        originals = np.setdiff1d(pool, tools.flipped_copies(file))
         if self.lists:
-            drawn, notes = self._listed(file, pool)
+            drawn, notes = self._listed(file, originals)
         else:
-            drawn, notes = self._generated(file, pool, chosen, seed)
+            drawn, notes = self._generated(file, originals, chosen, seed)
         base_classes, base = drawn[0]
+        base = tools.with_copies(file, base)  # shots have none: K samples are K images
         sizes = np.bincount(file.labels[split.train], minlength=file.samples.n_leaves)
         few = tools.mean_rows(sizes, len(base_classes)) < self.scale_least
         val = split.val
         if held_out:
             val = val[np.isin(file.labels[val], base_classes)]
-        base = np.setdiff1d(base, val)
+        base = np.setdiff1d(base, tools.with_copies(file, val))
         train = np.sort(np.concatenate([base, *(rows for _, rows in drawn[1:])]))
         split = tools.Split(train, val, split.test)
         layers = layer_names(file, self.layers)

@@ -14,7 +14,7 @@ from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.streams.class_subset import ALL
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.load_table import load_table
-from embedbench.streams.make_sessions import mean_rows, one_file
+from embedbench.streams.make_sessions import flipped_copies, mean_rows, one_file, with_copies
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.taught_classes import notes_on_classes
@@ -41,11 +41,13 @@ class IIRC(Protocol):
     and passes the last 80 % on, so that a class two levels down gets 64 %; the cap of 8 counts the
     leaves below a node. On two levels this is the package's rule. A share is at least one sample,
     and a class of two or more samples gives at least one to validation (the package rounds down to
-    none). Class orders for hierarchies without published ones are ours. Samples without an
-    introduced class (ImageNet-lite) are left out. Samples in no share are never taught, in any
-    mode, as in the package. The package reads real ImageNet in an order in which some classes begin
-    in their middle; here the samples of a class come in the order of the file. Numbers that need
-    the real counts of ImageNet (totals of Table 1, 3,762 of bird) are not checked.
+    none). Flipped copies (`extract --flip`) are not dealt to validation, and those of validation
+    samples are not taught. Class orders for hierarchies without published ones are ours. Samples
+    without an introduced class (ImageNet-lite) are left out. Samples in no share are never taught,
+    in any mode, as in the package. The package reads real ImageNet in an order in which some
+    classes begin in their middle; here the samples of a class come in the order of the file.
+    Numbers that need the real counts of ImageNet (totals of Table 1, 3,762 of bird) are not
+    checked.
 
     Parameters
     ----------
@@ -361,34 +363,40 @@ ByLeaf = list[tuple[int, Ints]]  # leaves with rows
 def leaf_roles(
     file: EmbeddingFile, hierarchy: Hierarchy, val_fraction: float
 ) -> tuple[ByLeaf, ByLeaf, list[Ints]]:
-    """The training, in-task and post-task validation rows of each leaf, not shuffled."""
-    train, brought = (_by_label(file, role) for role in (TRAIN, VAL))
-    has_val = (file.split == VAL).any()
-    roles: tuple[ByLeaf, ByLeaf, list[Ints]] = ([], [], [])
-    for label, leaf in enumerate(hierarchy.leaf.tolist()):
-        if leaf == -1:
-            continue
-        mine, held = train[label], brought[label]
+    """The training, in-task and post-task validation rows of each leaf, not shuffled.
+
+    Flipped copies are not dealt to validation, and those of validation samples are left out.
+    """
+    train, val = (np.flatnonzero(file.split == role) for role in (TRAIN, VAL))
+    originals = _by_label(file, np.setdiff1d(train, flipped_copies(file)))
+    brought = _by_label(file, val)
+    intask: ByLeaf = []
+    posttask: list[Ints] = []
+    taken = np.flatnonzero(hierarchy.leaf != -1).tolist()
+    for label in taken:
+        held = brought[label]
         first = -(-len(held) // 2)
-        if not has_val:
+        if not len(val):
+            mine = originals[label]
             n = len(mine)
             share = max(1, int(val_fraction * n))
             first = min(share, n - 1)
             second = min(share, n - 1 - first)
-            held, mine = mine[: first + second], mine[first + second :]
-        roles[0].append((leaf, mine))
-        roles[1].append((leaf, held[:first]))
-        roles[2].append(held[first:])
+            held = mine[: first + second]
+        intask.append((int(hierarchy.leaf[label]), held[:first]))
+        posttask.append(held[first:])
+    shown = union([*(rows for _, rows in intask), *posttask])
+    left = _by_label(file, np.setdiff1d(train, with_copies(file, shown)))
+    taught = [(int(hierarchy.leaf[label]), left[label]) for label in taken]
     if not (file.split == TEST).any():
         raise UserError(
             f"{file.path.name} has no test samples", "give it a split (--split) when it is made"
         )
-    return roles
+    return taught, intask, posttask
 
 
-def _by_label(file: EmbeddingFile, role: int) -> list[Ints]:
-    """The rows of each label in a role, ascending."""
-    rows = np.flatnonzero(file.split == role)
+def _by_label(file: EmbeddingFile, rows: Ints) -> list[Ints]:
+    """The `rows` (n,), ascending, of each label."""
     labels = file.labels[rows]
     counts = np.bincount(labels, minlength=file.samples.n_leaves)
     return np.split(rows[np.argsort(labels, kind="stable")], np.cumsum(counts)[:-1])

@@ -68,7 +68,7 @@ class IncrementalClass(Protocol):
         "class"; or "place": the label of a sample is the place of its class in its session, so that
         all sessions have the same labels, and the stream is domain-incremental (van de Ven et al.
         2022, Split MNIST with two labels: even or odd). Every session then has the same number of
-        classes.
+        classes. Not with `loss` "session": with labels of classes it is the same.
 
     Examples
     --------
@@ -105,6 +105,13 @@ class IncrementalClass(Protocol):
         if isinstance(self.sessions, list | tuple):
             self.sessions = join_list(self.sessions, "protocol.sessions")
         super().__post_init__()
+        if self.labels == "place" and self.loss == "session":
+            raise UserError(
+                "protocol.loss=session wants classes of its own for the head of each session, and "
+                "protocol.labels=place gives all sessions the same labels",
+                "leave protocol.labels out: each head then tells apart the classes of its session, "
+                "and within_accuracy is how often it does",
+            )
         if not isinstance(self.sessions, str):
             return
         self.sessions = join_list(self._sizes(), "protocol.sessions")

@@ -14,7 +14,7 @@ from embedbench.files.hdf5_layout import PIXELS
 from embedbench.storage.value_digest import digest
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.load_table import load_table
-from embedbench.streams.make_sessions import flat_spec, split_rows, view_session
+from embedbench.streams.make_sessions import flat_spec, split_rows, view_session, whole_groups
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.taught_classes import with_taught_classes
@@ -147,6 +147,7 @@ class MultiModal(Protocol):
             validation=self.validation,
             fitted=fitted,
             classes=file.classes[: file.samples.n_leaves],
+            groups=whole_groups(file),
         )
 
     def _matrix(self, file: EmbeddingFile, width: int) -> Float32s:

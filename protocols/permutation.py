@@ -6,14 +6,14 @@ Images are permuted position by position, all channels of a pixel together.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from embedbench.array_types import Ints
 from embedbench.config.fields_added_later import later
 from embedbench.config.make_from_settings import join_list
-from embedbench.config.plain_numbers import plain_number
+from embedbench.config.plain_numbers import number_text, plain_number
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -56,6 +56,11 @@ class Permutation(Protocol):
         Of a rotation, in degrees. "random": of every session, uniform in [0, 180); "rising": of
         session t uniform in the t-th of T equal parts of [0, 180); or the angle of each session,
         with commas, such as 0,45,90.
+    loss : str
+        "all": one head for all sessions. "session": a head a session, each of all classes, and the
+        session of every sample is known, in training and at test: task-incremental training and
+        answers. The learners with heads are those of `incremental-class`; closed forms then learn
+        the classes of each session by themselves.
 
     Examples
     --------
@@ -71,9 +76,11 @@ class Permutation(Protocol):
     sessions: Annotated[int, at_least(2, 10_000)] = 10
     transform: Literal["permutation", "rotation"] = later("permutation", earlier="permutation")
     angles: str = later("random", earlier="random")
+    loss: Literal["all", "session"] = later("all", earlier="all")
 
     name: ClassVar[str] = "permutation"
     normalise_new: ClassVar[bool] = True
+    checked: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"loss": "session"})
 
     def __post_init__(self) -> None:
         if isinstance(self.angles, list | tuple):
@@ -93,7 +100,7 @@ class Permutation(Protocol):
                 "sessions",
                 f"set protocol.sessions={len(listed)}",
             )
-        self.angles = ",".join(f"{angle:g}" for angle in listed)
+        self.angles = ",".join(map(number_text, listed))
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = self.take_file(files)
@@ -117,8 +124,10 @@ class Permutation(Protocol):
             )
             for t in range(self.sessions)
         ]
-        return self.make_stream(
-            tools.flat_spec(table, file),
+        if self.loss == "session":
+            pairs = tools.own_losses(pairs)
+        stream = self.make_stream(
+            tools.flat_spec(table, file, loss=self.loss),
             pairs,
             [file],
             features,
@@ -126,6 +135,7 @@ class Permutation(Protocol):
             fitted=fitted,
             notes=tuple(notes),
         )
+        return stream.revealed() if self.loss == "session" else stream
 
     def draw_angles(self, seed: int) -> list[float]:
         """The angle of each session of a rotation, in degrees."""
@@ -148,7 +158,7 @@ class Permutation(Protocol):
                     "such as 0,45,90",
                     got=self.angles,
                 )
-            angles.append(float(number))
+            angles.append(number + 0.0)  # a float, and no -0.0
         return angles
 
     def _permutations(self, table: Table, seed: int) -> list[Ints | None]:

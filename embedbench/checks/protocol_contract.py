@@ -18,7 +18,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream
-from embedbench.streams.view import rows_of
+from embedbench.streams.view import BLACK, rows_of
 
 from .check_building_blocks import CheckFailed, Checks, applies_where, demand
 from .protocol_cases import KINDS, SEEDS, Case, all_cases, build
@@ -129,7 +129,9 @@ def samples_are_the_files(cls: type[Protocol]) -> None:
         views += [(s.val_x, s.val_y, case.rows(s.val_x)) for s in case.stream.sessions]
         for view, y, ids in views:
             rows, x = case.rows(view), values[case.file(view)][rows_of(view)]
-            x = x if view.columns is None else x[:, view.columns]
+            if view.columns is not None:
+                x = x[:, view.columns]  # a copy, in which -1 took the last column
+                x[:, view.columns == BLACK] = 0
             x = np.pad(x, ((0, 0), (0, view.width - x.shape[1])))
             demand(np.array_equal(view.numpy(), x), f"file {kind!r}: the features are others")
             demand(np.array_equal(y, case.labels[rows]), f"file {kind!r}: wrong labels")

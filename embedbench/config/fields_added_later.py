@@ -65,9 +65,8 @@ EARLIER: dict[str, dict[str, dict[str, Any]]] = {
         "ranpac": {"lam_sessions": None, "lam_rule": "session"},
     },
     "protocol": {
-        **dict.fromkeys(
-            ("domain-incremental", "iirc", "instance", "mixture", "multi-modal"), _STREAM
-        ),
+        **dict.fromkeys(("iirc", "instance", "mixture", "multi-modal"), _STREAM),
+        "domain-incremental": {"loss": "all", **_STREAM},
         "fscil": {"loss": "all", "novel": 1, **_STREAM},
         "incremental-class": {
             "loss": "all",
@@ -76,7 +75,12 @@ EARLIER: dict[str, dict[str, dict[str, Any]]] = {
             "labels": "class",
             **_STREAM,
         },
-        "permutation": {"transform": "permutation", "angles": "random", **_STREAM},
+        "permutation": {
+            "transform": "permutation",
+            "angles": "random",
+            "loss": "all",
+            **_STREAM,
+        },
     },
 }
 

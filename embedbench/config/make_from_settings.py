@@ -6,11 +6,13 @@ import difflib
 import io
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, cast
 
 from embedbench.errors import UserError, keep_inside, unknown
 
 from .describe_settings import REQUIRED, get_default
+from .plain_numbers import number_text
 from .setting_ranges import _options, field_hints
 
 
@@ -70,14 +72,19 @@ def nearest(cls: type, name: str) -> list[str]:
 def join_list(values: Sequence[Any], name: str) -> str:
     """The values of a list as one text, with commas; a text with a comma in double quotes.
 
-    >>> join_list(["a", "b, c"], "names"), join_list([10, 5], "sizes")
-    ('a,"b, c"', '10,5')
+    >>> join_list(["a", "b, c"], "names"), join_list([10, 0.1], "numbers")
+    ('a,"b, c"', '10,0.1')
     """
+    texts = []
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            raise UserError(name, expected="a list of names or whole numbers", got=values)
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+            texts.append(number_text(value))
+        else:
+            raise UserError(name, expected="a list of names or numbers", got=values)
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(values)
+    csv.writer(text, lineterminator="").writerow(texts)
     return text.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from numbers import Integral, Real
 
 from embedbench.errors import UserError
 
@@ -21,6 +22,17 @@ def plain_number(text: str) -> int | float | None:
     if len(text) > LONGEST or not _NUMBER.fullmatch(text) or math.isinf(float(text)):
         return None
     return int(text) if _WHOLE.fullmatch(text) else float(text)
+
+
+def number_text(number: float | Real) -> str:
+    """A number, also one of NumPy, as the shortest text that `plain_number` reads as the same.
+
+    >>> [number_text(n) for n in (12, 45.0, 0.1, 100 / 3, 1e-7)]
+    ['12', '45', '0.1', '33.333333333333336', '1e-07']
+    """
+    if isinstance(number, Integral):
+        return str(int(number))
+    return repr(float(number)).removesuffix(".0")
 
 
 def python_number(text: str) -> bool:

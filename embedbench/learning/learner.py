@@ -48,8 +48,9 @@ class Tags:
     learns : bool
         False for references that ignore the data.
     heads : bool
-        Trains a head a session where `protocol.loss` is "session". A learner with a network that
-        does not is refused there; one without a network has no loss that this concerns.
+        Trains a head a session where `protocol.loss` is "session", also where sessions share
+        classes: each of them then is a class for each session. A learner with a network that does
+        not is refused there; one without a network has no loss that this concerns.
     """
 
     needs_session_id: bool = False

@@ -79,7 +79,7 @@ def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
 
 def distilling_loss(
     net: nn.Module,
-    mask: Tensor,
+    classes: Tensor | None,
     heads: Sequence[list[int]],
     temperature: float,
     weights: tuple[float, float],
@@ -87,8 +87,8 @@ def distilling_loss(
 ) -> Objective:
     """Cross-entropy and the distillation of a copy of the net, weighted.
 
-    `mask` (C,) is added to the logits of the cross-entropy. Each of `heads`, some classes, is
-    distilled with a softmax of its own; if all are empty, the cross-entropy alone is left.
+    The cross-entropy is over `classes`, as in `among`. Each of `heads`, some classes, is distilled
+    with a softmax of its own; if all are empty, the cross-entropy alone is left.
     `corrected` maps the logits of both nets to answers.
     """
     teacher, (plain, distilled) = copy.deepcopy(net), weights
@@ -96,7 +96,7 @@ def distilling_loss(
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
         logits = corrected(net(x))
-        total = cross_entropy(logits + mask, y)
+        total = batch_loss(logits, y, classes)
         if not heads:
             return total
         before, total = corrected(predict(teacher, x)), plain * total

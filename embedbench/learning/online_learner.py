@@ -1,7 +1,7 @@
 """The base of learners that take steps on the batches of an online stream, and have a memory."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -28,6 +28,7 @@ UPDATES = 10  # the default: with ten samples a batch, a step for each sample
 
 Fill = Literal["session", "step", "first-epoch"]
 ReplayWeight = Literal["samples", "sum", "sessions"]
+Augment = Callable[[Tensor], Tensor]  # such as `Views`
 
 
 @dataclass
@@ -54,8 +55,9 @@ class OnlineLearner(ReplayLearner):
     fill : str
         When samples of a whole session enter the memory: "session", when it has ended; "step", each
         batch after its step, in every epoch, so that one sample may be stored twice (as Mammoth
-        does); "first-epoch", the same in the first epoch only. A memory of "all" stores each sample
-        once, in the first.
+        does); "first-epoch", the same in the first epoch only. By "step", too, a memory of "all"
+        stores each sample once, in the first epoch. A "random" memory is chosen when the session
+        has ended, and takes "session" alone. Online each batch enters after its last step.
     replay_weight : str
         Weights of the losses of n new samples and m from memory: "sum", 1 and 1; "samples",
         n / (n + m) and m / (n + m), one mean over all; "sessions", 1/k and 1 - 1/k in session k,
@@ -124,7 +126,7 @@ class OnlineLearner(ReplayLearner):
         seen = self.held().seen_with(y)
         self.step_loss(x, y, draw, view, seen).backward()  # type: ignore[no-untyped-call]  # torch's
         if self.replays_apart():
-            self.replay(draw, view, seen)
+            self.replay(len(y), draw, view, seen)
 
     # --- a step: the loss of new samples, and the gradients of those from memory ---
 
@@ -153,7 +155,7 @@ class OnlineLearner(ReplayLearner):
 
         If one mean is taken over new samples and those from memory, it is of both.
         """
-        self.new_samples, x = len(y), self.as_learned(x)
+        x = self.as_learned(x)
         if self.joins and self.replay_weight == "samples":
             old_x, old_y = self.retrieve(draw, classes)
             x, y = torch.cat([x, old_x]), torch.cat([y, old_y])
@@ -163,12 +165,14 @@ class OnlineLearner(ReplayLearner):
         """The loss of new samples x (b, D), y (b,) over `classes`, as in `among`."""
         return batch_loss(self.net(x), y, classes)
 
-    def replay(self, draw: np.random.Generator, view: Views, classes: Tensor | None) -> None:
-        """Add the gradients of samples from memory to those of new ones."""
+    def replay(
+        self, new: int, draw: np.random.Generator, view: Augment, classes: Tensor | None
+    ) -> None:
+        """Add the gradients of samples from memory to those of `new` samples."""
         x, y = self.retrieve(draw, classes)
-        new, old = self.loss_weights(len(y))
-        scale_gradients(self.net, new)
-        loss = old * batch_loss(self.net(view(x)), y, classes)
+        of_new, of_old = self.loss_weights(new, len(y))
+        scale_gradients(self.net, of_new)
+        loss = of_old * batch_loss(self.net(view(x)), y, classes)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def retrieve(self, draw: np.random.Generator, classes: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -181,13 +185,13 @@ class OnlineLearner(ReplayLearner):
         """The number of samples that a step draws from memory, if it holds so many."""
         return self.memory_batch or self.batch_size
 
-    def loss_weights(self, old: int) -> tuple[float, float]:
-        """The weights of the losses of the new samples and of `old` ones from memory."""
+    def loss_weights(self, new: int, old: int) -> tuple[float, float]:
+        """The weights of the losses of `new` samples and of `old` ones from memory."""
         if self.replay_weight == "sum":
             return 1.0, 1.0
         if self.replay_weight == "samples":
-            both = self.new_samples + old
-            return self.new_samples / both, old / both
+            both = new + old
+            return new / both, old / both
         k = self.learned + 1
         return 1 / k, 1 - 1 / k
 
@@ -211,24 +215,48 @@ class OnlineLearner(ReplayLearner):
         """
         draw = np.random.default_rng([self.seeds.batches, self.learned])
         self.add_head(session)
-        seen = self.held().seen_with(torch.from_numpy(session.y))
+        of_new, of_old = self.compared_classes(session)
+        new = 0  # samples of the session in the step at work, of which the loss comes first
 
         def step_loss(x: Tensor, y: Tensor, view: Views) -> Tensor:
-            return self.step_loss(x, y, draw, view, seen)
+            nonlocal new
+            new = len(y)
+            return self.step_loss(x, y, draw, view, of_new)
 
         def replay() -> None:
             if self.replays_apart():
-                self.replay(draw, augmented_views(self, self.learned, draw), seen)
+                self.replay(new, draw, self.view_of_old(draw), of_old)
 
         return self.train(
             session,
             ctx,
-            objective=lambda x, y: self.loss(self.as_learned(x), y, seen),
+            objective=lambda x, y: self.loss(self.as_learned(x), y, of_new),
             step_loss=step_loss,
             regularise=replay,
             draws=draw,
             **self.storing(),
         )
+
+    def compared_classes(self, session: Session) -> tuple[Tensor | None, Tensor | None]:
+        """The classes that losses in a whole session use, as in `among`: of new samples, of old."""
+        seen = self.held().seen_with(torch.from_numpy(session.y))
+        return seen, seen
+
+    def view_of_old(self, draw: np.random.Generator) -> Augment:
+        """The augmentation of samples from memory in a step of a whole session."""
+        return augmented_views(self, self.learned, draw)
+
+    def session_batches(
+        self, session: Session, order: Tensor | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The samples of a session in batches x (b, D), y (b,); `order` (n,), or that of its rows.
+
+        They are not augmented.
+        """
+        y = torch.from_numpy(session.y).to(self.device)
+        order = torch.arange(len(y)) if order is None else order
+        for rows in torch.split(order.to(self.device), self.batch_size):
+            yield session.x.batch(rows, self.device), y[rows]
 
     def add_head(self, session: Session) -> None:
         """Note the head of a session that begins, if each session has one."""

@@ -18,8 +18,8 @@ class SessionHeads(Stateful):
 
     Examples
     --------
-    >>> from dataclasses import replace
     >>> from embedbench import build_stream
+    >>> from embedbench.learning.session_heads import SessionHeads
     >>> stream = build_stream("known:emoji-vit", "incremental-class", classes=4, loss="session")
     >>> heads = SessionHeads(stream.spec)
     >>> for session in stream.sessions:

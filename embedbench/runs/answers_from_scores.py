@@ -19,6 +19,7 @@ from embedbench.learning.learner import SCORE_KINDS, SOFTMAX, Learner
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.predictions import LAST_RANK, UNRANKED, Predictions
 from embedbench.scores.run_answers import RunAnswers
+from embedbench.streams.own_heads import has_own_heads, pick_head
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 
@@ -54,6 +55,15 @@ def moments(stream: Stream, *, online: bool) -> list[tuple[int, int]]:
         result += [(number, before + end) for end in ends]
         before += len(session.x)
     return result
+
+
+def is_taught_heads(stream: Stream, learner: Learner) -> bool:
+    """Whether a learner is taught the classes of heads, see `give_heads`, and scores these.
+
+    One that needs the session id has its own way to tell sessions apart.
+    """
+    tags = learner.tags
+    return has_own_heads(stream) and tags.learns and not tags.needs_session_id
 
 
 def stream_truth(stream: Stream) -> dict[str, Any]:
@@ -128,11 +138,16 @@ class Evaluator(ABC):
         with torch.inference_mode():
             scores = torch.as_tensor(learner.scores(x, session_id=session), device=self.device)
         n_classes = self.stream.spec.n_classes
-        if scores.shape != (len(x), n_classes):
+        by_head = is_taught_heads(self.stream, learner)
+        width = n_classes * len(self.stream.sessions) if by_head else n_classes
+        if scores.shape != (len(x), width):
             raise UserError(
-                f"{type(learner).__name__}.scores must return ({len(x)}, {n_classes}), "
+                f"{type(learner).__name__}.scores must return ({len(x)}, {width}), "
                 f"it returned {tuple(scores.shape)}"
             )
+        if by_head:
+            assert session is not None  # the stream reveals it
+            return pick_head(scores, session, n_classes)
         return scores
 
 

@@ -89,8 +89,8 @@ def status(root: Path) -> Status:
     finished, running, abandoned = 0, list[Running](), list[AbandonedRun]()
     for run_dir in sorted(set(_run_dirs(root))):
         run = str(run_dir.relative_to(root))
-        if (at_work := _running(run_dir, run)) is not None:
-            running.append(at_work)
+        if (made_now := _running(run_dir, run)) is not None:
+            running.append(made_now)
         elif record_files.is_finished(run_dir):
             finished += 1
         elif (age := _age(_kept_work(run_dir))) is not None:
@@ -136,18 +136,18 @@ def _running(run_dir: Path, run: str) -> Running | None:
     holder, silent = leases.holder(path), _age(path)
     if holder is None or silent is None or silent > leases.PATIENCE or holder.has_ended():
         return None
-    at_work: dict[str, int] = {}
+    progress: dict[str, int] = {}
     if said := SESSION.fullmatch(holder.doing or ""):
         done, number = int(said[1]), int(said[2])
-        at_work = {"session": min(done + 1, number), "sessions": number}
+        progress = {"session": min(done + 1, number), "sessions": number}
     if said := TRIALS.fullmatch(holder.doing or ""):
-        at_work = {"trials_done": int(said[1]), "trials": int(said[2])}
+        progress = {"trials_done": int(said[1]), "trials": int(said[2])}
     return Running(
         run=run,
         host=holder.host_name,
         pid=holder.pid,
         seconds=holder.moves * leases.BEAT + min(silent, leases.BEAT),
-        **at_work,
+        **progress,
     )
 
 

@@ -152,9 +152,13 @@ def _worker_cache() -> StreamCache:
 
 
 def reference_key(stream: Stream) -> str:
-    """Digest of a reference stream: its content, regardless of the order of the sessions."""
+    """Digest of a reference stream: its content, regardless of the order of the sessions.
+
+    Groups belong to it, because the choice of the reference keeps them whole.
+    """
     d = stream.digests
-    return value_digest.digest(d["train"], d["eval"], d["features"], stream.fitted)
+    groups = [s.together for s in stream.sessions if s.together is not None]
+    return value_digest.digest(d["train"], d["eval"], d["features"], stream.fitted, *groups)
 
 
 def _key(spec: run_spec.RunSpec) -> _Key:

@@ -33,11 +33,12 @@ from embedbench.scores.run_flags import UNREAD
 from embedbench.scores.run_record import SessionCosts
 from embedbench.storage import user_cache
 from embedbench.streams import view
+from embedbench.streams.own_heads import give_heads
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.system.gpu_determinism import repeatable
 from embedbench.text.undecoded_text import check_text
 
-from .answers_from_scores import Moment, lesson_ends, make_evaluator
+from .answers_from_scores import Moment, is_taught_heads, lesson_ends, make_evaluator
 from .learner_tags import learners_with
 
 GATHERED = 1024  # samples of an online stream that are read at once
@@ -54,7 +55,9 @@ def run_stream(
     """Let `learner` learn the sessions in order; evaluate on every test sample after each.
 
     A learner tagged `offline` gets `stream.merged()` and is evaluated once. One tagged
-    `needs_session_id` gets the session ids where the protocol allows it; no other learner does.
+    `needs_session_id` gets the session ids where the protocol allows it; no other learner does,
+    unless the stream reveals them to all. Where its sessions share classes and have a head each, a
+    learner is taught `give_heads(stream)`, and answers by the head of the sample's session.
     Only one tagged `needs_layers` sees intermediate layers.
 
     `checkpoint` saves the run after sessions, and `fit` saves within them. An interrupted run
@@ -81,23 +84,28 @@ def _run_stream(
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
     _check(stream, learner)
+    taught = give_heads(stream) if is_taught_heads(stream, learner) else stream
     with repeatable(device), enough_memory(device):
-        learner.start(stream.spec, seeds, device)
+        learner.start(taught.spec, seeds, device)
         evaluator = make_evaluator(stream, device)
         logs: list[SessionCosts] = checkpoint.restore(learner, evaluator)
         kept = len(logs)  # sessions learned before the run was interrupted
         seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
+        seen_in_training = np.zeros(taught.spec.n_classes, dtype=np.bool_)
         before = 0  # training samples of the earlier sessions
         watch = _TestWatch()
         if stream.validation == "test":
-            watched = tuple(map(watch.watched, stream.sessions))
-            stream = dataclasses.replace(stream, sessions=watched)
-        for i, session in enumerate(stream.sessions):
-            seen = seen.copy()
-            seen[session.classes] = True
+            watched = tuple(map(watch.watched, taught.sessions))
+            taught = dataclasses.replace(taught, sessions=watched)
+        for i, session in enumerate(taught.sessions):
+            seen, seen_in_training = seen.copy(), seen_in_training.copy()
+            seen[stream.sessions[i].classes] = True
+            seen_in_training[session.classes] = True
             if i >= kept:
                 checkpoint.begin(i)
-                validate = partial(_validation_score, session=session, seen=seen, device=device)
+                validate = partial(
+                    _validation_score, session=session, seen=seen_in_training, device=device
+                )
                 context = contract.Context(
                     validate=_refuse_to_validate if stream.validation == "none" else validate,
                     validation=stream.validation,
@@ -108,7 +116,7 @@ def _run_stream(
                 )
                 learning = evaluating = 0.0  # seconds
                 log: dict[str, Any] = {}
-                for n, lesson in _lessons(stream, i, before, learner, context, seeds, device):
+                for n, lesson in _lessons(taught, i, before, learner, context, seeds, device):
                     began = time.perf_counter()
                     log = lesson()
                     learner.prepare()
@@ -125,7 +133,7 @@ def _run_stream(
                     log = {**log, UNREAD: not watch.was_read}
                 logs.append(SessionCosts(learning + checkpoint.carried, evaluating, held, log))
                 checkpoint.end(learner, evaluator, logs)
-                progress(f"session {i + 1}/{len(stream.sessions)}")
+                progress(f"session {i + 1}/{len(taught.sessions)}")
             before += len(session.x)
         return evaluator.predictions(), logs
 
@@ -234,6 +242,8 @@ def _takes(learner: contract.Learner) -> str:
 def _check_heads(stream: Stream, learner: contract.Learner) -> None:
     """Refuse a learner that cannot train a head a session, for a stream whose loss wants it."""
     if not stream.spec.loss_over_session or not _has_rate(learner):
+        return
+    if learner.tags.needs_session_id:  # it has heads of its own
         return
     if not learner.tags.heads:
         raise UserError(

@@ -79,7 +79,7 @@ def split_rows(
             rows = rng.permutation(originals[file.labels[originals] == c])
             held.append(rows[: min(max(1, round(val_fraction * len(rows))), len(rows) - 1)])
         val = np.sort(np.concatenate(held))
-        train = np.setdiff1d(train, np.concatenate([val, np.intersect1d(val + 1, copies)]))
+        train = np.setdiff1d(train, with_copies(file, val))
     return Split(train, val, test)
 
 
@@ -90,6 +90,27 @@ def flipped_copies(file: EmbeddingFile) -> Ints:
     ids = file.sample_ids
     again = np.char.add(ids[:-1].astype(str), FLIPPED) == ids[1:].astype(str)
     return np.flatnonzero(np.append(False, again))
+
+
+def with_copies(file: EmbeddingFile, rows: Ints) -> Ints:
+    """Some rows of a file (n,), and the flipped copies of them; ascending, each once."""
+    return np.union1d(rows, np.intersect1d(rows + 1, flipped_copies(file)))
+
+
+def whole_groups(file: EmbeddingFile) -> Ints | None:
+    """(N,) a number for each row; rows of one number are held out together, or not at all.
+
+    They have one `group`; where a file has no groups, they are an image and its flipped copy. None
+    where each row is by itself.
+    """
+    if "group" in file.columns:
+        return np.unique(file.columns["group"], return_inverse=True)[1].astype(np.int64)
+    copies = flipped_copies(file)
+    if not len(copies):
+        return None
+    begins = np.ones(len(file.labels), np.int64)
+    begins[copies] = 0
+    return np.cumsum(begins) - 1
 
 
 def no_validation_notes(file: EmbeddingFile) -> tuple[str, ...]:
@@ -217,6 +238,11 @@ def limit_losses(pairs: list[Taught], loss: str) -> list[Taught]:
     if loss == "seen":
         masks = np.logical_or.accumulate(masks)
     return [(replace(s, loss_classes=mask), e) for (s, e), mask in zip(pairs, masks, strict=True)]
+
+
+def own_losses(pairs: list[Taught]) -> list[Taught]:
+    """The sessions of a stream that share all its classes, a head each: with all in the loss."""
+    return [(replace(s, loss_classes=np.ones_like(e.classes)), e) for s, e in pairs]
 
 
 @check_arguments

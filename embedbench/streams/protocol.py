@@ -15,7 +15,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 
 from .class_order import _order_file, order_text, was_by_position
 from .class_subset import ALL, choose_classes, read_classes
-from .make_sessions import no_validation_notes, one_file
+from .make_sessions import no_validation_notes, one_file, whole_groups
 from .order_names import ORDERS
 from .stream import EvalSet, Session, Stream, StreamSpec
 from .taught_classes import has_untaught_classes, notes_on_classes
@@ -108,6 +108,7 @@ class Protocol(ABC):
         more["notes"] = (*notes, *more.get("notes", ()))
         if len(files) == 1:
             more.setdefault("classes", files[0].classes[: files[0].samples.n_leaves])
+            more.setdefault("groups", whole_groups(files[0]))
         fields = {
             "recipe": self.recipe(),
             "samples": tuple(file.digests["samples"] for file in files),

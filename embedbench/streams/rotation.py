@@ -21,7 +21,7 @@ def turn_positions(high: int, wide: int, angle: float) -> Ints:
 
 
 def spread_channels(positions: Ints, channels: int) -> Ints:
-    """Return the columns of rows whose pixels lie channel by channel; -1 stays, black.
+    """Return the columns of rows of pixels, in which a pixel has its channels together; -1: black.
 
     >>> spread_channels(np.array([1, -1]), 3)
     array([ 3,  4,  5, -1, -1, -1])

@@ -37,6 +37,9 @@ class Session:
         (C,) bool mask the protocol sets for training, or None.
     session_id : int or None
         Number of the session, or None where the protocol hides it.
+    together : array of int or None
+        (n,) number of the group of each training sample, of a session of all data: who holds some
+        of them out holds out whole groups. None: each sample is by itself.
     """
 
     x: View
@@ -47,6 +50,7 @@ class Session:
     classes: Ints
     loss_classes: Bools | None = None
     session_id: int | None = None
+    together: Ints | None = None
 
     @property
     def val_ids(self) -> Ints:
@@ -170,6 +174,9 @@ class Stream:
         Whether α_ideal is also measured after every session, by a learner of the data so far.
     far : View or None
         Samples of classes that no session has, see `far_samples`; for the runner alone.
+    groups : array of int or None
+        (N,) number of the group of each row of the table, see `whole_groups`. None: each row is by
+        itself, or the stream has several tables.
     """
 
     spec: StreamSpec
@@ -194,6 +201,7 @@ class Stream:
     task_free: bool = False
     so_far: bool = False
     far: View | None = None
+    groups: Ints | None = None
 
     def __repr__(self) -> str:
         return f"<Stream: {len(self.sessions)} sessions, {self.spec.n_classes} classes>"
@@ -248,7 +256,7 @@ class Stream:
             ]
             streams = [replace(self, sessions=s, eval_sets=e, so_far=False) for s, e in parts]
             return tuple(stream.merged() for stream in streams)
-        return self.alone or (self.merged(),)
+        return tuple(stream.merged() for stream in self.alone) or (self.merged(),)
 
     def revealed(self) -> "Stream":
         """The same stream with the same digests; session ids are given in training and at test."""
@@ -293,7 +301,8 @@ class Stream:
             recipe = f"merged {self.fitted}"
             return replace(self, spec=spec, sessions=self.whole, recipe=recipe, whole=())
         if len(self.sessions) == 1:
-            return self if self.far is None else replace(self, far=None)
+            stream = self if self.far is None else replace(self, far=None)
+            return stream._with_groups()
         train = merge([(s.x, s.ids, s.y) for s in self.sessions])
         val = merge([(s.val_x, s.val_ids, s.val_y) for s in self.sessions])
         test = merge([(e.x, e.ids, e.y) for e in self.eval_sets])
@@ -303,7 +312,7 @@ class Stream:
         session = Session(
             x=train[0], y=train[2], val_x=val[0], val_y=val[2], ids=train[1], classes=classes
         )
-        return Stream(
+        stream = Stream(
             spec=replace(
                 self.spec, reveals_session_id=False, loss_over_seen=False, loss_over_session=False
             ),
@@ -317,7 +326,17 @@ class Stream:
             evaluate_every=self.evaluate_every,
             fitted=self.fitted,
             classes=self.classes,
+            groups=self.groups,
         )
+        return stream._with_groups()
+
+    def _with_groups(self) -> "Stream":
+        """The stream, whose sessions say the groups of their samples."""
+        if self.groups is None:
+            return self
+        known = self.groups
+        sessions = tuple(replace(s, together=known[rows_of(s.x)]) for s in self.sessions)
+        return replace(self, sessions=sessions, groups=None)
 
 
 # --- views of one table, joined; digests ---

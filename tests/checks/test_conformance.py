@@ -40,15 +40,16 @@ from embedbench.checks.learner_edge_cases import (
     unusual_sessions_are_learned,
 )
 from embedbench.checks.metric_contract import METRIC_CHECKS
-from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
+from embedbench.checks.protocol_contract import PROTOCOL_CHECKS, samples_are_the_files
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, Tags
+from embedbench.protocols.permutation import Permutation
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs import stream_runner
 from embedbench.scores.metrics import all_metrics
 from embedbench.streams.feature_tables import Table
-from embedbench.streams.view import View, table_of
+from embedbench.streams.view import BLACK, View, table_of
 
 LEARNER_CHECKS = conformance_suite.LEARNER_CHECKS
 LEARNERS = [name for name in by_name.learner_names() if name not in by_name.ALIASES]
@@ -96,6 +97,35 @@ def test_the_table_of_exemptions_has_every_check_and_no_other_name() -> None:
     sampled = {v for p in _pairs(LEARNERS, LEARNER_CHECKS) for v in p.values}
     assert sampled == {*LEARNERS, *LEARNER_CHECKS}
     assert not [n for check, names in EXEMPT.items() for n in names if n not in checks[check]]
+
+
+class DarkCorner(Permutation):
+    """Session 1 shows column 0 black, as a turned image its corners."""
+
+    name = "dark-corner"
+
+    def _permutations(self, table: Table, seed: int) -> list[Any]:
+        first, second, *others = super()._permutations(table, seed)
+        assert second is not None
+        second[0] = BLACK
+        return [first, second, *others]
+
+
+def test_a_black_column_is_black() -> None:
+    samples_are_the_files(DarkCorner)
+
+
+def test_a_black_column_that_shows_another_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last, as an index of -1 does in NumPy."""
+
+    def last(table: Table, rows: Any, width: int, columns: Any) -> Any:
+        return table.values[rows] if columns is None else table.values[rows][:, columns]
+
+    monkeypatch.setattr(View, "_read_columns", property(lambda view: view.columns))
+    monkeypatch.setattr(View, "_black_columns", property(lambda _: ()))
+    monkeypatch.setattr(Table, "numpy", last)
+    with pytest.raises(CheckFailed, match="the features are others"):
+        samples_are_the_files(DarkCorner)
 
 
 @pytest.mark.parametrize("check", METRIC_CHECKS, ids=name_of)

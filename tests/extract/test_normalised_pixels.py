@@ -1,5 +1,7 @@
 """`extract --backbone pixels --normalise channel --flip`, as RanDumb takes its images."""
 
+import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +9,17 @@ import numpy as np
 import pytest
 from file_helpers import says
 from PIL import Image
+from scipy.io import wavfile
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError
+from embedbench.extract import measure_channels
 from embedbench.extract.channel_statistics import ChannelScale
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.storage import user_cache
 from embedbench.streams.make_sessions import split_rows
 
 SIDE, EACH = 5, {"train": 6, "test": 2}
@@ -128,6 +133,118 @@ def test_where_they_are_refused(images: Path, tmp_path: Path) -> None:
         UserError, check=says(what="--normalise", expected="3 means", got="0.5/0.2")
     ):
         made(images, tmp_path, normalise="0.5/0.2")
+
+
+@pytest.mark.parametrize("asked", [{"normalise": "channel"}, {"flip": True}])
+def test_sounds_are_refused_as_sounds(tmp_path: Path, asked: dict[str, Any]) -> None:
+    """And not as images that cannot be decoded, or for a backbone that takes images."""
+    for part in ("train", "test"):
+        folder = tmp_path / "hums" / part / "a"
+        folder.mkdir(parents=True)
+        wavfile.write(folder / "0.wav", 16_000, np.ones(800, np.int16))
+    with pytest.raises(UserError, check=says(what="hums holds sounds, and pixels takes images")):
+        made(tmp_path / "hums", tmp_path, **asked)
+
+
+# --- measuring: in threads, and once ---
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
+    """The samples that measuring decodes, in any order; nothing was measured before."""
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
+    found: list[int] = []
+    decode = measure_channels.decode
+
+    def watched(source: Any, i: int, *args: Any) -> Any:
+        found.append(i)
+        return decode(source, i, *args)
+
+    monkeypatch.setattr(measure_channels, "decode", watched)
+    monkeypatch.setattr(measure_channels, "PART", 5)
+    return found
+
+
+def copied(images: Path, folder: Path) -> Path:
+    """A copy of the pictures, which a test may change."""
+    return Path(shutil.copytree(images, folder / "copied"))
+
+
+def test_each_training_image_is_decoded_once(
+    images: Path, tmp_path: Path, decoded: list[int]
+) -> None:
+    file = made(copied(images, tmp_path), tmp_path, normalise="channel")
+    assert sorted(decoded) == np.flatnonzero(file.split == TRAIN).tolist()
+
+
+def test_an_extraction_that_goes_on_measures_nothing_anew(
+    images: Path, tmp_path: Path, decoded: list[int]
+) -> None:
+    source = copied(images, tmp_path)
+    first = made(source, tmp_path, normalise="channel").digests
+    decoded.clear()
+    assert made(source, tmp_path, normalise="channel").digests == first
+    assert decoded == []
+
+
+def test_changed_images_are_measured_anew(images: Path, tmp_path: Path, decoded: list[int]) -> None:
+    source = copied(images, tmp_path)
+    made(source, tmp_path, normalise="channel")
+    decoded.clear()
+    shutil.copy(source / "test/a/0.png", source / "train/a/0.png")  # a brighter one
+    file = made(source, tmp_path, normalise="channel")
+    values = [picture(source, n) for n in file.sample_ids[file.split == TRAIN]]
+    np.testing.assert_allclose(
+        file.provenance["preprocessing"]["mean"], np.mean(values, (0, 1, 2)), atol=1e-6
+    )
+    assert len(decoded) == 12
+
+
+def test_what_is_damaged_in_the_cache_is_measured_anew(
+    images: Path, tmp_path: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = copied(images, tmp_path)
+    first = made(source, tmp_path, normalise="channel").digests
+    for kept in (
+        [],
+        {"contents": "a"},
+        {"contents": "a", "scale": "no"},
+        {"contents": "a", "scale": 3},
+    ):
+        monkeypatch.setattr(user_cache, "load", lambda *_, kept=kept: kept)
+        assert made(source, tmp_path, normalise="channel").digests == first
+
+
+def test_several_threads_count_as_one_does(
+    images: Path, tmp_path: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three parts of the twelve images, in three threads."""
+    monkeypatch.setattr(measure_channels, "cores", lambda: 3)
+    threads: set[str] = set()
+    decode = measure_channels.decode
+
+    def watched(*args: Any) -> Any:
+        threads.add(threading.current_thread().name)
+        barrier.wait(20)  # ends only where three threads are at work
+        return decode(*args)
+
+    barrier = threading.Barrier(3)
+    monkeypatch.setattr(measure_channels, "PART", 4)
+    monkeypatch.setattr(measure_channels, "decode", watched)
+    file = made(copied(images, tmp_path), tmp_path, normalise="channel")
+    assert len(threads) == 3
+    values = [picture(images, n) for n in file.sample_ids[file.split == TRAIN]]
+    np.testing.assert_allclose(
+        file.provenance["preprocessing"]["std"], np.std(values, (0, 1, 2)), atol=1e-6
+    )
+
+
+def test_an_image_that_cannot_be_read_is_named(images: Path, tmp_path: Path) -> None:
+    source = copied(images, tmp_path)
+    (source / "train/b/2.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match=r"train/b/2\.png"):
+        made(source, tmp_path, normalise="channel")
+    made(source, tmp_path, normalise="channel", skip_bad=True)
 
 
 def test_a_constant_channel_counts_as_one_level() -> None:

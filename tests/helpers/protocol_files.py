@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.raw_pixels import FLIPPED
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 from embedbench.files.write_file import write_file
 
@@ -49,3 +50,29 @@ def make_file(
     features += apart * np.eye(max(width, len(train)), width, dtype=np.float32)[labels]
     made = {"backbone": {"name": backbone}}
     return write_file(folder / name, samples, features, made, columns=columns)
+
+
+def make_flipped_file(
+    folder: Path, train: Sequence[int], val: Sequence[int], test: Sequence[int]
+) -> EmbeddingFile:
+    """As `make_file`, with a flipped copy behind each training sample: its columns reversed."""
+    plain = make_file(folder, train, val, test, name="plain.h5")
+    ids, rows = list[str](), list[int]()
+    for row, (name, role) in enumerate(zip(plain.sample_ids, plain.split, strict=True)):
+        ids.append(name)
+        rows.append(row)
+        if role == TRAIN:
+            ids.append(name + FLIPPED)
+            rows.append(row)
+    features = plain.read()[rows]
+    copies = np.char.endswith(np.array(ids), FLIPPED)
+    features[copies] = features[copies, ::-1]
+    samples = Samples(
+        ids=np.array(ids),
+        labels=plain.labels[rows],
+        split=plain.split[rows],
+        classes=plain.classes,
+        parents=plain.parents,
+    )
+    made = {"backbone": {"name": "pixels"}, "preprocessing": {"flip": "left to right"}}
+    return write_file(folder / "flipped.h5", samples, features, made)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 from file_helpers import says
-from teaching import SGD, assert_same_weights, learn, minibatches, start, teach
+from teaching import SGD, assert_same_weights, learn, minibatches, samples, start, teach
 from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
 from toy import class_stream
 
 from embedbench.checks import learner_contract as contract
 from embedbench.errors import UserError
-from embedbench.learning import Memory, Seeds, generator
+from embedbench.learning import Memory, Seeds, StreamSpec, generator, predict
 from embedbench.learning.network import mlp_net
 from embedbench.learning.online_learner import Fill, OnlineLearner, ReplayWeight
 from embedbench.models.agem import AGEM
@@ -239,13 +239,26 @@ def two_steps_on_each_batch(weight: str) -> Any:
     return net
 
 
+def test_derpp_stores_the_logits_of_a_batch_that_gets_no_step() -> None:
+    """One sample presented for each new one: after 10, and 10 with two draws of 8, the third batch
+    gets none; its logits are those of the net as it is.
+    """
+    x, y = samples(0, 30, [0, 1, 2])
+    derpp = DERpp(**PLAIN, passes=1.0, memory=Memory(select="all"))
+    learner = start(derpp, StreamSpec((6,), 3))
+    for part in torch.split(torch.arange(30), 10):
+        learner.observe(x[part], y[part])
+    assert learner.steps == 2
+    logits = learner.exemplars.state_dict()["logits"]
+    torch.testing.assert_close(logits[20:], predict(learner.net, x[20:]))
+
+
 def test_weights_of_the_losses_by_hand() -> None:
     learner = ER(replay_weight="samples")
-    learner.new_samples = 8
-    assert learner.loss_weights(2) == (0.8, 0.2)
+    assert learner.loss_weights(8, 2) == (0.8, 0.2)
     learner = ER(replay_weight="sessions", replay_by="step")
     learner.learned = 3  # in the fourth session
-    assert learner.loss_weights(2) == (0.25, 0.75)
+    assert learner.loss_weights(8, 2) == (0.25, 0.75)
 
 
 @pytest.mark.parametrize("weight", ["samples", "sum"])

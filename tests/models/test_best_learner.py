@@ -3,23 +3,33 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from file_helpers import says
+from protocol_files import make_file, make_flipped_file
 from toy import class_stream, context, session
 
 from embedbench.config.fields_added_later import add_missing_fields, identity
 from embedbench.errors import UserError
+from embedbench.files.raw_pixels import FLIPPED
+from embedbench.files.write_file import write_file
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.models import _best_learner
-from embedbench.models._best_learner import Choice, fifths
+from embedbench.models._best_learner import Choice, deal_groups, fifths
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.models.ranpac import RanPAC
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.protocols.mixture import Mixture
+from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.stream import Stream
+from embedbench.streams.view import rows_of
 
 STREAM = class_stream([[0, 1], [2], [3]], spread=1.0)
 BRIEF = MLP(units=6, layers=1, stop=Stop(rule="epochs", epochs=2))
@@ -157,15 +167,103 @@ def test_the_reference_answers_as_the_one_that_it_chose(
         np.testing.assert_array_equal(getattr(best, table), value)
 
 
-def test_no_test_sample_enters_the_choice() -> None:
-    """Other test samples, equal choice: accuracies of validation samples alone."""
-    logs = []
-    for seed in (0, 1):
-        other = class_stream([[0, 1], [2], [3]], spread=1.0, seed=seed)
-        stream = replace(STREAM, eval_sets=other.eval_sets)
-        learner = Offline(mlp=BRIEF, learner="best")
-        logs.append(run_stream(stream.merged() if seed == 0 else STREAM, learner, Seeds.of(0))[1])
-    assert logs[0][0].log == logs[1][0].log
+def judged_rows(monkeypatch: pytest.MonkeyPatch, stream: Stream) -> list[int]:
+    """The rows whose answers `best` counts for one learner, in the order of the table."""
+    rows: list[int] = []
+    count = _best_learner.count_right
+
+    def watched(model: Learner, x: Any, y: Any, device: str) -> int:
+        rows.extend(rows_of(x).tolist())
+        return count(model, x, y, device)
+
+    monkeypatch.setattr(_best_learner, "MODELS", {"slda": _best_learner.MODELS["slda"]})
+    monkeypatch.setattr(_best_learner, "count_right", watched)
+    run_stream(stream, Offline(mlp=BRIEF, learner="best"), Seeds.of(0))
+    return sorted(rows)
+
+
+def test_few_validation_samples_judge_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each training sample is judged once; no validation and no test sample is."""
+    taught = np.concatenate([rows_of(session.x) for session in STREAM.sessions])
+    assert judged_rows(monkeypatch, STREAM) == sorted(taught.tolist())
+
+
+def test_enough_validation_samples_alone_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_best_learner, "ENOUGH", 16)
+    held = np.concatenate([rows_of(session.val_x) for session in STREAM.sessions])
+    assert judged_rows(monkeypatch, STREAM) == sorted(held.tolist())
+
+
+# --- samples that are held out together ---
+
+
+def grouped(y: Sequence[int], together: Sequence[int]) -> Session:
+    only = session(np.arange(float(len(y)))[:, None], y)
+    return replace(only, together=np.array(together))
+
+
+def test_the_fifths_of_single_samples_are_as_before() -> None:
+    """By hand from the draws of NumPy: class 0 is dealt first, class 1 goes on where it ended."""
+    y = np.array([0] * 7 + [1] * 4)
+    zeros, ones = (np.random.default_rng(0).permutation(n) for n in (7, 4))
+    expected = np.zeros(11, int)
+    expected[zeros] = [0, 1, 2, 3, 4, 0, 1]
+    expected[7 + ones] = [2, 3, 4, 0]
+    assert deal_groups(session(np.zeros((11, 1)), y)).tolist() == expected.tolist()
+
+
+def test_a_group_is_in_one_fifth() -> None:
+    """Twelve images with their copies, of three classes; and no other sample shares its fifth."""
+    number = np.repeat(np.arange(12), 2)
+    fold = deal_groups(grouped(number % 3, number))
+    assert (fold[0::2] == fold[1::2]).all()
+    assert np.bincount(fold).tolist() == [6, 6, 4, 4, 4]
+
+
+def test_a_group_of_two_classes_is_in_one_fifth() -> None:
+    number = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    fold = deal_groups(grouped([0, 1] * 6, number))
+    assert (fold[0::2] == fold[1::2]).all()
+    assert sorted(fold[0::2].tolist()) == [0, 0, 1, 2, 3, 4]
+
+
+def test_one_group_alone_leaves_nothing_to_judge() -> None:
+    assert list(fifths(grouped([0, 1, 0, 1], [7, 7, 7, 7]))) == []
+
+
+def test_those_that_are_left_keep_their_groups() -> None:
+    for rest, _, _ in fifths(grouped([0] * 10, [4, 4, 1, 1, 9, 9, 3, 3, 8, 8])):
+        assert rest.together is not None
+        pairs = rest.x.numpy()[:, 0].astype(int) // 2  # the number of the pair
+        assert rest.together.tolist() == np.array([4, 1, 9, 3, 8])[pairs].tolist()
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [IncrementalClass(sessions=2), Permutation(sessions=2), Mixture(sessions=2)],
+    ids=lambda p: p.name,
+)
+def test_no_mirrored_sample_is_judged(tmp_path: Path, protocol: Protocol) -> None:
+    """Of a file with flipped copies no learner is taught the mirror of what it answers."""
+    file = make_flipped_file(tmp_path, [20] * 4, [0] * 4, [2] * 4)
+    (whole,) = protocol.build([file], seed=0).merged().sessions
+    names = [id_.removesuffix(FLIPPED) for id_ in file.sample_ids.tolist()]
+    for rest, x, _ in fifths(whole):
+        taught = {names[row] for row in rows_of(rest.x)}
+        assert not taught & {names[row] for row in rows_of(x)}
+
+
+def test_no_group_is_judged_by_its_own_samples(tmp_path: Path) -> None:
+    file = make_file(tmp_path, [20] * 4, [0] * 4, [2] * 4)
+    speaker = np.arange(len(file.labels)) % 9
+    path = file.path.with_name("grouped.h5")
+    columns = {"group": np.array([f"speaker {n}" for n in speaker])}
+    made = write_file(path, file.samples, file.read(), file.provenance, columns=columns)
+    (whole,) = IncrementalClass(sessions=2).build([made], seed=0).merged().sessions
+    parts = list(fifths(whole))
+    assert len(parts) == 5
+    for rest, x, _ in parts:
+        assert not {*speaker[rows_of(rest.x)]} & {*speaker[rows_of(x)]}
 
 
 def test_a_state_goes_on_as_the_learner_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

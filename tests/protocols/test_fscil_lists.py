@@ -13,6 +13,7 @@ from file_helpers import says
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.raw_pixels import FLIPPED
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.protocols.fscil import FSCIL, LISTS, SHOT, _check_classes, read_list
@@ -111,6 +112,23 @@ def test_cifar_in_another_order_needs_its_numbers(tmp_path: Path) -> None:
     twice: Any = SimpleNamespace(path=hidden.path, labels=labels)
     with pytest.raises(UserError, match=r"session 2 .* 5 .* 4 new"):
         _check_classes("cifar100", twice, np.split(np.arange(len(labels)), [60, 85]))
+
+
+def test_cifar_with_flipped_copies_teaches_those_of_the_base_session(tmp_path: Path) -> None:
+    """27,000 images and as many copies, and shots without; see `extract --flip`."""
+    plain = cifar_file(tmp_path, "train/{:05d}")
+    rows = np.repeat(np.arange(50_200), 1 + (plain.split == TRAIN))
+    ids = plain.sample_ids[rows].astype("U20")
+    ids[np.append(False, rows[1:] == rows[:-1])] += FLIPPED
+    plain.path.unlink()
+    samples = Samples(ids, plain.labels[rows], plain.split[rows], plain.classes, plain.parents)
+    features = np.random.default_rng(0).normal(size=(len(rows), 2)).astype(np.float32)
+    made = {"backbone": {"name": "pixels"}, "preprocessing": {"flip": "left to right"}}
+    file = write_file(plain.path, samples, features, made)
+    stream = FSCIL(lists="cifar100").build([file], seed=0)
+    assert [len(s.x) for s in stream.sessions] == [54_000, *[25] * 8]
+    shown = file.sample_ids[rows_of(stream.sessions[1].x)].tolist()
+    assert sorted(shown) == sorted(f"train/{int(n):05d}" for n in lines("cifar100")[1])
 
 
 def birds(folder: Path, skip: int = 0) -> EmbeddingFile:

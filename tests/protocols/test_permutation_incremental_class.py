@@ -10,6 +10,7 @@ from image_files import HIGH, WIDE, image_bytes, pixel_file, samples
 from PIL import Image
 from protocol_files import WIDTH, make_file
 
+from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.raw_pixels import pixels, pixels_recipe
@@ -273,6 +274,31 @@ def test_listed_angles(tmp_path: Path, angles: Any) -> None:
     stream = protocol.build([flat_file(tmp_path, 3)], seed=0)
     assert stream.sessions[0].x.columns is not None
     assert stream.sessions[2].x.columns.tolist() == [2, 5, 8, 1, 4, 7, 0, 3, 6]  # type: ignore[union-attr]
+
+
+DECIMALS = [0.0, 12.3456789, 100 / 3, -1e-7]
+
+
+@pytest.mark.parametrize(
+    "angles", [",".join(map(repr, DECIMALS)), DECIMALS, [*np.array(DECIMALS)]], ids=type
+)
+def test_listed_angles_are_not_rounded(angles: Any) -> None:
+    protocol = rotations(angles=angles, sessions=4)
+    assert protocol.draw_angles(0) == DECIMALS
+    assert protocol.angles == "0,12.3456789,33.333333333333336,-1e-07"
+
+
+def test_a_setting_takes_a_list_of_decimals() -> None:
+    """As a study file or `build_stream` gives it."""
+    given = {"transform": "rotation", "angles": [0, 22.5], "sessions": 2}
+    assert make(Permutation, given, name="protocol").angles == "0,22.5"
+
+
+@pytest.mark.parametrize("angles", [[0, True], [0, float("nan")], [0, None]])
+def test_a_list_of_what_is_no_number_is_refused(angles: Any) -> None:
+    refusal = says(what="protocol.angles", expected="a list of names or numbers")
+    with pytest.raises(UserError, check=refusal):
+        rotations(angles=angles, sessions=2)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
