@@ -34,6 +34,7 @@ nb_execution_mode = "force"  # a page says what this code does, not what earlier
 nb_execution_timeout = 600  # seconds a cell, on a busy machine
 nb_execution_in_temp = True  # what a notebook saves is no page
 nb_execution_raise_on_error = True
+nb_output_stderr = "remove"  # progress
 
 html_theme = "furo"
 html_extra_path = ["_root"]  # index.html, which leads to docs/index.html

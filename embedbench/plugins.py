@@ -28,6 +28,14 @@ KINDS = ("learners", "protocols", "metrics", "backbones", "sources", "engines", 
 YOURS = "Code of yours is named package.module:Name."
 
 
+def entry_points_by_kind() -> dict[str, dict[str, EntryPoint]]:
+    """The entry points of all kinds; the packages, which are slow to read, are read once."""
+    from importlib.metadata import entry_points  # slow
+
+    every = entry_points()
+    return {kind: _by_name(every.select(group=f"embedbench.{kind}")) for kind in KINDS}
+
+
 def entry_points_by_name(kind: str) -> dict[str, EntryPoint]:
     """Entry points of installed packages in the group `embedbench.<kind>`, by name.
 
@@ -38,7 +46,11 @@ def entry_points_by_name(kind: str) -> dict[str, EntryPoint]:
     kind : str
         One of `KINDS`.
     """
-    return {entry.name: entry for entry in reversed(tuple(_entries(kind)))}
+    return _by_name(_entries(kind))
+
+
+def _by_name(entries: EntryPoints) -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in reversed(tuple(entries))}
 
 
 def load(kind: str, name: str, known: Iterable[str] = ()) -> Any:

@@ -5,6 +5,7 @@ import pkgutil
 import re
 from pathlib import Path
 
+import fill_pages
 import from_code
 import pytest
 import typer
@@ -128,3 +129,17 @@ def test_every_comment_of_a_page_is_filled() -> None:
     assert not [name for name, text in made.items() if "\n<!-- " in text]
     assert "\n| " in made["confidence.md"]
     assert "\n## kemker2018-mnist\n" in made["kemker2018.md"]
+
+
+@pytest.mark.parametrize("path", fill_pages.pages(), ids=lambda path: path.stem)
+def test_pages_of_the_repository_have_what_the_site_shows(path: Path) -> None:
+    """`python tools/fill_pages.py` writes it."""
+    text = path.read_text(encoding="utf-8")
+    assert from_code.fill_in_repository(text) == text
+
+
+def test_links_of_the_list_of_learners_lead_to_their_code() -> None:
+    text = (DOCS / "reference" / "learners.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((\.\./\.\./models/\w+\.py)\)", text)
+    assert links
+    assert all((DOCS / "reference" / link).is_file() for link in links)

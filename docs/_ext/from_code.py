@@ -24,7 +24,11 @@ from embedbench.text.table_export import export_tables
 
 DOCS = Path(__file__).resolve().parents[1]
 KINDS: Any = {"learners": by_name.learner_class, "protocols": by_name.protocol_class}
-COMMENT = re.compile(r"^<!-- (\w+) ([\w./-]+)(?:: (.+))? -->$", re.M)
+# A comment, and what `tools/fill_pages.py` has put below it for readers of the repository
+COMMENT = re.compile(
+    r"^<!-- (\w+) ([\w./-]+)(?:: (.+))? -->$(?:\n\n(?s:(?:(?!^<!--).)*)\n<!-- end -->$)?", re.M
+)
+PAGE = re.compile(r"\]\((?:learners|protocols)/([\w-]+)\.md\)")
 FILE = re.compile(r"\[[\w./-]+\.md\](?=\((?!\w+:))")  # a file's name as the text of a link
 # What is markup in a docstring: code, **Source**, a parameter with its type, an example.
 MARKUP = re.compile(r"(`[^`]*`|\*\*\w+\*\*|^[*\w][\w, *]* : .*|^ *>>> (?s:.*?)(?:\n\n|\Z))", re.M)
@@ -86,6 +90,34 @@ def fill(app: Any, name: str, source: list[str]) -> None:
     source[0] = COMMENT.sub(lambda m: MAKE[m[1]](*filter(None, m.groups()[1:])), text)
 
 
+def fill_in_repository(text: str) -> str:
+    """The text of a page with what its comments name below them, for who reads it in a clone.
+
+    The tables of papers, and the options of all commands, are long: `reproduce --results` and
+    `--help` print them.
+    """
+
+    def filled(found: re.Match[str]) -> str:
+        kind, name, title = found.groups()
+        if kind not in COMMITTED:
+            return found[0]
+        comment = f"<!-- {kind} {name}{f': {title}' * bool(title)} -->"
+        made = COMMITTED[kind](*filter(None, (name, title)))
+        return f"{comment}\n\n{made.strip()}\n\n<!-- end -->"
+
+    return COMMENT.sub(filled, text)
+
+
+def list_with_code(kind: str) -> str:
+    """As `list_names`, with links to the code: the page of each is not in the repository."""
+    room = "models" if kind == "learners" else kind
+
+    def to_code(found: re.Match[str]) -> str:
+        return f"](../../{room}/{found[1].replace('-', '_')}.py)"
+
+    return PAGE.sub(to_code, list_names(kind))
+
+
 def list_names(kind: str) -> str:
     """Learners or protocols with a link to the page of each; presets; class orders."""
     if kind == "presets":
@@ -144,3 +176,4 @@ def show_paper(paper: str) -> str:
 
 
 MAKE: Any = {"list": list_names, "commands": show_commands, "report": report, "results": show_paper}
+COMMITTED: Any = {"list": list_with_code, "report": report}  # what the repository has, too

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from embedbench import plugins
@@ -44,6 +45,8 @@ class CheckResult(JsonRecord):
         What came instead; empty if the check passed.
     applies : bool
         Whether the check applies to this learner or protocol; if not, it passed.
+    place : str
+        Where code of what is checked raised an error: its file and line; else empty.
     """
 
     name: str
@@ -52,25 +55,44 @@ class CheckResult(JsonRecord):
     message: str
     seconds: float
     applies: bool = True
+    place: str = ""
+
+    @property
+    def fault(self) -> tuple[str, str]:
+        """What tells its failure from those of other checks.
+
+        One line of code may end many checks, with other numbers in what it says.
+        """
+        kind, colon, _ = self.message.partition(":")
+        return (kind if colon else self.message, self.place) if self.place else (self.message, "")
 
 
 def check_text(results: Sequence[CheckResult]) -> str:
-    """Results as text: one line per check, the message if it failed, and how many passed."""
-    lines, message = [], ""
+    """Results as text: one line per check, each fault once, and how many passed."""
+    lines, first = list[str](), dict[tuple[str, str], str]()
     for r in results:
         if not r.applies:
             lines.append(f"–       {r.name}  (does not apply)")
-            continue
-        lines.append(f"{'ok    ' if r.passed else 'FAILED'}  {r.name}  ({r.seconds:.1f} s)")
-        if not r.passed:
-            said = "the same" if r.message == message else r.message  # one error may end many
-            lines += [f"        demanded: {r.demand}", f"        {said}"]
-            message = r.message
+        elif r.passed:
+            lines.append(f"ok      {r.name}  ({r.seconds:.1f} s)")
+        elif r.fault in first:
+            lines.append(f"FAILED  {r.name}  ({r.seconds:.1f} s): as {first[r.fault]}")
+        else:
+            first[r.fault] = r.name
+            at = f" ({r.place})" if r.place else ""
+            lines.append(f"FAILED  {r.name}  ({r.seconds:.1f} s)")
+            lines += [f"        demanded: {r.demand}", f"        {r.message}{at}"]
+    return fit_width("\n".join([*lines, _total(results, len(first))]), terminal_width())
+
+
+def _total(results: Sequence[CheckResult], faults: int) -> str:
+    """How many checks passed, and how many faults those have that did not."""
     asked = [r.passed for r in results if r.applies]
-    rest = len(results) - len(asked)
+    failed, rest = asked.count(False), len(results) - len(asked)
     total = f"{sum(asked)} of {len(asked)} checks passed"
-    total += f", {rest} {'does' if rest == 1 else 'do'} not apply" if rest else ""
-    return fit_width("\n".join([*lines, total]), terminal_width())
+    if failed > faults:
+        total += f", {failed} failed by {faults} fault{'s' * (faults > 1)}"
+    return total + (f", {rest} {'does' if rest == 1 else 'do'} not apply" if rest else "")
 
 
 def check(name: str, device: str = "cpu", kind: str | None = None) -> list[CheckResult]:
@@ -109,9 +131,20 @@ def _method(error: BaseException, subject: object) -> str:
     return f"{names[0]} " if names else ""
 
 
+def _place(error: BaseException, subject: object) -> str:
+    """The file and the line in which code of a class, or beside it, ended; "" elsewhere."""
+    try:
+        file = inspect.getsourcefile(subject)  # type: ignore[arg-type]  # of an object: TypeError
+    except (TypeError, OSError):
+        return ""
+    walked = traceback.walk_tb(error.__traceback__)
+    numbers = [number for frame, number in walked if frame.f_code.co_filename == file]
+    return f"{Path(str(file)).name}, line {numbers[-1]}" if numbers else ""
+
+
 def _run(check: Callable[[T], None], subject: T) -> CheckResult:
     began = time.perf_counter()
-    message, applies = "", True
+    message, applies, place = "", True, ""
     try:
         check(subject)
     except NotApplicable:
@@ -124,10 +157,11 @@ def _run(check: Callable[[T], None], subject: T) -> CheckResult:
         cause = error.__cause__ if isinstance(error, CodeExitError) else None
         left = cause or error
         message = f"{_method(left, subject)}raised {error_text(left)}"
+        place = _place(left, subject)
     demand = (inspect.getdoc(check) or "").partition("\n")[0]
     name = check.__name__.replace("_", " ")
     seconds = time.perf_counter() - began
-    return CheckResult(name, demand, not message, message, seconds, applies)
+    return CheckResult(name, demand, not message, message, seconds, applies, place)
 
 
 # --- kinds of names ---

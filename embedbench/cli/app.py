@@ -91,7 +91,7 @@ def list_command(
     form: str = "text",
 ) -> None:
     """List the names that the command line knows, or the settings behind a name."""
-    from .list_entries import KINDS, LONG, entries, listed_text, show_settings
+    from .list_entries import KINDS, entries, every_entry, listed_text, show_settings
 
     if kind in KINDS:
         rows = entries(kind)
@@ -100,7 +100,7 @@ def list_command(
     if kind:
         show_settings(kind, form)
         return
-    listed = {k: entries(k) for k in KINDS if k not in LONG}
+    listed = every_entry()
     text = "\n\n".join(f"{k}:\n{listed_text(rows)}" for k, rows in listed.items())
     rows = [{"kind": k, **row} for k, rows in listed.items() for row in rows]
     show_tables(form, listed, rows, text=text)

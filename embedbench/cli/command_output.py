@@ -9,9 +9,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from embedbench.config.json_records import plain
+from embedbench.runs.progress_line import Progress, show_progress
 from embedbench.text import printable_text, table_export, terminal_text
-
-from .progress_line import Progress, show_progress
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,12 +11,12 @@ from embedbench.engines.engine import Engine
 from embedbench.networks.published_weights import SHIPPED
 from embedbench.reports import html_report, tables_from_runs, terminal_tables
 from embedbench.runs import grid_scheduler
+from embedbench.runs.progress_line import RunsAtWork
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study, parse_settings
 
 from .command_output import bar, note
-from .progress_line import RunsAtWork
 
 SEEDS = (0, 1, 2)
 # Classes of the shipped emoji that a network trained on all of them at once tells apart well: else

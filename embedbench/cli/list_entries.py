@@ -3,13 +3,15 @@
 What only one kind needs is imported when that kind is listed.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
 from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
@@ -20,13 +22,14 @@ from embedbench.learning.learner import Learner, learner_words
 from embedbench.reports.tracker_names import TRACKERS
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.learner_tags import listed_words
-from embedbench.scores import against_chance, few_shot_scores, metrics
-from embedbench.scores.unrecorded_metrics import FUNCTIONS
-from embedbench.streams import class_order, protocol
+from embedbench.streams.order_names import NAMED
 from embedbench.studies import presets
 from embedbench.text import terminal_text
 
 from .command_output import show_tables
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 LONG = ("backbones", "files", "zoo")  # listed alone, when they are asked for
 SOURCES = {
@@ -52,8 +55,17 @@ PACKAGE = Path(__file__).parents[1]
 _PUBLIC_CLASS = re.compile(r'^class [^_][^:]*:\n    r?"""(?P<line>.*?)(?:"""|$)', re.MULTILINE)
 
 
-def entries(kind: str) -> list[dict[str, str]]:
-    """Everything of a kind: name, summary, and the package of what is not ours."""
+def every_entry() -> dict[str, list[dict[str, str]]]:
+    """The entries of all kinds, but for those that are long."""
+    installed = plugins.entry_points_by_kind()
+    return {kind: entries(kind, installed.get(kind, {})) for kind in KINDS if kind not in LONG}
+
+
+def entries(kind: str, installed: Mapping[str, EntryPoint] | None = None) -> list[dict[str, str]]:
+    """Everything of a kind: name, summary, and the package of what is not ours.
+
+    `installed` are the entry points of other packages; None: they are read.
+    """
     listed = OURS[kind]()
     rows = (
         [{"name": name, "summary": summary} for name, summary in listed.items()]
@@ -65,11 +77,13 @@ def entries(kind: str) -> list[dict[str, str]]:
         rows += [{"name": name, "summary": stream.summary()} for name, stream in named]
     if kind not in plugins.KINDS:
         return rows
+    if installed is None:
+        installed = plugins.entry_points_by_name(kind)
     names = {row["name"] for row in rows}
     unread = {"takes": ""} if kind == "learners" else {}  # its code is not imported
     return rows + [
         {"name": name, "summary": entry.value, **unread, "package": plugins.origin(entry)}
-        for name, entry in sorted(plugins.entry_points_by_name(kind).items())
+        for name, entry in sorted(installed.items())
         if name not in names
     ]
 
@@ -92,6 +106,9 @@ def _summary(row: dict[str, str]) -> str:
 
 def metric_functions() -> dict[str, Callable[..., Any]]:
     """Every metric by name: functions of scores, of accuracies, and of stored answers."""
+    from embedbench.scores import against_chance, few_shot_scores, metrics
+    from embedbench.scores.unrecorded_metrics import FUNCTIONS
+
     public: dict[str, Any] = {}
     for module in (metrics, against_chance, few_shot_scores):
         public |= {n: f for n, f in vars(module).items() if inspect.isfunction(f) and n[0] != "_"}
@@ -189,7 +206,7 @@ OURS: dict[str, Callable[[], dict[str, str] | list[dict[str, str]]]] = {
     "presets": lambda: {name: presets.about(name)[0] for name in presets.preset_names()},
     "orders": lambda: {
         name: what if count == "any" else f"{what}; {count} classes"
-        for name, (what, count) in class_order.NAMED.items()
+        for name, (what, count) in NAMED.items()
     },
     "sources": lambda: SOURCES,
     "engines": lambda: ENGINES,
@@ -313,8 +330,10 @@ def _class(kind: str, name: str) -> dict[str, Any]:
 def _kinds(name: str) -> list[str]:
     """The kinds that have a name."""
     if ":" in name:
+        from embedbench.streams.protocol import Protocol
+
         thing = plugins.outside(name)
-        is_protocol = inspect.isclass(thing) and issubclass(thing, protocol.Protocol)
+        is_protocol = inspect.isclass(thing) and issubclass(thing, Protocol)
         return ["protocols" if is_protocol else "learners"]
     plain = {name, name.replace("_", "-")}
     if kinds := [kind for kind, names in NAMES.items() if plain & {*names()}]:

@@ -10,13 +10,13 @@ import typer
 
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import parse_seeds
+from embedbench.runs.progress_line import RunsAtWork
 from embedbench.studies.study import parse_settings
 from embedbench.text.table_export import flatten
 from embedbench.text.terminal_text import line, new_table
 
 from . import shared_options as shared
 from .command_output import bar, note, show_tables
-from .progress_line import RunsAtWork
 
 if TYPE_CHECKING:
     from embedbench.sharing.floor import Place, Standing

@@ -21,6 +21,7 @@ from .command_output import note, run_tables, selected_tables, show, show_tables
 if TYPE_CHECKING:
     from embedbench.reports.library_audits import LibraryAudits
     from embedbench.reports.result_rows import Row
+    from embedbench.reports.row_names import RowNames
     from embedbench.scores.learner_verdicts import Over
     from embedbench.sharing.verify_pack import Submission
 
@@ -64,6 +65,7 @@ class ReportOptions:
             "Repeatable."
         ),
     ] = None
+    name: Annotated[list[str] | None, typer.Option(metavar="LEARNER=TEXT", help=shared.NAME)] = None
     figure: Annotated[
         str | None,
         typer.Option(
@@ -106,7 +108,7 @@ class ReportOptions:
     @property
     def is_plain(self) -> bool:
         """Whether no option chooses a table or a figure."""
-        given = (*self.views, self.over, self.metric, self.figure, self.out)
+        given = (*self.views, self.over, self.metric, self.name, self.figure, self.out)
         return not any(given) and self.session is None
 
     def check(self, runs: Sequence[Path], overwrite: bool) -> None:
@@ -289,6 +291,7 @@ def _read(
     `failed` gets the metrics that failed, `audits` those of a page with what its tables read.
     """
     from embedbench.reports import toml_report
+    from embedbench.reports.row_names import RowNames, parse_names
     from embedbench.reports.table_metric import first_score, meant
     from embedbench.reports.tables_from_runs import collect, say
 
@@ -298,17 +301,19 @@ def _read(
         tables = selected_tables(toml_report.show_file(runs[0], say))
         return [], tables, tables[2]
     rows: list[Row] = []
-    metrics = options.metric or []
+    metrics, names = options.metric or [], RowNames(parse_names(options.name or ()))
     if files:  # of which --metric also names what they alone have
         score = first_score(map(meant, metrics))
         metrics = [] if score is None else [score]
     for root in folders:
-        rows += collect(root, metrics=metrics, over=over, failed=failed.append)
+        rows += collect(root, metrics=metrics, over=over, failed=failed.append, names=names)
     if options.html is not None:
         audits.judge_tables(rows)
     if files:
-        tables, parts = _outside_tables(rows, files, options, form)
+        tables, parts = _outside_tables(rows, files, options, form, names)
+        names.check_used()
         return rows, tables, parts
+    names.check_used()
     tables = _tables(rows, options, form)
     return rows, tables, tables[2] if options.bridge else ()
 
@@ -320,14 +325,15 @@ def split_files(runs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def _outside_tables(
-    rows: list[Row], files: Sequence[Path], options: ReportOptions, form: str
+    rows: list[Row], files: Sequence[Path], options: ReportOptions, form: str, names: RowNames
 ) -> tuple[Tables, Sequence[Part]]:
     """The tables of runs, if there are some, and those with the results of CSV files."""
     from embedbench.reports import results_beside
     from embedbench.reports.table_metric import meant
 
     difference = None if options.difference is None else options.difference / 100
-    wanted = results_beside.TableChoice(tuple(map(meant, options.metric or ())), difference)
+    metrics = tuple(map(meant, options.metric or ()))
+    wanted = results_beside.TableChoice(metrics, difference, names)
     if rows:
         views = results_beside.tables_beside(rows, files, wanted, note)
     else:

@@ -10,11 +10,11 @@ import typer
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.errors import UserError
 from embedbench.papers import paper_folders
+from embedbench.runs.progress_line import RunsAtWork
 from embedbench.studies.study import split_names
 
 from . import shared_options as shared
 from .command_output import bar, note, show, show_tables
-from .progress_line import RunsAtWork
 
 if TYPE_CHECKING:
     from embedbench.papers.paper import Paper, PaperRuns

@@ -13,6 +13,7 @@ import typer
 
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.files.remote.uri import as_written
+from embedbench.runs.progress_line import RunsAtWork
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies import study_file
 from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
@@ -22,7 +23,6 @@ from embedbench.text.undecoded_text import check_text, join_words
 
 from . import shared_options as shared
 from .command_output import bar, note, run_tables, show_tables
-from .progress_line import RunsAtWork
 
 if TYPE_CHECKING:
     from embedbench.runs import grid_scheduler
@@ -51,7 +51,10 @@ class StreamOptions:
         str | None, typer.Option("--seeds", "--seed", help="0-4 or 0,2,5.", show_default="0")
     ] = None
     settings: Annotated[list[str] | None, typer.Option("--set", help="protocol.base=50, …")] = None
-    order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None
+    order: Annotated[
+        str | None,
+        typer.Option(help="natural, random, size, …, see embedbench list orders; or a file."),
+    ] = None
     preset: Annotated[
         str | None,
         typer.Option(help="Settings by name, see embedbench list presets; or a file .toml."),
@@ -115,6 +118,7 @@ class StudyOptions(StreamOptions):
             help="The score of the tables, such as class_accuracy.", show_default="accuracy"
         ),
     ] = None
+    name: Annotated[list[str] | None, typer.Option(metavar="LEARNER=TEXT", help=shared.NAME)] = None
     budget_mb: Annotated[
         float | None,
         typer.Option(
@@ -138,6 +142,7 @@ class StudyOptions(StreamOptions):
 
     def study(self) -> Study:
         """The study of the study file, and the options over it."""
+        from embedbench.reports.row_names import parse_names
         from embedbench.studies.resolve import override
 
         stream = self._stream(",".join(self.learner or ()))
@@ -146,6 +151,7 @@ class StudyOptions(StreamOptions):
             metric=self.metric or stream.metric,
             **{name: getattr(self, name) for name in AS_GIVEN},
             unknown=as_written(self.unknown) if self.unknown else None,
+            names=parse_names(self.name or ()),
             tune_seeds=_seeds(self.tune_seeds),
             tune=parse_lists(self.tune or ()),
         )
@@ -210,20 +216,21 @@ def run(
         ).make()
     if not (outcome.run_dirs or outcome.failed):
         return  # of a shard without runs
-    _report(outcome, out, form, (study.metric,) if study.metric else (), options.config)
+    _report(outcome, out, form, study, options.config)
 
 
 def _report(
     outcome: grid_scheduler.Outcome,
     out: Path,
     form: str,
-    metrics: tuple[str, ...] = (),
+    study: Study,
     config: Path | None = None,
 ) -> None:
     """Print the scores, and what failed; exit with an error if anything did.
 
     A study file with a published table has it beside the runs in `out`.
     """
+    from embedbench.reports.row_names import RowNames
     from embedbench.reports.tables_from_runs import collect
     from embedbench.reports.toml_report import published_beside
     from embedbench.scores.record_files import find
@@ -232,7 +239,10 @@ def _report(
     for sentence in describe_outcome(outcome):
         note(sentence)
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
-    rows = collect(out, outcome.run_dirs, metrics=metrics)
+    metrics, names = (study.metric,) if study.metric else (), RowNames(study.names)
+    rows = collect(out, outcome.run_dirs, metrics=metrics, names=names)
+    for key in names.unused if rows else ():
+        note(f"no row is called {key}")
     data, listed, parts = run_tables(rows, form)
     published = None if config is None else published_beside(config, out, note)
     if published is not None:

@@ -11,6 +11,7 @@ import typer
 from embedbench.config.plain_numbers import plain_number
 from embedbench.engines.engine_tasks import pairs
 from embedbench.errors import UserError
+from embedbench.runs.progress_line import duration
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
 from embedbench.text.undecoded_text import join_words
@@ -18,7 +19,6 @@ from embedbench.text.undecoded_text import join_words
 from . import help_and_usage_errors
 from . import shared_options as shared
 from .command_output import note, show, show_tables
-from .progress_line import duration
 
 if TYPE_CHECKING:
     from embedbench.runs import runs_status

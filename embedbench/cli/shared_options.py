@@ -61,6 +61,7 @@ EngineSet = Annotated[
 ]
 THREADS = "Threads of one run; they decide the last bits."
 Threads = Annotated[int, typer.Option(help=THREADS, min=1, max=MOST_THREADS)]
+NAME = 'What a row is called in tables, such as slda="Streaming LDA". Repeatable.'
 DEVICE = "auto, cpu, cuda or cuda:N."
 Device = Annotated[str, typer.Option(help=DEVICE)]
 

@@ -130,7 +130,8 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[tuple[s
     for part in ("backbone", "preprocessing", "arithmetic", "source", "split"):
         values = made.get(part) or {}
         values = {k: values[k] for k in sorted(values, key=lambda k: k != "name")}  # it comes first
-        yield part, ", ".join(f"{k} {_words(v)}" for k, v in values.items() if v not in ("", None))
+        stated = {k: v for k, v in values.items() if v not in ("", None, {})}
+        yield part, ", ".join(f"{k} {_words(v)}" for k, v in stated.items())
     if pictures := made.get("pictures"):
         yield "pictures", _picture_words(pictures)
     weights = read_weights_entry(made)

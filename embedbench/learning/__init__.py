@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .learner import Context as Context
     from .learner import Learner as Learner
     from .learner import Tags as Tags
+    from .loss import among as among
+    from .loss import batch_loss as batch_loss
+    from .loss import loss_classes as loss_classes
     from .loss import pull as pull
     from .net_learner import NetLearner as NetLearner
     from .net_learner import ReplayLearner as ReplayLearner
@@ -37,7 +40,7 @@ _HOMES = {  # a test holds both lists together
         ".exemplars": "Exemplars Memory",
         ".footprint": "Footprint",
         ".learner": "Context Learner Tags",
-        ".loss": "pull",
+        ".loss": "among batch_loss loss_classes pull",
         ".net_learner": "NetLearner ReplayLearner",
         ".network": "predict",
         ".optimisers": "OptimiserName trainable_parameters",

@@ -28,7 +28,18 @@ def names() -> dict[str, tuple[str, ...]]:
     >>> names()["fscil"]
     ('tang2024', 'fscil')
     """
-    return {k: (given["name"], *given.get("aliases", ())) for k, given in _folders().items()}
+    return dict(_names())
+
+
+@cache
+def _names() -> dict[str, tuple[str, ...]]:
+    """The same, from what stands before the first table of each file: every command asks."""
+    result = {}
+    for path in sorted(Path(__file__).parent.glob("*/paper.toml")):
+        head, _, _ = path.read_text("utf-8").partition("\n[")
+        given = tomllib.loads(head)
+        result[path.parent.name] = (given["name"], *given.get("aliases", ()))
+    return result
 
 
 def paper(name: str) -> "Paper":

@@ -209,8 +209,9 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
         key = json.dumps([row.learner, row.params], sort_keys=True)
         by_learner.setdefault(key, []).append(row)
     each = list(by_learner.values())
-    names = labels([[r for row in those for r in row.records] for those in each], short=True)
     measured, notes, group = list[Result](), list[str](), rows[0].group
+    records = [[r for row in those for r in row.records] for those in each]
+    names = labels(records, short=True, names=group.names)
     for name, those in zip(names, each, strict=True):
         mine = [run for row in those for run in measure_runs({name: row}, metric)]
         measured += mine

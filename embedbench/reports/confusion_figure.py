@@ -1,6 +1,7 @@
 """The confusion matrix of each learner, its classes in the order in which they were learned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from embedbench.array_types import Floats, Ints
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.confusion_matrix import learned_sessions
+from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.score_matrix import mean_of_known
 
@@ -37,10 +39,18 @@ class Confusion(NamedTuple):
     sessions: Ints  # (k,) that brought them; equal ones are neighbours
 
 
+Reader = Callable[[Path, RunRecord], Confusion | None]
+
+
 Units = list[list[Confusion]]  # of each measurement, of each of its runs
 
 
-def confusion(rows: Sequence[Row], width: float, session: int | None = None) -> Figure:
+def confusion(
+    rows: Sequence[Row],
+    width: float,
+    session: int | None = None,
+    reader: Reader | None = None,
+) -> Figure:
     """The confusion matrix of each learner after a session, a mean over its runs.
 
     Classes have the order of their sessions, and in a session that of the file. Where runs have
@@ -51,6 +61,8 @@ def confusion(rows: Sequence[Row], width: float, session: int | None = None) -> 
     ----------
     session : int or None
         From 0; None is the last.
+    reader : callable or None
+        The matrix of a run after this session, if it is known already.
 
     Raises
     ------
@@ -67,7 +79,7 @@ def confusion(rows: Sequence[Row], width: float, session: int | None = None) -> 
     units = {row.label: counted_runs(row) for row in rows}
     made = {
         row.label: [
-            [read_confusion(row, run, session) for run in unit] for unit in units[row.label]
+            [read_confusion(row, run, session, reader) for run in unit] for unit in units[row.label]
         ]
         for row in rows
     }
@@ -91,7 +103,12 @@ def confusion(rows: Sequence[Row], width: float, session: int | None = None) -> 
     return _draw(maps, every[0].sessions, names, width, given)
 
 
-def read_confusion(row: Row, run: RunRecord, session: int) -> Confusion:
+def read_confusion(
+    row: Row,
+    run: RunRecord,
+    session: int,
+    reader: Reader | None = None,
+) -> Confusion:
     """The confusion matrix of one run of a row."""
     place = row.place_of(run)
     if place is None:
@@ -99,12 +116,23 @@ def read_confusion(row: Row, run: RunRecord, session: int) -> Confusion:
             f"the answers of {row.label} are not there, which a confusion matrix is made of",
             "name the directory that has their predictions.h5",
         )
-    answers = record_files.read_predictions(place, run)
-    moment, score = int(answers.ends[session]), row.group.score
+    if reader is None:
+        answers = record_files.read_predictions(place, run)
+        made = confusion_of(answers, row.group.score, session)
+    else:
+        made = reader(place, run)
+    if made is None:
+        raise UserError(f"{row.label} does not answer with classes", "--figure matrix draws R")
+    return made
+
+
+def confusion_of(answers: RunAnswers, score: str, session: int) -> Confusion | None:
+    """The confusion matrix of some answers after a session; None of others than classes."""
+    moment = int(answers.ends[session])
     shares = answers.confusion(score, moment)
     truth = answers.confusion(score, moment, truth=True)
     if shares is None or truth is None:
-        raise UserError(f"{row.label} does not answer with classes", "--figure matrix draws R")
+        return None
     learned = learned_sessions(answers.seen[answers.ends[: session + 1]])
     order = order_of_learning(learned)
     square = np.ix_(order, order)

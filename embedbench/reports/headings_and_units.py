@@ -28,6 +28,8 @@ HEADINGS = {
     **{name: f"Ω_{name.removeprefix('omega_')}" for name in (*OMEGAS, STREAMING)},
     AVERAGE: "AA %",
     FORGETTING: "AF %",
+    "bwt": "BWT %",
+    "fwt": "FWT %",
     "raa": "RAA %",
     "raf": "RAF %",
     "base_accuracy": "base accuracy %",
@@ -60,12 +62,14 @@ SHARES = {
 }
 MEANINGS = {
     "omega_new": "Ω_new: score on each new session",
-    AVERAGE: "AA: mean of sessions at the end",
-    FORGETTING: "AF: drop from a session's best",
+    AVERAGE: "AA: average accuracy of sessions at the end",
+    FORGETTING: "AF: average forgetting, from a session's best",
     "base_accuracy": "base: classes of the first session, at the end",
     "novel_accuracy": "novel: all other classes, at the end",
     "hacc": "harmonic mean: of base and novel",
-    "performance_drop": "PD: the score after the first session, less that at the end",
+    "performance_drop": (
+        "PD: performance drop, the score after the first session, less that at the end"
+    ),
     "gacc": "gAcc: area over the weight of the base classes, mean of sessions",
     "gacc_exact": (
         "gAcc (integral): area over the weight of the base classes, mean of sessions; the paper's "
@@ -74,8 +78,8 @@ MEANINGS = {
     "old_accuracy": "old: classes of all sessions but the last, at the end",
     "new_accuracy": "new: classes of the last session, at the end",
     "passes": "passes: over the data",
-    "steps": "steps: optimiser",
-    "bytes.total": "MB: at the end",
+    "steps": "steps: of the optimiser",
+    "bytes.total": "MB: held at the end",
 }
 
 
@@ -90,7 +94,7 @@ def describe_score(score: str, *, incremental: bool) -> list[str]:
     """What the columns of a base score are: after the last session, and averaged over sessions."""
     last, average = (" (A_last)", " (A_avg)") if score == "accuracy" else ("", "")
     words = [f"{SCORE_MEANINGS.get(score, metric_name(score))}, at the end{last}"]
-    return words + [f"AIA: the same after each session, averaged{average}"] * incremental
+    return words + [f"AIA: average incremental accuracy, over sessions{average}"] * incremental
 
 
 def is_percent(name: str) -> bool:
@@ -110,6 +114,7 @@ def heading(name: str, score: str | None = None) -> str:
     if name in SCORE_NAMES and name not in HEADINGS:
         return f"{name.replace('_', ' ')} %"
     short = name.rpartition(":")[2]  # of a function of yours
+    short = short.replace("_", " ") if ":" in name else short
     return HEADINGS.get(name, f"{short} %" if is_percent(name) else short)
 
 

@@ -17,27 +17,38 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_records import plain
+from embedbench.errors import UserError
 from embedbench.scores import metrics_by_library
 from embedbench.scores.number_text import format_signed
+from embedbench.scores.run_record import FINAL
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, flatten, make_table, table_cells
 
 from .compare_learners import judge
+from .confusion_figure import confusion
 from .curve_figures import accuracy_curves
 from .figure_kinds import WIDTHS
 from .figure_style import render_figure
 from .headings_and_units import heading
 from .html_page import page
-from .interval_bars import draw_bars
+from .interval_bars import draw_bars, scale_numbers
 from .learner_colours import styles_in
 from .library_audits import Audit, LibraryAudits
 from .result_rows import Row, split_tables
+from .results import TableVerdicts
 from .score_figures import matrix, trade_off
-from .terminal_tables import BEHIND, cell_text, describe_columns, group_parts
+from .terminal_tables import (
+    behind_text,
+    cell_text,
+    column_words,
+    describe_columns,
+    group_parts,
+)
 from .verdict_sentence import final_score
 
 # Among all classes, and among those of the sample's own session: class- and task-incremental
 ANSWERS = ("accuracy", "within_accuracy", "class_accuracy", "within_class_accuracy")
+MOST_MAPS = 12  # learners with a confusion matrix
 NO_BREAK = "\N{NO-BREAK SPACE}"
 Block = dict[str, Any]  # a line or a table, as the template takes it
 
@@ -75,7 +86,7 @@ def render(
         name=name,
         blocks=list(map(_block, parts)),
         sections=[_section(mine, styles, audits) for mine in split_tables(rows)],
-        footer=describe_columns(rows) if rows else "",
+        footer="formulas: embedbench list metrics" if rows else "",
     )
 
 
@@ -98,31 +109,86 @@ def tables_html(rows: Sequence[Row]) -> str:
 
 def _section(rows: list[Row], styles: dict[str, int], audits: LibraryAudits) -> Block:
     judged = judge(rows)
-    title, facts, verdict, *parts = map(_block, group_parts(rows, judged=judged))
-    heads = parts[0]["heads"]
-    bars = draw_bars(judged.rows)
-    if any(bars):
-        parts[0] |= {"bars": bars, "barred": heads.index(heading(BEHIND))}
+    title, facts, verdict, table, *parts = map(_block, group_parts(rows, judged=judged))
+    _marks_first(table)
     # long heads may have two lines, but a unit stays with its name
-    heads = [re.sub(" (?=%|s$)", NO_BREAK, head) for head in heads]
-    parts[0] |= {"stacked": True, "heads": heads}
+    heads = [re.sub(" (?=%|s$)", NO_BREAK, head) for head in table["heads"]]
+    table |= {"stacked": True, "heads": heads}
     used = [row for row in rows if row.used]
     learners = [row for row in used if row.learns and final_score(row) == final_score(row)]
     width = WIDTHS["column"]
     figures = accuracy_curves(rows, styles, width)
+    costs = None
     if len(learners) > 1 and any("total" in row.footprint for row in learners):
-        figures["Final score against cost"] = trade_off(learners, styles, width)
+        costs = _image(trade_off(learners, styles, WIDTHS["page"]), "Final score against cost")
     return {
         "title": title["text"],
         "facts": facts["text"],
         "verdict": verdict["text"],
+        "ranking": _ranking(rows, judged, table.get("marks") or [()] * len(rows)),
+        "table": table,
+        "columns": [word.partition(": ") for word in column_words(rows)],
         "blocks": parts,
+        "costs": costs,
+        "confusion": _confusion(learners, audits),
         "figures": [_image(f, name) for name, f in figures.items()],
         "maps": _image(matrix(used, WIDTHS["page"]), "R[i, j]") if learners else None,
         "details": [
             (name, _block(make_table(plain(each)))) for name, each in _details(rows, used, audits)
         ],
     }
+
+
+def _marks_first(table: Block) -> None:
+    """Put the marks of flags behind the learners' names: a last column may lie outside a screen."""
+    if table["heads"][-1] != "flags":
+        return
+    for name in ("heads", "right"):
+        table[name] = table[name][:-1]
+    table["marks"] = [line[-1].split() for line in table["lines"]]
+    table["lines"] = [line[:-1] for line in table["lines"]]
+
+
+def _ranking(
+    rows: Sequence[Row], judged: TableVerdicts, marks_of: Sequence[Sequence[str]]
+) -> Block | None:
+    """The rows with their intervals drawn; None where there are none."""
+    bars = draw_bars(judged.rows)
+    if not any(bars):
+        return None
+    lines = []
+    for row, verdict, bar, marks in zip(rows, judged.rows, bars, marks_of, strict=True):
+        if bar:
+            lines.append(
+                {
+                    "label": row.label,
+                    "marks": marks,
+                    "score": cell_text(row, FINAL),
+                    "behind": behind_text(verdict),
+                    "bar": bar,
+                }
+            )
+    group = rows[0].group
+    return {
+        "lines": lines,
+        "numbers": scale_numbers(judged.rows),
+        "score": heading(FINAL, group.score).replace(" %", f"{NO_BREAK}%"),
+        "single": "seeds" if judged.units == "orders" else judged.units,
+    }
+
+
+def _confusion(learners: Sequence[Row], audits: LibraryAudits) -> dict[str, str] | None:
+    """Which class is taken for which; None where answers are not at hand, or agree on no order.
+
+    Nor of more learners than can be looked at: all answers are read for it.
+    """
+    if not 0 < len(learners) <= MOST_MAPS:
+        return None
+    try:
+        figure = confusion(learners, WIDTHS["page"], reader=audits.confusion_of_run)
+    except UserError:  # a record is enough for a page
+        return None
+    return _image(figure, "Confusion matrices")
 
 
 def _details(

@@ -1,25 +1,49 @@
-"""Bars of the intervals of a table's verdicts, for its page: SVG beneath each number."""
+"""The intervals of a table's verdicts as dots and bars on one scale, for its page.
 
+They are placed in percent of a line's width, so that a page draws them as wide as it is.
+"""
+
+import math
 from collections.abc import Sequence
 
 from embedbench.scores.learner_verdicts import RowVerdict
 
-WIDTH, HEIGHT = 120, 12  # units of a bar's drawing
-MARGIN = 5  # units at both ends, for arrows and marks
+MARGIN = 3.0  # percent of the width at both ends, for arrows and dots
 BEYOND = 2.0  # the scale ends there, as a multiple of the largest distance to the best
+TICKS = 6  # about so many numbers stand below the scale
 
 
 def draw_bars(verdicts: Sequence[RowVerdict | None]) -> list[str]:
     """A bar for each row on one scale: its interval, its mean, and the best as a line at 0.
 
-    A row without an interval has "", and the best alone its mark. An end that lies beyond the scale
+    A row without an interval has "", and the best alone its dot. An end that lies beyond the scale
     has an arrow.
     """
-    known = [v for v in verdicts if v is not None and v.behind is not None]
+    known = _known(verdicts)
     if len(known) < 2:
         return [""] * len(verdicts)
     low, high = _scale(known)
     return ["" if v is None or v.behind is None else _draw(v, low, high) for v in verdicts]
+
+
+def scale_numbers(verdicts: Sequence[RowVerdict | None], factor: float = 100.0) -> list[str]:
+    """Numbers at their places below the bars, in points; none without bars."""
+    known = _known(verdicts)
+    if len(known) < 2:
+        return []
+    low, high = _scale(known)
+    rough = factor * (high - low) / TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)
+    numbers = range(math.ceil(factor * low / step), math.floor(factor * high / step) + 1)
+    return [
+        f'<i style="left:{_place(number * step / factor, low, high)}%">{number * step:g}</i>'
+        for number in numbers
+    ]
+
+
+def _known(verdicts: Sequence[RowVerdict | None]) -> list[RowVerdict]:
+    return [v for v in verdicts if v is not None and v.behind is not None]
 
 
 def _scale(known: Sequence[RowVerdict]) -> tuple[float, float]:
@@ -33,29 +57,22 @@ def _scale(known: Sequence[RowVerdict]) -> tuple[float, float]:
     return (low, high) if high > low else (-1.0, 1.0)
 
 
-def _draw(verdict: RowVerdict, low: float, high: float) -> str:
-    def place(value: float) -> float:
-        share = (min(max(value, low), high) - low) / (high - low)
-        return round(MARGIN + share * (WIDTH - 2 * MARGIN), 1)
+def _place(value: float, low: float, high: float) -> float:
+    """Percent of the width."""
+    share = (min(max(value, low), high) - low) / (high - low)
+    return round(MARGIN + share * (100 - 2 * MARGIN), 1)
 
-    middle, zero = HEIGHT / 2, place(0.0)
-    parts = [f'<line class="best" x1="{zero}" x2="{zero}" y1="0" y2="{HEIGHT}"/>']
+
+def _draw(verdict: RowVerdict, low: float, high: float) -> str:
+    parts = [f'<i class="best" style="left:{_place(0.0, low, high)}%"></i>']
     if verdict.behind_by > 0:
         least, most = verdict.behind_by_least, verdict.behind_by_most
-        start, end = place(least), place(most)
-        parts.append(f'<line class="bar" x1="{start}" x2="{end}" y1="{middle}" y2="{middle}"/>')
+        start, end = _place(least, low, high), _place(most, low, high)
+        parts.append(f'<i class="bar" style="left:{start}%;right:{round(100 - end, 1)}%"></i>')
         if least < low:
-            parts.append(_arrow(start, -1))
+            parts.append(f'<i class="arrow" style="left:{start}%">◂</i>')
         if most > high:
-            parts.append(_arrow(end, 1))
-    parts.append(f'<circle cx="{place(verdict.behind_by)}" cy="{middle}" r="2.6"/>')
+            parts.append(f'<i class="arrow" style="left:{end}%">▸</i>')
+    parts.append(f'<i class="dot" style="left:{_place(verdict.behind_by, low, high)}%"></i>')
     kind = "behind" if verdict.behind else "level"
-    return (
-        f'<svg class="interval {kind}" viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">'
-        f"{''.join(parts)}</svg>"
-    )
-
-
-def _arrow(x: float, way: int) -> str:
-    middle = HEIGHT / 2
-    return f'<path d="M{x + 4 * way} {middle}L{x} {middle - 3}V{middle + 3}Z"/>'
+    return f'<span class="interval {kind}" aria-hidden="true">{"".join(parts)}</span>'

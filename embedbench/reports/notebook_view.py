@@ -16,6 +16,7 @@ from .figure_kinds import check_kind, draw_figure
 from .load_results import Runs, load_runs
 from .result_rows import Row, split_tables
 from .results import Results
+from .row_names import NO_NAMES, RowNames
 from .tables_from_runs import collect, csv_rows, to_json
 from .terminal_tables import table_text
 from .verdict_sentence import verdict
@@ -113,11 +114,16 @@ class NotebookView:
         return shown_figure(draw_figure(self.rows, kind, **how))  # type: ignore[arg-type]
 
 
-def view_runs(directory: Path, run_dirs: Sequence[Path], metric: str | None = None) -> NotebookView:
+def view_runs(
+    directory: Path,
+    run_dirs: Sequence[Path],
+    metric: str | None = None,
+    names: RowNames = NO_NAMES,
+) -> NotebookView:
     """The view of some runs, and of the level of guessing on their streams."""
     streams = {run_dir.parent.parent for run_dir in run_dirs}
     beside = [p for p in record_files.find(directory) if p.parent.name.startswith("chance-")]
     chance = [place for place in beside if place.parent.parent in streams]
     places = tuple(dict.fromkeys([*run_dirs, *chance]))
-    rows = collect(directory, places, metrics=[metric] if metric else [])
+    rows = collect(directory, places, metrics=[metric] if metric else [], names=names)
     return NotebookView(directory, places, tuple(rows))

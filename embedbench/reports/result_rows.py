@@ -30,6 +30,7 @@ from embedbench.scores.unrecorded_metrics import Outside
 from .headings_and_units import SCORE_NAMES
 from .measurement_words import count_text
 from .results import Result, Results
+from .row_names import NO_NAMES, RowNames, plain_name
 from .run_values import count_orders
 from .table_metric import BASE_SCORES, PER_CLASS, USUAL
 
@@ -93,7 +94,8 @@ def stream_title(run: RunRecord) -> str:
     usual = {name: value for name, value in earlier_settings(run).items() if name in SEEN}
     given = {name: run.protocol_params.get(name, value) for name, value in usual.items()}
     other = [f"{name}={value}" for name, value in given.items() if value != usual[name]]
-    return " · ".join([run.protocol, ", ".join(f.name for f in run.files), *other])
+    files = ", ".join(f.name for f in run.files)
+    return " · ".join([plain_name(run.protocol), files, *other])
 
 
 def earlier_settings(run: RunRecord) -> dict[str, Any]:
@@ -113,6 +115,7 @@ class Group:
     apart: str = ""  # settings of the protocol that differ between tables of one title
     over: Over = "seeds and samples"  # what the verdicts rest on, see `learner_verdicts`
     guess: "Guess | None" = None  # what guessing scores, if answers could be read
+    names: RowNames = NO_NAMES  # that rows have in the place of their learners'
     # verdicts of `judge` on its rows, by their ids, each with the rows
     judged: dict[tuple[int, ...], Any] = field(default_factory=dict, init=False, compare=False)
 
@@ -333,7 +336,7 @@ class Row:
     """One learner with one setting on one stream: means over its runs."""
 
     group: Group
-    label: str  # the learner's name, with the settings that tell it from namesakes in the table
+    label: str  # the learner's name, or that of `names`, and settings that tell it from namesakes
     used: tuple[RunRecord, ...]  # runs that the means include
     left_out: tuple[RunRecord, ...]  # runs flagged `nan` or `diverged`
     place: Path | None = None  # directory of its runs; None: their answers are not there

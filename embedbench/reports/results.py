@@ -27,6 +27,7 @@ from embedbench.scores.unrecorded_metrics import LOWER as LOWER_OF_ANSWERS
 from .data_frame import data_frame
 from .equal_answers import find_alike
 from .headings_and_units import is_cost
+from .row_names import RowNames, check_apart
 from .run_rows import matching
 from .run_values import leave_out_groups, order_name, run_value
 from .sample_groups import SampleGroups
@@ -434,6 +435,19 @@ class Results:
     def to_pandas(self, *metrics: str) -> "pandas.DataFrame":
         """The same as a data frame; needs pandas."""
         return data_frame(self.to_rows(*metrics))
+
+
+def name_results(rows: Sequence[Result], names: RowNames) -> list[Result]:
+    """The same rows with the names that they are given; refuses to make one row of two."""
+    named = []
+    for row in rows:
+        label = names.label(row.learner, row.learner, [row.setting] if row.setting else [])
+        end = f" {row.setting}"
+        keeps = bool(row.setting) and label.endswith(end)
+        learner = label.removesuffix(end) if keeps else label
+        named.append(replace(row, learner=learner, setting=row.setting if keeps else ""))
+    check_apart([row.label for row in rows], [row.label for row in named])
+    return named
 
 
 class Pairs(NamedTuple):

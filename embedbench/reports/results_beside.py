@@ -18,8 +18,9 @@ from .means_tables import OURS, SCHEMA, MeansTable, view
 from .outside_results import read_results
 from .printed_means import MEAN, PRINTED, TABLE
 from .result_rows import LEFT_OUT, Row, split_tables
-from .results import Result, Results
+from .results import Result, Results, name_results
 from .results_csv import is_accuracy
+from .row_names import NO_NAMES, RowNames
 from .run_rows import settings_apart, streams, value_names
 
 __all__ = ["SCHEMA", "TableChoice", "tables_beside", "tables_of_files"]
@@ -29,13 +30,14 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TableChoice:
-    """What is asked of tables: metrics (all that there are, if none), and a difference to see."""
+    """What is asked of tables: metrics (none: all), a difference to see, names of rows."""
 
     metrics: Sequence[str] = ()
     difference: float | None = None
+    names: RowNames = NO_NAMES
 
 
-def read_files(paths: Iterable[Path], notify: Notify) -> dict[Path, list[Result]]:
+def read_files(paths: Iterable[Path], names: RowNames, notify: Notify) -> dict[Path, list[Result]]:
     """The results in CSV files; runs whose flags keep them out of means are left out."""
     files = {}
     notify = cache(notify)  # each sentence once
@@ -48,14 +50,14 @@ def read_files(paths: Iterable[Path], notify: Notify) -> dict[Path, list[Result]
                 notify(f"left out: {result.label} of {path}: it does not learn")
             else:
                 kept.append(result)
-        files[path] = kept
+        files[path] = name_results(kept, names)
     return files
 
 
 def tables_of_files(paths: Sequence[Path], wanted: TableChoice, notify: Notify) -> list[TableView]:
     """The tables in CSV files alone: one for each table or stream that they name, and metric."""
     tables: dict[str, list[tuple[Path, Result]]] = {}
-    read = read_files(paths, notify)
+    read = read_files(paths, wanted.names, notify)
     every = [(path, result) for path, results in read.items() for result in results]
     rows = [{**result.values, "learner": result.learner} for _, result in every]
     named = zip(every, streams(rows), settings_apart(rows), strict=True)
@@ -91,7 +93,7 @@ def tables_beside(
     known = [_known_stream(mine) for mine in tables]
     placed: dict[int, list[tuple[Path, Result]]] = {}
     reasons = list[str]()
-    for path, results in read_files(paths, notify).items():
+    for path, results in read_files(paths, wanted.names, notify).items():
         for result in results:
             found = match_stream(result, known)
             if found is not None:

@@ -12,6 +12,8 @@ from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.text.table_export import flatten
 
+from .row_names import NO_NAMES, RowNames, check_apart, plain_name
+
 RowOfRun = Mapping[str, Any]
 # Names of a row that are no values of its run.
 NAMES = {
@@ -37,7 +39,7 @@ def streams(rows: Sequence[RowOfRun]) -> list[str]:
     first: dict[tuple[str, ...], RowOfRun] = {}
     for row in rows:
         first.setdefault(_stream_key(row), row)
-    each = [(_title(row), _of(row, "protocol.")) for row in first.values()]
+    each = [(_title(row), _of(row, "protocol.") | _code(row)) for row in first.values()]
     apart = [", ".join(words) for words in differences(each, absent=False)]
     told = [" · ".join(filter(None, (n, a))) for (n, _), a in zip(each, apart, strict=True)]
     names = list(told)
@@ -54,8 +56,14 @@ def _stream_key(row: RowOfRun) -> tuple[str, ...]:
 
 
 def _title(row: RowOfRun) -> str:
-    made = (str(row[name]) for name in ("protocol", "files") if row.get(name))
+    protocol, files = (str(row.get(name) or "") for name in ("protocol", "files"))
+    made = filter(None, [plain_name(protocol), files])
     return str(row.get("stream") or " · ".join(made))
+
+
+def _code(row: RowOfRun) -> dict[str, str]:
+    """Where the protocol is from, which tells two of one name apart."""
+    return {"code": str(row["protocol"])} if row.get("protocol") else {}
 
 
 def settings_apart(rows: Sequence[RowOfRun]) -> list[str]:
@@ -101,17 +109,29 @@ def condition_values(given: Any) -> list[Any]:
 # --- labels of rows and streams: a name, and the settings that tell it from its namesakes ---
 
 
-def labels(learners: Sequence[Sequence[RunRecord]], *, short: bool = False) -> list[str]:
+def labels(
+    learners: Sequence[Sequence[RunRecord]], *, short: bool = False, names: RowNames = NO_NAMES
+) -> list[str]:
     """A label for each list of runs: the learner's name; for namesakes, what differs, too.
 
     `short`: a learner of `package.module:Class` is called by its class, see `short_names`.
+    `names` are those that somebody gave them.
+
+    Raises
+    ------
+    UserError
+        Two of them would have one name.
     """
     each = [(runs[0].learner, flatten(runs[0].learner_params)) for runs in learners]
-    names = {name: name for name, _ in each}
+    called = {name: name for name, _ in each}
     if short:
-        names = short_names(names)
-    apart = differences(each)
-    return [" ".join([names[name], *words]) for (name, _), words in zip(each, apart, strict=True)]
+        called = short_names(called)
+    usual, result = [], []
+    for (name, _), words in zip(each, differences(each), strict=True):
+        usual.append(" ".join([called[name], *words]))
+        result.append(names.label(name, called[name], words))
+    check_apart(usual, result)
+    return result
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:

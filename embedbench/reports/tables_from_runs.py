@@ -40,6 +40,7 @@ from .compare_learners import judge
 from .load_results import align_records
 from .result_rows import LEFT_OUT, Group, Guess, Row, candidates, find_run, split_tables
 from .results import variations
+from .row_names import NO_NAMES, RowNames
 from .run_rows import differences, labels
 from .table_metric import BASE_SCORES, choose_score, show_by, split_names
 from .verdict_sentence import verdict
@@ -60,6 +61,7 @@ def collect(
     metrics: Sequence[str] = (),
     over: Over = "seeds and samples",
     failed: Callable[[str], None] = lambda _: None,
+    names: RowNames = NO_NAMES,
 ) -> list[Row]:
     """Rows of all finished runs under `root`, table by table; the chance learner comes last.
 
@@ -79,6 +81,8 @@ def collect(
     over : str
         Sources of chance that verdicts take into account: "seeds and samples", other seeds and
         other test samples; "seeds", other seeds alone.
+    names : RowNames
+        Those that rows have in the place of their learners'.
 
     Raises
     ------
@@ -127,7 +131,7 @@ def collect(
     rows, refused = [], []
     for place, learners in tables.items():
         try:
-            rows += _table(place, root.resolve(), learners, score, metrics, outside, over)
+            rows += _table(place, root.resolve(), learners, score, metrics, outside, over, names)
         except UserError as e:
             refused.append(e)
     if refused and not rows:
@@ -155,7 +159,7 @@ def _apart(rows: Sequence[Row]) -> list[Row]:
 
 def _settings(run: RunRecord) -> dict[str, Any]:
     unknown = "none" if run.unknown is None else run.unknown.name
-    return flatten(run.protocol_params) | {"unknown": unknown}
+    return flatten(run.protocol_params) | {"unknown": unknown, "code": run.protocol}
 
 
 def _table(
@@ -166,6 +170,7 @@ def _table(
     metrics: Sequence[str],
     outside: unrecorded_metrics.Outside,
     over: Over,
+    names: RowNames,
 ) -> list[Row]:
     """The rows of one stream's directory: best final score first, chance last."""
     score = choose_score([r for runs in made.values() for r in runs], score)
@@ -180,11 +185,11 @@ def _table(
     split = [variations(runs) for runs in learners]
     alone = tuple(r for runs, _ in split for r in runs)
     repeats = sum(len(varied) for _, varied in split)
-    names = labels(learners, short=True)
+    of_rows = labels(learners, short=True, names=names)
     further = tuple(dict.fromkeys([*metrics, *outside]))
-    group = Group(place, alone, repeats, further, outside, over=over, guess=guess)
+    group = Group(place, alone, repeats, further, outside, over=over, guess=guess, names=names)
     rows = []
-    for (runs, varied), label, at in zip(split, names, made, strict=True):
+    for (runs, varied), label, at in zip(split, of_rows, made, strict=True):
         left_out = tuple(r for r in runs if {*r.flags} & {*LEFT_OUT})
         used = tuple(r for r in runs if not {*r.flags} & {*LEFT_OUT})
         others = tuple(r for r in varied if not {*r.flags} & {*LEFT_OUT})

@@ -1,14 +1,16 @@
 """Tables of a report for the terminal; when piped, without colours and with one line per row."""
 
+import inspect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from embedbench.scores.learner_verdicts import ROUNDING, RowVerdict
+from embedbench.scores.metric_jackknife import CURVES, find_metric
 from embedbench.scores.number_text import amount, megabytes
 from embedbench.scores.old_and_new_classes import FEW_SHOT
 from embedbench.scores.run_flags import fewest_steps
@@ -93,6 +95,8 @@ def table_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]
     parts: list[Text | Table] = []
     for mine in split_tables(rows):
         parts += [*group_parts(mine, width), Text("")]
+    if not parts:  # all runs failed: a legend of no table
+        return []
     return [*parts, line(describe_columns(rows), "dim")]
 
 
@@ -137,8 +141,8 @@ def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[
     name = " or ".join(rows[0].group.omega_references) or "offline"
     return [
         f"the reference of Ω ({name}, {100 * ideal:.1f} %) is weak here: {', '.join(above)} "
-        f"{'is' if len(above) == 1 else 'are'} above it by more than the interval; run with "
-        "--set offline.learner=… names another one"
+        f"{'is' if len(above) == 1 else 'are'} above it by more than the interval; `run "
+        "--set offline.learner=…` takes another one"
     ]
 
 
@@ -247,7 +251,12 @@ def _who_has(row: Row, flag: str) -> str:
 
 
 def describe_columns(rows: Sequence[Row]) -> str:
-    """What the columns are, as far as their headings do not say it."""
+    """What the columns are, as far as their headings do not say it, in one line."""
+    return " · ".join([*column_words(rows), "formulas: embedbench list metrics"])
+
+
+def column_words(rows: Sequence[Row]) -> list[str]:
+    """What each column is, "heading: meaning"; and what ± is."""
     names, scores = {"bytes.total"}, dict[str, None]()
     for mine in split_tables(rows):
         names |= {*choose_columns(mine[0].group), *effort(mine)}
@@ -266,6 +275,25 @@ def describe_columns(rows: Sequence[Row]) -> str:
     of = ", on ".join(SHARES[name] for name in shares)
     words += [f"{', '.join(map(heading, shares))}: score on {of} / offline"] if shares else []
     words += [meaning for name, meaning in MEANINGS.items() if name in names]
+    words += _asked_words(rows, names)
     if divided and "omega_new" in names:
         words.append("Ω_new of permutations: / offline, too")
-    return " · ".join([*words, "formulas: embedbench list metrics"])
+    return words
+
+
+def _asked_words(rows: Sequence[Row], names: Collection[str]) -> list[str]:
+    """What the metrics are that --metric asked for: the first line of each function's text."""
+    words = list[str]()
+    for mine in split_tables(rows):
+        group = mine[0].group
+        for name in group.further:
+            if name not in names or name in (*MEANINGS, *SHARES, *SCORE_MEANINGS, *COLUMNS):
+                continue
+            outside = group.outside.get(name)
+            function = CURVES.get(name) or (outside or find_metric(name))
+            text = inspect.getdoc(getattr(function, "function", function)) or ""
+            called = re.sub(" %$", "", heading(name))
+            first = text.partition("\n")[0].strip().rstrip(".")
+            meaning = re.sub(rf"^{re.escape(called)}\w*: ", "", first)
+            words += [f"{called}: {meaning}"] if meaning else []
+    return list(dict.fromkeys(words))

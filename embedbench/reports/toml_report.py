@@ -6,7 +6,7 @@ directories, checked as in every report, or CSV files of rows, relative to the f
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,8 @@ from .measurement_words import describe_measurements
 from .outside_results import read_results
 from .published_table import PUBLISHED, PublishedTable, compare, read_published, view
 from .result_rows import LEFT_OUT
-from .results import Result, Results
+from .results import Result, Results, name_results
+from .row_names import RowNames, read_names
 from .run_rows import condition_values, matching, settings_apart, streams, value_names
 from .table_metric import first_score, meant
 from .tables_from_runs import collect
@@ -53,6 +54,7 @@ class Selection(JsonRecord):
     columns: str = "metric"
     metrics: tuple[str, ...] = (FINAL,)
     over: str | None = field(default=None, metadata=ABSENT)  # an `Over`
+    names: dict[str, Any] = field(default_factory=dict)  # of rows, over those of the file
 
 
 Reader = Callable[[str, str | None], list[Result]]  # the runs of a name by a base score
@@ -65,7 +67,7 @@ def show_file(path: Path, notify: Callable[[str], None]) -> list[TableView]:
     selections, published = read_selections(path), read_published(path)
     wanted = metrics_of(selections) | ({published.metric} if published else set())
     runs_of = _reader(path.parent, wanted, notify)  # which reads each directory once
-    tables = _selected(selections, runs_of, notify)
+    tables = _selected(selections, runs_of, notify, read_file_names(path))
     if published is not None:
         tables.append(beside_published(published, runs_of, notify))
     return tables
@@ -95,6 +97,13 @@ def beside_published(
     return view(table, compare(table, list(itertools.filterfalse(_left_out, runs))))
 
 
+def read_file_names(path: Path) -> dict[str, str]:
+    """The `[names]` of a file, which a study file gives its rows."""
+    return read_names(
+        parse_toml(read_text(path, most=MOST), str(path)).get("names", {}), f"{path}: names"
+    )
+
+
 def read_selections(path: Path) -> list[Selection]:
     """The tables that a file selects by `[report]`; none of one with `[published]` alone."""
     file = parse_toml(read_text(path, most=MOST), str(path))
@@ -111,6 +120,7 @@ def read_selections(path: Path) -> list[Selection]:
                 raise unknown("key", key, KEYS, at=at)
         made = Selection.from_json(table, at)
         made = replace(made, metrics=tuple(map(_meant, made.metrics)))
+        made = replace(made, names=read_names(made.names, f"{at}: names"))
         given = {"over": [made.over], "columns": [made.columns], "rows": made.rows}
         for key, values in given.items():
             for value in values:
@@ -141,7 +151,7 @@ def select(
     selections: Sequence[Selection], folder: Path, notify: Callable[[str], None]
 ) -> list[TableView]:
     """The tables of some selections; `folder` is that of their file."""
-    return _selected(selections, _reader(folder, metrics_of(selections), notify), notify)
+    return _selected(selections, _reader(folder, metrics_of(selections), notify), notify, {})
 
 
 def metrics_of(selections: Sequence[Selection]) -> set[str]:
@@ -150,13 +160,21 @@ def metrics_of(selections: Sequence[Selection]) -> set[str]:
 
 
 def _selected(
-    selections: Sequence[Selection], runs_of: Reader, notify: Callable[[str], None]
+    selections: Sequence[Selection],
+    runs_of: Reader,
+    notify: Callable[[str], None],
+    of_file: Mapping[str, str],
 ) -> list[TableView]:
+    """The tables of some selections; `of_file` are the names of rows in all of them."""
     tables = []
     for selection in selections:
         score = first_score(name.removeprefix(MAX) for name in selection.metrics)
         runs = [run for name in selection.runs for run in runs_of(name, score)]
-        tables.append(_table(selection, runs, notify))
+        names = RowNames({**of_file, **selection.names})
+        tables.append(_table(selection, runs, names, notify))
+        for key in names.unused:
+            if key in selection.names:  # those of the file are for all its tables
+                raise unknown("row to name", key, names.seen)
     return tables
 
 
@@ -198,7 +216,10 @@ def checked_runs(
 
 
 def _table(
-    selection: Selection, every: Sequence[Result], notify: Callable[[str], None]
+    selection: Selection,
+    every: Sequence[Result],
+    names: RowNames,
+    notify: Callable[[str], None],
 ) -> TableView:
     where = {name: condition_values(given) for name, given in selection.where.items()}
     keep = matching([run.values for run in every], where)
@@ -220,7 +241,7 @@ def _table(
     for name in selection.metrics:
         if name.removeprefix(MAX) not in known:
             raise unknown("value of the runs", name.removeprefix(MAX), known)
-    return _means(selection, Results(tuple(named)))
+    return _means(selection, Results(tuple(name_results(named, names))))
 
 
 def _with_streams(runs: Sequence[Result]) -> list[Result]:

@@ -4,15 +4,19 @@ Our names are the file names in `models` and `protocols`; `embedbench.plugins` h
 module is imported only when it is needed.
 """
 
+from __future__ import annotations
+
 import importlib
 import inspect
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from embedbench import plugins
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
-from embedbench.streams.protocol import Protocol
+
+if TYPE_CHECKING:
+    from embedbench.streams.protocol import Protocol
 
 # Other names in the literature for learners that we have: the same class, with these settings. They
 # override a preset; the command line overrides them.
@@ -101,15 +105,17 @@ def alias_settings(name: str) -> dict[str, Any]:
 
 def protocol_class(name: str) -> type[Protocol]:
     """The protocol called `name`, or another one given as `package.module:Class`."""
+    from embedbench.streams.protocol import Protocol  # which opens files
+
     if name in FIELD_NAMES:
         raise unknown("protocol", name, protocol_names(), [FIELD_NAMES[name]])
     module = _module("protocols", name)
     if module is not None:
-        return cast(type[Protocol], _only_subclass(module, Protocol))
+        return cast("type[Protocol]", _only_subclass(module, Protocol))
     cls = plugins.subclass("protocols", name, Protocol, protocol_names())
     if not isinstance(getattr(cls, "name", None), str):
         raise UserError(f"{name!r} has no name", 'add to the class: name: ClassVar[str] = "…"')
-    return cast(type[Protocol], cls)
+    return cast("type[Protocol]", cls)
 
 
 def _only_subclass(module_name: str, base: type) -> type:

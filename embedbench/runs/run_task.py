@@ -12,7 +12,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.scores.offline_references import References
 from embedbench.storage import leases
-from embedbench.streams.class_order import ORDERS
+from embedbench.streams.order_names import ORDERS
 from embedbench.streams.stream import Stream
 
 from . import run_dirs

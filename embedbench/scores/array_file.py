@@ -1,21 +1,24 @@
 """Arrays stored as one HDF5 file: written whole, read and checked; `predictions.h5` is one."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_origin, get_type_hints
 
-import h5py
 import numpy as np
 
 from embedbench.array_types import Array, Bools, Ints
 from embedbench.config.format_versions import check_version
 from embedbench.errors import UserError, short
-from embedbench.storage import safe_hdf5
 from embedbench.storage.atomic_write import writing
+
+if TYPE_CHECKING:
+    import h5py
 
 VERSIONS = "1.0", "1.1"  # without and with optional tables
 REMEDY = "make that run again with --overwrite"
@@ -96,6 +99,8 @@ class ArrayFile:
 
     def save(self, path: Path) -> str:
         """Write the file completely or not at all; returns the SHA-256 of its bytes."""
+        from embedbench.storage import safe_hdf5  # with h5py: slow, and no list of names needs it
+
         with writing(path) as temporary:
             self._write(temporary)
             with temporary.open("rb") as file:
@@ -104,6 +109,8 @@ class ArrayFile:
         return sha256
 
     def _write(self, path: Path) -> None:
+        from embedbench.storage import safe_hdf5
+
         with safe_hdf5.create_small_hdf5(path) as f:
             f.attrs["format"] = self.FORMAT
             f.attrs["format_version"] = self.version
@@ -196,15 +203,21 @@ def inside(values: Array, low: int, high: int, name: str) -> None:
 
 def readable(path: Path) -> AbstractContextManager[h5py.File]:
     """Open a `predictions.h5`; whatever is wrong with it is a `UserError`."""
+    from embedbench.storage import safe_hdf5
+
     return safe_hdf5.open_hdf5(path, what="predictions", remedy=REMEDY, versions=VERSIONS)
 
 
 def text_attribute(f: h5py.File, key: str) -> str | None:
     """A text attribute; None where there is none."""
+    from embedbench.storage import safe_hdf5
+
     return safe_hdf5.attribute(f, key) if key in f.attrs else None
 
 
 def _table(f: h5py.File, name: str) -> h5py.Dataset:
+    import h5py
+
     table = f.get(name)
     if not isinstance(table, h5py.Dataset):
         raise WrongError(f"the table {name} is missing")
@@ -213,6 +226,8 @@ def _table(f: h5py.File, name: str) -> h5py.Dataset:
 
 def _values(table: h5py.Dataset, name: str, kind: str, axes: str, sizes: dict[str, int]) -> Array:
     """The values of a table; `sizes` holds the lengths of the axes that earlier tables have."""
+    import h5py
+
     stored = np.dtype(BYTE if kind == MASK else kind)
     if not table.id.get_type().equal(h5py.h5t.py_create(stored)):
         raise WrongError(f"{name} must be {stored}, it is {table.dtype}")

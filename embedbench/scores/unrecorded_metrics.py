@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -23,13 +23,13 @@ from .metrics import Metric, Reference, all_metrics
 from .offline_references import reference_values
 from .old_and_new_classes import LOWER as LOWER_OF_CLASSES
 from .old_and_new_classes import OLD_AND_NEW
-from .record_files import read_predictions
 from .run_answers import RunAnswers
-from .run_record import RunRecord
 from .score_matrix import ScoreMatrix, mean_or_nan
-from .scores_of_guessing import GUESSES
 from .top5_and_calibration import brier_score, calibration_error, nll, top5_accuracy
 from .unknown_class_detection import SIGNALS, oscr, unknown_auroc, unknown_fpr95
+
+if TYPE_CHECKING:
+    from .run_record import RunRecord
 
 STORED = "the stored answers"  # what our own of these metrics are of
 AT_END = (top5_accuracy, nll, brier_score, calibration_error)
@@ -217,18 +217,21 @@ def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outs
 
 
 def with_outside(
-    made: RunRecord,
+    made: "RunRecord",
     place: Path,
     metrics: Outside,
     notify: Callable[[str], None],
     failed: Callable[[str], None] = lambda _: None,
-) -> RunRecord:
+) -> "RunRecord":
     """A record whose metrics include those that records do not hold.
 
     Those of score matrices are there for every base score; one that fails is NaN, and a sentence
     says so, and `failed` takes its name. Those of `chance` are of what guessing scores on average.
     One of answers is absent where the predictions do not hold what it needs.
     """
+    from .record_files import read_predictions  # not needed for a list of metrics
+    from .scores_of_guessing import GUESSES
+
     if not metrics:
         return made
     by_score, main = dict(made.by_score), dict(made.metrics)

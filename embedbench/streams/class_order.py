@@ -16,37 +16,16 @@ import numpy as np
 from embedbench.array_types import Ints
 from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import JsonRecord, parse_json
-from embedbench.errors import UserError, short
+from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import list_some
 from embedbench.files.sample_metadata import TRAIN, VAL
 from embedbench.storage.regular_files import read_text
 
+from .order_names import BY_CONFUSION, NAMED, ORDERS, PUBLISHED
 from .taught_classes import declared_classes
 
 SCHEMA = "embedbench-order/1.0"  # of the files that `make_class_order` makes
-ORDERS = ("natural", "number", "random", "size", "icarl1993")
-_PAPER = "Masana et al. (2020)"
-# Every order that has a name: what it is, with its source, and how many classes it orders. `run`
-# takes the first five by name, `order` writes the others to a file.
-NAMED = {
-    "natural": ("as in the file", "any"),
-    "number": ("by number, of classes that are all named by numbers", "any"),
-    "random": ("drawn by the seed", "any"),
-    "size": ("largest classes first, for run --order alone", "any"),
-    "icarl1993": ("drawn by NumPy's seed 1993, as in iCaRL's code (Rebuffi et al., 2017)", "any"),
-    "icarl_87": ("of CIFAR-100, begins with 87, as libraries repeat it from iCaRL's code", "100"),
-    "coarse": ("group by group of the file's hierarchy, or of CIFAR-100's superclasses", "any"),
-    "max-confusion": (f"classes that a probe confuses lie side by side, {_PAPER}", "any"),
-    "min-confusion": (f"classes that a probe confuses lie far apart, {_PAPER}", "any"),
-    "increasing-task-confusion": (f"late sessions are the most confused, {_PAPER}", "any"),
-    "equal-task-confusion": (f"all confusion within sessions, {_PAPER}", "any"),
-    "decreasing-task-confusion": (f"early sessions are the most confused, {_PAPER}", "any"),
-    **{
-        f"cifar100-{kind}-confusion": (f"of CIFAR-100, published by {_PAPER}", "100")
-        for kind in ("max", "min", "increasing-task", "equal-task", "decreasing-task")
-    },
-}
 NUMBERED = ("icarl1993", "icarl_87")  # orders of class numbers, whatever the classes are
 
 
@@ -58,11 +37,12 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
     order : str
         "natural"; "number" (by the numbers that are the classes' names); "random" (seeded); "size"
         (by decreasing number of training and validation samples, ties as in the file); "icarl1993"
-        (see `icarl1993`); or the path of an order file. An order file is a JSON list of classes, a
-        JSON object with such a list at "order", or a text file with one class per line. It must
-        hold every leaf class once; those that the stream leaves out may be missing. A class is
-        given by its name. Where all names are numbers, a number is the class of that number. Where
-        none is, a number is a position in the file. Where some are, a number is refused.
+        (see `icarl1993`); another one of `ORDERS`; or the path of an order file. An order file is a
+        JSON list of classes, a JSON object with such a list at "order", or a text file with one
+        class per line. It must hold every leaf class once; those that the stream leaves out may be
+        missing. A class is given by its name. Where all names are numbers, a number is the class of
+        that number. Where none is, a number is a position in the file. Where some are, a number is
+        refused.
     file, seed : EmbeddingFile, int
         The file that holds the classes, and the seed of "random".
     """
@@ -78,6 +58,10 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
         return np.argsort(-np.bincount(file.labels[learned], minlength=n), kind="stable")
     if order == "icarl1993":
         return icarl1993(file)
+    if order == "coarse":
+        return by_group(file)
+    if order in ORDERS:
+        return published_order(file, order)
     return _read_classes(Path(order), _order_file(order).order, file)
 
 
@@ -89,6 +73,42 @@ def icarl1993(file: EmbeddingFile) -> Ints:
     """
     numbers = np.random.RandomState(1993).permutation(file.samples.n_leaves)
     return official_classes(file, "icarl1993")[numbers]
+
+
+def published_order(file: EmbeddingFile, order: str) -> Ints:
+    """An order of CIFAR-100's classes that others have published."""
+    classes = official_classes(file, order)
+    if len(classes) != 100 or (order in PUBLISHED and cifar100_labels(file) is None):
+        raise UserError(
+            f"order {order!r} is of CIFAR-100's classes; {file.path.name} has {len(classes)} others"
+        )
+    return classes[np.array(published_orders()[order], dtype=np.int64)]
+
+
+def by_group(file: EmbeddingFile) -> Ints:
+    """Classes sorted by the names of their groups, from the root down; ties as in the file."""
+    n = file.samples.n_leaves
+    if (file.parents[:n] < 0).all():
+        labels = cifar100_labels(file)
+        if labels is not None:  # its superclasses are known, 20 of five classes
+            grouped: Ints = labels[np.array(published_orders()["coarse"])]
+            return grouped
+        raise UserError(
+            f"{file.path.name} has no class hierarchy to order by",
+            "make the file from nested folders, or take another order",
+        )
+
+    numbers = numbers_of(file.classes[n:])
+    keys = file.classes[n:] if numbers is None else numbers
+
+    def groups(c: int) -> list[Any]:
+        """The names of the groups above a class, from the root down; numbers where all are."""
+        above: list[Any] = []
+        while (c := int(file.parents[c])) >= 0:
+            above.insert(0, keys[c - n])
+        return above
+
+    return np.array(sorted(range(n), key=groups))
 
 
 def official_classes(file: EmbeddingFile, order: str) -> Ints:
@@ -243,14 +263,23 @@ class _OrderFile(JsonRecord):
     kind: str = ""
 
 
+def order_text(order: str) -> str:
+    """The text of an order file; refuses what is neither a file nor one of `ORDERS`."""
+    path = Path(order)
+    if os.path.lexists(path):
+        return read_text(path)
+    if order in BY_CONFUSION:
+        raise UserError(
+            f"order {order!r} is annealed on the file's own training samples",
+            f"embedbench order FILE --kind {order} --out order.json writes it; then --order "
+            "order.json",
+        )
+    raise unknown("order", order, NAMED, more="Or give a file.")
+
+
 def _order_file(order: str) -> _OrderFile:
     """The content of an order file."""
-    path = Path(order)
-    if not os.path.isfile(path):
-        raise UserError(
-            f"order is {', '.join(map(repr, ORDERS))} or a file; there is no file {short(order)}"
-        )
-    text = read_text(path)
+    path, text = Path(order), order_text(order)
     try:
         loaded = parse_json(text, order)
     except UserError:

@@ -25,16 +25,8 @@ from embedbench.files.sample_metadata import TRAIN
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.undecoded_text import as_text
 
-from .class_order import (
-    NAMED,
-    ORDERS,
-    SCHEMA,
-    cifar100_labels,
-    class_order,
-    numbers_of,
-    official_classes,
-    published_orders,
-)
+from .class_order import SCHEMA, class_order
+from .order_names import NAMED
 from .taught_classes import with_taught_classes
 
 CONFUSION = {  # orders by confusion, each with its weights W
@@ -44,7 +36,6 @@ CONFUSION = {  # orders by confusion, each with its weights W
     "equal-task-confusion": "W_ij = 0 within a session, n - 0.1 across",
     "decreasing-task-confusion": "W_ij = start of the session within one, n - 0.1 across",
 }
-PUBLISHED = tuple(f"cifar100-{kind}" for kind in CONFUSION)
 KINDS = tuple(name for name in NAMED if name != "size")
 STEPS = 200_000
 START, COOLING = 100.0, 0.99  # temperature: below .005 after 1,000 steps, so greedy from then on
@@ -105,7 +96,7 @@ def make_order(
             "matrix": matrix.tolist(),
         }
     else:
-        order = _fixed(file, kind, seed)
+        order = class_order(kind, file, seed)
     return {**made, "order": [file.classes[c] for c in order]}
 
 
@@ -123,48 +114,6 @@ def session_sizes(n: int, sessions: int, base: int = 0) -> list[int]:
         raise UserError(f"{n} classes cannot make {sessions} sessions{rest}", "ask for fewer")
     equal = [len(part) for part in np.array_split(np.arange(n - base), later)] if later else []
     return [base, *equal] if base else equal
-
-
-# --- orders that need no data ---
-
-
-def _fixed(file: EmbeddingFile, kind: str, seed: int) -> Ints:
-    if kind in ORDERS:
-        return class_order(kind, file, seed)
-    if kind == "coarse":
-        return _coarse(file)
-    classes = official_classes(file, kind)
-    if len(classes) != 100 or (kind in PUBLISHED and cifar100_labels(file) is None):
-        raise UserError(
-            f"order {kind!r} is of CIFAR-100's classes; {file.path.name} has {len(classes)} others"
-        )
-    return classes[np.array(published_orders()[kind], dtype=np.int64)]
-
-
-def _coarse(file: EmbeddingFile) -> Ints:
-    """Classes sorted by the names of their groups, from the root down; ties as in the file."""
-    n = file.samples.n_leaves
-    if (file.parents[:n] < 0).all():
-        labels = cifar100_labels(file)
-        if labels is not None:  # its superclasses are known, 20 of five classes
-            by_group: Ints = labels[np.array(published_orders()["coarse"])]
-            return by_group
-        raise UserError(
-            f"{file.path.name} has no class hierarchy to order by",
-            "make the file from nested folders, or take another --kind",
-        )
-
-    numbers = numbers_of(file.classes[n:])
-    keys = file.classes[n:] if numbers is None else numbers
-
-    def groups(c: int) -> list[Any]:
-        """The names of the groups above a class, from the root down; numbers where all are."""
-        above: list[Any] = []
-        while (c := int(file.parents[c])) >= 0:
-            above.insert(0, keys[c - n])
-        return above
-
-    return np.array(sorted(range(n), key=groups))
 
 
 # --- orders by confusion ---

@@ -12,11 +12,11 @@ from embedbench.config.fields_added_later import identity, later
 from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.storage.regular_files import read_text
 
-from .class_order import ORDERS, _order_file, was_by_position
+from .class_order import _order_file, order_text, was_by_position
 from .class_subset import ALL, choose_classes, read_classes
 from .make_sessions import no_validation_notes, one_file, whole_groups
+from .order_names import ORDERS
 from .stream import EvalSet, Session, Stream, StreamSpec
 from .taught_classes import has_untaught_classes, notes_on_classes
 
@@ -140,7 +140,7 @@ class Protocol(ABC):
         """
         params = {"protocol": self.name, **identity(self)}
         if params.get("order", "natural") not in ORDERS:
-            params["order"] = read_text(Path(params["order"]))
+            params["order"] = order_text(params["order"])
         return json.dumps(params, sort_keys=True)
 
     def later_readings(self, files: Sequence[EmbeddingFile]) -> tuple[str, ...]:

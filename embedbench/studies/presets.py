@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from embedbench.errors import UserError, unknown
-from embedbench.scores.label_set_predictions import KINDS
 
 from .study import Settings
 from .study_file import read_toml, toml_settings, toml_to_text
@@ -20,7 +19,6 @@ from .study_file import read_toml, toml_settings, toml_to_text
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
 SUFFIX = ".toml"
 KEYS = ("preset", "set", "metric", "source", "fixes", "leaves")
-SCORES = [name for kind in KINDS for name in kind.SCORES]
 
 
 def preset_names() -> list[str]:
@@ -84,8 +82,11 @@ def metric(name: str | None) -> str | None:
 
 def check_score(name: str, at: str) -> str:
     """A base score by its name; another name is refused."""
-    if name not in SCORES:
-        raise unknown("base score", name, SCORES, at=at)
+    from embedbench.scores.label_set_predictions import KINDS  # which imports h5py
+
+    scores = [score for kind in KINDS for score in kind.SCORES]
+    if name not in scores:
+        raise unknown("base score", name, scores, at=at)
     return name
 
 

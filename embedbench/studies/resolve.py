@@ -19,6 +19,7 @@ from embedbench.config.run_seeds import LARGEST, Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.files.remote import fetch
 from embedbench.learning.learner import Learner, refuse_without_validation
+from embedbench.reports.row_names import check_learners, names_of
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
@@ -136,6 +137,7 @@ def resolve(
     `out` is the directory of all runs, for the commands in the records.
     """
     check_study(study)
+    check_learners(study.names, (*study.learners, *REFERENCES))
     if study.metric is not None:
         check_score(study.metric, "--metric")
     runs: dict[RunSpec, None] = {}
@@ -234,6 +236,7 @@ def override(study: Study, flags: Study) -> Study:
 
     return replace(
         new,
+        names=names_of(study.names, (*new.learners, *REFERENCES)) | flags.names,
         set=mine.set | flags.set,
         tune=free(mine.tune) | flags.tune,
         grid=free(mine.grid) | flags.grid,

@@ -20,8 +20,10 @@ from embedbench.files.remote.names_here import as_known
 from embedbench.files.remote.uri import as_written
 from embedbench.learning.learner import Learner
 from embedbench.reports.notebook_view import NotebookView, view_runs
+from embedbench.reports.row_names import RowNames
 from embedbench.reports.tables_from_runs import say
 from embedbench.runs.merge_runs import merge
+from embedbench.runs.progress_line import RunsAtWork, show_progress
 from embedbench.streams.protocol import Protocol
 from embedbench.system.callback_types import Notify
 
@@ -73,6 +75,7 @@ def run_all(
     settings: Mapping[str, Any] | None = None,
     jobs: int = 1,
     overwrite: bool = False,
+    quiet: bool = False,
     notify: Notify = say,
     **options: Any,
 ) -> StudyResults:
@@ -98,11 +101,14 @@ def run_all(
         `if __name__ == "__main__":`.
     overwrite : bool
         Make finished runs again.
+    quiet : bool
+        No progress. Else a notebook has one line (which runs, how far, how long so far and still),
+        a terminal a bar, and `notify` gets a line now and then elsewhere.
     notify : callable
         Takes a sentence on what is worth knowing; the default prints it to stderr.
     **options : object
         The other keys of a study file: `preset`, `metric`, `tune={"mlp.lr": [0.1, 0.01]}`,
-        `budget_mb`, `trunk`, `unknown`, `threads`, `device`, …
+        `names={"slda": "Streaming LDA"}`, `budget_mb`, `trunk`, `unknown`, `threads`, `device`, …
 
     Raises
     ------
@@ -124,21 +130,29 @@ def run_all(
     study = pin_files(study_of(_as_toml(table), "run_all"), notify=notify)
     threads = study.threads or 1
     directory = Path(out).absolute() if out is not None else _directory_until_the_end()
-    outcome = StudyRuns(
-        study=study,
-        out=directory,
-        written_as=UNNAMED if out is None else str(out),
-        engine=Engine.parse(f"local:{jobs}", Resources.parse("", cpus=threads)),
-        device=find_device(study.device or "auto"),
-        overwrite=overwrite,
-        notify=notify,
-    ).make()
+    at_work = RunsAtWork()
+    with show_progress("run", notify, quiet) as advance:
+        outcome = StudyRuns(
+            study=study,
+            out=directory,
+            written_as=UNNAMED if out is None else str(out),
+            engine=Engine.parse(f"local:{jobs}", Resources.parse("", cpus=threads)),
+            device=find_device(study.device or "auto"),
+            overwrite=overwrite,
+            trials=advance.coming_stage("trials"),
+            progress=advance.coming_stage("runs", at_work),
+            planned=at_work.plan,
+            notify=notify,
+        ).make()
     sentences = describe_outcome(outcome)
     if not outcome.run_dirs:
         raise UserError("no run was made: " + "; ".join(sentences))
     for sentence in sentences:
         notify(sentence)
-    view = view_runs(directory, outcome.run_dirs, study.metric)
+    row_names = RowNames(study.names)
+    view = view_runs(directory, outcome.run_dirs, study.metric, row_names)
+    for key in row_names.unused:
+        notify(f"no row is called {key}")
     failed = tuple(f"{spec.learner} seed {spec.seed}: {why}" for spec, why in outcome.failed)
     return StudyResults(view.directory, view.places, view.rows, failed)
 

@@ -70,6 +70,8 @@ class Study:
         The file of samples that no session teaches.
     tune_seeds : tuple of int
         Those of the trials; empty: three that `seeds` has not.
+    names : dict of str to str
+        Names for the rows of tables, see `RowNames`.
     set : dict of Key to str
         What `--set` gives.
     tune, grid : dict of Key to tuple of str
@@ -91,6 +93,7 @@ class Study:
     budget_mb: float | None = None
     threads: int | None = None
     device: str | None = None
+    names: dict[str, str] = field(default_factory=dict)
     set: Settings = field(default_factory=dict)
     tune: Lists = field(default_factory=dict)
     grid: Lists = field(default_factory=dict)

@@ -17,6 +17,7 @@ from embedbench.config import json_records, run_seeds
 from embedbench.config.make_from_settings import join_list
 from embedbench.config.plain_numbers import plain_number, read_whole
 from embedbench.errors import UserError, error_text, keep_inside, short, unknown
+from embedbench.reports.row_names import read_names
 from embedbench.storage.regular_files import read_text
 from embedbench.system.cpu_threads import MOST_THREADS
 
@@ -206,6 +207,7 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "tune_sessions": _whole(10**6),
     "tune_seeds": _seeds,
     "budget_mb": _number,
+    "names": read_names,
     "set": toml_settings,
     "tune": _lists,
     "grid": _lists,

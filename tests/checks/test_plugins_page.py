@@ -20,8 +20,10 @@ from embedbench.api import build_stream, make_learner, run, score
 from embedbench.checks import conformance_suite
 from embedbench.checks.conformance_suite import LEARNER_CHECKS, check
 from embedbench.cli import list_entries
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.learning.learner import Context
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TEXT = (DOCS / "plugins.md").read_text(encoding="utf-8")
@@ -147,27 +149,50 @@ def test_an_object_and_a_path_make_the_same_stream(mine: Path) -> None:
 
 NAME = "mypkg.mod:Mine"
 WITH_NET = "mypkg.decay:Decay"
+WITH_LOSS = "mypkg.replay:ReplayMLP"
 
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory with the page's learners in mypkg, which is the working directory."""
-    code, with_net = re.findall(r"^```python\n(.*?)^```", LEARNERS, re.MULTILINE | re.DOTALL)
+    code, with_net, with_loss = re.findall(
+        r"^```python\n(.*?)^```", LEARNERS, re.MULTILINE | re.DOTALL
+    )
     (tmp_path / "mypkg").mkdir()
     (tmp_path / "mypkg" / "mod.py").write_text(code, encoding="utf-8")
     (tmp_path / "mypkg" / "decay.py").write_text(with_net, encoding="utf-8")
+    (tmp_path / "mypkg" / "replay.py").write_text(with_loss, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
     yield tmp_path
-    for module in ("mypkg", "mypkg.mod", "mypkg.decay"):
+    for module in ("mypkg", "mypkg.mod", "mypkg.decay", "mypkg.replay"):
         sys.modules.pop(module, None)
 
 
-@pytest.mark.parametrize("name", [NAME, WITH_NET])
+@pytest.mark.parametrize("name", [NAME, WITH_NET, WITH_LOSS])
 def test_a_learner_passes_every_check(name: str, outside: Path) -> None:
     results = check(name)
     assert [r for r in results if not r.passed] == []
     assert len(results) == len(LEARNER_CHECKS)
+
+
+@pytest.mark.parametrize("hook", ["objective", "regularise", "stepped", "store", "validate"])
+def test_every_hook_of_the_training_has_its_signature(hook: str) -> None:
+    assert re.search(rf"\| `{hook}\((x, y)?\)` \|", LEARNERS)
+
+
+def test_the_loss_of_the_page_uses_the_classes_that_the_protocol_allows(
+    outside: Path, tmp_path: Path
+) -> None:
+    """A head's weights of classes without a gradient stay as they are drawn."""
+    file = make_file(tmp_path, [10] * 4, [0] * 4, [5] * 4)
+    stream = build_stream(file, "incremental-class", step=2, loss="seen")
+    learner: Any = make_learner(WITH_LOSS, **{"stop.epochs": 1})
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    before = learner.net.head.bias.detach().clone()
+    learner.learn(stream.sessions[0], Context(validate=lambda _: 0.5))
+    moved = (learner.net.head.bias != before).numpy()
+    assert {*moved.nonzero()[0].tolist()} == {*stream.sessions[0].classes.tolist()}
 
 
 def test_what_is_left_out_is_as_on_the_command_line(tmp_path: Path) -> None:

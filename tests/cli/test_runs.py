@@ -13,6 +13,7 @@ from report_records import keep, make
 from embedbench.cli.run import _report
 from embedbench.runs.grid_scheduler import Outcome
 from embedbench.scores import record_files
+from embedbench.studies.study import Study
 
 SMALL = ["offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=1"]
 
@@ -76,7 +77,7 @@ def test_what_is_left_undone_is_said(call: Call, capfd: pytest.CaptureFixture[st
     (cell,) = plan(["e.h5"], "incremental-class", ["ncm"], [4])
     for bad_input, code in ((True, 2), (False, 1)):
         with pytest.raises(typer.Exit) as end:
-            _report(Outcome([], 5, 6, [(cell, "why")], bad_input), Path("runs"), "json")
+            _report(Outcome([], 5, 6, [(cell, "why")], bad_input), Path("runs"), "json", Study())
         out, err = capfd.readouterr()
         failed = [{"learner": "ncm", "seed": 4, "reason": "why"}]
         assert (end.value.exit_code, json.loads(out)["failed"]) == (code, failed)

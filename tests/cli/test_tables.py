@@ -11,8 +11,8 @@ from embedbench.checks import conformance_suite
 from embedbench.cli.list_entries import entries
 from embedbench.errors import UserError, short, unknown
 from embedbench.reports.tables_from_runs import collect
-from embedbench.streams.class_order import NAMED, ORDERS
-from embedbench.streams.make_class_order import CONFUSION, KINDS, PUBLISHED
+from embedbench.streams.make_class_order import CONFUSION, KINDS
+from embedbench.streams.order_names import NAMED, ORDERS, PUBLISHED
 
 METRIC = "learning_accuracy"
 
@@ -107,5 +107,36 @@ def test_an_error_behind_several_failures_is_said_once() -> None:
     lines = conformance_suite.check_text(results).splitlines()
     assert "raised KeyError: 'x'" in lines[2]
     assert "start raised TypeError: no width" in lines[5]
-    assert [line.strip() for line in lines[8:12:3]] == ["the same"] * 2
-    assert lines[-1] == "0 of 4 checks passed"
+    assert [line.endswith(" s): as one") for line in lines[6:8]] == [True, True]
+    assert lines[-1] == "0 of 4 checks passed, 4 failed by 2 faults"
+
+
+def test_one_line_with_several_numbers_is_one_fault() -> None:
+    class Faulty:
+        def scores(self, n: int) -> None:
+            raise ValueError(f"{n} rows")
+
+    def few(cls: "type[Faulty]") -> None:
+        """Scores few."""
+        cls().scores(2)
+
+    def many(cls: "type[Faulty]") -> None:
+        """Scores many."""
+        cls().scores(3)
+
+    text = conformance_suite.check_text(conformance_suite.run_checks([few, many], Faulty))
+    assert text.endswith("0 of 2 checks passed, 2 failed by 1 fault")
+
+
+def test_a_fault_says_where_it_is() -> None:
+    class Faulty:
+        def scores(self) -> None:
+            raise ValueError("no rows")
+
+    def one(cls: "type[Faulty]") -> None:
+        """Scores."""
+        cls().scores()
+
+    (result,) = conformance_suite.run_checks([one], Faulty)
+    line = Faulty.scores.__code__.co_firstlineno + 1
+    assert result.place == f"test_tables.py, line {line}"

@@ -21,7 +21,7 @@ from file_helpers import (
 from embedbench.errors import UserError
 from embedbench.files.diff import Diff, diff, diff_text, neighbour_changes
 from embedbench.files.embedding_file import EmbeddingFile, verify
-from embedbench.files.inspect import Card, card, card_text
+from embedbench.files.inspect import Card, card, card_text, provenance_lines
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 
@@ -237,3 +237,8 @@ def test_a_diff_of_a_file_that_is_replaced_meanwhile_is_refused(
     monkeypatch.setattr(EmbeddingFile, "open", replacing)
     with pytest.raises(UserError, match=r"b\.h5 was replaced while it was read"):
         diff(a, b)
+
+
+def test_a_backbone_without_layers_has_no_empty_brackets() -> None:
+    lines = dict(provenance_lines({"backbone": {"name": "net", "layers": {}}}, 2))
+    assert lines["backbone"] == "name net"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from embedbench.array_types import Floats
-from embedbench.reports.interval_bars import draw_bars
+from embedbench.reports.interval_bars import draw_bars, scale_numbers
 from embedbench.scores.learner_verdicts import RowVerdict, compare_with_best
 
 # differences 10 9 8 and 30 27 30; by hand in tests/scores/test_learner_verdicts.py
@@ -18,14 +18,14 @@ def verdicts(values: Floats) -> list[RowVerdict]:
 
 
 def ends(bar: str) -> tuple[float, float]:
-    """The ends of the bar in the units of its drawing."""
-    found = re.search(r'class="bar" x1="([\d.]+)" x2="([\d.]+)"', bar)
+    """The ends of the bar in percent of the width."""
+    found = re.search(r'class="bar" style="left:([\d.]+)%;right:([\d.]+)%"', bar)
     assert found is not None
-    return float(found[1]), float(found[2])
+    return float(found[1]), 100 - float(found[2])
 
 
 def zero(bar: str) -> float:
-    found = re.search(r'class="best" x1="([\d.]+)"', bar)
+    found = re.search(r'class="best" style="left:([\d.]+)%"', bar)
     assert found is not None
     return float(found[1])
 
@@ -41,23 +41,33 @@ def test_a_bar_begins_right_of_the_best_exactly_where_a_row_is_behind(seed: int)
 
 
 def test_places_are_those_of_the_numbers() -> None:
-    """The scale goes from 0 to the largest upper end, 29 + 5.339, over 110 of 120 units."""
+    """The scale goes from 0 to the largest upper end, 29 + 5.339, over 94 of 100 percent."""
     judged = verdicts(VALUES)
     bars = draw_bars(judged)
     least, most = judged[2].behind_by_least, judged[2].behind_by_most
-    expected = (5 + 110 * least / most, 115.0)
-    assert (zero(bars[2]), *ends(bars[2])) == pytest.approx((5.0, *expected), abs=0.06)
+    expected = (3 + 94 * least / most, 97.0)
+    assert (zero(bars[2]), *ends(bars[2])) == pytest.approx((3.0, *expected), abs=0.06)
+
+
+def test_numbers_stand_at_their_places() -> None:
+    """0 to 34.339: six steps of 5.72 at least are 10 apart; 30 is at 3 + 94 · 30 / 34.339."""
+    first, *_, last = scale_numbers(verdicts(VALUES), factor=1.0)
+    assert (first, last) == ('<i style="left:3.0%">0</i>', '<i style="left:85.1%">30</i>')
+
+
+def test_no_numbers_without_intervals() -> None:
+    assert scale_numbers([None, None]) == []
 
 
 def test_the_best_has_its_mark_alone() -> None:
     best = draw_bars(verdicts(VALUES))[0]
-    assert ('class="bar"' in best, "<circle" in best) == (False, True)
+    assert ('class="bar"' in best, 'class="dot"' in best) == (False, True)
 
 
 def test_an_end_beyond_the_scale_has_an_arrow() -> None:
     """Differences of .1 and 1.9: t(1) makes the interval many times as long."""
     bar = draw_bars(verdicts(np.array([[1.0, 2.0], [0.9, 0.1]])))[1]
-    assert bar.count("<path") == 2
+    assert bar.count('class="arrow"') == 2
 
 
 def test_nothing_is_drawn_without_intervals() -> None:

@@ -31,7 +31,7 @@ def test_json_keeps_the_name_that_runs_take(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "head"), [("mine:drop_of_base", "drop_of_base %"), ("bwt", "bwt %")]
+    ("name", "head"), [("mine:drop_of_base", "drop of base %"), ("bwt", "BWT %")]
 )
 def test_a_metric_of_a_module_is_headed_by_its_function(name: str, head: str) -> None:
     assert heading(name) == head
@@ -48,3 +48,9 @@ def test_a_comparison_says_possible_ranks(tmp_path: Path) -> None:
     labels(tmp_path, "rmlp:ReplayMLP", "ncm")
     lines = embedbench("report", tmp_path, "--compare").stdout.splitlines()
     assert next(line for line in lines if "possible ranks" in line).startswith("learner")
+
+
+def test_a_metric_that_is_asked_for_is_explained(tmp_path: Path) -> None:
+    labels(tmp_path, "ncm", "mlp")
+    legend = embedbench("report", tmp_path, "--metric", "fwt").stdout.splitlines()[-1]
+    assert "FWT: mean over later sessions of the score just before learning minus chance" in legend

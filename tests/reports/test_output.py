@@ -176,7 +176,7 @@ def test_tables_of_one_title_say_what_differs(tmp_path: Path) -> None:
     assert "base=" not in table_text(collect(tmp_path / "one"))
 
 
-def test_the_footer_says_what_the_columns_are_in_four_lines(tmp_path: Path) -> None:
+def test_the_footer_says_what_the_columns_are_in_five_lines(tmp_path: Path) -> None:
     """A table with every column that a short heading names."""
     for name, steps, final in (("mlp", 7, 0.8), ("ewc", 9, 0.7)):
         for seed in range(2):
@@ -187,15 +187,15 @@ def test_the_footer_says_what_the_columns_are_in_four_lines(tmp_path: Path) -> N
             keep(tmp_path, made)
     rows = collect(tmp_path)
     wide, narrow = (table_text(rows, width=width).split("\n\n")[-1] for width in (120, 60))
-    assert (len(wide.splitlines()) <= 4, max(map(len, narrow.splitlines())) <= 60) == (True, True)
+    assert (len(wide.splitlines()) <= 5, max(map(len, narrow.splitlines())) <= 60) == (True, True)
     assert re.findall(r"(\S+) +(\S+) +2\.0", table_text(rows)) == [("7.0", "21.0"), ("9.0", "27.0")]
     assert " ".join(wide.split()) == (
-        "accuracy: of all test samples, at the end (A_last) · AIA: the same after each session, "
-        "averaged (A_avg) · ± half-width of the 95 % t-interval over n seeds · no ±: equal in all "
-        "runs · Ω_base, Ω_all: score on the first session, on all so far / offline · "
-        "Ω_new: score on each new session · AA: mean of sessions at the end · AF: drop from a "
-        "session's best · passes: over the data · steps: optimiser · MB: at the end · formulas: "
-        "embedbench list metrics"
+        "accuracy: of all test samples, at the end (A_last) · AIA: average incremental accuracy, "
+        "over sessions (A_avg) · ± half-width of the 95 % t-interval over n seeds · no ±: equal in "
+        "all runs · Ω_base, Ω_all: score on the first session, on all so far / offline · "
+        "Ω_new: score on each new session · AA: average accuracy of sessions at the end · "
+        "AF: average forgetting, from a session's best · passes: over the data · steps: of the "
+        "optimiser · MB: held at the end · formulas: embedbench list metrics"
     )
 
 
@@ -269,7 +269,7 @@ def test_the_page_says_what_the_table_says(whole: str) -> None:
         *("49.9 %", "49.9 ±99.4", "0.554", "chance1.50.5261.5", "d" * 64, '{"stop": {"rule": "pat'),
         "offline (α_ideal): mlp on all data at once, 90.0 %",
         "embedbench run toy.h5 --out RUNS --learner geppnet-stm --seed 2",
-        "AF: drop from a session's best",
+        "AF average forgetting, from a session's best",
     ):
         assert part in text
 
@@ -323,3 +323,23 @@ def test_a_page_says_what_other_libraries_would_print(tmp_path: Path) -> None:
     finals = [audit(p)[1]["value"] for p in answers]
     expected = f"accuracy: final, per sample {100 * np.mean(finals):.1f} Avalanche: StreamAccuracy"
     assert expected in " ".join(text.split())
+
+
+def test_the_page_has_marks_beside_names_where_a_narrow_screen_shows_them(whole: str) -> None:
+    assert re.search(r">mlp <b class=\"mark\">K</b>", whole)
+
+
+def test_the_page_draws_a_dot_and_a_bar_for_each_row_that_is_not_the_best(whole: str) -> None:
+    first = whole[whole.index('id="stream-1"') : whole.index('id="stream-2"')]
+    ranks = first[first.index('<div class="ranks"') :]
+    assert (ranks.count('class="dot"'), ranks.count('class="bar"')) == (3, 2)
+
+
+def test_every_heading_of_the_page_is_explained_below_its_table(whole: str) -> None:
+    listed = whole[whole.index('<ul class="columns"') : whole.index("</ul>")]
+    named = set(re.findall(r"<b>(.*?)</b>", listed))
+    assert {"accuracy", "Ω_base, Ω_all", "Ω_new", "AF", "MB"} <= named
+
+
+def test_a_legend_needs_a_table() -> None:
+    assert table_text([]).strip() == ""

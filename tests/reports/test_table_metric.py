@@ -165,8 +165,8 @@ def test_names_that_papers_have_are_metrics(root: Path, name: str, metric: str) 
 
 def test_the_columns_say_the_names_that_papers_have(root: Path) -> None:
     legend = table_text(collect(root)).splitlines()[-1]
-    words = "accuracy: of all test samples, at the end (A_last) · AIA: the same after each session"
-    assert f"{words}, averaged (A_avg)" in legend
+    words = "accuracy: of all test samples, at the end (A_last) · AIA: average incremental accuracy"
+    assert f"{words}, over sessions (A_avg)" in legend
 
 
 @pytest.mark.parametrize(

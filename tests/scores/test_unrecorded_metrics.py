@@ -66,7 +66,7 @@ def test_it_is_a_column_and_never_in_a_record(runs: Path) -> None:
             assert name in run.by_score["within_accuracy"].metrics
     text = table_text(rows)
     assert f"metrics of a file of yours, which no record holds: {name}" in text
-    assert "bwt" in text
+    assert "BWT" in text
     assert name in render(rows, "runs")
     (study,) = studies(rows, name)
     best = study.learners[0]

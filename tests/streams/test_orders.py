@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import says
 from numpy.typing import NDArray
 from protocol_files import make_file
 from scipy.optimize import quadratic_assignment
@@ -25,15 +26,15 @@ from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record_files
 from embedbench.scores.run_record import ClassOrder
 from embedbench.streams import make_class_order, simulated_annealing
-from embedbench.streams.class_order import published_orders
+from embedbench.streams.class_order import class_order, published_orders
 from embedbench.streams.make_class_order import (
     CONFUSION,
-    PUBLISHED,
     confusion_matrix,
     make_order,
     objective,
     order_score,
 )
+from embedbench.streams.order_names import BY_CONFUSION, NAMED, PUBLISHED
 
 Array = NDArray[Any]
 
@@ -330,3 +331,31 @@ def test_unknown_kinds_are_told_the_nearest(tmp_path: Path) -> None:
         make_order(file, "maxconfusion")
     with pytest.raises(UserError, match=r"b\.h5 .* two classes"):
         confusion_matrix(confused_file(tmp_path / "b.h5", 1), seed=0)
+
+
+def test_orders_by_confusion_are_those_that_are_annealed() -> None:
+    assert set(BY_CONFUSION) == set(CONFUSION)
+
+
+def test_run_takes_an_order_by_groups_by_its_name(tmp_path: Path) -> None:
+    names = ["cat", "car", "dog", "bus", "pets", "cars"]
+    file = small_file(tmp_path / "toy.h5", names, [4, 5, 4, 5, -1, -1])
+    assert [names[c] for c in class_order("coarse", file, 0)] == ["car", "bus", "cat", "dog"]
+
+
+@pytest.mark.parametrize("order", BY_CONFUSION)
+def test_run_says_how_an_annealed_order_is_made(order: str, tmp_path: Path) -> None:
+    file = small_file(tmp_path / "toy.h5", ["a", "b"])
+    with pytest.raises(UserError, match=f"embedbench order FILE --kind {order}"):
+        class_order(order, file, 0)
+
+
+def test_an_order_without_a_file_is_named_with_its_neighbour(tmp_path: Path) -> None:
+    file = small_file(tmp_path / "toy.h5", ["a", "b"])
+    with pytest.raises(UserError, check=says(what="unknown order", expected="natural")):
+        class_order("natura", file, 0)
+
+
+@pytest.mark.parametrize("order", [name for name in NAMED if name not in BY_CONFUSION])
+def test_run_knows_every_other_name(order: str) -> None:
+    assert IncrementalClass(order=order).recipe()

@@ -52,6 +52,16 @@ def results(file: Path) -> StudyResults:
     return run_all(file, "incremental-class", ["ncm", "mlp"], range(2), settings=SETTINGS)
 
 
+def test_rows_have_the_names_that_are_given(file: Path, commands: Path) -> None:
+    names = {"mlp": "Fine-tuning"}
+    made = run_all(
+        *(file, "incremental-class", ["ncm", "mlp"], [0, 1], commands),
+        settings=SETTINGS,
+        names=names,
+    )
+    assert "\nFine-tuning " in repr(made)
+
+
 def answers(runs: Path) -> dict[str, bytes]:
     """Directory → bytes of the answers, of all runs and their references."""
     found = runs.rglob("predictions.h5")

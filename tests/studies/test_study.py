@@ -190,6 +190,7 @@ def test_a_command_line_is_saved_as_a_file_that_makes_the_same_cells() -> None:
     words = [*COMMAND, "--set", "ewc.stop.epochs=3", "--set", "lr=.5", "--seeds", "0-1"]
     words += ["--tune", "ewc.lam=1,1e2", "--budget-mb", "5.5", "--threads", "2"]
     words += ["--order", 'a"\\é😀\x7f.txt', "--tune-seeds", "7"]
+    words += ["--name", 'ewc=EWC, λ "large"']
     for extra, error in (([], None), ([], UserError), (["--overwrite"], None)):
         command = ["run", *words, "--out", "runs", "--save-config", "saved.toml", *extra]
         done = CliRunner().invoke(app.app, command)

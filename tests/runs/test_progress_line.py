@@ -1,7 +1,9 @@
 """What long work says of itself, by a clock that the tests move."""
 
+import io
 import sys
 import threading
+import time
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -9,9 +11,10 @@ import numpy as np
 import pytest
 from commands import Call
 
-from embedbench.cli import command_output, progress_line
+from embedbench.cli import command_output
 from embedbench.cli.command_output import bar, note
-from embedbench.cli.progress_line import AtWork, Progress, RunsAtWork
+from embedbench.runs import progress_line
+from embedbench.runs.progress_line import AtWork, Progress, RunsAtWork
 from embedbench.storage import leases
 
 
@@ -280,3 +283,35 @@ def test_trials_and_runs_into_a_log(
         *(f"run: {n} of 2 trials" for n in range(3)),
         *(f"run: {n} of 2 runs" for n in range(3)),  # chance and slda
     ]
+
+
+class Kernel(io.StringIO):
+    """Stderr as a notebook has it."""
+
+
+Kernel.__module__ = "ipykernel.iostream"
+
+
+def notebook_stderr(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """Set in the test itself: pytest sets its own before each."""
+    kernel = Kernel()
+    monkeypatch.setattr(sys, "stderr", kernel)
+    monkeypatch.setattr(progress_line, "OFTEN", 0.01)
+    return kernel
+
+
+def test_a_notebook_has_one_line_that_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_notebook = notebook_stderr(monkeypatch)
+    with progress_line.show_progress("run", print, quiet=False) as advance:
+        advance.stage("runs")(1, 4)
+        time.sleep(0.2)
+    states = in_notebook.getvalue().split("\r")
+    assert "\n" not in in_notebook.getvalue()
+    assert states[1].startswith("run: 1 of 4 runs")
+
+
+def test_the_line_of_a_notebook_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_notebook = notebook_stderr(monkeypatch)
+    with progress_line.show_progress("run", print, quiet=False):
+        time.sleep(0.2)
+    assert in_notebook.getvalue().split("\r")[-2].strip() == ""

@@ -1,7 +1,8 @@
-"""What a command says of long work: what it is, how far, how long so far, how long still.
+"""What long work says of itself: what it is, how far, how long so far, how long still.
 
 A terminal has a bar. A file, a pipe or the log of a cluster's job gets a line every `EVERY`
 seconds, from a thread of its own: work that calls nobody for an hour gives signs of life too.
+A notebook has one line, which is written over.
 """
 
 import os
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from embedbench.text.printable_text import printable
 
+OFTEN = 2.0  # seconds between two states of a notebook's line
 EVERY = 20.0  # seconds between two lines: less than half a minute, also where a thread must wait
 JOIN = 1.0  # seconds that the end of the work waits for a line that is being written
 
@@ -130,7 +132,7 @@ class RunsAtWork:
 
     def __call__(self) -> AtWork:
         """Look who holds a lease now."""
-        from embedbench.runs.runs_status import at_work
+        from .runs_status import at_work
 
         said, parts = list[str](), 0.0
         for run_dir, run in at_work(self._labels):
@@ -151,8 +153,11 @@ def show_progress(what: str, write: Callable[[str], None], quiet: bool) -> Itera
     elif _is_terminal():
         with _bar(progress):
             yield progress
+    elif _is_notebook():
+        with _one_line(progress):
+            yield progress
     else:
-        with _lines(progress, write):
+        with _lines(progress, write, EVERY):
             yield progress
 
 
@@ -161,13 +166,34 @@ def _is_terminal() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
+def _is_notebook() -> bool:
+    """Whether stderr is that of a notebook, where a line can be written over."""
+    return type(sys.stderr).__module__.partition(".")[0] == "ipykernel"
+
+
 @contextmanager
-def _lines(progress: Progress, write: Callable[[str], None]) -> Iterator[None]:
-    """Write a line every `EVERY` seconds until the work ends."""
+def _one_line(progress: Progress) -> Iterator[None]:
+    """Write one line over and over until the work ends; it is gone then."""
+    width = 0
+
+    def write(sentence: str) -> None:
+        nonlocal width
+        print("\r" + sentence.ljust(width), end="", file=sys.stderr, flush=True)
+        width = max(width, len(sentence))
+
+    with _lines(progress, write, OFTEN):
+        yield
+    if width:
+        print("\r" + " " * width + "\r", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _lines(progress: Progress, write: Callable[[str], None], every: float) -> Iterator[None]:
+    """Write a line every so many seconds until the work ends."""
     ended = threading.Event()
 
     def write_lines() -> None:
-        while not ended.wait(EVERY):
+        while not ended.wait(every):
             try:
                 write(progress.sentence())
             except (OSError, ValueError):  # nobody reads any more, or the disk is full
