@@ -1,22 +1,18 @@
-"""Draw `docs/pictures/floor.svg` and write the table of docs/floor.md, from the answers that ship.
+"""Draw `docs/pictures/floor.svg` from the answers that ship.
 
-`python tools/draw_floor.py` after the floor has changed; a test says when the table is old.
+`python tools/draw_floor.py` after the floor has changed.
 """
 
-import re
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from embedbench.cli.rank import floor_parts
 from embedbench.reports.figure_style import STYLE, write
 from embedbench.reports.learner_colours import INK, SOFT
 from embedbench.sharing.floor import CLOSED_FORMS, Place, list_floor, read_floor
-from embedbench.text.table_export import export_tables
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-BEGIN, END = "<!-- the floor -->\n", "<!-- end -->"
 WORST = 40.0  # points behind the best, where a panel ends
 
 
@@ -49,14 +45,8 @@ def draw(sets: dict[str, dict[str, Place]]) -> Figure:
 
 
 def main() -> None:
-    """Draw the picture and fill in the page."""
-    sets = read_floor(print)
-    write(DOCS / "pictures" / "floor.svg", draw(sets))
-    page = DOCS / "floor.md"
-    table, _ = export_tables(floor_parts(sets)[:1], "markdown")
-    text = page.read_text(encoding="utf-8")
-    filled = re.sub(f"{BEGIN}.*?{END}", f"{BEGIN}{table.strip()}\n{END}", text, flags=re.S)
-    page.write_text(filled, encoding="utf-8")
+    """Draw the picture."""
+    write(DOCS / "pictures" / "floor.svg", draw(read_floor(print)))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,12 @@ from typer.cli import get_docs_for_click
 
 from embedbench.cli import list_entries
 from embedbench.cli.app import app as commands
+from embedbench.cli.rank import floor_parts
 from embedbench.papers.paper_table import rows_and_parts
 from embedbench.papers.result_files import read_results
 from embedbench.reports.toml_report import show_file
 from embedbench.runs import learner_and_protocol_names as by_name
+from embedbench.sharing.floor import read_floor
 from embedbench.studies import presets
 from embedbench.text.markdown import code, escape_markdown, table
 from embedbench.text.table_export import export_tables
@@ -175,5 +177,20 @@ def show_paper(paper: str) -> str:
     return text
 
 
-MAKE: Any = {"list": list_names, "commands": show_commands, "report": report, "results": show_paper}
-COMMITTED: Any = {"list": list_with_code, "report": report}  # what the repository has, too
+def show_floor(_: str) -> str:
+    """The table of `embedbench rank`: each learner of the floor on each set."""
+    return export_tables(floor_parts(read_floor(print))[:1], "markdown")[0]
+
+
+MAKE: Any = {
+    "list": list_names,
+    "commands": show_commands,
+    "report": report,
+    "results": show_paper,
+    "rank": show_floor,
+}
+COMMITTED: Any = {
+    "list": list_with_code,
+    "report": report,
+    "rank": show_floor,
+}  # what the repository has, too

@@ -157,6 +157,7 @@ OPTIONS = {
     "run": "--protocol --learner --seed --seeds --set --order --trunk --weights --augment "
     "--shard --jobs --device --checkpoint --out --json",
     "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",
+    "rank": "--out --set --seeds --jobs --json",
     "score": "--audit --update --json",
     "report": "--html --compare --by --bridge --metric --figure --out --width --json",
     "reproduce": "--table --data --out --seeds --set --jobs --json",
@@ -176,6 +177,7 @@ DEFAULTS = {
     | {"augment": "timm", "head": "linear", "device": "auto"},
     "run": {"checkpoint": 60.0},
     "reproduce": {"seeds": "0-2", "threads": 1, "device": "auto"},
+    "rank": {"out": Path("floor-runs")},
     "report": {"width": "column"},
     "check": {"device": "cpu"},
     "demo": {"out": Path("runs/demo")},

@@ -12,7 +12,6 @@ from commands import Call
 from file_helpers import says
 
 from embedbench import run_all
-from embedbench.cli.rank import floor_parts
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import judge
 from embedbench.reports.tables_from_runs import collect
@@ -20,7 +19,6 @@ from embedbench.scores import record_files
 from embedbench.sharing import floor
 from embedbench.sharing.pack import pack
 from embedbench.studies.study_file import read_study
-from embedbench.text.table_export import export_tables
 
 STUDY = """
 files = ["known:digits"]
@@ -193,9 +191,3 @@ def test_a_cell_made_again_has_the_answers_that_ship(learner: str, tmp_path: Pat
     with floor._floor_runs() as runs:
         shipped = record_files.read_predictions(runs / place.relative_to(tmp_path / "again"))
     assert (mine.answer == shipped.answer).mean() > 0.999  # other processors round otherwise
-
-
-def test_the_page_has_the_table_of_what_ships() -> None:
-    table, _ = export_tables(floor_parts(floor.read_floor(lambda _: None))[:1], "markdown")
-    page = Path(__file__).parents[2] / "docs" / "floor.md"
-    assert table.strip() in page.read_text(encoding="utf-8")  # tools/draw_floor.py writes it
