@@ -59,15 +59,15 @@ def rank(
         data = plain({"schema": floor.SCHEMA, "floor": listed})
         show_tables(form, data, [flatten(row) for row in listed], floor_parts(sets))
         return
-    if not Path(learner).is_dir():
-        _make(learner, out, settings or (), seeds, jobs, quiet)
-        runs = out
-    else:
-        runs = Path(learner)
+    runs, failed = Path(learner), False
+    if not runs.is_dir():
+        runs, failed = out, _make(learner, out, settings or (), seeds, jobs, quiet)
     standings = floor.stand(runs, note)
     data = floor.to_json(standings)
     rows = [one for entry in data["learners"] for one in entry["sets"]]
     show_tables(form, data, [_flat(row) for row in rows], _parts(standings))
+    if failed:
+        raise typer.Exit(1)
 
 
 def _make(
@@ -77,8 +77,8 @@ def _make(
     seeds: str | None,
     jobs: int | None,
     quiet: bool,
-) -> None:
-    """Make the runs of one learner on the floor's sets."""
+) -> bool:
+    """Make the runs of one learner on the floor's sets; whether one of them failed."""
     from embedbench.sharing.floor import floor_study
     from embedbench.studies.study_runs import StudyRuns, describe_outcome
 
@@ -102,6 +102,7 @@ def _make(
         note(sentence)
     if outcome.failed and not outcome.run_dirs:
         raise typer.Exit(2 if outcome.bad_input else 1)
+    return bool(outcome.failed)
 
 
 def floor_parts(sets: Mapping[str, Mapping[str, Place]]) -> list[Part]:

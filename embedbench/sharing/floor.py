@@ -84,7 +84,7 @@ class Standing:
     @property
     def name(self) -> str:
         """The set."""
-        return " ".join(self.row.group.file_names)
+        return _set_name(self.row)
 
     @property
     def mean(self) -> float:
@@ -145,8 +145,8 @@ def stand(runs: Path, notify: Callable[[str], None]) -> dict[str, list[Standing]
         No run is on a stream of the floor.
     """
     mine = [place for place in record_files.find(runs) if record_files.load(place).learns]
-    with _floor_runs() as floor:
-        known = {place.parent.parent.name for place in record_files.find(floor)}
+    with _floor_runs() as packed:
+        known = {place.parent.parent.name for place in record_files.find(packed)}
         ours = {place.parent.relative_to(runs) for place in mine}
         on_floor = [place for place in ours if place.parent.name in known]
         for stream in sorted({place.parent.name for place in ours} - known):
@@ -158,23 +158,31 @@ def stand(runs: Path, notify: Callable[[str], None]) -> dict[str, list[Standing]
             )
         new = set[Path]()
         for place in on_floor:
-            target = floor / place.parent.name / place.name
+            target = packed / place.parent.name / place.name
             if target.exists():  # a learner of the floor, made again
                 shutil.rmtree(target)
             shutil.copytree(runs / place, target)
             new.add(target.resolve())
-        rows = collect(floor, notify=notify)
+        rows = collect(packed, notify=notify)
         result: dict[str, list[Standing]] = {}
         for table in split_tables(rows):
             judged = judge(table)
             for i, row in enumerate(table):
-                if row.place in new:
-                    result.setdefault(row.label, []).append(_standing(table, judged, i, new))
+                if row.place not in new:
+                    continue
+                verdict = judged.rows[i]
+                if verdict is None:
+                    notify(f"left out: no run of {row.label} on {_set_name(row)} without NaN")
+                    continue
+                floor = _beside(table, judged, i, new)
+                result.setdefault(row.label, []).append(Standing(row, verdict, floor))
     return result
 
 
-def _standing(table: Sequence[Row], judged: TableVerdicts, mine: int, new: set[Path]) -> Standing:
-    """The standing of one row of a table; `new` are the directories that are not the floor's."""
+def _beside(
+    table: Sequence[Row], judged: TableVerdicts, mine: int, new: set[Path]
+) -> dict[str, tuple[Row, str]]:
+    """The floor's rows, and whether row `mine` is above them; places in `new` are not its."""
     verdict = judged.rows[mine]
     assert verdict is not None
     floor = dict[str, tuple[Row, str]]()
@@ -184,7 +192,11 @@ def _standing(table: Sequence[Row], judged: TableVerdicts, mine: int, new: set[P
             continue
         behind, above = i in verdict.above, mine in theirs.above
         floor[row.label] = (row, BEHIND if behind else ABOVE if above else OPEN)
-    return Standing(table[mine], verdict, floor)
+    return floor
+
+
+def _set_name(row: Row) -> str:
+    return " ".join(row.group.file_names)
 
 
 @dataclass(frozen=True)
@@ -212,7 +224,7 @@ def read_floor(notify: Callable[[str], None]) -> dict[str, dict[str, Place]]:
             judged = judge(table)
             each = zip(table, judged.rows, strict=True)
             places = {row.label: Place(row, v) for row, v in each if v is not None}
-            sets[" ".join(table[0].group.file_names)] = places
+            sets[_set_name(table[0])] = places
     return sets
 
 

@@ -8,16 +8,21 @@ from unittest import mock
 import h5py
 import numpy as np
 import pytest
+import torch
 from commands import Call
 from file_helpers import says
+from honest_learners import Good
+from torch import Tensor
 
 from embedbench import run_all
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import judge
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores import record_files
 from embedbench.sharing import floor
 from embedbench.sharing.pack import pack
+from embedbench.streams.stream import StreamSpec
 from embedbench.studies.study_file import read_study
 
 STUDY = """
@@ -159,6 +164,40 @@ def test_other_seeds_than_the_floors_are_refused(small_floor: Path) -> None:
 def test_a_file_of_python_is_named_by_its_module(small_floor: Path, call: Call) -> None:
     code, _, err = call("rank", "mine.py:Mine")
     assert (code, "mine:Mine" in err) == (2, True)
+
+
+class Unsure(Good):
+    """A learner whose scores are no numbers."""
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return torch.full_like(super().scores(x), torch.nan)
+
+
+class Breaks(Good):
+    """A learner that ends with an error with one of the seeds."""
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        if seeds == Seeds.of(1):
+            raise ValueError("no")
+        super().start(spec, seeds, device)
+
+
+def test_a_learner_without_a_number_is_named_and_has_no_place(
+    small_floor: Path, call: Call, tmp_path: Path
+) -> None:
+    name = f"{__name__}:Unsure"
+    words = ["rank", name, "--out", str(tmp_path / "a"), "--seeds", "0", "--json", "--jobs", "1"]
+    code, out, err = call(*words)
+    assert (code, json.loads(out)["learners"]) == (0, [])
+    assert "on digits.h5 without NaN" in err
+
+
+def test_a_run_that_fails_ends_the_command_with_one_after_the_table(
+    small_floor: Path, call: Call, tmp_path: Path
+) -> None:
+    name = f"{__name__}:Breaks"
+    code, out, _ = call("rank", name, "--out", str(tmp_path / "a"), "--json", "--jobs", "1")
+    assert (code, json.loads(out)["learners"][0]["sets"][0]["runs"]) == (1, 2)
 
 
 # --- what ships ---
