@@ -22,6 +22,22 @@ ALLOWED = {
         ("embedbench/engines/engine_tasks.py", name)
         for name in ("import pickle", "pickle", "pickle.dumps", "pickle.loads")
     ),
+    # what a process and those that decode for it say to each other, over pipes that both began with
+    *(
+        ("extract/decoding_processes.py", name)
+        for name in (
+            *("import marshal", "marshal", "marshal.dumps", "import pickle", "pickle"),
+            *("pickle.dump", "pickle.load", "pickle.UnpicklingError"),
+        )
+    ),
+    *(
+        ("extract/extraction_work.py", name)  # whether a source can be said to them
+        for name in ("import pickle", "pickle", "pickle.dumps")
+    ),
+    *(
+        ("extract/decoding_worker.py", name)
+        for name in ("import pickle", "pickle", "pickle.dump", "pickle.load")
+    ),
 }
 
 

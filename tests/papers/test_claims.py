@@ -46,11 +46,6 @@ def test_the_page_is_what_the_results_give() -> None:
     assert text == (ROOT / "docs" / "claims.md").read_text("utf-8"), remedy
 
 
-def test_the_readme_has_the_number_of_claims() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert f"[{len(every_claim())} claims of five papers](docs/claims.md)" in readme
-
-
 def write_results(path: Path, in_the_end: Sequence[float]) -> None:
     """Results of N6: RAA of ER on a short stream."""
     first, last = (Value(None, Stat.of(values)) for values in ([1.0, 2.0, 3.0], in_the_end))
