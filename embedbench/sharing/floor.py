@@ -281,10 +281,11 @@ def sentence(label: str, standings: Sequence[Standing]) -> str:
     said = [one.against(CLOSED_FORMS) for one in standings]
     count = {word: said.count(word) for word in (ABOVE, OPEN, BEHIND)}
     ranks = [one.verdict.rank for one in standings if one.verdict.rank is not None]
-    mean = f"; mean rank {statistics.mean(ranks):.1f} of {len(standings[0].floor) + 1}"
+    most = max(len(one.floor) for one in standings) + 1
+    mean = f"; mean rank {statistics.mean(ranks):.1f} of {most}" if ranks else ""
     return (
         f"{label}: above every closed form on {count[ABOVE]} of {len(said)} sets, "
-        f"not decided on {count[OPEN]}, behind one on {count[BEHIND]}{mean if ranks else ''}"
+        f"not decided on {count[OPEN]}, behind one on {count[BEHIND]}{mean}"
     )
 
 
