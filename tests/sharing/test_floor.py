@@ -216,7 +216,7 @@ def test_the_pack_that_ships_has_every_run_of_its_study() -> None:
 @pytest.mark.parametrize("learner", ["ncm", "slda"])
 def test_a_cell_made_again_has_the_answers_that_ship(learner: str, tmp_path: Path) -> None:
     study = read_study(floor.STUDY)
-    settings = {str(key): value for key, value in study.set.items() if key.name == "protocol"}
+    settings = {str(key): value for key, value in study.set.items() if key.head == "protocol"}
     again = run_all(
         "known:digits",
         "incremental-class",
