@@ -19,6 +19,7 @@ from . import shared_options as shared
 from .command_output import bar, note, show_tables
 
 if TYPE_CHECKING:
+    from embedbench.runs.grid_scheduler import Outcome
     from embedbench.sharing.floor import Place, Standing
 
     from .command_output import Part
@@ -59,10 +60,11 @@ def rank(
         data = plain({"schema": floor.SCHEMA, "floor": listed})
         show_tables(form, data, [flatten(row) for row in listed], floor_parts(sets))
         return
-    runs, failed = Path(learner), False
-    if not runs.is_dir():
-        runs, failed = out, _make(learner, out, settings or (), seeds, jobs, quiet)
-    standings = floor.stand(runs, note)
+    if Path(learner).is_dir():
+        failed, standings = False, floor.stand(Path(learner), note)
+    else:
+        outcome = _make(learner, out, settings or (), seeds, jobs, quiet)
+        failed, standings = bool(outcome.failed), floor.stand(out, note, outcome.run_dirs)
     data = floor.to_json(standings)
     rows = [one for entry in data["learners"] for one in entry["sets"]]
     show_tables(form, data, [_flat(row) for row in rows], _parts(standings))
@@ -77,8 +79,8 @@ def _make(
     seeds: str | None,
     jobs: int | None,
     quiet: bool,
-) -> bool:
-    """Make the runs of one learner on the floor's sets; whether one of them failed."""
+) -> Outcome:
+    """Make the runs of one learner on the floor's sets."""
     from embedbench.sharing.floor import floor_study
     from embedbench.studies.study_runs import StudyRuns, describe_outcome
 
@@ -102,7 +104,7 @@ def _make(
         note(sentence)
     if outcome.failed and not outcome.run_dirs:
         raise typer.Exit(2 if outcome.bad_input else 1)
-    return bool(outcome.failed)
+    return outcome
 
 
 def floor_parts(sets: Mapping[str, Mapping[str, Place]]) -> list[Part]:

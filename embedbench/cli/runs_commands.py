@@ -119,7 +119,7 @@ def pack(
         typer.Option(metavar="FILE=URL", help="Where others get an embedding file; repeatable."),
     ] = None,
     answers_only: Annotated[
-        bool, typer.Option("--answers-only", help="Leave out how sure a learner was: less bytes.")
+        bool, typer.Option("--answers-only", help="Leave out how sure a learner was: fewer bytes.")
     ] = False,
     overwrite: shared.Overwrite = False,
     as_json: shared.Json = False,

@@ -11,7 +11,7 @@ import math
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,6 @@ from embedbench.errors import UserError
 from embedbench.files.remote.names_here import ASSETS
 from embedbench.reports.compare_learners import judge
 from embedbench.reports.result_rows import Row, split_tables
-from embedbench.reports.results import TableVerdicts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores import record_files
 from embedbench.scores.learner_verdicts import RowVerdict
@@ -134,17 +133,28 @@ class Standing:
         }
 
 
-def stand(runs: Path, notify: Callable[[str], None]) -> dict[str, list[Standing]]:
+def stand(
+    runs: Path, notify: Callable[[str], None], made: Iterable[Path] | None = None
+) -> dict[str, list[Standing]]:
     """Where the learners of a directory of runs stand on each set of the floor, by their label.
 
+    Each is placed among the floor's learners alone, and not beside the others of the directory.
     Runs on other streams than the floor's are named and left out.
+
+    Parameters
+    ----------
+    runs : Path
+        The directory.
+    made : iterable of Path or None
+        These runs of it alone; None: all.
 
     Raises
     ------
     UserError
         No run is on a stream of the floor.
     """
-    mine = [place for place in record_files.find(runs) if record_files.load(place).learns]
+    found = record_files.find(runs) if made is None else made
+    mine = [place for place in found if record_files.load(place).learns]
     with _floor_runs() as packed:
         known = {place.parent.parent.name for place in record_files.find(packed)}
         ours = {place.parent.relative_to(runs) for place in mine}
@@ -156,43 +166,47 @@ def stand(runs: Path, notify: Callable[[str], None]) -> dict[str, list[Standing]
                 f"no run under {runs} is on a stream of the floor",
                 "make some with embedbench rank LEARNER",
             )
-        new = set[Path]()
+        new, again = set[Path](), set[Path]()
         for place in on_floor:
             target = packed / place.parent.name / place.name
+            new.add(target)
             if target.exists():  # a learner of the floor, made again
+                again.add(target)
                 shutil.rmtree(target)
             shutil.copytree(runs / place, target)
-            new.add(target.resolve())
-        rows = collect(packed, notify=notify)
+        guests = new - again
         result: dict[str, list[Standing]] = {}
-        for table in split_tables(rows):
-            judged = judge(table)
-            for i, row in enumerate(table):
+        for table in split_tables(collect(packed, notify=notify)):
+            for row in table:
                 if row.place not in new:
                     continue
-                verdict = judged.rows[i]
-                if verdict is None:
+                hosts = [one for one in table if one is row or one.place not in guests]
+                standing = _standing(row, hosts)
+                if standing is None:
                     notify(f"left out: no run of {row.label} on {_set_name(row)} without NaN")
-                    continue
-                floor = _beside(table, judged, i, new)
-                result.setdefault(row.label, []).append(Standing(row, verdict, floor))
+                else:
+                    result.setdefault(row.label, []).append(standing)
     return result
 
 
-def _beside(
-    table: Sequence[Row], judged: TableVerdicts, mine: int, new: set[Path]
-) -> dict[str, tuple[Row, str]]:
-    """The floor's rows, and whether row `mine` is above them; places in `new` are not its."""
+def _standing(row: Row, table: Sequence[Row]) -> Standing | None:
+    """Where a row of a table stands among the others; None where it has no number."""
+    judged = judge(table)
+    mine = next(i for i, one in enumerate(table) if one is row)
     verdict = judged.rows[mine]
-    assert verdict is not None
+    if verdict is None:
+        return None
     floor = dict[str, tuple[Row, str]]()
-    for i, row in enumerate(table):
-        theirs = judged.rows[i]
-        if theirs is None or row.place in new:
+    for i, (other, theirs) in enumerate(zip(table, judged.rows, strict=True)):
+        if theirs is None or i == mine:
             continue
-        behind, above = i in verdict.above, mine in theirs.above
-        floor[row.label] = (row, BEHIND if behind else ABOVE if above else OPEN)
-    return floor
+        said = OPEN
+        if i in verdict.above:
+            said = BEHIND
+        elif mine in theirs.above:
+            said = ABOVE
+        floor[other.label] = (other, said)
+    return Standing(row, verdict, floor)
 
 
 def _set_name(row: Row) -> str:
@@ -228,28 +242,19 @@ def read_floor(notify: Callable[[str], None]) -> dict[str, dict[str, Place]]:
     return sets
 
 
-def _mean_rank(sets: Mapping[str, Mapping[str, Place]]) -> Callable[[str], float]:
-    def mean(label: str) -> float:
-        ranks = [places[label].verdict.rank for places in sets.values() if label in places]
-        known = [rank for rank in ranks if rank is not None]
-        return statistics.mean(known) if known else math.inf
-
-    return mean
-
-
 def list_floor(sets: Mapping[str, Mapping[str, Place]]) -> list[dict[str, Any]]:
     """One row for each learner of the floor: on how many sets, its mean rank, costs, accuracies.
 
     `level` are the sets on which no verdict says that it is behind.
     """
-    rank = _mean_rank(sets)
     rows = []
     for label in dict.fromkeys(label for places in sets.values() for label in places):
         mine = {name: places[label] for name, places in sets.items() if label in places}
+        ranks = [place.verdict.rank for place in mine.values() if place.verdict.rank is not None]
         rows.append(
             {
                 "learner": label,
-                "mean_rank": rank(label),
+                "mean_rank": statistics.mean(ranks) if ranks else math.inf,
                 "accuracy": {name: place.mean for name, place in mine.items()},
                 "level": [name for name, place in mine.items() if not place.verdict.behind],
                 "seconds": statistics.median(p.cost("seconds.learn") for p in mine.values()),

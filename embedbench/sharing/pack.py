@@ -179,15 +179,16 @@ def _read_run(run: Path) -> tuple[bytes, RunRecord]:
 
 
 def without_confidence(run: Path, made: RunRecord) -> tuple[bytes, RunRecord]:
-    """The predictions of a run as answers alone, a fifth of the bytes, and their record.
+    """The predictions of a run as answers alone, and their record.
 
-    Every score and verdict follows from them; top-5 accuracy, calibration and groups do not.
+    Every score follows from them, and verdicts over single samples; top-5 accuracy, calibration,
+    unknown samples, and verdicts over groups do not.
     """
     answers = record_files.read_predictions(run, made)
     kept = dict.fromkeys(answers.optional())
     with tempfile.TemporaryDirectory(prefix="embedbench-") as folder:
         target = Path(folder) / PREDICTIONS
-        sha256 = replace(answers, **kept).save(target)  # type: ignore[type-var]
+        sha256 = replace(answers, **kept).save(target)  # type: ignore[type-var]  # kinds are dataclasses
         return target.read_bytes(), replace(made, predictions_sha256=sha256, answers=None)
 
 

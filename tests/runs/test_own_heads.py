@@ -67,8 +67,8 @@ class Heads(nn.Module):
         with torch.no_grad():
             for t, head in enumerate(self.heads):
                 units = slice(t * N_CLASSES, (t + 1) * N_CLASSES)
-                head.weight.copy_(net[-1].weight[units])  # type: ignore[operator]
-                head.bias.copy_(net[-1].bias[units])  # type: ignore[operator]
+                head.weight.copy_(net[-1].weight[units])  # type: ignore[operator]  # a Tensor
+                head.bias.copy_(net[-1].bias[units])  # type: ignore[operator]  # a Tensor
 
     def forward(self, x: Tensor, session: int) -> Tensor:
         out: Tensor = self.heads[session](self.trunk(x))

@@ -137,9 +137,25 @@ def test_a_directory_of_runs_stands_where_its_learner_does(
     assert (code, json.loads(out)["learners"]) == (0, [fecam])
 
 
-def test_a_learner_of_the_floor_is_not_beside_itself(small_floor: Path) -> None:
+def test_each_learner_of_a_directory_has_the_others_of_the_floor_beside_it(
+    small_floor: Path,
+) -> None:
     standings = floor.stand(small_floor / "runs", lambda _: None)
-    assert {*standings} == {"ncm", "slda", "knn k=3"} or {*standings} == {"ncm", "slda", "knn"}
+    beside = {label: {*of[0].floor} for label, of in standings.items()}
+    every = {"ncm", "slda", "knn"}
+    assert beside == {label: every - {label} for label in every}
+
+
+def test_what_lies_in_the_directory_changes_no_place(
+    fecam: dict[str, object], call: Call, tmp_path: Path
+) -> None:
+    words = ["--out", str(tmp_path / "mine"), "--json", "--jobs", "1"]
+    _, alone, _ = call("rank", "naive-bayes", "--out", str(tmp_path / "alone"), *words[2:])
+    _, beside, _ = call("rank", "naive-bayes", *words)
+    names = ("learner", "rank", "of", "behind_by_most", "against")
+    sets = [json.loads(out)["learners"][0]["sets"][0] for out in (alone, beside)]
+    assert [sets[1][name] for name in names] == [sets[0][name] for name in names]
+    assert len(json.loads(beside)["learners"]) == 1  # fecam was not asked for
 
 
 def test_one_made_again_has_the_others_beside_it(
