@@ -3,6 +3,7 @@
 The files are read back from other people: `Results.read` checks them.
 """
 
+import itertools
 import json
 import platform
 from collections.abc import Sequence
@@ -35,12 +36,14 @@ CLOSE = 1e-9  # of a stored mean to that of its values
 class DataFile(JsonRecord):
     """A file that tables were measured on: its name without directory, and its digests.
 
-    `pixels` is whether it holds images and no embeddings; None in older files of results.
+    `pixels` is whether it holds images and no embeddings, `kind` what it is to the paper, one of
+    `data_kinds.DATA_KINDS`; None in older files of results.
     """
 
     name: str
     digests: dict[str, str]
     pixels: bool | None = field(default=None, metadata=ABSENT)
+    kind: str | None = field(default=None, metadata=ABSENT)
 
 
 @dataclass(frozen=True)
@@ -77,16 +80,18 @@ class Results(JsonRecord):
         files: Sequence[Path | EmbeddingFile],
         tables: Sequence[PaperTable],
         failed: Sequence[str],
+        kinds: Sequence[str] = (),
     ) -> "Results":
         """The results of a command that ends now; `words` follow `embedbench reproduce`.
 
-        A file that was opened is named by what it held then, a path by what is there now.
+        A file that was opened is named by what it held then, a path by what is there now. `kinds`
+        has what each file is to the paper.
         """
         opened = {}
-        for item in files:
+        for item, kind in itertools.zip_longest(files, kinds[: len(files)]):
             file = item if isinstance(item, EmbeddingFile) else EmbeddingFile.open(item)
             pixels = file.kind == PIXELS or None
-            opened[file.path] = DataFile(as_text(file.path.name), dict(file.digests), pixels)
+            opened[file.path] = DataFile(as_text(file.path.name), dict(file.digests), pixels, kind)
         return cls(
             paper,
             join_words(["embedbench", "reproduce", *without_paths(words)]),

@@ -201,7 +201,7 @@ def _stats(records: Sequence[RunRecord], columns: Sequence[str]) -> list[Stat]:
 
 def _fill(key: str, runs: FSCILRuns, name: str, labels: Mapping[str, Sequence[str]]) -> PaperTable:
     """Our table of a file with a row for each variant that has runs."""
-    result = PaperTable.of_facts(FACTS, key, file=name, label=runs.label(name))
+    result = PaperTable.of_facts(FACTS, key, file=runs.tag(name), label=runs.label(name))
     for variant, row in labels.items():
         if stats := _stats(runs.of(name, variant), result.columns):
             result.add_numbers(row, stats, decimals=2)
@@ -235,11 +235,11 @@ def compare_rows(runs: FSCILRuns) -> list[PaperTable]:
 def _beside(number: str, runs: FSCILRuns, name: str) -> PaperTable:
     """The printed means of a table, and ours, of the learners that have runs."""
     keys = [k for k in COLUMNS if any(k in r for r in printed_rows(number))]
-    other = runs.data[name].stands_in
+    other = not runs.is_own(name)
     title = f"{TITLES[number]['title'].removesuffix(', percent')}: runs, percent"
     heads, columns = (HEADS["layer" if number == "6" else "method"],), [COLUMNS[k] for k in keys]
     result = PaperTable(f"{number}, runs", title, heads, tuple(columns), (), BESIDE)
-    result.name += f" · {name}" if other else ""
+    result.name += f" · {runs.tag(name)}" if other else ""
     result.misprints = read_misprints(FACTS, number)
     for row in printed_rows(number):
         method = row_name(row)
