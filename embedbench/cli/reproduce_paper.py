@@ -105,7 +105,7 @@ def _present(
     from embedbench.papers.result_files import Results
 
     files = [runs.streams.file(str(data.file)) for data in runs.data.values()]
-    kinds = [data.kind for data in runs.data.values()]
+    kinds = [(data.kind, runs.label(name)) for name, data in runs.data.items()]
     results = Results.now(paper.name, words, runs.seeds, files, tables, runs.failed, kinds)
     path = runs.out / f"{paper.stem}.json"
     results.write(path)

@@ -3,7 +3,6 @@
 The files are read back from other people: `Results.read` checks them.
 """
 
-import itertools
 import json
 import platform
 from collections.abc import Sequence
@@ -37,13 +36,14 @@ class DataFile(JsonRecord):
     """A file that tables were measured on: its name without directory, and its digests.
 
     `pixels` is whether it holds images and no embeddings, `kind` what it is to the paper, one of
-    `data_kinds.DATA_KINDS`; None in older files of results.
+    `data_kinds.DATA_KINDS`, and `label` what tables call it; None in older files of results.
     """
 
     name: str
     digests: dict[str, str]
     pixels: bool | None = field(default=None, metadata=ABSENT)
     kind: str | None = field(default=None, metadata=ABSENT)
+    label: str | None = field(default=None, metadata=ABSENT)
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,21 @@ class Results(JsonRecord):
         files: Sequence[Path | EmbeddingFile],
         tables: Sequence[PaperTable],
         failed: Sequence[str],
-        kinds: Sequence[str] = (),
+        data: Sequence[tuple[str, str]] = (),
     ) -> "Results":
         """The results of a command that ends now; `words` follow `embedbench reproduce`.
 
-        A file that was opened is named by what it held then, a path by what is there now. `kinds`
-        has what each file is to the paper.
+        A file that was opened is named by what it held then, a path by what is there now. `data`
+        has the kind and the label of each file.
         """
         opened = {}
-        for item, kind in itertools.zip_longest(files, kinds[: len(files)]):
+        known = [*data, *[(None, None)] * (len(files) - len(data))]
+        for item, (kind, label) in zip(files, known, strict=True):
             file = item if isinstance(item, EmbeddingFile) else EmbeddingFile.open(item)
             pixels = file.kind == PIXELS or None
-            opened[file.path] = DataFile(as_text(file.path.name), dict(file.digests), pixels, kind)
+            opened[file.path] = DataFile(
+                as_text(file.path.name), dict(file.digests), pixels, kind, label
+            )
         return cls(
             paper,
             join_words(["embedbench", "reproduce", *without_paths(words)]),

@@ -10,7 +10,7 @@ from embedbench.reports.results import Results as Rows
 from embedbench.scores.mean_intervals import Stat
 
 from .claim_table import FIELDS, PRINTED, ClaimTable, Digits
-from .data_kinds import read_label
+from .data_kinds import OTHER, read_label
 from .paper_table import EXACT, PaperTable, TableRow, Value
 from .result_files import Results
 
@@ -77,8 +77,12 @@ def _data_of(
         return official.get(name, name), official.get(name, "")
     if number in official and results.files:
         return official[number], official[number]
-    stems = [file.name.rpartition(".")[0] for file in results.files]
-    return stems[0] if len(stems) == 1 else PRINTED, ""
+    if len(results.files) != 1:
+        return PRINTED, ""
+    (file,) = results.files
+    if file.label is None or file.kind == OTHER:
+        return file.name.rpartition(".")[0], ""
+    return file.label, read_label(file.label)[0] or file.label
 
 
 def _data_of_label(label: str) -> tuple[str, str]:

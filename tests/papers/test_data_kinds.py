@@ -284,8 +284,8 @@ def judged(tmp_path: Path, cifar: Path, monkeypatch: pytest.MonkeyPatch) -> Judg
         values = Stat.of([30.0 + best, 30.5 + best, 31.0 + best])
         for value in row.values.values():
             object.__setattr__(value, "ours", values)
-    kinds = [data.kind for data in runs.data.values()]
-    made = Results.now("masana2020", ["masana2020"], [0, 1, 2], [cifar], [table], [], kinds)
+    of = [(BACKBONE, runs.label("cifar100"))]
+    made = Results.now("masana2020", ["masana2020"], [0, 1, 2], [cifar], [table], [], of)
     made.write(tmp_path / "class-orderings.json")
     return JudgedPaper.of_results("masana2020", [tmp_path / "class-orderings.json"])
 
@@ -320,6 +320,25 @@ def test_two_backbones_are_two_files() -> None:
     official = load_claims("masana2020").official
     tables = tables_of_results(sources, official)
     assert [(t.file, t.stands_for) for t in tables] == [(label, "CIFAR-100") for label in kinds]
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "file"),
+    [
+        (BACKBONE, "CIFAR-100, another backbone (net)", "CIFAR-100, another backbone (net)"),
+        (THEIRS, "CIFAR-100", "CIFAR-100"),
+        (OTHER, "net for CIFAR-100", "net"),
+        (None, None, "net"),  # an older file
+    ],
+)
+def test_a_table_without_data_is_of_the_only_file(
+    kind: str | None, label: str | None, file: str
+) -> None:
+    rows = (TableRow(("20",), {"γ_1": Value(ours=Stat.of([0.05]))}),)
+    table = PaperTable("Figure 2", "t", ("sessions K",), ("γ_1",), rows)
+    of = (DataFile("net.h5", {}, None, kind, label),)
+    results = Results("michel2023", "", "", {}, (0,), of, (), (table,))
+    assert [t.file for t in tables_of_results({"a": results}, {})] == [file]
 
 
 def test_two_modalities_are_of_the_kind_further_from_the_papers() -> None:
