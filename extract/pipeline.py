@@ -314,8 +314,7 @@ def work_for(job: Job, function: Callable[..., Any], *args: Any) -> Any:
         with arithmetic_settings(work.threads):
             return function(work, *args)
     except UserError as error:
-        sentence = f"on host {platform.node()}: {error}"
-        raise UserError.worded(sentence, **vars(error)) from error
+        raise error.at(f"on host {platform.node()}") from error
 
 
 def fill_range(
