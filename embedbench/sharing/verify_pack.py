@@ -26,7 +26,7 @@ from embedbench.runs.answers_from_scores import allowed_classes, moments, stream
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache, number_groups
-from embedbench.runs.stream_metadata import described_stream
+from embedbench.runs.stream_metadata import record_stream, record_unknown
 from embedbench.scores import metric_jackknife, record_files
 from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import RunRecord
@@ -293,32 +293,40 @@ class Rebuilder:
             references=0,
             preset=made.reference.preset,
         )
-        described = self.compare(spec, made, predictions)
-        kept = ("protocol_params", "files", "unknown", "order", "notes")
-        ours = {k: described[k] for k in kept}
-        return spec, replace(made, **ours)
+        return spec, self.compare(spec, made, predictions)
 
-    def compare(self, spec: RunSpec, made: RunRecord, predictions: RunAnswers) -> dict[str, Any]:
-        """Compare a run with its stream; returns what a record says of that stream."""
+    def compare(self, spec: RunSpec, made: RunRecord, predictions: RunAnswers) -> RunRecord:
+        """Compare a run with its stream; returns its record with what the files here say."""
         try:
             task = make_task(spec, Path(), self.streams)
-            described = described_stream(task)
+            rebuilt_stream = record_stream(task)
+            unknown = record_unknown(task)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
             raise UserError(f"its stream cannot be rebuilt ({e})") from e
-        names = ", ".join(file.name for file in described["files"])
+        names = ", ".join(file.name for file in rebuilt_stream.files)
         rebuilt = f"of the stream rebuilt from {names}"
-        for name, value in vars(described["digests"]).items():
+        for name, value in vars(rebuilt_stream.digests).items():
             if getattr(made.digests, name) != value:
                 raise UserError(f"its digest {name!r} is not that {rebuilt}")
-        what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
-        if what := what or _difference(task.stream, predictions):
-            raise UserError(f"its {what!r} is not that {rebuilt}")
+        for name in DESCRIBED:
+            if plain(getattr(rebuilt_stream, name)) != plain(getattr(made, name)):
+                raise UserError(f"its {name!r} is not that {rebuilt}")
+        name = _difference(task.stream, predictions)
+        if name:
+            raise UserError(f"its {name!r} is not that {rebuilt}")
         _check_answers(task.stream, predictions)
         if predictions.group is not None:
             ours = task.group_samples(predictions.ids)
             if ours is None or not np.array_equal(predictions.group, ours):
                 raise UserError(f"its 'group' is not that {rebuilt}")
-        return described
+        return replace(
+            made,
+            protocol_params=rebuilt_stream.protocol_params,
+            files=rebuilt_stream.files,
+            unknown=unknown,
+            order=rebuilt_stream.order,
+            notes=rebuilt_stream.notes,
+        )
 
     def groups(self, made: RunRecord) -> Ints | None:
         """(N,) number of the `group` of each row of a run's files; None where one has none."""
