@@ -80,6 +80,10 @@ class BaseScore(JsonRecord):
     metrics: dict[str, float]
     curves: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
 
+    def curve(self, name: str) -> tuple[float, ...]:
+        """(T,) a curve of its `curves`; empty where it has none of the name."""
+        return () if self.curves is None else self.curves.get(name, ())
+
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedStream(JsonRecord):
