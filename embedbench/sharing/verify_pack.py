@@ -4,6 +4,7 @@ Streams are rebuilt from files that are given; nothing that a record names is op
 """
 
 import dataclasses
+import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -208,10 +209,13 @@ class _Checks:
         )
         if wanted != kept:
             raise UserError("its references are not offline and chance runs of its stream")
-        offline = [run for part in task.streams.offline_runs(spec) for run in part]
+        offline = itertools.chain(*task.streams.offline_runs(spec))
         for other in (spec.chance_run(), *offline):
             there = task.beside(other).run_dir
-            if there != place and (wrong := self._wrong(other, there)):
+            if there == place:
+                continue
+            wrong = self._wrong(other, there)
+            if wrong:
                 raise UserError(f"of its reference {self._name(there)}, {wrong}")
 
     def _wrong(self, spec: RunSpec, place: Path) -> str:
