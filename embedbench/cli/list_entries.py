@@ -348,9 +348,12 @@ def _kinds(name: str) -> list[str]:
         is_protocol = inspect.isclass(thing) and issubclass(thing, Protocol)
         return ["protocols" if is_protocol else "learners"]
     plain = {name, name.replace("_", "-")}
-    if kinds := [kind for kind, names in NAMES.items() if plain & {*names()}]:
+    kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]
+    if kinds:
         return kinds
-    every = [*KINDS, *(known for names in NAMES.values() for known in names())]
+    every = [*KINDS]
+    for names in NAMES.values():
+        every += names()
     meant = by_name.FIELD_NAMES.get(name)
     near = [meant] if meant else get_close_matches(name.lower(), every, n=1, cutoff=0.6)
     raise unknown("listing", name, KINDS, near)
