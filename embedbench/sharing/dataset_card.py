@@ -105,7 +105,7 @@ def _template() -> "Template":
 
     def values(part: Mapping[str, Any] | None) -> str:
         """The values of a part of the provenance in a line."""
-        if part is None:
+        if not part:  # null, or no part of that name
             return ""
         known = {k: v for k, v in part.items() if v not in ("", None, {}, [])}
         return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in known.items())
