@@ -26,11 +26,11 @@ from ._som_kernel import (
     JOINT,
     LEAST_WIDTH,
     SOM_ONLY,
-    Updates,
     Draws,
     Products,
     Readout,
     Rule,
+    Updates,
     steps,
 )
 

@@ -119,8 +119,8 @@ class ExportedStream(DescribedStream):
 
     def _is_whole(self) -> bool:
         """Whether its parts agree, and can be those of a stream."""
-        named = [c for s in self.sessions for c in s.introduces]
-        named += [c for e in self.eval_sets for c in e.classes]
+        named = list(itertools.chain(*[session.introduces for session in self.sessions]))
+        named += itertools.chain(*[test.classes for test in self.eval_sets])
         size = max(len(self.sessions), len(self.eval_sets)) * self.n_labels
         return (
             bool(self.sessions and self.eval_sets)
@@ -211,8 +211,7 @@ def _version(stream: Stream) -> str:
 
 def label_notes(stream: ExportedStream) -> tuple[str, ...]:
     """A sentence where classes are named by numbers that are not their labels."""
-    names = [name for part in stream.classes for name in part]
-    for label, name in enumerate(names):
+    for label, name in enumerate(itertools.chain(*stream.classes)):
         number = number_of(name)
         if number is not None and number != label:
             return (

@@ -1,6 +1,7 @@
 """The fields of a record that depend on the stream alone."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,9 +89,11 @@ def _file_info(file: EmbeddingFile, name: str) -> run_record.FileInfo:
 
 def _seen(task: Task, classes: Sequence[Sequence[str]]) -> list[str]:
     """Sentences on classes of the stream that the files' backbones were pretrained on."""
-    names = [name for part in classes for name in part]
-    introduced = {names[c] for s in task.stream.sessions for c in s.classes.tolist()}
-    notes = list[str]()
+    names = list(itertools.chain(*classes))
+    introduced: set[str] = set()
+    for session in task.stream.sessions:
+        introduced.update(names[label] for label in session.classes.tolist())
+    notes: list[str] = []
     for file in task.files:
         classes_seen = provenance.read_weights_entry(file.provenance).classes_seen
         notes += provenance.seen_note(as_text(file.path.name), classes_seen, introduced)

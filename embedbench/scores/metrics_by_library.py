@@ -85,8 +85,11 @@ def _since(R: Floats, gap: int) -> float:
     T = len(R)
     if T < 2:
         return math.nan
-    result = [float(R[i, j] - R[j, j]) for i in range(T) for j in range(i - gap + 1)]
-    return sum(result) / (T * (T - 1) / 2)
+    total = 0.0
+    for i in range(T):
+        for j in range(i - gap + 1):
+            total += float(R[i, j] - R[j, j])
+    return total / (T * (T - 1) / 2)
 
 
 # In formulas R[i, j] is per-sample accuracy on session j after session i.
