@@ -1,5 +1,6 @@
 """The Python API: what holds where nothing is said; and sentences on names and values."""
 
+import ast
 import pickle
 import runpy
 import subprocess
@@ -20,7 +21,7 @@ from protocol_files import make_file
 from toy import class_stream
 
 import embedbench
-from embedbench import api, learning
+from embedbench import api, extract, learning
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import CodeExitError, UserError, error_text, short, unknown
 
@@ -201,3 +202,15 @@ def test_a_numpy_number_is_a_number() -> None:
 
 def test_a_number_that_python_does_not_write_is_quoted_in_words() -> None:
     assert short(10**5000) == "a number of thousands of digits"
+
+
+@pytest.mark.parametrize("module", [api, embedbench, extract, learning])
+def test_every_name_of_the_list_is_known(module: Any) -> None:
+    """A module that imports a name when it is first used says it to type checkers, too."""
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    (hidden,) = (node for node in tree.body if isinstance(node, ast.If))
+    names = {a.name for node in hidden.body for a in getattr(node, "names", [])}
+    listed = getattr(module, "_HOMES", names)
+    assert names == {n for n in listed if getattr(module, n) is not None}
+    with pytest.raises(AttributeError, match="has no attribute 'Lerner'"):
+        module.Lerner  # noqa: B018

@@ -1,4 +1,4 @@
-"""`--markdown`, `--latex`, `--csv`, completion, and what the terminal says of many failures."""
+"""`--markdown`, `--latex`, `--csv`, completion, and the orders that `list` names."""
 
 import csv
 from pathlib import Path
@@ -7,9 +7,8 @@ import pytest
 from command_line import embedbench as asked
 from report_records import keep, make
 
-from embedbench.checks import conformance_suite
 from embedbench.cli.list_entries import entries
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError
 from embedbench.reports.tables_from_runs import collect
 from embedbench.streams.make_class_order import CONFUSION, KINDS
 from embedbench.streams.order_names import NAMED, ORDERS, PUBLISHED
@@ -75,68 +74,3 @@ def test_completion_is_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "/bin/bash"))
     assert "--install-completion" in asked("--help").stdout
     assert "complete" in asked("--show-completion").stdout.lower()
-
-
-def test_a_suggestion_stands_without_a_long_list() -> None:
-    many = [f"{c}-name" for c in "abcdefghijk"]
-    near = "unknown learner 'b-nam'. Did you mean 'b-name'?"
-    assert str(unknown("learner", "b-nam", many)) == near
-    listed = ", ".join(many[:10])
-    assert str(unknown("learner", "b-nam", many[:10])) == f"{near} Known: {listed}."
-    long = [f"x{n:03}" for n in range(1100)]
-    listed = ", ".join(long[:60])
-    cut = f"unknown learner 'zzz'. Known: {listed} and 1,040 more."
-    assert str(unknown("learner", "zzz", long)) == cut
-    assert (short("x" * 58), short("x" * 59)) == (repr("x" * 58), f"'{'x' * 58}…")
-
-
-def test_an_error_behind_several_failures_is_said_once() -> None:
-    class Faulty:
-        def start(self) -> None:
-            raise TypeError("no width")
-
-    def one(cls: "type[Faulty]") -> None:
-        """Can be started."""
-        cls().start()
-
-    def other(cls: "type[Faulty]") -> None:
-        """Has another fault."""
-        raise KeyError("x")
-
-    results = conformance_suite.run_checks([other, *[one] * 3], Faulty)
-    lines = conformance_suite.check_text(results).splitlines()
-    assert "raised KeyError: 'x'" in lines[2]
-    assert "start raised TypeError: no width" in lines[5]
-    assert [line.endswith(" s): as one") for line in lines[6:8]] == [True, True]
-    assert lines[-1] == "0 of 4 checks passed, 4 failed by 2 faults"
-
-
-def test_one_line_with_several_numbers_is_one_fault() -> None:
-    class Faulty:
-        def scores(self, n: int) -> None:
-            raise ValueError(f"{n} rows")
-
-    def few(cls: "type[Faulty]") -> None:
-        """Scores few."""
-        cls().scores(2)
-
-    def many(cls: "type[Faulty]") -> None:
-        """Scores many."""
-        cls().scores(3)
-
-    text = conformance_suite.check_text(conformance_suite.run_checks([few, many], Faulty))
-    assert text.endswith("0 of 2 checks passed, 2 failed by 1 fault")
-
-
-def test_a_fault_says_where_it_is() -> None:
-    class Faulty:
-        def scores(self) -> None:
-            raise ValueError("no rows")
-
-    def one(cls: "type[Faulty]") -> None:
-        """Scores."""
-        cls().scores()
-
-    (result,) = conformance_suite.run_checks([one], Faulty)
-    line = Faulty.scores.__code__.co_firstlineno + 1
-    assert result.place == f"test_tables.py, line {line}"
