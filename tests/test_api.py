@@ -65,8 +65,9 @@ def test_sentences_list_few_names_and_quote_short_values() -> None:
     assert (short("a" * 58), short("a" * 59)) == (repr("a" * 58), f"'{'a' * 58}…")
 
 
-def test_an_error_is_one_sentence_of_its_fields() -> None:
-    for fields, sentence in (
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
         ({"what": "it is full"}, "it is full"),
         ({"what": "it is full", "remedy": "free some"}, "it is full; free some"),
         ({"what": "n", "expected": "odd"}, "n must be odd"),
@@ -75,9 +76,12 @@ def test_an_error_is_one_sentence_of_its_fields() -> None:
             {"what": "n", "remedy": "stop", "expected": "odd", "got": 2},
             "n must be odd, got 2; stop",
         ),
-    ):
-        error = pickle.loads(pickle.dumps(UserError(**fields)))
-        assert (str(error), says(**fields)(error)) == (sentence, True)
+    ],
+)
+def test_an_error_is_one_sentence_of_its_fields(fields: Any, sentence: str) -> None:
+    error = pickle.loads(pickle.dumps(UserError(**fields)))
+    assert str(error) == sentence
+    assert says(**fields)(error)
 
 
 @pytest.mark.parametrize("how", ["exit", "close", "whim"])

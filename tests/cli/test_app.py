@@ -119,7 +119,8 @@ BAD_INPUT: list[tuple[list[str], str]] = [
 @pytest.mark.parametrize(("words", "expected"), BAD_INPUT)
 def test_bad_input_gets_one_sentence(words: list[str], expected: str, call: Call) -> None:
     done = call(*words)
-    assert (done.code, done.out) == (2, "")
+    assert done.code == 2
+    assert done.out == ""
     assert re.fullmatch(r"embedbench: [^\n]+\n", done.err), done.err
     assert expected in done.err
     assert not Path("new.h5").exists()
@@ -139,7 +140,8 @@ def test_bad_input_gets_one_sentence(words: list[str], expected: str, call: Call
 )
 def test_a_wrong_command_line_is_one_sentence(words: list[str], said: str, call: Call) -> None:
     done = call(*words)
-    assert (done.code, done.out) == (2, "")
+    assert done.code == 2
+    assert done.out == ""
     assert done.err.startswith(f"embedbench: {said}")
     assert done.err.endswith(" --help\n")
     assert done.err.count("\n") == 1
@@ -231,7 +233,8 @@ for words in commands:
 def test_what_answers_at_once_imports_nothing_slow(case: str, place: Path) -> None:
     words = [sys.executable, "-c", PROGRAM.format(AT_ONCE[case])]
     done = subprocess.run(words, cwd=place, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.removeprefix("wrote page.html\n")) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr.removeprefix("wrote page.html\n") == ""
     assert "incremental-class" in done.stdout or "Usage:" in done.stdout
 
 
@@ -270,9 +273,12 @@ def test_names_of_the_zoo_fill_in_what_is_not_given(capsys: pytest.CaptureFixtur
     given, stated = {"split": None, "group": "parent"}, UserMetadata(url="mine")
     how = BackboneOptions(backbone="zoo:efficientnet-lite0")
     source, made, said = _from_zoo("zoo:emoji@e", how, given, stated)
-    assert (source, given) == ("e", {"split": "0.3", "group": "parent"})
-    assert (made.backbone, made.weights) == ("tf_efficientnet_lite0", Path("shipped"))
-    assert (said.licence, said.url) == ("Apache-2.0 and CC-BY-4.0", "mine")
+    assert source == "e"
+    assert given == {"split": "0.3", "group": "parent"}
+    assert made.backbone == "tf_efficientnet_lite0"
+    assert made.weights == Path("shipped")
+    assert said.licence == "Apache-2.0 and CC-BY-4.0"
+    assert said.url == "mine"
     assert _from_zoo("e", replace(how, weights=Path("w")), given, stated)[1].weights == Path("w")
     assert capsys.readouterr().err.splitlines()[:2] == [
         "the zoo's source: e --split 0.3 --group stem; licence Apache-2.0 and CC-BY-4.0",
@@ -313,7 +319,8 @@ def test_a_failed_experiment_of_a_paper_ends_with_1(call: Call) -> None:
     with pytest.raises(typer.Exit) as end:
         reproduce_paper._present(["iirc"], paper, runs, [], "json")
     failed = json.loads(Path(f"{paper.stem}.json").read_text())["failed"]
-    assert (end.value.exit_code, failed) == (1, ["mlp: why"])
+    assert end.value.exit_code == 1
+    assert failed == ["mlp: why"]
     planned = json.loads(call("reproduce", "iirc", "--plan", "--json").out)
     assert planned == make_plan("iirc", "0-2", 3)
 
@@ -331,17 +338,21 @@ def test_json_is_all_there_is_on_stdout(call: Call) -> None:
     ]
     ends = [call(*words) for words in commands]
     found = [json.loads(done.out) for done in ends]
-    assert ([done.code for done in ends], found[0]["shape"]) == ([0] * len(commands), [60, 4])
+    assert [done.code for done in ends] == [0] * len(commands)
+    assert found[0]["shape"] == [60, 4]
     assert ends[1].out == '{\n "file": "toy.h5",\n "damage": []\n}\n'
     assert found[3] == found[4]
     assert [r["learner"] for r in found[3]["tables"][0]["rows"]] == ["ncm"]
     assert all(run["agrees"] for run in found[5])
-    assert ("kept" in ends[3].err, "kept" in ends[4].err) == (False, True)
+    assert "kept" not in ends[3].err
+    assert "kept" in ends[4].err
 
 
 def test_verify_says_which_rows_and_ends_with_1(call: Call) -> None:
     done = call("verify", "flipped.h5")
-    assert (done.code, done.err, "rows 0 to 59 of features" in done.out) == (1, "", True)
+    assert done.code == 1
+    assert done.err == ""
+    assert "rows 0 to 59 of features" in done.out
     assert len(json.loads(call("verify", "flipped.h5", "--json").out)["damage"]) == 1
     assert call("verify", "toy.h5").out == "sound\n"
 
@@ -399,6 +410,7 @@ def test_the_demo_goes_from_images_to_a_page(call: Call, tmp_path: Path) -> None
     ]
     page, how = tmp_path / "report.html", extract.call_args.kwargs
     told = f"\n\nreport: {page.as_uri()}\n\n{demo.NEXT.format(runs=tmp_path / 'runs')}\n"
-    assert (done.out.endswith(told), "<table>" in page.read_text()) == (True, True)
+    assert done.out.endswith(told)
+    assert "<table>" in page.read_text()
     given = (how["weights"], how["split"], how["stratify"], extract.call_count)
     assert given == ("shipped", "0.3", True, 1)

@@ -129,10 +129,12 @@ def test_a_protocol_and_a_preset_of_one_name(call: Call) -> None:
     assert {"setting": "protocol.validation", "value": "test"} in kemker["settings"]
 
 
-def test_what_has_no_settings_is_one_sentence(call: Call) -> None:
-    for name, meant in (("ewcc", "ewc"), ("class-incremental", "incremental-class")):
-        sentence = f"embedbench: unknown listing {name!r}. Did you mean {meant!r}?\n"
-        assert call("list", name) == (2, "", sentence)
+@pytest.mark.parametrize(
+    ("name", "meant"), [("ewcc", "ewc"), ("class-incremental", "incremental-class")]
+)
+def test_what_has_no_settings_is_one_sentence(call: Call, name: str, meant: str) -> None:
+    sentence = f"embedbench: unknown listing {name!r}. Did you mean {meant!r}?\n"
+    assert call("list", name) == (2, "", sentence)
 
 
 def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,4 +145,6 @@ def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     code, text, err = call("list", "listed_mine:Mine")
-    assert (code, err, "\nlisted_mine:Mine.extra=3  (int)\n" in text) == (0, "", True)
+    assert code == 0
+    assert err == ""
+    assert "\nlisted_mine:Mine.extra=3  (int)\n" in text

@@ -34,7 +34,9 @@ def words(out: str, *more: str, learner: str = "ncm,slda") -> list[str]:
 
 def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:
     code, out, err = call(*words("runs", "--shard", "9/9"))
-    assert (code, out, err) == (0, "", "shard 9/9 has none of the 2 runs\n")
+    assert code == 0
+    assert out == ""
+    assert err == "shard 9/9 has none of the 2 runs\n"
     code, _, err = call(*words("runs", "--shard", "0/9", "--tune", "slda.shrinkage=0.1,0.2"))
     assert code == 2
     assert err.startswith("embedbench: --shard must be I/N with I from 1 to N")
@@ -46,7 +48,9 @@ def test_the_table_of_a_later_learner_says_how_to_see_all(call: Call) -> None:
     assert remark not in call(*words("runs"))[2]
     assert remark not in call(*words("runs"))[2]  # nothing new, and nothing beside it
     code, out, err = call(*words("runs", learner="knn"))
-    assert (code, remark in err, "ncm" in out) == (0, True, False)
+    assert code == 0
+    assert remark in err
+    assert "ncm" not in out
 
 
 def test_the_table_of_run_has_the_row_of_chance_that_report_has(call: Call) -> None:
@@ -59,7 +63,9 @@ def test_the_table_of_run_has_the_row_of_chance_that_report_has(call: Call) -> N
 def test_run_shows_and_keeps_the_metric_that_is_named(call: Call) -> None:
     code, out, _ = call(*words("runs", "--metric", "class_accuracy"))
     kept = {record_files.load(place).metric for place in record_files.find(Path("runs"))}
-    assert (code, "class accuracy %" in out, kept) == (0, True, {"class_accuracy"})
+    assert code == 0
+    assert "class accuracy %" in out
+    assert kept == {"class_accuracy"}
 
 
 def test_report_shows_what_run_was_told_to_show(call: Call) -> None:
@@ -76,7 +82,8 @@ def test_a_run_without_a_metric_keeps_none(call: Call) -> None:
 
 def test_run_takes_a_base_score_alone(call: Call) -> None:
     code, _, err = call(*words("runs", "--metric", "omega_all"))
-    assert (code, err.startswith("embedbench: --metric: unknown base score")) == (2, True)
+    assert code == 2
+    assert err.startswith("embedbench: --metric: unknown base score")
 
 
 def test_what_is_left_undone_is_said(call: Call, capfd: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +94,8 @@ def test_what_is_left_undone_is_said(call: Call, capfd: pytest.CaptureFixture[st
             _report(Outcome([], 5, 6, [(cell, "why")], bad_input), Path("runs"), "json", Study())
         out, err = capfd.readouterr()
         failed = [{"learner": "ncm", "seed": 4, "reason": "why"}]
-        assert (end.value.exit_code, json.loads(out)["failed"]) == (code, failed)
+        assert end.value.exit_code == code
+        assert json.loads(out)["failed"] == failed
         told = "failed: ncm seed 4: why\n5 finished runs were there and are kept\n"
         assert err == f"{told}6 runs were finished by other processes meanwhile\n"
 
@@ -96,14 +104,16 @@ def test_merge_and_status_from_the_command_line(call: Call) -> None:
     for i in (1, 2):
         assert call(*words(f"part-{i}", "--shard", f"{i}/2"))[0] == 0
     code, out, _ = call("runs", "merge", "part-1", "part-2", "--out", "all")
-    assert (code, out) == (0, "runs copied: 4, there already: 2\n")
+    assert code == 0
+    assert out == "runs copied: 4, there already: 2\n"
     assert call("runs", "status", "all")[:2] == (0, "4 finished\n")
     code, out, _ = call("runs", "status", "all", "--json")
     assert json.loads(out)["finished"] == 4
     (run, *_) = record_files.find(Path("part-1"))
     (run / "predictions.h5").write_bytes(b"")
     code, out, err = call("runs", "merge", "part-1", "--out", "other", "--json")
-    assert (code, json.loads(out)["copied"]) == (1, 2)
+    assert code == 1
+    assert json.loads(out)["copied"] == 2
     assert err.startswith(f"left out: {run}/predictions.h5 is not the file")
     for command in (["status", "none"], ["merge", "none", "--out", "x"]):
         assert "there is no directory none" in call("runs", *command).err
@@ -123,7 +133,8 @@ def test_a_study_is_run_and_tracked(call: Call) -> None:
     assert call(*given, "--out", "by-words", "--quiet")[0] == 0
     assert call("run", "--config", "study.toml", "--out", "by-file", "--quiet")[0] == 0
     a, b = ([p.relative_to(r) for p in record_files.find(Path(r))] for r in ("by-words", "by-file"))
-    assert (a, len(a)) == (b, 6)  # with the chance runs
+    assert a == b
+    assert len(a) == 6  # with the chance runs
     tuned = [t for p in a if (t := record_files.load("by-file" / p).tuning)]
     assert [t["sessions"] for t in tuned] == [3, 3]  # as if the stream had as many
     code_of_a_user = "class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"

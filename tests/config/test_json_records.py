@@ -111,12 +111,10 @@ def test_the_sentence_begins_with_the_file_and_quotes_little() -> None:
     assert str(e.value) == "a.json: the key name is missing"
 
 
-def test_what_is_no_object_is_refused() -> None:
-    for data in ([], None, 3, "x"):
-        with pytest.raises(
-            UserError, check=says(what="the data: it", expected="an object", got=data)
-        ):
-            Outer.from_json(data)
+@pytest.mark.parametrize("data", [[], None, 3, "x"])
+def test_what_is_no_object_is_refused(data: Any) -> None:
+    with pytest.raises(UserError, check=says(what="the data: it", expected="an object", got=data)):
+        Outer.from_json(data)
 
 
 def test_plain_values() -> None:

@@ -44,7 +44,8 @@ def test_what_a_field_does_not_declare_is_refused() -> None:
     ):
         with pytest.raises(UserError, match=rf"declared\S*\.{name} ") as caught:
             make(Declared, {name: value}, name="declared")
-        assert (caught.value.expected, repr(caught.value.got)) == (expected, got)
+        assert caught.value.expected == expected
+        assert repr(caught.value.got) == got
     with pytest.raises(UserError, match=r"declared\S*\.fisher 'exat'.* 'exact'"):
         make(Declared, {"fisher": "exat"}, name="declared")
 
@@ -171,10 +172,10 @@ def test_hints_are_read_once_a_class() -> None:
     assert field_hints(EWC)["batch_size"].ranges == (at_least(1),)
 
 
-def test_what_cannot_be_made() -> None:
-    for cls, word in ((object, "@dataclass"), (FieldHint, "'kind'")):
-        with pytest.raises(UserError, match=f"^mine .*{word}"):
-            make(cls, {}, name="mine")
+@pytest.mark.parametrize(("cls", "word"), [(object, "@dataclass"), (FieldHint, "'kind'")])
+def test_what_cannot_be_made(cls: Any, word: str) -> None:
+    with pytest.raises(UserError, match=f"^mine .*{word}"):
+        make(cls, {}, name="mine")
 
 
 def test_numbers_that_are_too_many_and_generators_of_seeds() -> None:

@@ -29,7 +29,8 @@ def test_rules_by_hand() -> None:
     columns = changed.columns
     assert columns["domain"].tolist() == ["art", "art", "photo", "photo"]
     assert columns["group"].tolist() == ["v1", "v2", "v1", "v2"]
-    assert (changed.classes, changed.ids) == (("cat", "dog"), IDS)
+    assert changed.classes == ("cat", "dog")
+    assert changed.ids == IDS
     assert changed.labels.tolist() == [0, 1, 0, 1]
     own = replace(source(), domain=np.array(["x"] * 4), time=np.arange(4.0))
     assert add_columns(own).columns["domain"].tolist() == ["x"] * 4

@@ -84,7 +84,8 @@ def test_which_rule_counts(tmp_path: Path) -> None:
     listed = tmp_path / "split.csv"
     listed.write_text("".join(f"{name},test\n" for name in official.ids))
     split, rule = choose_split(official, str(listed), None)
-    assert (rule, split.tolist()) == ({"rule": "list file"}, [TEST] * 60)
+    assert rule == {"rule": "list file"}
+    assert split.tolist() == [TEST] * 60
     assert choose_split(official, str(listed), "stem")[1] == rule
 
 

@@ -121,7 +121,8 @@ def test_the_code_of_a_backbone_is_compared_when_work_is_resumed() -> None:
 def test_which_backbone_and_weights(tmp_path: Path) -> None:
     shipped = choose_backbone("demo", None, None)
     assert shipped == choose_backbone("demo", SHIPPED, None)
-    assert (shipped, shipped[0]) == (choose_backbone("in", SHIPPED, "shipped"), SHIPPED)
+    assert shipped == choose_backbone("in", SHIPPED, "shipped")
+    assert shipped[0] == SHIPPED
     assert choose_backbone("demo", "resnet18", None) == ("resnet18", None)
     assert choose_backbone("demo", SHIPPED, "w") == (SHIPPED, Path("w"))
     assert choose_backbone("in", SHIPPED, None) == (SHIPPED, None)
@@ -136,7 +137,8 @@ def test_images_say_what_is_done_to_them() -> None:
         small = kind(Image.new("L", (9, 7)), 4)
         assert small.preprocessing == {**grey.preprocessing, **resized}
     images = Images(Image.new("L", (9, 7)), None)
-    assert (images.backbone["name"], images.dtype) == ("none", "uint8")
+    assert images.backbone["name"] == "none"
+    assert images.dtype == "uint8"
     Images(Image.new("L", (2048, 2048)), None)  # rows of exactly the bound
     with pytest.raises(UserError, match=r"2049x2048 .* 4,196,352 .* 4,194,304;"):
         Images(Image.new("L", (2049, 2048)), None)
@@ -144,19 +146,21 @@ def test_images_say_what_is_done_to_them() -> None:
         Pixels(Image.new("RGB", (6, 5)), 600)
 
 
-def test_the_centre_is_torchvisions() -> None:
-    for width, height, size in (50, 41, 8), (41, 50, 9), (9, 9, 9), (30, 17, 17), (17, 30, 17):
-        values = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
-        resize = transforms.Resize(size, transforms.InterpolationMode.BICUBIC)
-        expected = transforms.CenterCrop(size)(resize(Image.fromarray(values)))
-        assert np.array_equal(centre(Image.fromarray(values), size), expected)
+@pytest.mark.parametrize(
+    ("width", "height", "size"), [(50, 41, 8), (41, 50, 9), (9, 9, 9), (30, 17, 17), (17, 30, 17)]
+)
+def test_the_centre_is_torchvisions(width: int, height: int, size: int) -> None:
+    values = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+    resize = transforms.Resize(size, transforms.InterpolationMode.BICUBIC)
+    expected = transforms.CenterCrop(size)(resize(Image.fromarray(values)))
+    assert np.array_equal(centre(Image.fromarray(values), size), expected)
 
 
-def test_sizes() -> None:
-    for size in (10_000, 10_001, 1, 0):
-        refused = pytest.raises(UserError, check=says(what="--size", got=size))
-        with nullcontext() if 1 <= size <= 10_000 else refused:
-            assert open_backbone("log-mel", lambda: Image.new("L", (1, 1)), size=size).backbone
+@pytest.mark.parametrize("size", [10_000, 10_001, 1, 0])
+def test_sizes(size: int) -> None:
+    refused = pytest.raises(UserError, check=says(what="--size", got=size))
+    with nullcontext() if 1 <= size <= 10_000 else refused:
+        assert open_backbone("log-mel", lambda: Image.new("L", (1, 1)), size=size).backbone
 
 
 def test_names_of_layers() -> None:
@@ -184,7 +188,9 @@ def test_a_source_gets_the_text_after_its_name() -> None:
     with pytest.raises(UserError, match=r"^empty .* pixels takes images"):
         backbones.check_kind("pixels", sounds)
     made = open_source(f"{HERE}:source@some@where")
-    assert (sounds.name, made.name, made.package) == ("empty", "some@where", None)
+    assert sounds.name == "empty"
+    assert made.name == "some@where"
+    assert made.package is None
     for text, sentence in (
         ("bad", r":source cannot .*\(KeyError: 'bad'\)"),
         ("other", ":source must return"),

@@ -104,8 +104,11 @@ def test_the_file_is_that_of_one_process(source: str, tiny_weights: Path, tmp_pa
     seen: list[tuple[int, int]] = []
     options |= {"engine": TwoWorkers(), "progress": lambda *done: seen.append(done)}
     file = extract(str(spoilt), tmp_path / "a.h5", **options)
-    assert (file.digests, made(file)) == (whole.digests, made(whole))
-    assert (seen[-1], len({*seen}) > 1, seen) == ((40, 40), True, sorted(seen))
+    assert file.digests == whole.digests
+    assert made(file) == made(whole)
+    assert seen[-1] == (40, 40)
+    assert len({*seen}) > 1
+    assert seen == sorted(seen)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "in", "whole.h5"]
 
 
@@ -219,7 +222,9 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(source: str) -> None:
     # lanes of a process share its cores; an engine's workers have one thread an operation
     assert (facts(cpus=8, threads=2)[:2], facts(cpus=32)[:2]) == ((4, 2), (8, 4))
     there, two = ALONE.elsewhere(3), replace(ALONE, threads=2).elsewhere(1)
-    assert (there.threads, there.cpus, two.threads) == (1, 3, 2)
+    assert there.threads == 1
+    assert there.cpus == 3
+    assert two.threads == 2
     assert facts(cpus=1, threads=2)[:2] == (1, 2)
     assert one[2]["device"] == f"cpu {torch.backends.cpu.get_cpu_capability()}"
     with pretended_card():
@@ -242,7 +247,9 @@ def test_the_samples_of_the_command_count(source: str) -> None:
 def test_arithmetic_is_repeatable() -> None:
     flags = torch.backends.cudnn
     with extraction_work.arithmetic_settings(1):
-        assert (flags.enabled, flags.benchmark, flags.deterministic) == (True, False, True)
+        assert flags.enabled is True
+        assert flags.benchmark is False
+        assert flags.deterministic is True
         assert not flags.allow_tf32
         assert torch.get_num_threads() == 1
 

@@ -49,10 +49,13 @@ def test_what_was_written_comes_back(tmp_path: Path, n: int, dtype: type, compre
     layers = {f"b{i}": make_features(n, i, seed=i).astype(np.float16) for i in (1, 2)}
     written(tmp_path / "a.h5", n, features, layers=layers, compress=compress)
     file = EmbeddingFile.open(tmp_path / "a.h5")
-    assert (file.shape, file.dtype, file.layers) == ((n, 5), dtype, {"b1": 1, "b2": 2})
+    assert file.shape == (n, 5)
+    assert file.dtype == dtype
+    assert file.layers == {"b1": 1, "b2": 2}
     for name in ("ids", "labels", "split", "parents"):
         np.testing.assert_array_equal(getattr(file.samples, name), getattr(samples, name))
-    assert (file.classes, file.samples.n_leaves) == (samples.classes, 3)
+    assert file.classes == samples.classes
+    assert file.samples.n_leaves == 3
     assert file.provenance["backbone"] == PROVENANCE["backbone"]
     assert repr(file) == f"<a.h5: {n:,} samples of 3 classes, embedding>"
     whole = file.read(["b2", "b1"])

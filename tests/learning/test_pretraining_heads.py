@@ -62,15 +62,20 @@ def test_the_one_head_classifies_each_block_as_extract_numbers_layers(
     torch.testing.assert_close(found, torch.stack(losses).sum(), rtol=1e-4, atol=0)
 
 
-def test_blocks_that_are_not_there_are_refused(stream: Stream, tmp_path: Path) -> None:
-    for trunk, blocks, words in (
+@pytest.mark.parametrize(
+    ("trunk", "blocks", "words"),
+    [
         ("resnet8", "1", "vision transformer"),
         ("test_resnet", "1", "vision transformer"),
         ("test_vit", "1,6", "layer '6'; .*block-0 to block-5"),
-    ):
-        given = how(trunk, deep_supervision=blocks)
-        with pytest.raises(UserError, match=words):
-            pretraining.pretrain(given, stream, device="cpu", checkpoint=tmp_path / "c")
+    ],
+)
+def test_blocks_that_are_not_there_are_refused(
+    stream: Stream, tmp_path: Path, trunk: str, blocks: str, words: str
+) -> None:
+    given = how(trunk, deep_supervision=blocks)
+    with pytest.raises(UserError, match=words):
+        pretraining.pretrain(given, stream, device="cpu", checkpoint=tmp_path / "c")
 
 
 def kept(pixels: EmbeddingFile, stream: Stream, place: Path, **more: Any) -> Path:
@@ -86,7 +91,9 @@ def test_a_cosine_head_is_kept(pixels: EmbeddingFile, stream: Stream, tmp_path: 
     path = kept(pixels, stream, tmp_path, head="cosine")
     weight, about = load_head(path)
     assert weight.shape == (3, 64)
-    assert (about.kind, about.scale, about.classes) == ("cosine", 12.0, ("a", "b", "c"))
+    assert about.kind == "cosine"
+    assert about.scale == 12.0
+    assert about.classes == ("a", "b", "c")
     assert about.samples == pretraining.taught_digest(pixels.samples, stream.sessions[0])
     image_trunk("test_vit", (3, SIZE, SIZE), ImageTraining(weights=str(path)))  # the trunk alone
 

@@ -41,7 +41,8 @@ def test_whatever_leaves_a_learner_is_its_runs_failure(
     with quick_workers():
         outcome = made(blobs, tmp_path, how, engine=Engine(engine))
     ((spec, reason),) = outcome.failed
-    assert (spec.learner.name, learners(outcome)) == (NAME, ["ncm"])
+    assert spec.learner.name == NAME
+    assert learners(outcome) == ["ncm"]
     assert SAID[how] in reason
     assert not outcome.bad_input
 
@@ -72,7 +73,8 @@ def test_a_protocol_that_leaves_costs_the_runs_of_its_stream(
     good = plan([blobs], "leaving:LeavingStream", ["ncm"], [1], [*items, "seeds.order=2"])
     outcome = run_grid([*bad, *good], tmp_path)
     ((spec, reason),) = outcome.failed
-    assert (spec.seed, learners(outcome)) == (0, ["ncm"])
+    assert spec.seed == 0
+    assert learners(outcome) == ["ncm"]
     assert SAID[how] in reason
 
 
@@ -102,5 +104,6 @@ def test_a_learner_that_leaves_while_it_is_tuned_or_measured(
 
 def test_a_stream_that_cannot_be_made_is_shown_as_a_sentence(blobs: str, call: Call) -> None:
     done = call("show", blobs, "--protocol", "leaving:LeavingStream", "--set", "seeds.order=1")
-    assert (done.code, done.out) == (1, "")
+    assert done.code == 1
+    assert done.out == ""
     assert "the protocol leaving:LeavingStream left with SystemExit: 0" in done.err

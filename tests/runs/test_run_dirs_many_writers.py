@@ -57,7 +57,8 @@ def test_a_run_gets_to_its_place(tmp_path: Path, there: str | None) -> None:
     assert run_dirs.publish(made, place, tmp_path)
     assert (names(place.parent), names(place)) == (["seed-0"], sorted(FILES))
     assert not run_dirs.publish(run_in(made, "second"), place, tmp_path)
-    assert (names(place.parent), text_in(place)) == (["seed-0"], "new")
+    assert names(place.parent) == ["seed-0"]
+    assert text_in(place) == "new"
     with pytest.raises(FileNotFoundError):
         run_dirs.publish(run_in(made), tmp_path / "none" / "seed-0", tmp_path)
 
@@ -77,7 +78,8 @@ def test_a_run_that_arrives_late_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(record_files, "is_finished", late)
     assert not run_dirs.publish(run_in(tmp_path / ".made"), place, tmp_path)
-    assert (names(tmp_path), text_in(place)) == (["seed-0"], "first")
+    assert names(tmp_path) == ["seed-0"]
+    assert text_in(place) == "first"
 
 
 def test_a_run_and_its_places_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +175,9 @@ def test_the_others_are_made_first(cells: Any, made: Any, tmp_path: Path, monkey
     me = f"process {os.getpid()} on host {os.uname().nodename}"
     assert said == [f"waiting for ncm seed 0, which {me} is making"]
     assert len(waits) == 3
-    assert (len(outcome.run_dirs), outcome.skipped, outcome.elsewhere) == (3, 0, 0)
+    assert len(outcome.run_dirs) == 3
+    assert outcome.skipped == 0
+    assert outcome.elsewhere == 0
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -194,7 +198,8 @@ def test_finished(cells: Any, made: Any, tmp_path: Path, monkeypatch: Any, overw
     outcome = run_grid(cells, tmp_path, overwrite=overwrite)
     lease.release()
     assert made == (["ncm 1", "ncm 2"] if overwrite else [])
-    assert (len(outcome.run_dirs), outcome.elsewhere) == (3, 1)
+    assert len(outcome.run_dirs) == 3
+    assert outcome.elsewhere == 1
     assert outcome.skipped == (3 if overwrite else 5)
 
 
@@ -210,7 +215,9 @@ def test_finished_between_looks(cells: Any, made: Any, tmp_path: Path, monkeypat
     counts: list[int] = []
     outcome = run_grid(cells, tmp_path, progress=lambda _, done, of: counts.append(done))
     assert (made, counts) == (ALL, [*range(7)])
-    assert (len(outcome.run_dirs), outcome.skipped, outcome.elsewhere) == (3, 0, 6)
+    assert len(outcome.run_dirs) == 3
+    assert outcome.skipped == 0
+    assert outcome.elsewhere == 6
 
 
 def test_a_lost_lease_fails_none(cells: Any, made: Any, tmp_path: Path, monkeypatch: Any) -> None:
@@ -246,7 +253,8 @@ def test_a_run_stays(cells: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     before = tree(place.parent)
     monkeypatch.setattr(record_files, "score_answers", Mock(side_effect=ZeroDivisionError))
     outcome = run_grid(cells[:1], tmp_path, overwrite=True)
-    assert (len(outcome.failed), outcome.run_dirs) == (1, [place])
+    assert len(outcome.failed) == 1
+    assert outcome.run_dirs == [place]
     assert tree(place.parent) == before
 
 
@@ -266,7 +274,9 @@ def test_workers_stop(cells: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.undo()
     place.rename(place.with_name(".seed-0.north-1-ab.old"))  # by a process that was killed
     outcome = run_grid(cells[:1], tmp_path)
-    assert (outcome.run_dirs, outcome.skipped, names(place.parent)) == ([place], 2, ["seed-0"])
+    assert outcome.run_dirs == [place]
+    assert outcome.skipped == 2
+    assert names(place.parent) == ["seed-0"]
 
 
 def test_sigterm_is_as_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:

@@ -45,9 +45,12 @@ def test_a_push_is_one_commit(hub: Hub, file: EmbeddingFile, monkeypatch: Any) -
     assert sorted(files) == [".gitattributes", "README.md", "a.h5", "a.png", *tables]
     assert files["a.h5"] == file.path.read_bytes()
     assert f"{PLACE}@COMMIT/a.h5" in files["README.md"].decode()
-    assert (len(repository.commits), repository.private) == (2, False)  # made, and pushed to
+    assert len(repository.commits) == 2  # made, and pushed to
+    assert repository.private is False
     again = push(file.path, PLACE)
-    assert (again.url, again.sent, len(repository.commits)) == (result.url, (), 2)
+    assert again.url == result.url
+    assert again.sent == ()
+    assert len(repository.commits) == 2
     assert "already and public" in refusal(push, file.path, PLACE, private=True)
     push(file.path, "hf://datasets/kanan/private", private=True)
     assert hub.repositories["kanan/private"].private
@@ -222,13 +225,15 @@ def test_memory(file: EmbeddingFile, memory: Any) -> None:
     assert "a.h5 with other" in refusal(push, file.path, "memory://shared/files/")
     assert not memory.exists("shared/files/README.md")
     result = push(file.path, "memory://shared/files/", overwrite=True)
-    assert (result.url, result.commit) == ("memory://shared/files/a.h5", "")
+    assert result.url == "memory://shared/files/a.h5"
+    assert result.commit == ""
     assert memory.cat_file("shared/files/a.h5") == file.path.read_bytes()
     page = memory.cat_file("shared/files/README.md")
     assert b"embedbench inspect memory://shared/files/a.h5" in page
     again = CliRunner().invoke(app, ["push", str(file.path), "memory://shared/files"])
     said = [f"there already: {', '.join(result.sent)}"]
-    assert (again.stderr.splitlines()[1:], again.stdout) == (said, f"{result.url}\n")
+    assert again.stderr.splitlines()[1:] == said
+    assert again.stdout == f"{result.url}\n"
     assert "for the hub" in refusal(push, file.path, "memory://shared/files", private=True)
 
 

@@ -82,7 +82,8 @@ def shown(stream: Stream) -> list[View]:
 def test_places(layers: str, expected: dict[str, tuple[int, int]], file: EmbeddingFile) -> None:
     stream = FSCIL(layers=layers).build([file], seed=0)
     width = D + sum(LAYERS[name] for name in expected)
-    assert (stream.spec.layers, stream.spec.input_shape) == (expected, (width,))
+    assert stream.spec.layers == expected
+    assert stream.spec.input_shape == (width,)
     table = table_of(shown(stream)[0]).values
     np.testing.assert_array_equal(table[:, :D], file.read())
     for name, (first, end) in expected.items():

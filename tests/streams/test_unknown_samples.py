@@ -157,10 +157,12 @@ def test_a_run_with_another_file_is_another_run_with_the_same_answers(tmp_path: 
     plain, full = run_grid([without, spec], root).run_dirs
     assert plain.parent.parent != full.parent.parent  # the stream's directory
     one, two = record_files.load(plain), record_files.load(full)
-    assert (one.digests, one.metrics) == (two.digests, two.metrics)
+    assert one.digests == two.digests
+    assert one.metrics == two.metrics
     assert one.reference.offline_runs == two.reference.offline_runs
     assert "unknown" not in one.to_json()
-    assert (two.unknown.name, two.unknown.digests) == ("other.h5", far.digests)
+    assert two.unknown.name == "other.h5"
+    assert two.unknown.digests == far.digests
     a, b = answers(plain), answers(full)
     np.testing.assert_array_equal(a.score, b.score)
     np.testing.assert_array_equal(a.answer, b.answer)
@@ -264,7 +266,8 @@ def test_what_cannot_work(tmp_path: Path, call: Call, how: dict[str, Any], reaso
     other(tmp_path, how.pop("names", "wxy"), **how)
     line = words(tmp_path, "--unknown", str(tmp_path / "other.h5"), *more)
     code, out, err = call(*line)
-    assert (code, out) == (2, ""), err
+    assert code == 2, err
+    assert out == "", err
     assert reason in err
     assert "Traceback" not in err
     assert not list(tmp_path.rglob("record.json"))

@@ -14,6 +14,8 @@ def test_loops_are_compiled_where_their_code_cannot_be_kept(monkeypatch: Any) ->
             if not places:
                 m.setattr("numba.core.caching.CacheImpl._locator_classes", [])
             made = compile_loops("nnan")(add)
-        assert (made(2, 3), len(made.signatures), made.targetoptions["nogil"]) == (5, 1, True)
+        assert made(2, 3) == 5
+        assert len(made.signatures) == 1
+        assert made.targetoptions["nogil"] is True
         assert made.targetoptions["fastmath"] == {"reassoc", "contract", "nnan"}
         assert (made.stats.cache_path is None) == (not places)

@@ -22,7 +22,8 @@ def test_what_ships_is_true(name: str) -> None:
     entry = known_files()[name]
     path = find_known(f"known:{name}")
     data = path.read_bytes()
-    assert (entry.size, entry.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+    assert entry.size == len(data)
+    assert entry.sha256 == hashlib.sha256(data).hexdigest()
     digests = {"content": entry.content, "samples": entry.samples, "recipe": entry.recipe}
     assert (file := EmbeddingFile.open(path)).digests == digests
     assert _file_info(file, f"known:{name}").url == f"known:{name}"
@@ -76,13 +77,19 @@ def test_parts_and_what_fixes_a_name() -> None:
         ("https://x.org/a/..", "https://x.org/a/..", "file.h5"),
     ):
         name = Name.parse(text)
-        assert (name.url, name.basename, name.sha256, name.commit) == (url, basename, None, None)
+        assert name.url == url
+        assert name.basename == basename
+        assert name.sha256 is None
+        assert name.commit is None
     assert Name.parse(f"hf://datasets/org/name@{COMMIT}/b.h5").commit == COMMIT
     name = Name.parse(f"https://x.org/b.h5#sha256={SHA}")
-    assert (name.sha256, str(name)) == (SHA, f"https://x.org/b.h5#sha256={SHA}")
+    assert name.sha256 == SHA
+    assert str(name) == f"https://x.org/b.h5#sha256={SHA}"
     name = Name.parse("hf://datasets/org/name@refs%2Fpr%2F1/a/b.h5")
-    assert (name.path, name.commit) == ("a/b.h5", None)
-    assert (name.hub.repo, name.hub.revision) == ("org/name", "refs/pr/1")
+    assert name.path == "a/b.h5"
+    assert name.commit is None
+    assert name.hub.repo == "org/name"
+    assert name.hub.revision == "refs/pr/1"
     assert str(name.hub) == "hf://datasets/org/name@refs%2Fpr%2F1/a/b.h5"
     assert name.hub.at(COMMIT) == f"hf://datasets/org/name@{COMMIT}/a/b.h5"
 
