@@ -1,3 +1,4 @@
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ class PathNet(Learner):
     when the best cannot be improved. A session that was never learned gets the answers of the
     latest one. Once every module is frozen (after about three sessions) only heads learn, as the
     paper says.
+
+    **Measured**: its base cannot be lost: on MNIST's permutations Ω_base is .991 where Kemker's
+    Table 2 has .687. The nearest of four other readings freezes the latest path only: .663 / .912 /
+    .807 for the paper's .687 / .887 / .848 (a trial).
 
     Parameters
     ----------
@@ -143,7 +148,7 @@ class _Tournaments:
         self.learner, self.session, self.frozen = learner, session, frozen
         self.modules = [[nn.Parameter(w.clone()) for w in bank] for bank in learner.banks]
         self.head = nn.Parameter(head)
-        every = [self.head, *(p for layer in self.modules for p in layer)]
+        every = [self.head, *itertools.chain(*self.modules)]
         self.optimiser = torch.optim.Adam(every, lr=learner.lr, fused=True)  # counts steps a module
         self.draw = generator(learner.seeds.batches, len(learner.ids))
         self.y = torch.from_numpy(session.y).to(learner.device)
