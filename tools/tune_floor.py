@@ -1,12 +1,13 @@
 """Score the candidates of the floor's learners on each set, and choose one for each set by others.
 
 `python tools/tune_floor.py docs/studies/floor-tuning.toml` adds what is not there yet to
-`docs/studies/data/floor-tuning.csv`, which is named as the study, and prints what is chosen, as
-`set-of` of a study file. An interrupted search goes on from the directory given by `--out`.
+`docs/studies/data/floor-tuning.csv`, which is named as the study, and prints what is chosen, as a
+study file has it. An interrupted search goes on from the directory given by `--out`.
 """
 
 import argparse
 import csv
+import json
 import statistics
 import sys
 from collections.abc import Sequence
@@ -96,15 +97,25 @@ def score(study_path: Path, out: Path, path: Path) -> list[Trial]:
 
 
 def chosen_toml(trials: Sequence[Trial]) -> str:
-    """What is chosen for each set, as the tables `set-of` of a study file."""
-    lines = []
-    for name in dict.fromkeys(trial.set for trial in trials):
-        lines += ["", f'[set-of."known:{name}"]']
-        for learner in dict.fromkeys(trial.learner for trial in trials):
-            setting, value = choose(trials, learner, name)
-            text = value if value.replace(".", "").replace("e-", "").isdigit() else f'"{value}"'
-            lines.append(f"{learner}.{setting} = {text}")
-    return "\n".join(lines)
+    """What is chosen, as in a study file: for all sets, and for those where it is another value."""
+    names = list(dict.fromkeys(trial.set for trial in trials))
+    shared, apart = list[str](), dict[str, list[str]]()
+    for learner in dict.fromkeys(trial.learner for trial in trials):
+        each = {name: choose(trials, learner, name) for name in names}
+        usual = statistics.mode(each.values())
+        shared.append(_line(learner, usual))
+        for name, chosen in each.items():
+            if chosen != usual:
+                apart.setdefault(name, []).append(_line(learner, chosen))
+    for name, lines in apart.items():
+        shared += ["", f'[set-of."known:{name}"]', *lines]
+    return "\n".join(shared)
+
+
+def _line(learner: str, chosen: tuple[str, str]) -> str:
+    setting, value = chosen
+    is_number = value.replace(".", "").replace("e-", "").isdigit()
+    return f"{learner}.{setting} = {value if is_number else json.dumps(value)}"
 
 
 def main() -> None:
