@@ -177,9 +177,9 @@ def show_paper(paper: str) -> str:
     return text
 
 
-def show_floor(_: str) -> str:
+def show_floor(regime: str) -> str:
     """The table of `embedbench rank`: each learner of the floor on each set."""
-    return export_tables(floor_parts(read_floor(print))[:1], "markdown")[0]
+    return export_tables(floor_parts(read_floor(print, regime))[:1], "markdown")[0]
 
 
 MAKE: Any = {

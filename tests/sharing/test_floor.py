@@ -280,7 +280,7 @@ def test_a_regime_that_is_none_is_refused(floor_with_data: Path) -> None:
 
 def test_data_that_names_no_file_is_refused(floor_with_data: Path, call: Call) -> None:
     code, _, err = call("rank", "ncm", "--data", "few.h5")
-    assert (code, "expected SET=FILE" in err) == (2, True)
+    assert (code, "such as cub50=cub50.h5" in err) == (2, True)
 
 
 def test_the_floor_has_the_sets_of_all_its_parts(floor_with_data: Path) -> None:
