@@ -86,9 +86,10 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--judge", action="store_true", help="print how the stored forecast holds")
     given = words.parse_args()
+    parts = () if given.judge else ("floor",)
     accuracies = {
         name.removesuffix(".h5"): {label: place.mean for label, place in of.items()}
-        for name, of in read_floor(print).items()
+        for name, of in read_floor(print, parts=parts).items()
     }
     ship = [files[0].removeprefix("known:") for files in part_study("floor").files]
     if not given.judge:

@@ -215,7 +215,7 @@ def stand(
     """
     found = record_files.find(runs) if made is None else made
     mine = {place: run for place in found if (run := record_files.load(place)).learns}
-    with _floor_runs(regime) as packed:
+    with _floor_runs(parts_of(regime)) as packed:
         streams = _streams(packed)
         new, again, other_bits = set[Path](), set[Path](), set[Path]()
         elsewhere = set[Path]()
@@ -318,10 +318,11 @@ def _set_name(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """One learner of the floor on one set."""
+    """One learner of the floor on one set; `above` are those that a verdict says are above it."""
 
     row: Row
     verdict: RowVerdict
+    above: frozenset[str] = frozenset()
 
     @property
     def mean(self) -> float:
@@ -333,14 +334,19 @@ class Place:
         return self.row.results.stat(name).mean
 
 
-def read_floor(notify: Callable[[str], None], regime: str = "pilot") -> dict[str, dict[str, Place]]:
-    """The learners of a regime of the floor: set → label → place."""
+def read_floor(
+    notify: Callable[[str], None], regime: str = "pilot", parts: Sequence[str] = ()
+) -> dict[str, dict[str, Place]]:
+    """The learners of a regime of the floor, or of some of its parts: set → label → place."""
     sets: dict[str, dict[str, Place]] = {}
-    with _floor_runs(regime) as runs:
+    with _floor_runs(parts or parts_of(regime)) as runs:
         for table in split_tables(collect(runs, notify=notify)):
             judged = judge(table)
-            each = zip(table, judged.rows, strict=True)
-            places = {row.label: Place(row, v) for row, v in each if v is not None}
+            places = {}
+            for row, verdict in zip(table, judged.rows, strict=True):
+                if verdict is not None:
+                    above = frozenset(table[i].label for i in verdict.above)
+                    places[row.label] = Place(row, verdict, above)
             sets[_set_name(table[0])] = places
     return sets
 
@@ -348,7 +354,8 @@ def read_floor(notify: Callable[[str], None], regime: str = "pilot") -> dict[str
 def list_floor(sets: Mapping[str, Mapping[str, Place]]) -> list[dict[str, Any]]:
     """One row for each learner of the floor: on how many sets, its mean rank, costs, accuracies.
 
-    `level` are the sets on which no verdict says that it is behind.
+    `level` are the sets on which no verdict says that it is behind; `above` says of each other
+    learner on how many sets a verdict says that this one is above it.
     """
     rows = []
     for label in dict.fromkeys(label for places in sets.values() for label in places):
@@ -360,6 +367,7 @@ def list_floor(sets: Mapping[str, Mapping[str, Place]]) -> list[dict[str, Any]]:
                 "mean_rank": statistics.mean(ranks) if ranks else math.inf,
                 "accuracy": {name: place.mean for name, place in mine.items()},
                 "level": [name for name, place in mine.items() if not place.verdict.behind],
+                "above": count_below(label, sets),
                 "seconds": statistics.median(p.cost("seconds.learn") for p in mine.values()),
                 "bytes": statistics.median(p.cost("bytes.total") for p in mine.values()),
             }
@@ -367,12 +375,22 @@ def list_floor(sets: Mapping[str, Mapping[str, Place]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["mean_rank"])
 
 
+def count_below(label: str, sets: Mapping[str, Mapping[str, Place]]) -> dict[str, int]:
+    """For each other learner, on how many sets a verdict says that this one is above it."""
+    counts: dict[str, int] = {}
+    for places in sets.values():
+        for other, place in places.items():
+            if other != label:
+                counts[other] = counts.get(other, 0) + (label in place.above)
+    return counts
+
+
 @contextmanager
-def _floor_runs(regime: str) -> Iterator[Path]:
-    """The runs of a regime in a directory of their own, which may be changed."""
+def _floor_runs(parts: Sequence[str]) -> Iterator[Path]:
+    """The runs of some parts in a directory of their own, which may be changed."""
     with tempfile.TemporaryDirectory(prefix="embedbench-floor-") as made:
         folder = Path(made).resolve()
-        for part in parts_of(regime):
+        for part in parts:
             packed = folder / f"{part}.zip"
             answers = gzip.decompress((FOLDER / f"{part}.zip.gz").read_bytes())
             atomic_write.write_safely(packed, answers, sync=False)

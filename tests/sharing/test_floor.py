@@ -24,8 +24,8 @@ from embedbench.scores import record_files
 from embedbench.sharing import floor
 from embedbench.sharing.pack import pack
 from embedbench.streams.stream import StreamSpec
+from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Key
-from embedbench.studies.study_file import read_study
 
 STUDY = """
 files = ["known:digits"]
@@ -166,6 +166,16 @@ def test_one_made_again_has_the_others_beside_it(
     words = ["rank", "ncm", "--out", str(tmp_path / "again"), "--json", "--jobs", "1"]
     _, out, _ = call(*words)
     assert [*json.loads(out)["learners"][0]["against"]] == ["knn", "slda"]
+
+
+def test_pairs_are_counted_by_what_verdicts_say(small_floor: Path) -> None:
+    """On digits `ncm` (85 %) is behind `slda` (94 %) and `knn` (96 %)."""
+    above = {row["learner"]: row["above"] for row in floor.list_floor(floor.read_floor(print))}
+    assert (above["ncm"], above["knn"]["ncm"], above["slda"]["ncm"]) == (
+        {"slda": 0, "knn": 0},
+        1,
+        1,
+    )
 
 
 def test_runs_on_another_stream_are_named(small_floor: Path, call: Call, tmp_path: Path) -> None:
@@ -343,19 +353,40 @@ def test_other_samples_of_the_same_number_are_no_set_of_the_floor(
 # --- what ships ---
 
 
-def test_the_pack_that_ships_has_every_run_of_its_study() -> None:
-    study = read_study(floor.STUDY)
-    with floor._floor_runs() as runs:
+@pytest.mark.parametrize("part", [part for parts in floor.REGIMES.values() for part in parts])
+def test_the_pack_that_ships_has_every_run_of_its_study(part: str) -> None:
+    study = floor.part_study(part)
+    with floor._floor_runs([part]) as runs:
         made = [record_files.load(place) for place in record_files.find(runs)]
     found = {(one.files[0].name, one.learner, one.seed) for one in made if one.learns}
-    names = [files[0].removeprefix("known:") + ".h5" for files in study.files]
+    names = [Path(files[0].removeprefix("known:")).stem + ".h5" for files in study.files]
     every = {(f, learner, s) for f in names for learner in study.learners for s in study.seeds}
     assert found == every
 
 
+@pytest.mark.parametrize("part", [part for parts in floor.REGIMES.values() for part in parts])
+def test_the_pack_that_ships_has_the_settings_of_its_study(part: str) -> None:
+    study = floor.part_study(part)
+    asked = {
+        (Path(run.files[0].removeprefix("known:")).stem + ".h5", run.learner.name): run.learner
+        for run in resolve(study)
+    }
+    with floor._floor_runs([part]) as runs:
+        for place in record_files.find(runs):
+            made = record_files.load(place)
+            if made.learns:
+                spec = asked[made.files[0].name, made.learner]
+                assert made.learner_params == json.loads(spec.text), place
+
+
+def test_sets_that_do_not_ship_have_the_settings_of_those_that_do() -> None:
+    """`rank` runs a learner on both as one study."""
+    assert floor.part_study(floor.BY_COMMAND).set == floor.part_study("floor").set
+
+
 @pytest.mark.parametrize("learner", ["ncm", "slda"])
 def test_a_cell_made_again_has_the_answers_that_ship(learner: str, tmp_path: Path) -> None:
-    study = read_study(floor.STUDY)
+    study = floor.part_study("floor")
     settings = {str(key): value for key, value in study.set.items() if key.head == "protocol"}
     again = run_all(
         "known:digits",
@@ -367,6 +398,6 @@ def test_a_cell_made_again_has_the_answers_that_ship(learner: str, tmp_path: Pat
     )
     (place,) = (p for p in again.places if learner in str(p))
     mine = record_files.read_predictions(place)
-    with floor._floor_runs() as runs:
+    with floor._floor_runs(["floor"]) as runs:
         shipped = record_files.read_predictions(runs / place.relative_to(tmp_path / "again"))
     assert (mine.answer == shipped.answer).mean() > 0.999  # other processors round otherwise
