@@ -49,6 +49,10 @@ class BiC(ReplayLearner):
     hold-out for the first label that its session introduced; the loss of the fit is the mean over
     the newest classes. A rule that watches pw-JS or accuracy watches the uncorrected answers.
 
+    **Measured**: on Spoken100 (ten sessions, preset `league`, four epochs, three seeds)
+    `hold_out_kept` has the same final accuracy, 56.3 % for 56.2, forgets less (12.9 for 16.0) and
+    learns less (67.5 for 70.6).
+
     Parameters
     ----------
     temperature : float

@@ -24,6 +24,9 @@ class GeppNetSTM(MapLearner):
     memory answers, either: here it does if a test sample is nearer to a stored sample than that
     sample is to its nearest unit.
 
+    **Measured**: its single classes vary with the seed by as much as they differ from the paper, up
+    to 28 points of new-class accuracy: which class fills the queue before the last sleep wins it.
+
     Parameters
     ----------
     memory : int

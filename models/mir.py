@@ -31,6 +31,11 @@ class MIR(OnlineLearner):
     50 candidates and replay 10; ours are 320 and 64, the batch of `er`. `lr` and `optimiser` are
     for frozen embeddings and a small network; the memory is as in `er`.
 
+    **Measured**: on MNIST in five sessions with the authors' settings (1,000 samples a session,
+    batches of 10, SGD .1, memory 500) it has 82.8 ±8.3 %, `er` 83.2 ±1.6, Avalanche's own test 87;
+    with earlier sessions alone and s_MI-2 it has 87.7 (a trial, four seeds). One seed of five ends
+    at .72.
+
     Parameters
     ----------
     candidates : int

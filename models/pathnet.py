@@ -36,6 +36,10 @@ class PathNet(Learner):
     latest one. Once every module is frozen (after about three sessions) only heads learn, as the
     paper says.
 
+    **Measured**: its base cannot be lost: on MNIST's permutations Ω_base is .991 where Kemker's
+    Table 2 has .687. The nearest of four other readings freezes the latest path only: .663 / .912 /
+    .807 for the paper's .687 / .887 / .848 (a trial).
+
     Parameters
     ----------
     layers, modules, active : int

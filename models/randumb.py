@@ -33,6 +33,10 @@ class RanDumb(Learner):
     shrunk by at least 1e-9. A single member answers with the discriminants, whose order is that of
     -d².
 
+    **Measured**: with the pseudo-inverse `klda` has 33.4 and 31.6 % on emoji and Spoken100, with
+    OAS 52.5 and 34.3. On MNIST 2,000 features of `randumb` have 96.41 % (γ = .01344); 25,000 were
+    not run.
+
     Parameters
     ----------
     features : int

@@ -34,6 +34,10 @@ class RanPAC(RidgeLearner):
     10,000; no λ below 10⁻¹² tr G is tried). A session of one sample chooses nothing. Sums are in
     float64; if G + λI is still not positive definite, λ rises tenfold until it is.
 
+    **Measured**: on few shots the squared error of a fifth of ten samples often chooses 1e-8. That
+    is no harm to novel classes; a fixed 1e5 gains 4 points of aAcc and 3 of gAcc over the search
+    (emoji, `fscil`).
+
     Parameters
     ----------
     projections : int

@@ -259,13 +259,14 @@ def _report(
     A study file with a published table has it beside the runs in `out`.
     """
     from embedbench.reports.row_names import RowNames
-    from embedbench.reports.tables_from_runs import collect
+    from embedbench.reports.tables_from_runs import collect, with_chance
     from embedbench.reports.toml_report import published_beside
     from embedbench.scores.record_files import find
 
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     metrics, names = (study.metric,) if study.metric else (), RowNames(study.names)
-    rows = collect(out, outcome.run_dirs, metrics=metrics, names=names)
+    places = with_chance(out, outcome.run_dirs)
+    rows = collect(out, places, metrics=metrics, names=names)
     for key in names.unused if rows else ():
         note(f"no row is called {key}")
     data, listed, parts = run_tables(rows, form)

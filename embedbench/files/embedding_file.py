@@ -1,7 +1,7 @@
 """The embedding file: one data set through one backbone, with what is needed to trust it.
 
 Needs NumPy and h5py only. `embedbench.files.write_file` makes these files;
-docs/format.md describes them.
+docs/specification/embedding_file.md describes them.
 """
 
 import math

@@ -91,7 +91,7 @@ def check_format(path: Path, file: h5py.File) -> None:
 
 
 def check_tables(path: Path, file: h5py.File) -> None:
-    """Check that the file holds the tables of docs/format.md, of those types and shapes, only."""
+    """Check that the file holds the specified tables, of those types and shapes, only."""
     if "metadata" not in file.get("checksums", file).attrs:
         raise DamagedFileError(
             f"{path} is incomplete: its writing was interrupted", "make it again"

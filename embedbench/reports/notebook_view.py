@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.config.typed_calls import check_arguments
-from embedbench.scores import record_files
 from embedbench.scores.run_record import FINAL
 
 from .compare_learners import studies
@@ -17,7 +16,7 @@ from .load_results import Runs, load_runs
 from .result_rows import Row, split_tables
 from .results import Results
 from .row_names import NO_NAMES, RowNames
-from .tables_from_runs import collect, csv_rows, to_json
+from .tables_from_runs import collect, csv_rows, to_json, with_chance
 from .terminal_tables import table_text
 from .verdict_sentence import verdict
 
@@ -121,9 +120,6 @@ def view_runs(
     names: RowNames = NO_NAMES,
 ) -> NotebookView:
     """The view of some runs, and of the level of guessing on their streams."""
-    streams = {run_dir.parent.parent for run_dir in run_dirs}
-    beside = [p for p in record_files.find(directory) if p.parent.name.startswith("chance-")]
-    chance = [place for place in beside if place.parent.parent in streams]
-    places = tuple(dict.fromkeys([*run_dirs, *chance]))
+    places = tuple(with_chance(directory, run_dirs))
     rows = collect(directory, places, metrics=[metric] if metric else [], names=names)
     return NotebookView(directory, places, tuple(rows))

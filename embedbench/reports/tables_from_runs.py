@@ -54,6 +54,16 @@ def say(sentence: str) -> None:
     print(printable(sentence), file=sys.stderr)
 
 
+def with_chance(root: Path, places: Sequence[Path]) -> list[Path]:
+    """These runs, and those of `chance` under `root` on the same streams."""
+    streams = {place.parent.parent for place in places}
+    result = dict.fromkeys(places)
+    for found in find(root):
+        if found.parent.name.startswith("chance-") and found.parent.parent in streams:
+            result[found] = None
+    return list(result)
+
+
 def collect(
     root: Path,
     places: Sequence[Path] | None = None,

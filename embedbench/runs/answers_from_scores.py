@@ -322,7 +322,7 @@ class Candidates:
     def confidence(
         self, scores: Tensor, logits: Tensor | None, answer: Tensor, y: Tensor, sets: Tensor
     ) -> dict[str, Tensor]:
-        """(b,) The tables of version 1.1 for a batch; docs/predictions.md defines each.
+        """(b,) The tables of version 1.1 for a batch; each is defined in docs/specification.
 
         `logits` (b, C) are what the softmax of the scores (b, C) is taken of; None: there are no
         probabilities. `answer`, `y` and `sets`, (b,): the answer, -1 where a score is NaN; the true

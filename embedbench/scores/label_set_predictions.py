@@ -1,8 +1,8 @@
 """Predictions of multi-label runs: the labels given to every sample at every moment; their scores.
 
 One byte holds eight labels, so that 1,083 classes × 50,000 samples × 35 sessions take less than 250
-MB. docs/predictions.md describes the layout of the file. Sets stay packed, and scores read them one
-moment at a time.
+MB. docs/specification/predictions.md describes the layout of the file. Sets stay packed, and scores
+read them one moment at a time.
 
 In scores Y is the set of a sample's true labels and Ŷ the set of labels given. Both are restricted
 to the classes seen at the moment, so a label counts as soon as its class was introduced, also on

@@ -1,7 +1,8 @@
 """Predictions: what a learner answered, one class for every test sample at every moment.
 
-They are the ground truth of a run: every score is a pure function of them. docs/predictions.md
-describes the layout of `predictions.h5`, so that it can be read without this module.
+They are the ground truth of a run: every score is a pure function of them.
+docs/specification/predictions.md describes the layout of `predictions.h5`, so that it can be read
+without this module.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -87,7 +87,7 @@ def outcome_key(record: bytes, *predictions: str) -> str:
 def home(kept: RunRecord, place: Path, root: Path) -> Path:
     """The directory that a record's references are relative to.
 
-    That is `root`, or where `place` lies in the layout of docs/record.md.
+    That is `root`, or where `place` lies in the layout of docs/specification/record.md.
     """
     if not record_files.are_finished(kept.reference, root):
         layout = (place / "../../..").resolve()

@@ -49,6 +49,13 @@ def test_the_table_of_a_later_learner_says_how_to_see_all(call: Call) -> None:
     assert (code, remark in err, "ncm" in out) == (0, True, False)
 
 
+def test_the_table_of_run_has_the_row_of_chance_that_report_has(call: Call) -> None:
+    ran = json.loads(call(*words("runs", "--json"))[1])["tables"]
+    reported = json.loads(call("report", "runs", "--json")[1])["tables"]
+    learners = [[row["learner"] for row in table["rows"]] for (table,) in (ran, reported)]
+    assert learners == [["ncm", "slda", "chance"]] * 2
+
+
 def test_run_shows_and_keeps_the_metric_that_is_named(call: Call) -> None:
     code, out, _ = call(*words("runs", "--metric", "class_accuracy"))
     kept = {record_files.load(place).metric for place in record_files.find(Path("runs"))}

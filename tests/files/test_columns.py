@@ -42,7 +42,7 @@ def test_columns_come_back_and_change_no_other_digest(tmp_path: Path) -> None:
         domain="\0".join(COLUMNS["domain"]).encode(),
         group="\0".join(COLUMNS["group"]).encode(),
         time=COLUMNS["time"].astype("<f8").tobytes(),
-    )  # as docs/format.md says
+    )  # as docs/specification/embedding_file.md says
     assert file.digests == {**plain.digests, "columns": expected}
     assert "--group-from`, or" in refusal(plain.column, "group")
     for name, near in (("groups", "group"), ("domian", "domain")):

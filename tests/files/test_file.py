@@ -63,7 +63,7 @@ def test_what_was_written_comes_back(tmp_path: Path, n: int, dtype: type, compre
 
 
 def test_a_file_written_from_the_spec_alone_is_the_same(tmp_path: Path) -> None:
-    """The digests, block and metadata checksums are what docs/format.md says, recomputed."""
+    """The digests, block and metadata checksums are what the specification says, recomputed."""
     samples, features = make_samples(1500, 1), make_features(1500, seed=1)
     foreign_write(tmp_path / "f.h5", samples, features)
     write_file(tmp_path / "o.h5", samples, features, PROVENANCE)

@@ -1,4 +1,4 @@
-"""Embedding files that break docs/format.md, and other files of other people: one sentence each."""
+"""Embedding files that break the specification, and other people's files: one sentence each."""
 
 import hashlib
 import json
