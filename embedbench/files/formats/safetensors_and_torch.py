@@ -29,13 +29,15 @@ def read_safetensors(path: Path) -> Mapping[str, Any]:
     with explain_errors(f"{path} cannot be read", "write it again as safetensors"):
         open_regular(path).close()
         with safe_open(str(path), "pt") as file:
-            metadata, names = file.metadata() or {}, file.keys()
+            metadata = file.metadata() or {}  # None where it has none
+            names = file.keys()
             values: dict[str, Any] = {name: file.get_tensor(name) for name in names}
         for name in _TEXTS & metadata.keys():
             values[name] = parse_json(metadata[name], name)
     tables = _tables(values, path)
     others = sorted(metadata.keys() - _TEXTS - {"provenance", "format"})
-    tables.not_read += [f"{', '.join(others)} (in its metadata)"] if others else []
+    if others:
+        tables.not_read.append(f"{', '.join(others)} (in its metadata)")
     if "provenance" in metadata:
         tables["provenance"] = np.array(metadata["provenance"])
     return tables
