@@ -173,7 +173,8 @@ def find_package(thing: object) -> tuple[str, str] | None:
         A class, a function, or an instance of a class.
     """
     name = getattr(thing, "__module__", None) or type(thing).__module__
-    top, file = name.partition(".")[0], getattr(sys.modules.get(name), "__file__", None)
+    top = name.partition(".")[0]
+    file = getattr(sys.modules.get(name), "__file__", None)
     if top == "embedbench" or file is None:
         return None
     return _package(top, file, tuple(sys.path))

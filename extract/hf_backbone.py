@@ -303,7 +303,8 @@ class TextInputs:
                 f"this model takes at most {most:,} tokens", f"give --size {most} or less"
             )
         self.tokens = size or min(most, TOKENS)
-        self.pad, self.whole = self.tokenizer.pad_token_id or 0, whole
+        self.pad = self.tokenizer.pad_token_id or 0
+        self.whole = whole
         self.masked = "attention_mask" in self.tokenizer.model_input_names
         self.turn = threading.Lock()  # a tokenizer keeps its settings in itself
         files = {name: folder / name for name in _VOCABULARY if (folder / name).is_file()}

@@ -156,7 +156,8 @@ def fold_batchnorm(model: nn.Module, example: torch.Tensor) -> nn.Module:
     pairs, before = _watch(model, example)
     lighter = copy.deepcopy(model)
     for conv_name, norm_name in pairs:
-        conv, norm = lighter.get_submodule(conv_name), lighter.get_submodule(norm_name)
+        conv = lighter.get_submodule(conv_name)
+        norm = lighter.get_submodule(norm_name)
         assert isinstance(conv, nn.Conv2d)
         assert isinstance(norm, nn.BatchNorm2d)
         # timm's BatchNormAct2d carries dropout and activation; a plain one carries neither

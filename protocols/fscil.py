@@ -231,7 +231,8 @@ class FSCIL(Protocol):
         self, file: EmbeddingFile, pool: Ints, chosen: OrderedFile, seed: int
     ) -> tuple[list[Drawn], tuple[str, ...]]:
         """Sessions drawn by the seed, and notes."""
-        labels, n = file.labels[pool], file.samples.n_leaves
+        labels = file.labels[pool]
+        n = file.samples.n_leaves
         few = np.bincount(labels, minlength=n) < self.shot
         untested = np.bincount(file.labels[file.split == TEST], minlength=n) == 0
         order = chosen.order

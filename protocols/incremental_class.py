@@ -126,7 +126,8 @@ class IncrementalClass(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         taken = tools.one_file(files, self.name, self.validation)
         chosen = order_chosen(taken, self.classes, self.order, seed)
-        file, order = chosen.file, chosen.order
+        file = chosen.file
+        order = chosen.order
         split = tools.split_rows(file, self.validation, self.val_fraction)
         tested = np.isin(order, file.labels[file.split == TEST])
         order, untested = np.concatenate([order[~tested], order[tested]]), order[~tested]

@@ -59,7 +59,8 @@ def one_session_is_no_silent_zero(metric: Metric) -> None:
     """With a single session the value is the score of that session, or NaN."""
     for seed in SEEDS:
         scores = random_scores(seed, sessions=1)
-        value, one = value_of(metric, scores, reference(1)), float(scores.R[0, 0])
+        value = value_of(metric, scores, reference(1))
+        one = float(scores.R[0, 0])
         right = math.isnan(value) or abs(value - one) < 1e-9
         demand(right, f"expected NaN or the score of one session, {one}, got {value}")
 

@@ -163,7 +163,8 @@ def main() -> None:
         if _is_broken_pipe(e):
             standard_streams.drop_output()
             sys.exit(standard_streams.READER_GONE)
-        sentence, failed = str(e), 1
+        sentence = str(e)
+        failed = 1
     except OSError as e:
         of_output = standard_streams.unwritable_output(e)
         sentence = of_output or f"{e.filename}: " * bool(e.filename) + f"{e.strerror or e}"

@@ -305,7 +305,8 @@ def _read(
         tables = selected_tables(toml_report.show_file(runs[0], say))
         return [], tables, tables[2]
     rows: list[Row] = []
-    metrics, names = options.metric or [], RowNames(parse_names(options.name or ()))
+    metrics = options.metric or []
+    names = RowNames(parse_names(options.name or ()))
     if files:  # of which --metric also names what they alone have
         score = first_score(map(meant, metrics))
         metrics = [] if score is None else [score]
@@ -366,7 +367,8 @@ def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:
         from embedbench.zoo.beside_zoo import beside_parts, rows_beside
 
         published = rows_beside(rows, note)
-        data, listed = {**data, "published": published}, [*listed, *published]
+        data = {**data, "published": published}
+        listed = [*listed, *published]
         parts = [*parts, *beside_parts(published)]
     return data, listed, parts
 

@@ -56,7 +56,8 @@ def show(
         shared.check_free(out, overwrite)
     if export is not None:
         _check_free(export, overwrite)
-    streams, summaries = StreamCache(), []
+    streams = StreamCache()
+    summaries = []
     for spec in specs:
         task = make_task(spec, Path(), streams)
         files = ", ".join(file.path.name for file in task.files)
@@ -90,7 +91,8 @@ def _draw(task: Task, path: Path) -> None:
 
     train, test = stream_summary.class_counts(task.stream)
     sets = [s.split for s in task.stream.eval_sets]
-    names, width = _class_names(task), figure_kinds.WIDTHS["column"]
+    names = _class_names(task)
+    width = figure_kinds.WIDTHS["column"]
     figure_style.write(path, stream_plot.draw_stream(train, test, names, width, sets=sets))
     command_output.note(f"wrote {path}")
 
@@ -113,7 +115,8 @@ NAMED = 3  # classes of a session that are named
 
 def stream_parts(summary: StreamSummary) -> list[command_output.Part]:
     """Title, a table of the sessions, and the digests."""
-    sessions, tests = summary.sessions, summary.tests
+    sessions = summary.sessions
+    tests = summary.tests
     each = len(tests) == len(sessions)
     table = new_table(
         ["session", "introduces", "classes", "train", "val", *["test"] * each], names=2

@@ -197,7 +197,8 @@ def _split_of_parts(sources: Mapping[Path, Arrays], parts: Sequence[int]) -> tup
     UserError
         A column says another part.
     """
-    split, own = [], ""
+    split = []
+    own = ""
     for (path, source), part in zip(sources.items(), parts, strict=True):
         rows = np.full(len(source.features), part, np.uint8)
         if source.has_split:

@@ -247,7 +247,8 @@ class _AnswerFile:
         """
         import torch
 
-        name, n = f"scores_after_{session}", len(self.tests.rows)
+        name = f"scores_after_{session}"
+        n = len(self.tests.rows)
         scores = self._array(name, (n, self.stream.n_labels), "fiu", "numbers")
         blocked = [torch.from_numpy(~mask) for mask in (allowed, self.classes)]
         candidates = scoring.Candidates(allowed, "cpu")
@@ -272,8 +273,10 @@ class _AnswerFile:
 
     def predictions(self, kind: str) -> Predictions:
         """All answers, given or chosen."""
-        stream, tests = self.stream, self.tests
-        seen, answers = stream.seen(), list[dict[str, Any]]()
+        stream = self.stream
+        tests = self.tests
+        seen = stream.seen()
+        answers = list[dict[str, Any]]()
         for i, known in enumerate(seen):
             allowed = np.tile(known, (len(self.classes), 1))
             if kind == "scores":

@@ -58,7 +58,8 @@ def crop_and_flip(x: Tensor, corners: Tensor, flips: Tensor) -> Tensor:
 
 def timm_like(x: Tensor, generator: torch.Generator) -> Tensor:
     """Crop, resize, flip and erase x (b, C, H, W)."""
-    n, size = len(x), (int(x.shape[2]), int(x.shape[3]))
+    n = len(x)
+    size = (int(x.shape[2]), int(x.shape[3]))
     boxes, fits = drawn_boxes(n, size, CROP_AREA, CROP_RATIO, generator)
     boxes[~fits] = torch.tensor(centre_box(size))
     flips = torch.rand(n, generator=generator) < FLIPPED
@@ -106,7 +107,8 @@ def resize_boxes(x: Tensor, boxes: Tensor, flips: Tensor) -> Tensor:
     """The boxes (b, 4) of x (b, C, H, W), resized to H x W (bilinear), flipped where `flips`."""
     for dim in (2, 3):
         n = x.shape[dim]
-        start, length = boxes[:, dim - 2, None], boxes[:, dim, None]
+        start = boxes[:, dim - 2, None]
+        length = boxes[:, dim, None]
         at = ((torch.arange(n) + 0.5) * (length / n) - 0.5).clamp(min=0)  # (b, n)
         if dim == 3:
             at = _turned(at, flips)
@@ -121,7 +123,8 @@ def erase_boxes(x: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
     """x (b, C, H, W) with zeros in the boxes (b, 4) of the images `chosen`, (b,) bool."""
     inside = []
     for dim in (2, 3):
-        start, length = boxes[:, dim - 2, None], boxes[:, dim, None]
+        start = boxes[:, dim - 2, None]
+        length = boxes[:, dim, None]
         at = torch.arange(x.shape[dim])
         within = (at >= start) & (at < start + length) & chosen[:, None]
         inside.append(_along(within, dim, x))

@@ -59,7 +59,8 @@ class NAdam(torch.optim.Optimizer):
         states = [self.state[p] for p in params]
         mu, following = (BETA1 * (1 - 0.5 * 0.96 ** (k * DECAY)) for k in (t, t + 1))
         product = states[0]["product"] * mu
-        c_g, c_m = (1 - mu) / (1 - product), following / (1 - product * following)
+        c_g = (1 - mu) / (1 - product)
+        c_m = following / (1 - product * following)
         b = BETA1 * c_m / (c_g + c_m)
         for state in states:
             state |= {"taken": t, "product": product}

@@ -125,7 +125,8 @@ class MeansTable:
         """Why a row cannot be compared, in words; "" if it can."""
         if self.verdicts[label].behind is not None:
             return ""
-        printed, stat = self.printed[label], self.stats[label]
+        printed = self.printed[label]
+        stat = self.stats[label]
         if math.isnan(stat.mean):
             return "it has no mean"
         if printed is not None and printed.lacks:
@@ -139,8 +140,10 @@ class MeansTable:
     @property
     def pairs(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """The pairs (above, below) that are decided, and those (above, below) that are not."""
-        labels, decided = list(self.rows), self.compared.decided
-        sure, open_ = [], []
+        labels = list(self.rows)
+        decided = self.compared.decided
+        sure = []
+        open_ = []
         for i, above in enumerate(labels):
             for j in range(i + 1, len(labels)):
                 if decided[j, i]:
@@ -183,7 +186,8 @@ def view(table: MeansTable) -> TableView:
     for i, label in enumerate(table.rows):
         rows.append(_row(table, i, label))
         made.add_row(*map(line, _cells(table, label, rows[-1])))
-    sentence, remarks = verdict_on(table), _remarks(table)
+    sentence = verdict_on(table)
+    remarks = _remarks(table)
     sure, undecided = table.pairs
     data = {
         "title": table.title,
@@ -206,7 +210,9 @@ def view(table: MeansTable) -> TableView:
 
 def _row(table: MeansTable, i: int, label: str) -> dict[str, Any]:
     """The numbers of a row."""
-    verdict, stat, printed = table.verdicts[label], table.stats[label], table.printed[label]
+    verdict = table.verdicts[label]
+    stat = table.stats[label]
+    printed = table.printed[label]
     spread, kind = (stat.sd, STD) if printed is None else (printed.spread, printed.kind)
     row: dict[str, Any] = {"method": label, "from": table.places.get(label, "")}
     row |= {**verdict.to_json(), "n": stat.n or None, "spread": spread, "spread_is": kind}
@@ -302,7 +308,8 @@ def _basis(table: MeansTable) -> list[str]:
     """What the verdicts rest on, and what they cannot see."""
     apart = table.compared.apart
     others = apart.decidable
-    paired, alone = bool((others & apart.paired).any()), bool((others & ~apart.paired).any())
+    paired = bool((others & apart.paired).any())
+    alone = bool((others & ~apart.paired).any())
     lines = [
         "behind by (95 %): mean difference to the best, and its interval; a row is behind where "
         "all of it is above 0, at 5 % for each row, with normal residuals · possible ranks: those "

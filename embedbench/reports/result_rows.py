@@ -342,7 +342,8 @@ PHRASES = {
 def _range(values: Sequence[int]) -> str:
     if not values:
         return ""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 

@@ -185,7 +185,8 @@ def _told_apart(
     files: dict[str, dict[Path, None]] = {}
     for path, result in placed:
         files.setdefault(result.label, {})[path] = None
-    named, places = [], {}
+    named = []
+    places = {}
     for path, result in placed:
         if len(files[result.label]) > 1 or result.label in taken:
             result = replace(result, learner=f"{result.label} ({path.name})", setting="")

@@ -126,7 +126,8 @@ def labels(
     called = {name: name for name, _ in each}
     if short:
         called = short_names(called)
-    usual, result = [], []
+    usual = []
+    result = []
     for (name, _), words in zip(each, differences(each), strict=True):
         usual.append(" ".join([called[name], *words]))
         result.append(names.label(name, called[name], words))

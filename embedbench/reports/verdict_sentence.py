@@ -75,7 +75,8 @@ def _is_flagged(row: Row, flag: str) -> bool:
 
 def _level(row: Row) -> str:
     """The final score of a row, beside those of the offline reference and of chance."""
-    ideal, guess = row.group.offline, row.group.chance
+    ideal = row.group.offline
+    guess = row.group.chance
     name = metric_name(FINAL, row.group.score)
     levels = []
     if not math.isnan(ideal):
@@ -139,7 +140,8 @@ class _Table:
 
     def _behind(self, behind: Sequence[Row], leader: int) -> str:
         """Who is behind, by at least how much, and below which row if that is not the leader."""
-        metric, bounds = self.judged.metric, [self.verdict(row).behind_by_least for row in behind]
+        metric = self.judged.metric
+        bounds = [self.verdict(row).behind_by_least for row in behind]
         unit = " points" * is_percent(metric)
         said = [*self._sources(behind, leader), *self._without_seeds(behind)]
         sources = "".join(f", {text}" for text in said)
@@ -178,7 +180,8 @@ class _Table:
     def _seen(self, level: Sequence[Row]) -> str:
         """The smallest difference to the best that could have been seen, where none was."""
         found = [self.verdict(row) for row in level]
-        metric, units = self.judged.metric, self.judged.units
+        metric = self.judged.metric
+        units = self.judged.units
         closest = min(found, key=lambda verdict: verdict.detectable)
         seen = difference_text(closest.detectable, metric)
         text = f"no difference to the best under {seen} could have been seen"

@@ -134,7 +134,8 @@ class RunsAtWork:
         """Look who holds a lease now."""
         from .runs_status import at_work
 
-        said, parts = list[str](), 0.0
+        said = list[str]()
+        parts = 0.0
         for run_dir, run in at_work(self._labels):
             said.append(self._labels[run_dir])
             if run.session and run.sessions:

@@ -233,7 +233,8 @@ def standardise_images(values: Bytes, base_rows: Ints) -> PixelTable:
     mean = share @ levels
     deviation = np.sqrt((share * (levels - mean[:, None]) ** 2).sum(axis=1))
     deviation = np.maximum(deviation, 1 / 255)
-    factor, offset = 1 / (255 * deviation), -mean / deviation
+    factor = 1 / (255 * deviation)
+    offset = -mean / deviation
     return PixelTable(values, tuple(factor.tolist()), tuple(offset.tolist()))
 
 

@@ -117,7 +117,8 @@ class FSCILRuns(paper.PaperRuns):
         """One spec per seed; none if the run is not possible."""
         if not self.possible(name, variant):
             return []
-        data, base_and_way = self.data[name], shape(self.data[name].opened.samples.n_leaves)
+        data = self.data[name]
+        base_and_way = shape(self.data[name].opened.samples.n_leaves)
         protocol = dict(zip(("base", "way"), base_and_way, strict=True)) | {"order": "size"}
         protocol = {"lists": data.official} if data.official else protocol
         settings = {"protocol": protocol, "references": 0}  # no table shows Ω
