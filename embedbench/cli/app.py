@@ -166,8 +166,11 @@ def main() -> None:
         sentence = str(e)
         failed = 1
     except OSError as e:
-        of_output = standard_streams.unwritable_output(e)
-        sentence = of_output or f"{e.filename}: " * bool(e.filename) + f"{e.strerror or e}"
+        sentence = standard_streams.unwritable_output(e)
+        if not sentence:
+            sentence = str(e.strerror or e)
+            if e.filename:
+                sentence = f"{e.filename}: {sentence}"
     except help_and_usage_errors.UsageError as e:
         sentence = help_and_usage_errors.usage_sentence(e)
     else:

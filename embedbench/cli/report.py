@@ -156,7 +156,8 @@ class ReportOptions:
         if any(path.suffix == ".toml" for path in folders):
             raise UserError(f"{folders[0]} says what to show", f"name {files[0]} in its runs")
         given = [*self.views, *(["--figure"] if self.figure else [])]
-        given += ["--over"] if self.over and not folders else []
+        if self.over and not folders:
+            given.append("--over")
         if given:
             raise UserError(
                 f"{given[0]} is for runs, and {files[0]} has results alone", f"leave {given[0]} out"

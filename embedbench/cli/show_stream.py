@@ -70,12 +70,12 @@ def show(
                 command_output.note(f"note: {sentence}")
         if out is not None:
             _draw(task, out)
-    command_output.show_tables(
-        form,
-        [s.to_json() for s in summaries],
-        [row for summary in summaries for row in stream_rows(summary)],
-        parts=[part for summary in summaries for part in stream_parts(summary)],
-    )
+    rows: list[dict[str, Any]] = []
+    parts: list[command_output.Part] = []
+    for summary in summaries:
+        rows += stream_rows(summary)
+        parts += stream_parts(summary)
+    command_output.show_tables(form, [s.to_json() for s in summaries], rows, parts=parts)
 
 
 def _class_names(task: Task) -> list[str]:
@@ -118,12 +118,15 @@ def stream_parts(summary: StreamSummary) -> list[command_output.Part]:
     sessions = summary.sessions
     tests = summary.tests
     each = len(tests) == len(sessions)
-    table = new_table(
-        ["session", "introduces", "classes", "train", "val", *["test"] * each], names=2
-    )
+    heads = ["session", "introduces", "classes", "train", "val"]
+    if each:
+        heads.append("test")
+    table = new_table(heads, names=2)
     for i, s in enumerate(sessions):
-        counts = [len(s.classes), s.train, s.val, *([tests[i]] if each else [])]
-        table.add_row(str(i), line(_names(s.classes)), *(f"{n:,}" for n in counts))
+        counts = [len(s.classes), s.train, s.val]
+        if each:
+            counts.append(tests[i])
+        table.add_row(str(i), line(_names(s.classes)), *[f"{n:,}" for n in counts])
     parts: list[command_output.Part] = [line(summary.title, "bold"), table]
     if not each:
         parts.append(line(f"samples of the eval sets: {', '.join(f'{n:,}' for n in tests)}"))

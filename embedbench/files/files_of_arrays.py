@@ -139,7 +139,8 @@ def _take(found: Mapping[str, Any], path: Path, name: str) -> _Taken:
         if rows is not None and rows is not one.array and len(np.unique(rows)) == len(rows):
             one.names[column] = found[column]
     left = [column for column in (*ids, *index) if column not in one.names or column in index]
-    one.left_out += [f"{list_first(left, LISTED)} of {path.name} (names of rows)"] if left else []
+    if left:
+        one.left_out.append(f"{list_first(left, LISTED)} of {path.name} (names of rows)")
     return one
 
 
@@ -161,7 +162,8 @@ def _keep_useful(found: NumberTable, others: Sequence[str], one: _Taken, why: st
     useful = find_keys(USEFUL, others)
     one.columns = {column: found[column] for column in useful}
     left = [column for column in others if column not in useful]
-    one.left_out += [f"{list_first(left, LISTED)} of {one.path.name}{why}"] if left else []
+    if left:
+        one.left_out.append(f"{list_first(left, LISTED)} of {one.path.name}{why}")
 
 
 def _stack(found: NumberTable, values: Sequence[str], one: _Taken) -> None:

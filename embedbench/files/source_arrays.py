@@ -320,7 +320,8 @@ class _Source:
                 self.remarks.append(said)
         if names is None:
             labels, said = whole_numbers(labels)
-            self.remarks += [said] if said else []
+            if said:
+                self.remarks.append(said)
         numbers, leaves = number_labels(labels, names)
         if "parents" in self.arrays:
             return numbers, leaves, self.take("parents", "")
@@ -403,7 +404,8 @@ class _Source:
             raise UserError(f"{self.src}: {keys[0]} has NaN in row {row}", "name every group")
         groups = given.astype(np.str_)
         groups, said = merge_texts(groups, "group")
-        self.remarks += [f"{said}."] if said else []
+        if said:
+            self.remarks.append(f"{said}.")
         return groups
 
     def groups_of_ids(self, rule: str | None, ids: Strings) -> Strings | None:

@@ -66,7 +66,7 @@ def _view(
     unit = _unit(study)
     keys = ("title", "metric", "score", "orders", "units")
     data = plain({k: getattr(study, k) for k in keys} | entries)
-    facts = [unit, f"{len(orders)} class order{'s' * (len(orders) > 1)}"]
+    facts = [unit, "1 class order" if len(orders) == 1 else f"{len(orders)} class orders"]
     parts = section(study.title, facts, table, ["", *remarks])
     return TableView(study.title, records(data, "learners"), parts, data)
 
@@ -129,8 +129,10 @@ def allowed_ranks(verdict: RowVerdict) -> str:
 
 
 def _notes(study: ComparisonStudy) -> list[str]:
-    one = "one class order: another one may rank them differently (--by order)"
-    return [one] * (len(study.orders) == 1) + [f"note: {note}" for note in study.notes]
+    notes = [f"note: {note}" for note in study.notes]
+    if len(study.orders) == 1:
+        notes.insert(0, "one class order: another one may rank them differently (--by order)")
+    return notes
 
 
 def spread_over_orders(study: ComparisonStudy) -> TableView:

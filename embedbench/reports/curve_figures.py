@@ -82,8 +82,10 @@ def draw_curves(
         if curve.style is None and ((low <= known) & (known <= high)).all():
             draw_curve(axes, curve)
     begin_at_zero(axes, [float(np.nanmin(c.values, initial=np.inf)) for c in curves], fit=fit)
-    name += spread_words(curves, units) + CUT * fit
-    number_sessions(axes, {x for curve in curves for x in curve.x})
+    name += spread_words(curves, units)
+    if fit:
+        name += CUT
+    number_sessions(axes, set[float]().union(*[curve.x for curve in curves]))
     axes.grid(axis="y")
     axes.set_xlabel("after session")
     axes.set_title(title_lines(name, width), loc="left")

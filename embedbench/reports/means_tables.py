@@ -166,7 +166,8 @@ class MeansTable:
 
     def points(self, value: float) -> str:
         """A difference with its unit."""
-        return self.text(value) + " points" * is_percent(self.metric)
+        text = self.text(value)
+        return f"{text} points" if is_percent(self.metric) else text
 
 
 def view(table: MeansTable) -> TableView:
@@ -180,7 +181,8 @@ def view(table: MeansTable) -> TableView:
     """
     heads = ["method", *(["from"] if table.places else []), "n", heading(table.metric), "±"]
     heads += ["rank", "possible ranks", "behind by (95 %)", "seen from"]
-    heads += ["runs"] if table.difference is not None else []
+    if table.difference is not None:
+        heads.append("runs")
     made = new_table(heads, names=2 if table.places else 1)
     rows = []
     for i, label in enumerate(table.rows):
@@ -200,7 +202,7 @@ def view(table: MeansTable) -> TableView:
         "notes": remarks,
     }
     facts = [
-        f"{len(rows)} row{'s' * (len(rows) > 1)}",
+        "1 row" if len(rows) == 1 else f"{len(rows)} rows",
         "less is better" if table.is_lower else "more is better",
     ]
     parts = section(table.title, facts, made, ["", *remarks])
@@ -276,7 +278,8 @@ def verdict_on(table: MeansTable) -> str:
             f"no difference is decided: the smallest that could have been is {table.points(least)}"
         )
     level = [label for label in known[len(first) :] if verdicts[label].behind is False]
-    parts += [f"{_listed(level)} may be level"] if level and behind else []
+    if level and behind:
+        parts.append(f"{_listed(level)} may be level")
     unknown: dict[str, list[str]] = {}
     for label in known:
         if verdicts[label].behind is None:
@@ -292,10 +295,13 @@ def _remarks(table: MeansTable) -> list[str]:
     if tested:
         remarks += _basis(table)
         sure, undecided = table.pairs
-        line_of = f"decided: {len(sure)} of {len(sure) + len(undecided)} differences"
-        names = [f"{a} and {b}" for a, b in undecided[:NAMED]]
-        more = f" and {len(undecided) - NAMED} more" if len(undecided) > NAMED else ""
-        remarks.append(line_of + f"; not: {', '.join(names)}{more}" * bool(names))
+        remark = f"decided: {len(sure)} of {len(sure) + len(undecided)} differences"
+        if undecided:
+            names = [f"{a} and {b}" for a, b in undecided[:NAMED]]
+            remark += f"; not: {', '.join(names)}"
+        if len(undecided) > NAMED:
+            remark += f" and {len(undecided) - NAMED} more"
+        remarks.append(remark)
         if table.difference is not None:
             remarks.append(_needed(table, table.difference))
     remarks += _spreads(table)

@@ -50,14 +50,17 @@ def trade_off(
     costs: dict[str, list[float]] = {}
     for name, value in COSTS.items():
         each = [row.number(value).mean / (1e6 if value == "bytes.total" else 1) for row in drawn]
-        costs |= {} if np.isnan(each).all() else {name: each}
+        if not np.isnan(each).all():
+            costs[name] = each
     if not costs:
         raise UserError("no run says what it cost", "--figure curves draws them")
     beside = width > 4
     shape = (1, len(costs)) if beside else (len(costs), 1)
     figure = Figure((width, 2.4 if beside else 1.9 * len(costs)), layout="constrained")
     panels = figure.subplots(*shape, sharey=True, squeeze=False).ravel()
-    name = metric_name(metric, group.score) + " (%)" * is_percent(metric)
+    name = metric_name(metric, group.score)
+    if is_percent(metric):
+        name += " (%)"
     if metric not in (FINAL, *ANSWER_METRICS, *group.outside):
         name += f", of {metric_name(FINAL, group.score)}"
     if any(not math.isnan(score.half) for score in scores):

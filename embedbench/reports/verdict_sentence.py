@@ -48,7 +48,8 @@ def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
             f"learners that did, {first}"
         )
     parts = [first, *others]
-    parts += [f"{_names(idle)} did not learn the new sessions"] if idle else []
+    if idle:
+        parts.append(f"{_names(idle)} did not learn the new sessions")
     if gone := [row for row in every if not row.used]:
         verb = "has" if len(gone) == 1 else "have"
         parts.append(f"{_names(gone)} {verb} no run without NaN or divergence")
@@ -125,9 +126,11 @@ class _Table:
         named = level
         if not behind:  # `_highest` has named those with the leader's mean
             named = [row for row in level if not _is_equal(row, leader)]
-        parts += [f"{_names(named)} may be level"] if named else []
+        if named:
+            parts.append(f"{_names(named)} may be level")
         parts += [self._behind(behind, place)] if behind else [self._seen(level)]
-        parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
+        if unknown:
+            parts.append(f"nothing can be said of {_names(unknown)}")
         return parts
 
     def _undecidable(self, leader: Row, following: Row, among: str) -> str:
@@ -142,7 +145,7 @@ class _Table:
         """Who is behind, by at least how much, and below which row if that is not the leader."""
         metric = self.judged.metric
         bounds = [self.verdict(row).behind_by_least for row in behind]
-        unit = " points" * is_percent(metric)
+        unit = " points" if is_percent(metric) else ""
         said = [*self._sources(behind, leader), *self._without_seeds(behind)]
         sources = "".join(f", {text}" for text in said)
         if len(behind) == 1:

@@ -104,7 +104,8 @@ class Progress:
         said = [self.what, f"{duration(now - self._began)} so far"]
         if total is not None:
             said[0] += f": {done:,} of {total:,} {self.unit}".rstrip()
-            said += [self._left(now, done + at_work.parts, total)] if done < total else []
+            if done < total:
+                said.append(self._left(now, done + at_work.parts, total))
         said += filter(None, [at_work.text or self.text, self.limit])
         return printable(" · ".join(said))
 

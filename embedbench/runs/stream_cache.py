@@ -119,7 +119,8 @@ class StreamCache:
     def contents(self, spec: run_spec.RunSpec) -> list[str]:
         """The contents of the files of a run, which its place is named for."""
         contents = [self._contents(f) for f in spec.files]
-        contents += ["unknown", self._contents(spec.unknown)] if spec.unknown else []
+        if spec.unknown:
+            contents += ["unknown", self._contents(spec.unknown)]
         contents += spec.protocol.settings.later_readings([self.file(f) for f in spec.files])
         return contents
 

@@ -182,12 +182,16 @@ def score_answers(made: UnscoredRun, predictions: RunAnswers, root: Path, place:
     described["reference"] = reference
     measured = UnscoredRun(**described)
     by_score = {name: base_score(measured, predictions, m) for name, m in matrices.items()}
-    main_score, main = next(iter(by_score.items()))
+    main_score = next(iter(by_score))
+    main = by_score[main_score]
     pooled = matrices[main_score].pooled
     seen = predictions.samples_seen
     return RunRecord(
         **described,
-        **vars(main),
+        R=main.R,
+        pooled=main.pooled,
+        metrics=main.metrics,
+        curves=main.curves,
         score=main_score,
         moments=Moments(tuple(seen.tolist()), _row(pooled)),
         by_score=by_score,

@@ -59,7 +59,8 @@ def fit_settings(
     if base is not None:
         whole = 4 * math.prod(stream.spec.input_shape) + 8  # float32 values, and a label
         most = max(1, int(room // whole) + 1)  # the last one is not kept whole
-        settings |= {BASE: most} if most < base else {}
+        if most < base:
+            settings[BASE] = most
     return settings
 
 
