@@ -70,8 +70,7 @@ class KemkerRuns(paper.PaperRuns):
                     expected=f"NAME=FILE or NAME{paper.STAND_IN}=FILE, NAME {' or '.join(NAMES)}",
                     got=str(data.file),
                 )
-            want = Size.of_paper(name)
-            got = data.opened
+            want, got = Size.of_paper(name), data.opened
             if not data.stands_in and want[:2] != (got.shape[1], got.samples.n_leaves):
                 raise UserError(
                     f"{data.file} has {got.shape[1]} features and {got.samples.n_leaves} classes, "
@@ -136,8 +135,7 @@ class KemkerRuns(paper.PaperRuns):
     ) -> None:
         """Append a row of one or two data sets, whose names end its labels; see `add_numbers`."""
         row = ", ".join((*labels, " / ".join(NAMES[name] for name in of)))
-        both = (*labels, self.label(*of))
-        other = self.stands_in(of)
+        both, other = (*labels, self.label(*of)), self.stands_in(of)
         table.add_numbers(both, *numbers, row=row, stands_in=other, **how)
 
     def capacity(self, learner: str, name: str) -> dict[str, str]:
@@ -175,8 +173,7 @@ def table2(runs: KemkerRuns) -> PaperTable:
     """Table 2 without its MB column: Ω of every learner, protocol and data set."""
     table = _table("2")
     for row in PRINTED["2"]:
-        learner = row["learner"]
-        protocol = row["protocol"]
+        learner, protocol = row["learner"], row["protocol"]
         names = runs.modalities(row["data"], protocol)
         labels = (protocol, LEARNERS[learner].label)
         ours = make_stats(runs.of(protocol, names, learner), read_omegas)
@@ -188,10 +185,8 @@ def table2_sizes(runs: KemkerRuns) -> PaperTable:
     """Table 2's MB column: by the paper's count (no data needed), and the bytes really held."""
     table = _table("2 MB")
     for row in PRINTED["2 MB"]:
-        name = row["data"]
-        learner = row["learner"]
-        label = LEARNERS[learner].label
-        units = FEL_UNITS[name]
+        name, learner = row["data"], row["learner"]
+        label, units = LEARNERS[learner].label, FEL_UNITS[name]
         size = megabytes(learner, Size.of_paper(name), fel_units=units)
         table.add_numbers((label, NAMES[name]), [size], [row["mb"]], 2, made=EXACT)
         if runs.stands_in([name]):
@@ -207,13 +202,11 @@ def table3(runs: KemkerRuns) -> PaperTable:
     """Table 3: mean Ω_all over the data sets; only if all are available."""
     table = _table("3")
     printed = {(r["learner"], r["protocol"]): r["omega_all"] for r in PRINTED["3"]}
-    where = ", ".join(map(runs.label, NAMES))
-    other = runs.stands_in(NAMES)
+    where, other = ", ".join(map(runs.label, NAMES)), runs.stands_in(NAMES)
     for learner, variant in LEARNERS.items():
         keys = [(learner, protocol) for protocol in PROTOCOLS]
         ours = (_mean_omega(runs, *key) if key in printed else None for key in keys)
-        labels = (variant.label, where)
-        theirs = map(printed.get, keys)
+        labels, theirs = (variant.label, where), map(printed.get, keys)
         table.add_numbers(labels, ours, theirs, row=variant.label, stands_in=other)
     return table
 
@@ -268,8 +261,7 @@ def table_s6(runs: KemkerRuns) -> PaperTable:
     """Table S6: the GeppNets' verification on MNIST, accuracy per sample in percent."""
     table = _table("S6")
     for row in PRINTED["S6"]:
-        learner = row["learner"]
-        x = row["class"]
+        learner, x = row["learner"], row["class"]
         records = runs.ask(learner, runs.inc_specs(learner, x)) if "mnist" in runs.data else []
         printed = [row[column] for column in table.columns]
         labels = (f"Inc-{x}", LEARNERS[learner].label)
@@ -285,8 +277,7 @@ def _read_s6(record: RunRecord) -> list[float]:
 
 def table_s7(runs: KemkerRuns) -> PaperTable:
     """Table S7: accuracy on all ten digits after a share of training showed only five of them."""
-    table = _table("S7")
-    data = runs.data.get("mnist")
+    table, data = _table("S7"), runs.data.get("mnist")
     for row in PRINTED["S7"]:
         ours = [_drifting_accuracy(data.file, row["share"], runs)] if data else ()
         table.add_numbers([f"{row['share']:.2f}"], ours, [row["accuracy"]], 1)
@@ -317,10 +308,8 @@ def drifting(path: Path, share: float, seed: int) -> Stream:
     file = EmbeddingFile.open(path)
     split = split_rows(file, "test", 0.0)
     features, digest, _ = load_table(file, "none", split.train)
-    n = len(split.train)
-    classes = np.arange(file.samples.n_leaves)
-    width = features.values.shape[1]
-    late = round(share * n)
+    n, classes = len(split.train), np.arange(file.samples.n_leaves)
+    width, late = features.values.shape[1], round(share * n)
     upper = split.train[file.labels[split.train] >= len(classes) // 2]
     rng = np.random.default_rng(seed)
     draws = [rng.choice(split.train, n - late), rng.choice(upper, late)]
@@ -345,8 +334,7 @@ def table_s8(runs: KemkerRuns) -> PaperTable:
     """Table S8: multi-modal accuracies in percent, mean per class."""
     table = _table("S8")
     for row in PRINTED["S8"]:
-        learner = row["learner"]
-        names = tuple(row["data"])
+        learner, names = row["learner"], tuple(row["data"])
         records = runs.of("multi-modal", names, learner)
         ours = make_stats(records, lambda r: [100 * r.R[i][j] for i, j in ((0, 0), (1, 0), (1, 1))])
         printed = (row["initial"][0], *row["final"])
@@ -360,8 +348,7 @@ def table_s9(runs: KemkerRuns) -> PaperTable:
 
     table = _table("S9")
     for row in PRINTED["S9"]:
-        name = row["data"]
-        ours = list[float]()
+        name, ours = row["data"], list[float]()
         if name in runs.data:
             result, _ = redundancy(runs.data[name].opened)
             ours = [result.kept, 100 * result.share]
@@ -375,12 +362,8 @@ def table_s10(runs: KemkerRuns) -> PaperTable:
     table = _table("S10")
     printed = {(r["learner"], r["data"]): r["mb"] for r in PRINTED["S10"] if "mb" in r}
     for row in (r for r in PRINTED["S10"] if "protocol" in r):
-        learner = row["learner"]
-        protocol = row["protocol"]
-        name = row["data"]
-        stats = list[Stat]()
-        size = None
-        chosen = ""
+        learner, protocol, name = row["learner"], row["protocol"], row["data"]
+        stats, size, chosen = list[Stat](), None, ""
         if name in runs.data and learner in runs.learners:
             capacity = runs.capacity(learner, name)
             given = {learner: capacity} if capacity else {}
