@@ -86,6 +86,7 @@ def scores_stay_untouched(metric: Metric) -> None:
     before = copy.deepcopy(scores)
     metric(scores, reference())
     for f in fields(scores):
-        a, b = (np.asarray(getattr(s, f.name)) for s in (scores, before))
+        a = np.asarray(getattr(scores, f.name))
+        b = np.asarray(getattr(before, f.name))
         same = np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         demand(same, f"expected {f.name} as it was, the metric changed it")

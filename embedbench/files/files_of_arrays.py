@@ -226,7 +226,8 @@ def _bring_in_order(
     by = _common_names(table, one)
     if by is None:
         return
-    ours, theirs = (names.astype(np.str_) for names in (table.names[by[0]], one.names[by[1]]))
+    ours = table.names[by[0]].astype(np.str_)
+    theirs = one.names[by[1]].astype(np.str_)
     if np.array_equal(ours, theirs):
         return
     sure = bool(find_keys(_IDS, by)) or table.names[by[0]].dtype.kind == "U"

@@ -113,7 +113,8 @@ def check_tables(path: Path, file: h5py.File) -> None:
             raise UserError(
                 f"{path} has a table {name!r}, which is none of the format", "remove it"
             )
-    n, n_classes = (math.prod(tables[name][1][:1]) for name in ("sample_ids", "classes"))
+    n = math.prod(tables["sample_ids"][1][:1])
+    n_classes = math.prod(tables["classes"][1][:1])
     sums = "|u1", (-(-n // hdf5_layout.BLOCK), 32)
     expected: dict[str, tuple[str, tuple[int, ...]]] = {
         "labels": ("<i4", (n,)),

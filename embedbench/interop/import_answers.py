@@ -262,7 +262,8 @@ class _AnswerFile:
                     f"{name} holds NaN in row {row}; give numbers, or answers_after_… with -1 "
                     "where there is no answer"
                 )
-            which, y = (torch.from_numpy(a[here]) for a in (self.tests.sets, self.tests.labels))
+            which = torch.from_numpy(self.tests.sets[here])
+            y = torch.from_numpy(self.tests.labels[here])
             best = scoring.best_classes(x, *(mask[which] for mask in blocked))
             values = dict(zip(scoring.ANSWERS, best, strict=True))
             logits = scoring.logits_of(x, self.kind)

@@ -87,7 +87,8 @@ def drawn_boxes(
     pixels = (area[0] + (area[1] - area[0]) * share) * high * wide
     low, top = (math.log(r) for r in ratio)
     stretch = (low + (top - low) * shape).exp()
-    heights, widths = ((pixels * s).sqrt().round().clamp(min=1) for s in (1 / stretch, stretch))
+    heights = (pixels * (1 / stretch)).sqrt().round().clamp(min=1)
+    widths = (pixels * stretch).sqrt().round().clamp(min=1)
     fit = (heights <= high) & (widths <= wide)
     first = fit.int().argmax(1, keepdim=True)
     sides = torch.cat([heights.gather(1, first), widths.gather(1, first)], dim=1)  # (n, 2)
@@ -114,7 +115,8 @@ def resize_boxes(x: Tensor, boxes: Tensor, flips: Tensor) -> Tensor:
             at = _turned(at, flips)
         low = at.long()
         high = torch.minimum(low + 1, length - 1)
-        a, b = (_picked(x, dim, start + place) for place in (low, high))
+        a = _picked(x, dim, start + low)
+        b = _picked(x, dim, start + high)
         x = torch.lerp(a, b, _along(at - low, dim, x))
     return x
 

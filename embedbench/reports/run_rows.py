@@ -56,7 +56,8 @@ def _stream_key(row: RowOfRun) -> tuple[str, ...]:
 
 
 def _title(row: RowOfRun) -> str:
-    protocol, files = (str(row.get(name) or "") for name in ("protocol", "files"))
+    protocol = str(row.get("protocol") or "")
+    files = str(row.get("files") or "")
     made = filter(None, [plain_name(protocol), files])
     return str(row.get("stream") or " · ".join(made))
 

@@ -323,7 +323,8 @@ class Candidates:
         columns = np.flatnonzero(allowed.any(axis=0))
         place = np.full(allowed.shape[1], -1)
         place[columns] = np.arange(len(columns))
-        self.columns, self.place = (torch.from_numpy(a).to(device) for a in (columns, place))
+        self.columns = torch.from_numpy(columns).to(device)
+        self.place = torch.from_numpy(place).to(device)
         others = ~allowed[:, columns]
         self.others = torch.from_numpy(others).to(device) if others.any() else None  # (E, k)
 

@@ -60,7 +60,9 @@ def split_rows(
     training images, those of validation samples are left out.
     """
     require(SimpleNamespace(val_fraction=val_fraction), "", val_fraction=within("[0, 1)"))
-    train, val, test = (np.flatnonzero(file.split == s) for s in (TRAIN, VAL, TEST))
+    train = np.flatnonzero(file.split == TRAIN)
+    val = np.flatnonzero(file.split == VAL)
+    test = np.flatnonzero(file.split == TEST)
     for rows, role in ((train, "training"), (test, "test")):
         if len(rows) == 0:
             raise UserError(
