@@ -263,5 +263,7 @@ def describe_places(file: EmbeddingFile, parts: Sequence[Ints]) -> str:
     """The classes of each place, session by session."""
     places = np.transpose(parts).tolist()
     listed = [list_some([file.classes[c] for c in place], PLACED) for place in places]
-    said = [f"place {k + 1}: {names}" for k, names in enumerate(listed[:PLACED])]
-    return "; ".join([*said, *(["…"] if len(listed) > PLACED else [])])
+    texts = [f"place {number}: {names}" for number, names in enumerate(listed[:PLACED], 1)]
+    if len(listed) > PLACED:
+        texts.append("…")
+    return "; ".join(texts)

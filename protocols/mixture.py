@@ -324,14 +324,15 @@ def long_tailed(
     largest = max(map(len, own.values()))
     last = max(len(classes) - 1, 1)
     rank = rng.permutation(len(classes)) if shuffled else np.arange(len(classes))
-    kept = {
-        c: own[c][: max(1, int(_floor(largest * ratio ** (i / last))))]
-        for c, i in zip(classes.tolist(), rank.tolist(), strict=True)
-    }
-    return [
-        np.sort(np.concatenate([rows[:0], *(kept[c] for c in share.tolist())]))
-        for share in np.array_split(classes, sessions)
-    ]
+    kept = {}
+    for c, i in zip(classes.tolist(), rank.tolist(), strict=True):
+        size = int(_floor(largest * ratio ** (i / last)))
+        kept[c] = own[c][: max(1, size)]
+    of_sessions = []
+    for share in np.array_split(classes, sessions):
+        parts = [kept[c] for c in share.tolist()]
+        of_sessions.append(np.sort(np.concatenate([rows[:0], *parts])))  # a session may have none
+    return of_sessions
 
 
 def _shared(classes: Ints, disjoint: float) -> tuple[Ints, Ints]:

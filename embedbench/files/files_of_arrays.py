@@ -259,16 +259,23 @@ def _common_names(table: _Taken, one: _Taken) -> tuple[str, str] | None:
 
     Texts are those of one name, or with the same values.
     """
-    ids = [find_keys(_IDS, several) for several in (table.names, one.names)]
-    if all(ids):
-        return ids[0][0], ids[1][0]
-    if pair := _common_texts(table, one):
-        return pair
-    index = [
-        [name for name, rows in several.items() if rows.dtype.kind != "U"]
-        for several in (table.names, one.names)
-    ]
-    return (index[0][-1], index[1][-1]) if all(index) else None
+    ids = find_keys(_IDS, table.names)
+    their_ids = find_keys(_IDS, one.names)
+    if ids and their_ids:
+        return ids[0], their_ids[0]
+    texts = _common_texts(table, one)
+    if texts is not None:
+        return texts
+    index = _indices(table)
+    their_index = _indices(one)
+    if index and their_index:
+        return index[-1], their_index[-1]
+    return None
+
+
+def _indices(one: _Taken) -> list[str]:
+    """The columns of numbers that name rows."""
+    return [name for name, rows in one.names.items() if rows.dtype.kind != "U"]
 
 
 def _common_texts(table: _Taken, one: _Taken) -> tuple[str, str] | None:

@@ -122,15 +122,15 @@ class ExportedStream(DescribedStream):
         named = list(itertools.chain(*[session.introduces for session in self.sessions]))
         named += itertools.chain(*[test.classes for test in self.eval_sets])
         size = max(len(self.sessions), len(self.eval_sets)) * self.n_labels
-        return (
-            bool(self.sessions and self.eval_sets)
-            and size <= MOST
-            and all(0 <= c < self.n_labels for c in named)
-            and tuple(s.train for s in self.sessions) == self.n_train
-            and _DIRECTORY.fullmatch(self.directory) is not None
-            and _RUN.fullmatch(self.run) is not None
-            and self.digest == self.identity
-        )
+        if not (self.sessions and self.eval_sets and size <= MOST):
+            return False
+        if not all(0 <= label < self.n_labels for label in named):
+            return False
+        if tuple(session.train for session in self.sessions) != self.n_train:
+            return False
+        if not (_DIRECTORY.fullmatch(self.directory) and _RUN.fullmatch(self.run)):
+            return False
+        return self.digest == self.identity
 
 
 STREAM, FEATURES = "stream.json", "features.npy"

@@ -156,13 +156,13 @@ def differences(
     """
     result = []
     for name, settings in each:
-        same = [other for n, other in each if n == name]
-        keys = [
-            k
-            for k, mine in settings.items()
-            if any(other.get(k, None if absent else mine) != mine for other in same)
-        ]
-        result.append([f"{k}={_setting(settings[k])}" for k in keys])
+        namesakes = [other for n, other in each if n == name]
+        apart = []
+        for key, mine in settings.items():
+            missing = None if absent else mine
+            if any(other.get(key, missing) != mine for other in namesakes):
+                apart.append(f"{key}={_setting(mine)}")
+        result.append(apart)
     return result
 
 

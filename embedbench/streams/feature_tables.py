@@ -285,14 +285,15 @@ class MappedTable(Table):
         """Copy rows out as a `View` defines them."""
         wanted = width if columns is None else self.width
         ends = np.cumsum([part.values.shape[1] for part in self.parts]).tolist()
-        used = [
-            part.scaled(rows)
-            for part, end in zip(self.parts, [0, *ends], strict=False)
-            if end < wanted
-        ]
+        used = []
+        for part, begin in zip(self.parts, [0, *ends], strict=False):
+            if begin < wanted:
+                used.append(part.scaled(rows))
         x = used[0] if len(used) == 1 else np.concatenate(used, axis=1)
         x = x[:, :wanted] if columns is None else x[:, columns]
-        return np.pad(x, ((0, 0), (0, width - x.shape[1]))) if x.shape[1] < width else x
+        if x.shape[1] >= width:
+            return x
+        return np.pad(x, ((0, 0), (0, width - x.shape[1])))
 
     def take(
         self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str
