@@ -87,10 +87,16 @@ class HfBackbone(Network):
         )
         output = self._example()
         pooled = holds != "texts" and output.get("pooler_output") is not None
-        self.rule = JOINT if self.joint else TOKEN if self.token else POOLED if pooled else MEAN
+        if self.joint:
+            self.rule = JOINT
+        elif self.token:
+            self.rule = TOKEN
+        else:
+            self.rule = POOLED if pooled else MEAN
         # what its file lacks would be drawn at random; a pooler that is not used may be missing
         pooling = self.rule in (JOINT, POOLED)
-        if needed := [key for key in missing if pooling or "pooler" not in key.split(".")]:
+        needed = [key for key in missing if pooling or "pooler" not in key.split(".")]
+        if needed:
             raise UserError(
                 f"hf:{name} lacks {len(needed)} weights of the model (first: {needed[0]}), which "
                 "would be random numbers",

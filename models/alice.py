@@ -72,6 +72,7 @@ class ALICE(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.spec, self.learned = seeds, device, spec, 0
+        self.optimiser_: torch.optim.Optimizer  # `train` makes it
         self.net: nn.Module = self._whole(0).trunk
         width = self.units if self.layers else spec.input_shape[0]
         self.prototypes = Prototypes(spec.n_classes, width, width, device)

@@ -80,6 +80,7 @@ class CFSCIL(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
+        self.optimiser_: torch.optim.Optimizer  # `train` makes it
         width = spec.input_shape[0]
         self.net = mlp_net(width, 0, 0, self.units, seeds.init).to(device)
         self.prototypes = Prototypes(spec.n_classes, width, 0, device)  # the means

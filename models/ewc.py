@@ -221,7 +221,9 @@ class EWC(NetLearner):
     def footprint(self) -> Footprint:
         held = super().footprint()
         if self.past:  # their masks aside
-            held["samples"] = tensor_bytes(*(t for x, y, _ in self.past for t in (x, y)))
+            x = [past[0] for past in self.past]
+            y = [past[1] for past in self.past]
+            held["samples"] = tensor_bytes(*x, *y)
         return held
 
 

@@ -1,3 +1,4 @@
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -147,7 +148,7 @@ class _Tournaments:
         self.learner, self.session, self.frozen = learner, session, frozen
         self.modules = [[nn.Parameter(w.clone()) for w in bank] for bank in learner.banks]
         self.head = nn.Parameter(head)
-        every = [self.head, *(p for layer in self.modules for p in layer)]
+        every = [self.head, *itertools.chain(*self.modules)]
         self.optimiser = torch.optim.Adam(every, lr=learner.lr, fused=True)  # counts steps a module
         self.draw = generator(learner.seeds.batches, len(learner.ids))
         self.y = torch.from_numpy(session.y).to(learner.device)

@@ -100,7 +100,7 @@ class Mixture(Protocol):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        every = {name for names in SETTINGS.values() for name in names}
+        every = set[str]().union(*SETTINGS.values())
         for f in fields(self):
             foreign = f.name in every and f.name not in SETTINGS[self.setting]
             if foreign and getattr(self, f.name) != f.default:

@@ -95,8 +95,7 @@ def fill(app: Any, name: str, source: list[str]) -> None:
 def fill_in_repository(text: str) -> str:
     """The text of a page with what its comments name below them, for who reads it in a clone.
 
-    The tables of papers, and the options of all commands, are long: `reproduce --results` and
-    `--help` print them.
+    The options of all commands are long: `--help` prints them.
     """
 
     def filled(found: re.Match[str]) -> str:
@@ -192,5 +191,6 @@ MAKE: Any = {
 COMMITTED: Any = {
     "list": list_with_code,
     "report": report,
+    "results": show_paper,
     "rank": show_floor,
 }  # what the repository has, too

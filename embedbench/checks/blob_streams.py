@@ -48,18 +48,18 @@ def blobs(
     """
     sizes = [sizes] * len(sessions) if isinstance(sizes, int) else sizes
     draw = np.random.default_rng(seed)
-    labels = [
-        np.resize(classes, n)
-        for classes, size in zip(sessions, sizes, strict=True)
-        for n in (size, n_val, 6 * len(classes))
-    ]
+    labels: list[Ints] = []  # of each session in turn those of training, validation and test
+    for classes, size in zip(sessions, sizes, strict=True):
+        for n in (size, n_val, 6 * len(classes)):
+            labels.append(np.resize(classes, n))
     values = [_points(y, tags, draw) for y in labels]
     table = Table(np.concatenate(values))
     width = table.values.shape[1]
     rows = np.split(np.arange(len(table.values)), np.cumsum([len(y) for y in labels])[:-1])
     parts = [(View(table, r, width), y) for r, y in zip(rows, labels, strict=True)]
     known: set[int] = set()
-    taught, tested = [], []
+    taught = []
+    tested = []
     reveal = reveal or tags.needs_session_id
     for t, classes in enumerate(sessions):
         (x, y), (val_x, val_y), (test_x, test_y) = parts[3 * t : 3 * t + 3]

@@ -271,11 +271,14 @@ def _followed(
 @tools.learner_check
 def no_sample_is_kept_in_secret(cls: type[Learner]) -> None:
     """Samples are kept only if `tags.stores_samples` says so, and are counted as "samples"."""
-    held, counted = [], []
+    held = []
+    counted = []
     for size in (24, 72):
-        learner, stream = tools.small(cls), blobs(cls.tags, sizes=size)
+        learner = tools.small(cls)
+        stream = blobs(cls.tags, sizes=size)
         tools.teach(learner, stream)
-        given = [v.numpy() for s in stream.sessions for v in (s.x, s.val_x)]
+        given = [session.x.numpy() for session in stream.sessions]
+        given += [session.val_x.numpy() for session in stream.sessions]
         kept = tools.samples_held(learner, np.concatenate(given))
         footprint = learner.footprint()
         held.append(tools.held_bytes(learner))
@@ -289,7 +292,8 @@ def no_sample_is_kept_in_secret(cls: type[Learner]) -> None:
         declared = footprint.get("samples", 0)
         message = f"{least} bytes of samples lie in its memory, the footprint has {declared}"
         demand(declared >= least, message)
-    grown, declared = held[1] - held[0], counted[1] - counted[0]
+    grown = held[1] - held[0]
+    declared = counted[1] - counted[0]
     message = f"for more samples memory grows by {grown} bytes, the footprint by {declared}"
     demand(grown <= declared + 64, message)
 

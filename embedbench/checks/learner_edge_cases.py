@@ -123,12 +123,14 @@ def _hide(stream: Stream) -> tuple[Stream, Callable[[int], None]]:
     sessions = [*taught]  # changed in place: the runner reads one after the other
 
     def show(count: int) -> None:  # it keeps no eval set in memory
-        shown = np.concatenate([rows_of(v) for s in taught[:count] for v in (s.x, s.val_x)])
+        views = [s.x for s in taught[:count]] + [s.val_x for s in taught[:count]]
+        visible = np.concatenate([rows_of(view) for view in views])
         values = noise.copy()
-        values[shown] = table.values[shown]
+        values[visible] = table.values[visible]
         noisy = PixelTable(values, *table.scaling) if table.scaling else Table(values)
         for t, s in enumerate(taught):
-            x, val_x = (blob_streams.on_table(v, noisy) for v in (s.x, s.val_x))
+            x = blob_streams.on_table(s.x, noisy)
+            val_x = blob_streams.on_table(s.val_x, noisy)
             sessions[t] = replace(s, x=x, val_x=val_x)
 
     show(1)

@@ -70,17 +70,18 @@ def train_and_test_are_disjoint(case: Case) -> None:
     The first and the last share no id either.
     """
     stream = case.stream
-    sessions, roles = [*stream.sessions, *stream.whole], dict[str, Ints]()
-    for e in stream.eval_sets:
-        rows = [roles[e.split]] if e.split in roles else []
-        roles[e.split] = np.concatenate([*rows, case.rows(e.x)])
-    for role, name in (("training", "x"), ("validation", "val_x")):
-        roles[role] = case.rows(*(getattr(s, name) for s in sessions))
+    sessions = [*stream.sessions, *stream.whole]
+    roles: dict[str, Ints] = {}
+    for split in dict.fromkeys(test.split for test in stream.eval_sets):
+        roles[split] = case.rows(*[test.x for test in stream.eval_sets if test.split == split])
+    roles["training"] = case.rows(*[session.x for session in sessions])
+    roles["validation"] = case.rows(*[session.val_x for session in sessions])
     for one, other in itertools.combinations(roles, 2):
         both = np.intersect1d(roles[one], roles[other])[:3].tolist()
         demand(not both, f"rows {both} are in {one} and in {other} data")
-    taught = {i for s in stream.sessions for i in s.ids.tolist()}
-    both = sorted(taught & {i for e in stream.eval_sets for i in e.ids.tolist()})[:3]
+    taught = set[int]().union(*[session.ids.tolist() for session in stream.sessions])
+    tested = set[int]().union(*[test.ids.tolist() for test in stream.eval_sets])
+    both = sorted(taught & tested)[:3]
     demand(not both, f"samples with ids {both} are in training and in test data")
 
 
@@ -204,12 +205,15 @@ def merged_ignores_the_order(cls: type[Protocol]) -> None:
                 demand(one, f"file {kind!r}: {key} digest of merged() varies with seed")
         case = cases[0]
         streams = case.stream.references[last]
-        taught = case.rows(*(v for r in streams for s in r.sessions for v in (s.x, s.val_x)))
+        sessions = list(itertools.chain(*[stream.sessions for stream in streams]))
+        taught = case.rows(*[s.x for s in sessions], *[s.val_x for s in sessions])
         mine = np.flatnonzero(np.isin(case.split, (TRAIN, VAL)))
-        mine = mine if cls.teaches_all else np.intersect1d(mine, taught)
+        if not cls.teaches_all:
+            mine = np.intersect1d(mine, taught)
         once = np.array_equal(np.sort(taught), mine)
         demand(once, f"file {kind!r}: merged() must teach every sample once")
-        tested = case.rows(*(e.x for r in streams for e in r.eval_sets))
+        tests = itertools.chain(*[stream.eval_sets for stream in streams])
+        tested = case.rows(*[test.x for test in tests])
         every = np.array_equal(tested, np.flatnonzero(case.split == TEST))
         demand(every, f"file {kind!r}: merged() must test every sample")
 

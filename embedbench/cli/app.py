@@ -102,7 +102,9 @@ def list_command(
         return
     listed = every_entry()
     text = "\n\n".join(f"{k}:\n{listed_text(rows)}" for k, rows in listed.items())
-    rows = [{"kind": k, **row} for k, rows in listed.items() for row in rows]
+    rows = []
+    for name, of_kind in listed.items():
+        rows += [{"kind": name, **row} for row in of_kind]
     show_tables(form, listed, rows, text=text)
 
 

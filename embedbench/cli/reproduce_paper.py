@@ -91,10 +91,18 @@ def reproduce(
             notify=lambda sentence: None if quiet else note(sentence),
         )
         made = chosen.reproduce(runs, tables or [], given_data)
-    options: list[tuple[str, Any]] = [("--table", tables), ("--data", data), ("--set", settings)]
-    options += [("--learner", learner and [learner]), ("--seeds", runs.data and [seeds])]
-    words = [word for name, given in options for v in given or () for word in (name, v)]
-    _present([paper, *words], chosen, runs, made, form)
+    options: dict[str, list[str] | None] = {
+        "--table": tables,
+        "--data": data,
+        "--set": settings,
+        "--learner": [learner] if learner else None,
+        "--seeds": [seeds] if runs.data else None,  # exact tables have none
+    }
+    words = [paper]
+    for name, values in options.items():
+        for value in [] if values is None else values:
+            words += [name, value]
+    _present(words, chosen, runs, made, form)
 
 
 def _present(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,9 +78,9 @@ def show(
 
 
 def _class_names(task: Task) -> list[str]:
-    from embedbench.runs.stream_metadata import described_stream
+    from embedbench.streams.taught_classes import class_names
 
-    return [name for part in described_stream(task)["classes"] for name in part]
+    return list(itertools.chain(*class_names(task.stream, task.files)))
 
 
 def _draw(task: Task, path: Path) -> None:

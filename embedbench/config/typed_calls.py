@@ -70,6 +70,15 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types of a union; of any other hint itself alone.
+
+    >>> alternatives(int | None), alternatives(int)
+    ((<class 'int'>, <class 'NoneType'>), (<class 'int'>,))
+    """
+    return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+
+
 def check_type(value: Any, hint: Any, name: str) -> None:
     """Refuse a value that is not of a hint's type; `name` is what the error calls it."""
     if not fits(value, hint):
@@ -139,7 +148,7 @@ def is_whole(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return is_whole(value) or (isinstance(value, float) or _is_numpy(value, "f"))
+    return is_whole(value) or isinstance(value, float) or _is_numpy(value, "f")
 
 
 def _is_truth(value: Any) -> bool:

@@ -4,6 +4,7 @@ The first are tables that are kept apart, and are joined. The second say which r
 are which part. Others, such as the loss curves `train_loss` and `val_loss`, are neither.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -119,7 +120,9 @@ def join_parts(
     wanted = [features, labels]
     wanted += [rest for rest in by_rest if _goes_with(rest, asked) and rest not in wanted]
     joined = {rest: by_rest[rest] for rest in wanted if by_rest[rest].keys() == roles.keys()}
-    taken = {key for keys in joined.values() for key in keys.values()}
+    taken: set[str] = set()
+    for keys in joined.values():
+        taken.update(keys.values())
     out = {key: value for key, value in arrays.items() if key not in taken}
     with explain_errors(f"{where}: {', '.join(sorted(taken))} do not fit together", FIT):
         for word in words:
@@ -334,9 +337,11 @@ def _row_keys(arrays: Mapping[str, Any], used: set[str]) -> dict[str, list[str]]
             keys.setdefault(word, []).append(key)
         elif rest in WEAK_WORDS and _may_list_rows(arrays[key]):
             weak.setdefault(word, []).append(key)
-    marks = [key for several in weak.values() for key in several if arrays[key].dtype == bool]
+    if keys:
+        return keys
     # `train` or `train_id` alone may be anything, unless it is a mask
-    return keys or (weak if marks or len(weak) > 1 else {})
+    has_masks = any(arrays[key].dtype == bool for key in itertools.chain(*weak.values()))
+    return weak if has_masks or len(weak) > 1 else {}
 
 
 def lists_rows(key: str) -> bool:

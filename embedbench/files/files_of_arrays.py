@@ -106,7 +106,8 @@ def join_files(read: Mapping[Path, Mapping[str, Any]]) -> NamedArrays:
         arrays[name] = one.array
         arrays.remarks += getattr(read[one.path], "remarks", ())
     _add_columns(taken, arrays)
-    arrays.not_read += [phrase for one in taken.values() for phrase in one.left_out]
+    for one in taken.values():
+        arrays.not_read += one.left_out
     return arrays
 
 

@@ -84,13 +84,13 @@ def import_file(
     paths, out = _paths(src), Path(out)
     check_target(out, overwrite=overwrite)
     beside = [Path(name) for name in (labels, columns, split) if name is not None]
-    before = {  # parts are read one by one
-        path: user_cache.identities(path)
-        for path in (*paths, *(path for path in beside if path.is_file()))
-    }
+    read = [*paths, *[path for path in beside if path.is_file()]]
+    before = {path: user_cache.identities(path) for path in read}  # they are read part by part
     source = read_sources(paths, {"features": features, "labels": labels, "groups": group})
-    for remark in filter(None, (*source.remarks, source.unsure)):
+    for remark in source.remarks:
         notify(remark)
+    if source.unsure:
+        notify(source.unsure)
     if columns is not None:
         source = _with_listed(source, Path(columns), notify, keep_groups=group is not None)
     samples, made, provenance = _split_samples(source, group, split, stratify=stratify)
@@ -123,9 +123,9 @@ def import_file(
     )
     straddling = describe_straddling(grouped, samples.split, made)
     lopsided = describe_lopsided(samples.split, samples.labels, leaves, made)
-    equal = _same_rows(source.features, samples)
-    for remark in filter(None, (taken, straddling, lopsided, *equal)):
-        notify(remark)
+    for remark in (taken, straddling, lopsided, *_same_rows(source.features, samples)):
+        if remark:
+            notify(remark)
     return file
 
 
@@ -144,13 +144,14 @@ def _check_identities(before: Mapping[Path, dict[str, str]]) -> None:
 def _same_rows(features: Array, samples: Samples) -> Iterator[str]:
     """Yield sentences on equal rows of features in two splits, and in two classes."""
     hashes = row_hashes(features)
-    splits, classes = pairs_apart(hashes, samples.split), pairs_apart(hashes, samples.labels)
-    for said in (
-        describe_two_splits(splits, samples, "rows of features", "import"),
-        describe_two_classes(classes, samples, "rows of features", "import"),
-    ):
-        if said:
-            yield f"{said}."
+    splits = pairs_apart(hashes, samples.split)
+    in_two_splits = describe_two_splits(splits, samples, "rows of features", "import")
+    if in_two_splits:
+        yield f"{in_two_splits}."
+    classes = pairs_apart(hashes, samples.labels)
+    in_two_classes = describe_two_classes(classes, samples, "rows of features", "import")
+    if in_two_classes:
+        yield f"{in_two_classes}."
 
 
 def _rule_of(source: Arrays) -> dict[str, Any]:

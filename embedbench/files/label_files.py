@@ -344,7 +344,7 @@ def _sizes(found: Mapping[str, Any]) -> set[int]:
     if isinstance(found, Columns):
         return {sum(found.rows)}
     if isinstance(found, NumberTable):
-        return {len(values) for column in found.columns.values() for values in [column.values]}  # type: ignore[arg-type]
+        return {len(column.values) for column in found.columns.values()}  # type: ignore[arg-type]
     sizes: set[int] = set()
     for array in found.values():
         sizes |= {*np.shape(array)[:2]}

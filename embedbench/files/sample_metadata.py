@@ -286,4 +286,4 @@ def read_columns(path: Path, file: h5py.File, n: int) -> dict[str, Array]:
     try:
         return checked_columns(columns, n)
     except UserError as error:
-        raise UserError.worded(f"{path}: {error}", **vars(error)) from error
+        raise error.at(path) from error

@@ -21,7 +21,7 @@ from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.plain_numbers import has_only_digits
 from embedbench.errors import UserError, short
 from embedbench.runs.run_task import Task
-from embedbench.runs.stream_metadata import described_stream, list_packages
+from embedbench.runs.stream_metadata import record_stream
 from embedbench.scores.run_record import DescribedStream
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.streams import view
@@ -119,8 +119,8 @@ class ExportedStream(DescribedStream):
 
     def _is_whole(self) -> bool:
         """Whether its parts agree, and can be those of a stream."""
-        named = [c for s in self.sessions for c in s.introduces]
-        named += [c for e in self.eval_sets for c in e.classes]
+        named = list(itertools.chain(*[session.introduces for session in self.sessions]))
+        named += itertools.chain(*[test.classes for test in self.eval_sets])
         size = max(len(self.sessions), len(self.eval_sets)) * self.n_labels
         return (
             bool(self.sessions and self.eval_sets)
@@ -165,35 +165,40 @@ def describe_stream(task: Task) -> ExportedStream:
             "answers among some of the classes, which cannot be exported",
             "take a protocol such as incremental-class",
         )
-    made = described_stream(task)
-    del made["unknown"]  # samples that no session teaches are not exported
-    made |= {
-        "schema": f"{NAME}/{_version(stream)}",
-        "directory": task.run_dir.relative_to(task.root).parts[0],
-        "run": task.run_dir.name,
-        "samples": stream.samples,
-        "input_shape": stream.without_layers().spec.input_shape,
-        "sessions": tuple(
-            SessionEntry(
-                introduces=tuple(s.classes.tolist()),
-                train=len(s.x),
-                val=len(s.val_x),
-                columns=tuple(view_columns(s.x).tolist()) or None,
-            )
-            for s in stream.sessions
-        ),
-        "eval_sets": tuple(
-            EvalEntry(
-                classes=tuple(np.flatnonzero(e.classes).tolist()),
-                test=len(e.x),
-                columns=tuple(view_columns(e.x).tolist()) or None,
-            )
-            for e in stream.eval_sets
-        ),
-        "packages": list_packages(protocol=spec.protocol.settings),
-    }
-    exported = ExportedStream(**made, digest="")
+    sessions = [
+        SessionEntry(
+            introduces=tuple(session.classes.tolist()),
+            train=len(session.x),
+            val=len(session.val_x),
+            columns=_columns(session.x),
+        )
+        for session in stream.sessions
+    ]
+    eval_sets = [
+        EvalEntry(
+            classes=tuple(np.flatnonzero(test.classes).tolist()),
+            test=len(test.x),
+            columns=_columns(test.x),
+        )
+        for test in stream.eval_sets
+    ]
+    exported = record_stream(task).extend(
+        ExportedStream,
+        schema=f"{NAME}/{_version(stream)}",
+        digest="",  # follows from the rest
+        directory=task.run_dir.relative_to(task.root).parts[0],
+        run=task.run_dir.name,
+        samples=stream.samples,
+        input_shape=stream.without_layers().spec.input_shape,
+        sessions=tuple(sessions),
+        eval_sets=tuple(eval_sets),
+    )
     return replace(exported, digest=exported.identity)
+
+
+def _columns(x: view.View) -> tuple[int, ...] | None:
+    """The column permutation of some samples; None where columns stay in their places."""
+    return tuple(view_columns(x).tolist()) or None
 
 
 def _version(stream: Stream) -> str:
@@ -206,8 +211,7 @@ def _version(stream: Stream) -> str:
 
 def label_notes(stream: ExportedStream) -> tuple[str, ...]:
     """A sentence where classes are named by numbers that are not their labels."""
-    names = [name for part in stream.classes for name in part]
-    for label, name in enumerate(names):
+    for label, name in enumerate(itertools.chain(*stream.classes)):
         number = number_of(name)
         if number is not None and number != label:
             return (

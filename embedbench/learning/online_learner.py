@@ -23,6 +23,7 @@ from .learner import Context, Tags
 from .loss import batch_loss
 from .net_learner import NetLearner, ReplayLearner
 from .optimisers import OptimiserName
+from .training_loop import Hooks
 
 UPDATES = 10  # the default: with ten samples a batch, a step for each sample
 
@@ -227,15 +228,14 @@ class OnlineLearner(ReplayLearner):
             if self.replays_apart():
                 self.replay(new, draw, self.view_of_old(draw), of_old)
 
-        return self.train(
-            session,
-            ctx,
+        hooks = Hooks(
             objective=lambda x, y: self.loss(self.as_learned(x), y, of_new),
             step_loss=step_loss,
             regularise=replay,
             draws=draw,
-            **self.storing(),
         )
+        hooks.update(self.storing())
+        return self.train(session, ctx, **hooks)
 
     def compared_classes(self, session: Session) -> tuple[Tensor | None, Tensor | None]:
         """The classes that losses in a whole session use, as in `among`: of new samples, of old."""
@@ -262,7 +262,7 @@ class OnlineLearner(ReplayLearner):
         """Note the head of a session that begins, if each session has one."""
         self.exemplars.heads.add(session)
 
-    def storing(self) -> dict[str, Any]:
+    def storing(self) -> Hooks:
         """What `train` needs for batches to enter the memory after their steps; or nothing."""
         if self.fill == "session":
             return {}

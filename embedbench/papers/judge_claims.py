@@ -87,9 +87,11 @@ def chance(claim: Claim, printed: ClaimTable, runs: int) -> float:
 @cache
 def chance_of(paper: PaperClaims, claim: Claim, stands_for: str, runs: int) -> float:
     """The chance by the printed table of these data, or else by the first that has spreads."""
-    printed = sorted(paper.printed(), key=lambda table: table.file != stands_for)
-    chances = (chance(claim, table, runs) for table in printed)
-    return next((value for value in chances if not math.isnan(value)), math.nan)
+    for table in sorted(paper.printed(), key=lambda table: table.file != stands_for):
+        value = chance(claim, table, runs)
+        if not math.isnan(value):
+            return value
+    return math.nan
 
 
 # --- on results ---
@@ -148,19 +150,15 @@ def judge(
 def _answer(
     paper: PaperClaims, claim: Claim, table: ClaimTable, test: OneTest, kinds: Mapping[str, str]
 ) -> Answer:
-    margins = test.margins
-    known = ~np.isnan(margins)
+    known = ~np.isnan(test.margins)
     numbers = [contrast.number for contrast in test.contrasts]
     runs = min(number.runs for number, measured in zip(numbers, known, strict=True) if measured)
     status = _status(test, missing=not known.all())
     likely = math.nan if claim.of_print else chance_of(paper, claim, table.stands_for, runs)
     if status != NONE and (likely < ENOUGH or (runs == 1 and status == UNDECIDED)):
         status = TOO_FEW
-    deciding = {HOLDS: test.holding, NOT: test.failing}.get(status, known & ~test.holding)
-    deciding = deciding if deciding.any() else known
-    best_first = claim.any_one and status != NOT
-    one = int(np.argmin(np.where(deciding, -margins if best_first else margins, np.inf)))
-    shared = claim.any_one == (margins[one] > 0)  # the level of the side on which it is
+    one = _deciding(claim, test, status)
+    shared = claim.any_one == (test.margins[one] > 0)  # the level of the side on which it is
     return Answer(
         claim=claim.id,
         file=table.file,
@@ -175,6 +173,23 @@ def _answer(
         judged=int(known.sum()),
         missing=int((~known).sum()),
     )
+
+
+def _deciding(claim: Claim, test: OneTest, status: str) -> int:
+    """The place of the contrast that decides: of those of this status that of the least margin."""
+    known = ~np.isnan(test.margins)
+    if status == HOLDS:
+        deciding = test.holding
+    elif status == NOT:
+        deciding = test.failing
+    else:
+        deciding = known & ~test.holding
+    if not deciding.any():
+        deciding = known
+    margins = test.margins
+    if claim.any_one and status != NOT:  # one is enough: the best one
+        margins = -margins
+    return int(np.argmin(np.where(deciding, margins, np.inf)))
 
 
 def _status(test: OneTest, *, missing: bool) -> str:

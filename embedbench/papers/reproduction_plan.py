@@ -24,14 +24,19 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
     paper = facts(name)
     plan = paper["plan"]
     rates = _shared()["rates"]
-    data, work, steps = [], [], {}
+    data = []
+    work = []
+    steps = {}
+    n_bytes = 0
     for given in plan_data(paper):
         each = {"samples_digest": UNKNOWN, **given}
-        n, commands = sum(each["samples"].values()), [*each.get("arrange", ())]
+        n = sum(each["samples"].values())
+        commands = [*each.get("arrange", ())]
         each["files"] = [{**f, "bytes": n * f["values"] * f["width"]} for f in each["files"]]
         for file in each["files"]:
             checks = [f"embedbench {command} {file['path']}" for command in ("verify", "inspect")]
             commands += [*file["commands"], *checks]
+            n_bytes += file["bytes"]
         steps[each["name"]] = commands
         data.append(each)
     steps["The runs and the tables"] = [c.replace("{seeds}", seeds) for c in plan["commands"]]
@@ -47,7 +52,7 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
         "data": data,
         "steps": steps,
         "runs": sum(w["runs"] for w in work if w.get("counted", True)),
-        "bytes": sum(file["bytes"] for d in data for file in d["files"]),
+        "bytes": n_bytes,
         "estimate": work,
         "gpu_hours_estimated": sum(w["gpu_hours_estimated"] for w in work),
         "send_back": plan["back"],
@@ -73,12 +78,15 @@ def plan_text(plan: Mapping[str, Any]) -> str:
         counts = (f"{w[key]:,}" for key in ("runs", "samples", "epochs", "samples_a_second"))
         row = (f"{w['what']} ({w['rate']})", *counts, f"{w['gpu_hours_estimated']:,.1f}")
         table.add_row(*map(line, row))
+    steps = []
+    for number, (what, commands) in enumerate(plan["steps"].items(), 1):
+        steps.append("\n    ".join([f"{number}. {what}", *commands]))
     parts = [
         f"Plan to reproduce {plan['paper']}, seeds {plan['seeds']}: {plan['runs']:,} runs",
         "WHAT TO FETCH AND TO EXPECT",
-        *("\n".join(_data_lines(data)) for data in plan["data"]),
+        *["\n".join(_data_lines(data)) for data in plan["data"]],
         "COMMANDS",
-        *("\n    ".join([f"{n}. {w}", *of]) for n, (w, of) in enumerate(plan["steps"].items(), 1)),
+        *steps,
         f"COST\n{render_text([table])}",
         f"Disk: {_size(plan['bytes'])} for the files (samples x numbers x bytes), without the "
         f"published archives and the runs. GPU hours: {plan['gpu_hours_estimated']:,.1f} one after "

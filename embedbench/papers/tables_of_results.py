@@ -137,4 +137,5 @@ def make_row(
     fields: dict[str, Any] = {"learner": ""}
     fields |= {key: labels[key] for key in FIELDS if key in labels}
     rest = {key: text for key, text in labels.items() if key not in FIELDS}
-    return Result(**fields, seed=seed, values={**rest, **values}, curves=curves or {})
+    curves = {} if curves is None else curves
+    return Result(**fields, seed=seed, values={**rest, **values}, curves=curves)

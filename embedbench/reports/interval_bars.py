@@ -49,7 +49,7 @@ def _known(verdicts: Sequence[RowVerdict | None]) -> list[RowVerdict]:
 def _scale(known: Sequence[RowVerdict]) -> tuple[float, float]:
     """The ends of the scale: those of the intervals, as far as they are near the means."""
     below = [v for v in known if v.behind_by > 0]
-    ends = [end for v in below for end in (v.behind_by_least, v.behind_by_most)]
+    ends = [v.behind_by_least for v in below] + [v.behind_by_most for v in below]
     farthest = max((v.behind_by for v in below), default=0.0)
     limit = BEYOND * farthest
     low = max(min([0.0, *ends]), -limit / 4)

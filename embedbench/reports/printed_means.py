@@ -1,5 +1,6 @@
 """Lines of a CSV file that somebody printed: a method, a mean, what stands behind ±, and n runs."""
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -110,11 +111,13 @@ class _Cell:
 def read_printed(lines: Lines, notify: Callable[[str], None]) -> list[Result]:
     """A result for each method (and session) of each table, without a seed."""
     columns = _value_columns(lines, notify)
-    cells = [_read_cell(line, column, lines) for line in lines.lines for column in columns]
     together: dict[tuple[str, str], list[_Cell]] = {}
-    for cell in cells:
+    for line, column in itertools.product(lines.lines, columns):
+        cell = _read_cell(line, column, lines)
         together.setdefault(cell.table, []).append(cell)
-    scaled = [cell for mine in together.values() for cell in _scale(mine, lines, notify)]
+    scaled: list[_Cell] = []
+    for mine in together.values():
+        scaled += _scale(mine, lines, notify)
     return _join_metrics(scaled, lines)
 
 

@@ -9,6 +9,7 @@ Every number is recomputed from the predictions before it is used. A run that ca
 named on stderr and left out.
 """
 
+import itertools
 import json
 import math
 import sys
@@ -183,26 +184,34 @@ def _table(
     names: RowNames,
 ) -> list[Row]:
     """The rows of one stream's directory: best final score first, chance last."""
-    score = choose_score([r for runs in made.values() for r in runs], score)
+    score = choose_score(list(itertools.chain(*made.values())), score)
     made = {at: [show_by(r, score) for r in runs] for at, runs in made.items()}
     guess = _guess(made, score)
     made = {at: [_against_guessing(r, guess) for r in runs] for at, runs in made.items()}
-    inside, learners = directory.is_relative_to(root), list(made.values())
-    place = str(directory.relative_to(root)) if inside else directory.name
+    learners = list(made.values())
+    place = directory.name
+    if directory.is_relative_to(root):
+        place = str(directory.relative_to(root))
     for runs in learners:
         check_average(runs, place)
-    check_comparable([r for runs in learners for r in runs], place)
+    check_comparable(list(itertools.chain(*learners)), place)
     split = [variations(runs) for runs in learners]
-    alone = tuple(r for runs, _ in split for r in runs)
-    repeats = sum(len(varied) for _, varied in split)
+    group = Group(
+        place,
+        records=tuple(itertools.chain(*[independent for independent, _ in split])),
+        varied=sum(len(varied) for _, varied in split),
+        further=tuple(dict.fromkeys([*metrics, *outside])),
+        outside=outside,
+        over=over,
+        guess=guess,
+        names=names,
+    )
     of_rows = labels(learners, short=True, names=names)
-    further = tuple(dict.fromkeys([*metrics, *outside]))
-    group = Group(place, alone, repeats, further, outside, over=over, guess=guess, names=names)
     rows = []
-    for (runs, varied), label, at in zip(split, of_rows, made, strict=True):
-        left_out = tuple(r for r in runs if {*r.flags} & {*LEFT_OUT})
-        used = tuple(r for r in runs if not {*r.flags} & {*LEFT_OUT})
-        others = tuple(r for r in varied if not {*r.flags} & {*LEFT_OUT})
+    for (independent, varied), label, at in zip(split, of_rows, made, strict=True):
+        left_out = tuple(r for r in independent if _is_left_out(r))
+        used = tuple(r for r in independent if not _is_left_out(r))
+        others = tuple(r for r in varied if not _is_left_out(r))
         rows.append(Row(group, label, used, left_out, at, others))
 
     def rank(row: Row) -> tuple[bool, bool, float]:
@@ -246,7 +255,8 @@ def _guess(made: Mapping[Path, list[RunRecord]], score: str) -> Guess | None:
             guess = guess_scores(run, cell).get(score)
         except UserError:  # a record is enough for a table
             continue
-        scores += [] if guess is None else [guess]
+        if guess is not None:
+            scores.append(guess)
         if not score.startswith("within_") and len({*(run.n_candidates or ())}) < 2:
             break  # in all orders the same
     return Guess.mean(scores)
@@ -326,21 +336,42 @@ def csv_rows(data: dict[str, Any]) -> list[dict[str, Any]]:
     bytes, times seconds.
     """
     lines = []
-    for table, row in [(t, row) for t in data["tables"] for row in t["rows"]]:
-        line = {"protocol": table["protocol"], "files": " ".join(table["files"])}
-        line |= {"score": table["score"]}
-        line |= {"stream": table["title"], "learner": row["label"]}
-        line |= {name: row[name] for name in ("n", "measurements", "over")}
-        seconds = {f"seconds.{kind}": stat for kind, stat in row["seconds"].items()}
-        for name, stat in (row["metrics"] | seconds).items():
-            line |= {name: stat["mean"], f"{name}.half_95": stat["half_95"]}
-        verdict = row["verdict"] or {}
-        names = ("behind", "behind_by", "behind_by_least", "behind_by_most", "detectable")
-        line |= {name: verdict.get(name) for name in names}
-        line |= {"passes": row["passes"], "steps": row["steps"]}
-        line["bytes.total"] = row["footprint"].get("total")
-        lines.append(line | {"flags": " ".join(row["flags"])})
+    for table in data["tables"]:
+        stream = {
+            "protocol": table["protocol"],
+            "files": " ".join(table["files"]),
+            "score": table["score"],
+            "stream": table["title"],
+        }
+        lines += [stream | _csv_row(row) for row in table["rows"]]
     return lines
+
+
+def _is_left_out(run: RunRecord) -> bool:
+    """Whether a flag keeps a run out of all means."""
+    return not {*LEFT_OUT}.isdisjoint(run.flags)
+
+
+def _csv_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One row of a table as a line of CSV."""
+    line = {
+        "learner": row["label"],
+        "n": row["n"],
+        "measurements": row["measurements"],
+        "over": row["over"],
+    }
+    seconds = {f"seconds.{kind}": stat for kind, stat in row["seconds"].items()}
+    for name, stat in (row["metrics"] | seconds).items():
+        line[name] = stat["mean"]
+        line[f"{name}.half_95"] = stat["half_95"]
+    verdict = row["verdict"] or {}  # None where the row is not compared
+    for name in ("behind", "behind_by", "behind_by_least", "behind_by_most", "detectable"):
+        line[name] = verdict.get(name)
+    line["passes"] = row["passes"]
+    line["steps"] = row["steps"]
+    line["bytes.total"] = row["footprint"].get("total")
+    line["flags"] = " ".join(row["flags"])
+    return line
 
 
 # --- which runs may be averaged, and which may be set side by side ---

@@ -221,10 +221,16 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
         _check_samples(session.val_x, session.val_y, stream.spec, f"session {i}'s validation data")
     for i, test in enumerate(stream.eval_sets):
         _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
-    views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
-    views += [] if stream.far is None else [stream.far]
-    for table in {id(t): t for t in map(view.table_of, views)}.values():
-        if (row := table.unfit_row()) is not None:
+    views: list[view.View] = []
+    for session in stream.sessions:
+        views += [session.x, session.val_x]
+    views += [test.x for test in stream.eval_sets]
+    if stream.far is not None:
+        views.append(stream.far)
+    tables = {id(table): table for table in map(view.table_of, views)}  # each once
+    for table in tables.values():
+        row = table.unfit_row()
+        if row is not None:
             raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")
 
 

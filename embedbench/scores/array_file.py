@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import is_dataclass, replace
@@ -46,7 +47,7 @@ class ArrayFile:
         """Stored type and axes of each table; those that it inherits from a kind come first."""
         hints = get_type_hints(cls, include_extras=True)
         kinds = [base for base in reversed(cls.__mro__) if is_dataclass(base)]
-        names = dict.fromkeys(name for kind in kinds for name in kind.__annotations__)
+        names = dict.fromkeys(itertools.chain(*[kind.__annotations__ for kind in kinds]))
         return {
             name: hints[name].__metadata__ for name in names if get_origin(hints[name]) is Annotated
         }

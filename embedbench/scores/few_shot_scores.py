@@ -238,6 +238,7 @@ def class_ratio(n_classes: Sequence[int] | Ints) -> float:
 
 _SIZED = (novel_accuracy, hacc)
 _PLAIN = (pd, kr, rpd, max_forgetting)
+FORMULAS = (aacc, tacc, gacc, gacc_area, *_SIZED, *_PLAIN)  # each a function of accuracies
 CURVES = ("aacc", "tacc", "gacc", "gacc_exact", *(f.__name__ for f in (*_SIZED, *_PLAIN)))
 
 

@@ -5,6 +5,7 @@ record names the SHA-256 of the predictions, which is compared whenever they are
 """
 
 import functools
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -276,8 +277,11 @@ def _measure_references(
 
 def _chosen(root: Path, groups: Sequence[tuple[str, ...]]) -> str | None:
     """The learners that validation chose in the runs behind α_ideal, each once; None if none."""
-    logs = [session.log for runs in groups for run in runs for session in load(root / run).sessions]
-    names = [log["learner"] for log in logs if isinstance(log.get("learner"), str)]
+    names = []
+    for run in itertools.chain(*groups):
+        for session in load(root / run).sessions:
+            if isinstance(session.log.get("learner"), str):
+                names.append(session.log["learner"])
     return ", ".join(dict.fromkeys(names)) or None
 
 

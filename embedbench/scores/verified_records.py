@@ -227,10 +227,12 @@ def compare(
 
     `earlier` are values that records of earlier versions have: what is kept may be one of them.
     """
-    old, now = dict(_values(kept)), dict(_values(again))
+    old = dict(_values(kept))
+    now = dict(_values(again))
     waited = kept.reference.source == MISSING
     waiting = {k for k, v in old.items() if waited and "metrics" in k and math.isnan(v)}
-    earlier = earlier or {}
+    if earlier is None:
+        earlier = {}
     answers_alone = kept.imported is not None and kept.imported.gave == "answers"
     may_change = CHANGED_FLAGS | ({BEFORE_LEARNING} if answers_alone else set())
     differs: list[Difference] = []
@@ -242,7 +244,9 @@ def compare(
             changed = _difference(name, old[key], earlier[key]) is None
         if key not in old or changed or (key in waiting and not math.isnan(value)):
             new.append(name)
-        elif (found := _difference(name, old[key], value)) is not None:
+            continue
+        found = _difference(name, old[key], value)
+        if found is not None:
             differs.append(found)
     return RescoredRun(
         run=kept.run,

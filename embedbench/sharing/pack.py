@@ -343,7 +343,7 @@ def merge_packs(roots: Sequence[Path], out: Path) -> MergeResult:
         try:
             merged = merge([packs[root].runs if root in packs else root for root in roots], out)
         except UserError as e:
-            raise UserError.worded(named(str(e)), **vars(e)) from None
+            raise e.reworded(named(str(e))) from None
         return replace(merged, left_out=tuple(map(named, merged.left_out)))
 
 

@@ -92,7 +92,8 @@ def _taught_names(stream: Stream, file: EmbeddingFile) -> set[str]:
 
 def _rows_in_stream(stream: Stream, file: EmbeddingFile, other: EmbeddingFile, rows: Ints) -> Bools:
     """Return (n,) which rows of another file have the features of samples of the stream."""
-    views = [view for s in stream.sessions for view in (s.x, s.val_x)]
+    views = [session.x for session in stream.sessions]
+    views += [session.val_x for session in stream.sessions]
     views += [each.x for each in stream.eval_sets]
     used = np.unique(np.concatenate([rows_of(view) for view in views]))
     known = {one.tobytes() for one in _hashes(file)[used]}

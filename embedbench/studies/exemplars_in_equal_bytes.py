@@ -116,7 +116,10 @@ def fit_budget(
     """
     if megabytes is None:
         return list(runs)
-    first = {run.learner.name: run for run in reversed(runs) if run not in (failed or {})}
+    first: dict[str, RunSpec] = {}
+    for run in runs:
+        if failed is None or run not in failed:
+            first.setdefault(run.learner.name, run)
     settings: dict[str, dict[str, Any] | None] = {}
     for name, run in sorted(first.items()):
         try:
@@ -126,7 +129,9 @@ def fit_budget(
         except Exception as error:  # of the learner
             if failed is None:
                 raise
-            failed |= dict.fromkeys((run for run in runs if run.learner.name == name), error)
+            for other in runs:
+                if other.learner.name == name:
+                    failed[other] = error
     fitted = []
     for run in runs:
         chosen = settings.get(run.learner.name)

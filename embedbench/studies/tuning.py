@@ -122,9 +122,13 @@ def _made_from(spec: RunSpec, streams: StreamCache) -> dict[str, str]:
     """What decides the scores of a search and is not in the name of its log."""
     files = [streams.file(path).digests for path in spec.files]
     columns = [digests["columns"] for digests in files if "columns" in digests]
-    code = list_code(learner=spec.learner.settings, protocol=spec.protocol.settings) or {}
-    facts = {f"code of the {kind}": digest for kind, digest in code.items()}
-    return facts | ({"columns": value_digest.digest(*columns)} if columns else {})
+    code = list_code(learner=spec.learner.settings, protocol=spec.protocol.settings)
+    facts = {}
+    if code is not None:
+        facts = {f"code of the {kind}": digest for kind, digest in code.items()}
+    if columns:
+        facts["columns"] = value_digest.digest(*columns)
+    return facts
 
 
 def _where(spec: RunSpec, threads: int) -> dict[str, str]:
@@ -334,19 +338,22 @@ def _run_trials(
     candidates: Sequence[tuning_rule.Candidate],
 ) -> Floats:
     """(candidates, seeds) the scores; the trials that are not among the finished ones are run."""
-    every = [(seed, c) for seed in seeds for c in candidates]  # a stream is built once a seed
-    todo = [
-        (_key(seed, c), replace(spec, seed=seed).with_settings(**c))
-        for seed, c in every
-        if _key(seed, c) not in finished
-    ]
-    progress(f"tuning {spec.learner}", len(every) - len(todo), len(every))
+    todo = []
+    for seed in seeds:  # a stream is built once a seed
+        for candidate in candidates:
+            key = _key(seed, candidate)
+            if key not in finished:
+                todo.append((key, replace(spec, seed=seed).with_settings(**candidate)))
+    total = len(seeds) * len(candidates)
+    done = total - len(todo)
+    progress(f"tuning {spec.learner}", done, total)
     with engine.executor(len(todo)) as pool:
         scores = run_calls(pool, partial(_run_trial, trial), todo)
-        for number, ((key, _), score) in enumerate(scores, 1):
+        for (key, _), score in scores:
             finished[key] = score()
             save(finished)
-            progress(f"tuning {spec.learner}", len(every) - len(todo) + number, len(every))
+            done += 1
+            progress(f"tuning {spec.learner}", done, total)
     return np.array([[finished[_key(s, c)] for s in seeds] for c in candidates])
 
 

@@ -105,7 +105,9 @@ def read_zoo() -> Zoo:
     """Read the zoo."""
     text = (resources.files("embedbench") / "zoo" / "zoo.toml").read_text(encoding="utf-8")
     tables = parse_toml(text, "zoo.toml")
-    rows = [{**block, **row} for block in tables["published"] for row in block["rows"]]
+    rows = []  # each with what its block says of all of them
+    for block in tables["published"]:
+        rows += [{**block, **row} for row in block["rows"]]
     zoo = Zoo.from_json({**tables, "streams": {}, "published": rows}, "zoo.toml")
     return replace(zoo, streams=named_streams())
 

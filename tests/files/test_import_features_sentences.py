@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,61 @@ def test_a_tensor_of_three_axes_is_refused_before_labels_are_asked_for(tmp_path:
     torch.save(torch.zeros(5, 7, 3), tmp_path / "a.pt")
     said = refusal(import_file, tmp_path / "a.pt", tmp_path / "a.h5")
     assert "features is float32 of shape (5, 7, 3); expected (N, D)" in said
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("labels", [Y, Y[:, None]])
+def test_a_pair_of_tensors_is_features_and_labels(
+    tmp_path: Path, turned: bool, labels: Any
+) -> None:
+    pair = (torch.tensor(X), torch.tensor(labels))
+    torch.save(pair[::-1] if turned else pair, tmp_path / "a.pt")
+    file, said = imported(tmp_path, tmp_path / "a.pt")
+    assert "the one with one value a row is read as the labels" in said
+    np.testing.assert_array_equal(file.read(), X)
+    np.testing.assert_array_equal(file.labels, Y)
+
+
+def test_pairs_of_parts_are_features_and_labels(tmp_path: Path) -> None:
+    parts = {"train": slice(0, 8), "test": slice(8, N)}
+    pairs = {name: (torch.tensor(X[at]), torch.tensor(Y[at])) for name, at in parts.items()}
+    torch.save(pairs, tmp_path / "a.pt")
+    file, _ = imported(tmp_path, tmp_path / "a.pt")
+    np.testing.assert_array_equal(file.labels, Y)
+    np.testing.assert_array_equal(file.split, [0] * 8 + [2] * 4)
+
+
+UNNAMED = {
+    "two tables": [torch.tensor(X), torch.tensor(X)],
+    "of other lengths": [torch.tensor(X), torch.tensor(Y[1:])],
+    "a tensor a row": list(torch.tensor(X)),
+}
+
+
+@pytest.mark.parametrize("held", UNNAMED.values(), ids=UNNAMED)
+def test_a_list_of_tensors_without_names_is_refused(tmp_path: Path, held: Any) -> None:
+    torch.save(held, tmp_path / "a.pt")
+    said = refusal(import_file, tmp_path / "a.pt", tmp_path / "a.h5")
+    assert "without a name for any; save them by name: torch.save({'features'" in said
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_a_structured_array_is_refused_with_lines_that_convert_it(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = [(f"f{k}", "f4") for k in range(D)]
+    table = np.zeros(N, dtype=[*columns, ("species", "i4")])
+    for k in range(D):
+        table[f"f{k}"] = X[:, k]
+    table["species"] = Y
+    np.save(tmp_path / "a.npy", table)
+    np.savez(tmp_path / "a.npz", data=table)
+    said = refusal(import_file, tmp_path / f"a{suffix}", tmp_path / "a.h5")
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(re.findall("`(.*?)`", said)), {})
+    file, _ = imported(tmp_path, tmp_path / "a-plain.npz")
+    np.testing.assert_array_equal(file.read(), X)
+    np.testing.assert_array_equal(file.labels, Y)
 
 
 @pytest.mark.parametrize("name", ["a.pkl", "a.pickle", "a.joblib"])

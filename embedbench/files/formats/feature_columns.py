@@ -172,7 +172,7 @@ def _feature_columns(table: NumberTable, used: Sequence[str], labels: Array | No
     longest = max(map(len, running.values()))
     best = [stem for stem, names in running.items() if len(names) == longest]
     if len(best) > 2 and _run_as_well(best):  # a picture: 1x1, 1x2, …, 28x28
-        together = {name for stem in best for name in running[stem]}
+        together = set[str]().union(*[running[stem] for stem in best])
         for name in together:
             _check_numbers(table, name)
         return [name for name in numbers if name in together]

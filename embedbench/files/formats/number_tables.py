@@ -185,8 +185,11 @@ def find_separator(path: Path) -> str | None:
             return mark
     if suffix != ".txt":
         return ","
-    words = [line.decode("utf-8", "replace").split() for line in start]
-    return None if any(is_number(word) for line in words for word in line[1:]) else _NOWHERE
+    for line in start:
+        words = line.decode("utf-8", "replace").split()
+        if any(map(is_number, words[1:])):  # the first may be the row's name
+            return None
+    return _NOWHERE
 
 
 # --- names of columns ---

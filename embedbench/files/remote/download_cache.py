@@ -219,4 +219,4 @@ def _verified(path: Path, url: str) -> dict[str, str]:
         path.unlink(missing_ok=True)
         reason = str(error).replace(str(path), "it")
         sentence = f"{url} was fetched and is not kept: {reason}"
-        raise type(error).worded(sentence, **vars(error)) from None
+        raise error.reworded(sentence) from None

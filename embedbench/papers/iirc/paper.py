@@ -130,8 +130,10 @@ def score_tables(number: str, runs: IIRCRuns) -> list[PaperTable]:
 
 def _scores(runs: IIRCRuns, name: str) -> PaperTable:
     """The published table of a data set, with our values beside it."""
-    data, published = runs.data[name], runs.published(name)
-    ours = {n: curve for n in COLUMNS if len(curve := runs.curve(name, n))}
+    data = runs.data[name]
+    published = runs.published(name)
+    curves = {n: runs.curve(name, n) for n in COLUMNS}
+    ours = {n: curve for n, curve in curves.items() if len(curve)}
     rows = {row["task"]: row for row in FACTS["printed"]["tables"][published["table"]]}
     sessions = max((v.shape[1] for n, v in ours.items() if n != "joint"), default=len(rows))
     columns = [n for n in COLUMNS if n in ours or any(n in row["pw_js"] for row in rows.values())]
@@ -147,10 +149,15 @@ def _scores(runs: IIRCRuns, name: str) -> PaperTable:
         printed = rows.get(t, {"pw_js": {}, "sd": {}})
         values = {}
         for n in columns:
-            at = t if n != "joint" else 0 if t == sessions - 1 else -1
+            column = t
+            if n == "joint":  # it has one number, after the last session
+                column = 0 if t == sessions - 1 else -1
             mine = ours.get(n, np.zeros((0, 0)))
-            stat = column_stats(mine[:, [at]])[0] if 0 <= at < mine.shape[1] else None
-            theirs, sd = (printed[what].get(n) for what in ("pw_js", "sd"))
+            stat = None
+            if 0 <= column < mine.shape[1]:
+                stat = column_stats(mine[:, [column]])[0]
+            theirs = printed["pw_js"].get(n)
+            sd = printed["sd"].get(n)
             values[VARIANTS[n].label] = Value(theirs, stat, 2, data.stands_in, sd=sd)
         table.add([str(t)], values)
     table.notes += (
@@ -175,7 +182,7 @@ def _read_measures(record: RunRecord) -> list[float]:
 
 def _labels_at(record: RunRecord, session: int) -> dict[str, float]:
     """The curves of a run after a session, and the labels given for each true one."""
-    curves = record.curves or {}
+    curves = {} if record.curves is None else record.curves
     numbers = {
         name: float(curve[session]) if session < len(curve) else math.nan
         for name, curve in curves.items()

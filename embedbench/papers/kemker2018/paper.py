@@ -118,12 +118,10 @@ class KemkerRuns(paper.PaperRuns):
         """The columns of Table 1: numbers of classes, features and samples, of samples a class."""
         file = self.data[name].opened
         n_classes = file.samples.n_leaves
-        train, test = (
-            np.bincount(file.labels[file.split == code], minlength=n_classes)
-            for code in (TRAIN, TEST)
-        )
-        ranges = (of_class for n in (train, test) for of_class in (n.min(), n.max()))
-        return [n_classes, file.shape[1], *map(int, (train.sum(), test.sum(), *ranges))]
+        train = np.bincount(file.labels[file.split == TRAIN], minlength=n_classes)
+        test = np.bincount(file.labels[file.split == TEST], minlength=n_classes)
+        of_class = [train.min(), train.max(), test.min(), test.max()]
+        return [n_classes, file.shape[1], *map(int, [train.sum(), test.sum(), *of_class])]
 
     def size(self, name: str) -> Size:
         classes, features, train, *_ = self.counts(name)
@@ -408,7 +406,9 @@ def megabytes(
     units, side, fel_units : int
         Hidden units a layer, side of the map, units of the expansion layer.
     """
-    d, c, h = size.features, size.classes, units
+    d = size.features
+    c = size.classes
+    h = units
     mlp = d * h + h + h * h + h + h * c + c
     geppnet = side**2 * (d + c) + c + size.train * (d + 1)
     count = {

@@ -135,13 +135,12 @@ def curves(key: str, names: tuple[str, str], runs: MetricRuns) -> PaperTable:
     """Two metrics at the quarters of every stream."""
     table = PaperTable.of_facts(FACTS, key)
     for name, metric in itertools.product(runs.data, names):
-        for sessions, (learner, variant) in itertools.product(
-            runs.sessions(name), LEARNERS.items()
-        ):
+        every = itertools.product(runs.sessions(name), LEARNERS.items())
+        for sessions, (learner, variant) in every:
+            records = runs.of(name, sessions, learner)
             ours: list[Stat] = []
-            if records := runs.of(name, sessions, learner):
-                values = [(r.curves or {})[metric] for r in records]
-                of_runs = np.array(values, dtype=np.float64)  # (n, K)
+            if records:
+                of_runs = np.array([r.curve(metric) for r in records], dtype=np.float64)  # (n, K)
                 places = [max(1, round(share * of_runs.shape[1])) - 1 for share in QUARTERS]
                 ours = column_stats(100 * of_runs[:, places])
             labels = (name, str(sessions), variant.label, metric.upper())
