@@ -55,7 +55,7 @@ FLAGS = {
     "few-steps": ("F", "fewer than 10 optimiser steps in a session; in parentheses the fewest"),
     "over-budget": ("M", "held more than --budget-mb after a session"),
     "tuned": ("V", "--tune chose among so many settings, on validation data"),
-    "grid-edge": ("G", "a chosen value lies at its grid's edge: one beyond may be better"),
+    "grid-edge": ("G", "the best value tried lies at its grid's edge: one beyond may be better"),
     "collapsed": (
         "K",
         "a run has under half of what the row's median has above chance: a steady row beside such "
@@ -234,6 +234,11 @@ class Group:
         guess = self.guessed
         return math.nan if guess is None else float(guess.pooled[-1])
 
+    @property
+    def largest_class(self) -> float:
+        """The score of answering with the largest class always; NaN where it is not known."""
+        return math.nan if self.guessed is None else self.guessed.largest
+
     @cached_property
     def guessed(self) -> "Guess | None":
         """What guessing scores after each session; None where it is not known."""
@@ -291,9 +296,17 @@ class Group:
             values = ", ".join(f"{100 * v:.1f} %" for v in self.ideals)
             data = "all data at once" if len(self.ideals) == 1 else "all data of a session at once"
             if self.omega_references:
-                data = f"{' or '.join(self.omega_references)} on {data}"
+                data = f"{_one_of(self.omega_references)} on {data}"
             phrases.append(f"offline (α_ideal): {data}, {values}")
         return phrases
+
+
+def _one_of(references: Sequence[str]) -> str:
+    """What reference runs are, which may be of another learner in each run."""
+    if len(references) == 1:
+        return references[0]
+    names = [name.removeprefix("best (").removesuffix(")") for name in references]
+    return f"best (of each run: {', '.join(names[:-1])} or {names[-1]})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,6 +315,7 @@ class Guess:
 
     pooled: Floats
     R: Floats
+    largest: float = math.nan  # share of the largest class among the test samples
 
     @classmethod
     def mean(cls, scores: Sequence[BaseScore]) -> "Guess | None":
@@ -524,7 +538,8 @@ def _search(log: dict[str, Any]) -> str:
     count = candidates(log)
     seeds = log.get("seeds", [log.get("seed")])
     words = "best" if count else "chosen"
-    if "default" in log and log.get("chosen") == log["default"]:
+    is_kept = "default" in log and log.get("chosen") == log["default"]
+    if is_kept:
         words = "default kept"
     if count:
         words += f" of {count}"
@@ -532,7 +547,7 @@ def _search(log: dict[str, Any]) -> str:
         words += " on seed " if len(seeds) == 1 else " on seeds "
         words += format_seeds(sorted(seeds))
     if log.get("edge"):
-        words += ", at the grid's edge"
+        words += ", the best other at the grid's edge" if is_kept else ", at the grid's edge"
     return words
 
 

@@ -15,6 +15,7 @@ from .result_rows import Row
 from .results import TableVerdicts
 
 LEARNED = " among those that learned the new sessions"
+IMBALANCED = 0.05  # by so much the largest class is above chance where that is said
 NAMED = 3  # learners named in a list, before "and 4 more"
 
 
@@ -84,6 +85,9 @@ def _level(row: Row) -> str:
         levels.append("offline: open")
     if not math.isnan(guess):
         levels.append(f"chance: {_percent(guess)}")
+    largest = row.group.largest_class
+    if largest > guess + IMBALANCED:
+        levels.append(f"the largest class always: {_percent(largest)}")
     return f"{_final_text(row)} {name}" + (f" ({', '.join(levels)})" if levels else "")
 
 

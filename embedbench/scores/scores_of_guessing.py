@@ -1,8 +1,12 @@
 """What guessing scores on average: every score of the learner `chance`, without its draws."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from .predictions import Predictions
 from .record_files import base_score, read_predictions
 from .run_record import BaseScore, RunRecord
 
@@ -27,6 +31,23 @@ def guess_scores(made: RunRecord, directory: Path) -> dict[str, BaseScore]:
         if matrix is not None:
             scores[name] = base_score(made, p, matrix)
     return scores
+
+
+def largest_share(made: RunRecord, directory: Path) -> float:
+    """The share of the test samples that are of the largest class: what always it is right in.
+
+    NaN where a sample may have several classes.
+
+    Raises
+    ------
+    UserError
+        The answers cannot be read.
+    """
+    p = read_predictions(directory, made)
+    if not isinstance(p, Predictions):
+        return math.nan
+    _, sizes = np.unique(p.y, return_counts=True)
+    return float(sizes.max() / sizes.sum())
 
 
 def without_draws(made: RunRecord, directory: Path) -> RunRecord:

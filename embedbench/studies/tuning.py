@@ -273,8 +273,13 @@ def _log(
     if default is not None:
         for each, row in zip(tried, scores.tolist(), strict=True):
             each["by_seed"] = row
-        means, names = tuning_rule.means(scores), grid if choice.index != default else ()
-        edge = tuple(k for k in names if tuning_rule.rises(candidates, means, chosen, k))
+        means = tuning_rule.means(scores)
+        best = candidates[choice.index]
+        if choice.index == default:  # a value of the grid may be as good
+            best = tuning_rule.best_of_grid(candidates, means, grid)
+        edge: tuple[str, ...] = ()
+        if means[candidates.index(best)] >= means[default] - tuning_rule.ROUNDING:
+            edge = tuple(k for k in grid if tuning_rule.rises(candidates, means, best, k))
         several = {"seeds": seeds, "default": candidates[default], "edge": edge}
         several |= {"gain": choice.gain, "standard_error": choice.error}
     return _Log(
@@ -478,5 +483,11 @@ def _doubt(log: Mapping[str, Any], scores: Sequence[float]) -> str:
     edge = log.get("edge")
     if edge is None:
         edge = [name for name in chosen if tuning_rule.rises(tried, scores, chosen, name)]
-    values = ", ".join(f"{name}={chosen[name]}" for name in edge)
-    return f"{values}: at the edge of the grid, a value beyond may be better" if edge else ""
+    if not edge:
+        return ""
+    shown = chosen
+    if chosen == log.get("default"):
+        shown = tuning_rule.best_of_grid(tried, scores, log["grid"])
+    values = ", ".join(f"{name}={shown[name]}" for name in edge)
+    best_tried = ", the best of those tried" if shown != chosen else ""
+    return f"{values}{best_tried}: at the edge of the grid, a value beyond may be better"

@@ -1,7 +1,7 @@
 """The rule of a search: which settings it tries, and which of them is used."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,15 @@ def rises(tried: Sequence[Candidate], means: Sequence[float], best: Candidate, n
         line.reverse()
     (_, mine), (_, beside) = line[:2]
     return mine > beside and not is_equal(mine, beside)
+
+
+def best_of_grid(
+    tried: Sequence[Candidate], means: Sequence[float], grid: Mapping[str, Sequence[str]]
+) -> Candidate:
+    """The settings with the highest mean among those of the grid, without the default."""
+    scored = zip(tried, means, strict=True)
+    of_grid = [pair for pair in scored if all(pair[0][name] in grid[name] for name in grid)]
+    return max(of_grid, key=lambda pair: pair[1])[0]
 
 
 def is_equal(score: float, other: float) -> bool:
