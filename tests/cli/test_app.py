@@ -342,7 +342,7 @@ def test_json_is_all_there_is_on_stdout(call: Call) -> None:
     assert found[0]["shape"] == [60, 4]
     assert ends[1].out == '{\n "file": "toy.h5",\n "damage": []\n}\n'
     assert found[3] == found[4]
-    assert [r["learner"] for r in found[3]["tables"][0]["rows"]] == ["ncm"]
+    assert [r["learner"] for r in found[3]["tables"][0]["rows"]] == ["ncm", "chance"]
     assert all(run["agrees"] for run in found[5])
     assert "kept" not in ends[3].err
     assert "kept" in ends[4].err
