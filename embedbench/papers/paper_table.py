@@ -33,7 +33,8 @@ class Value(JsonRecord):
     decimals : int
         Number of decimals in the table, for both numbers.
     stands_in : bool
-        Whether ours was measured on other data; then no difference is computed.
+        Whether ours was measured on other data, on a part, or through another backbone; then no
+        difference is computed.
     remark : str
         A misprint.
     sd : float or None

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from embedbench.papers import paper
+from embedbench.papers.data_kinds import paper_sets
 from embedbench.papers.paper import Variant
 from embedbench.papers.paper_folders import facts
 from embedbench.runs.learner_and_protocol_names import learner_class
@@ -93,9 +94,12 @@ def shape(n_classes: int) -> tuple[int, int]:
 
 
 class FSCILRuns(paper.PaperRuns):
-    """The runs of every learner on each file; a stand-in's own classes make the sessions."""
+    """The runs of every learner on each file; the published lists name all classes.
 
-    every, official = LEARNERS, OFFICIAL
+    The classes of a stand-in, or of a part that lacks some, make their own sessions.
+    """
+
+    every, official, sets = LEARNERS, OFFICIAL, paper_sets(FACTS)
 
     def layers(self, name: str) -> tuple[str, ...]:
         """The layers for which FR has modules; none if the file has no layers."""
@@ -122,6 +126,6 @@ class FSCILRuns(paper.PaperRuns):
         data = self.data[name]
         base_and_way = shape(self.data[name].opened.samples.n_leaves)
         protocol = dict(zip(("base", "way"), base_and_way, strict=True)) | {"order": "size"}
-        protocol = {"lists": data.official} if data.official else protocol
+        protocol = {"lists": data.all_classes} if data.all_classes else protocol
         settings = {"protocol": protocol, "references": 0}  # no table shows Ω
         return self.plan(self.variants(name)[variant], PROTOCOL, [data], settings)
