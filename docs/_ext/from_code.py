@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import agreement
 import typer
 from typer.cli import get_docs_for_click
 
@@ -199,6 +200,8 @@ MAKE: Any = {
     "results": show_paper,
     "rank": show_floor,
     "pairs": show_pairs,
+    "agreement": agreement.show_agreement,
+    "printed": agreement.show_printed,
 }
 COMMITTED: Any = {
     "list": list_with_code,
@@ -206,4 +209,6 @@ COMMITTED: Any = {
     "results": show_paper,
     "rank": show_floor,
     "pairs": show_pairs,
+    "agreement": agreement.show_agreement,
+    "printed": agreement.show_printed,
 }  # what the repository has, too
