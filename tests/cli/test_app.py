@@ -368,7 +368,7 @@ def test_a_failed_cell_ends_with_1_and_keeps_the_others(call: Call, place: Path)
     assert done.err == "failed: moody:Moody seed 0: ZeroDivisionError: not today\n"
     found = json.loads(done.out)
     assert [f["learner"] for f in found["failed"]] == ["moody:Moody"]
-    assert [r["learner"] for r in found["tables"][0]["rows"]] == ["ncm"]
+    assert [r["learner"] for r in found["tables"][0]["rows"]] == ["ncm", "chance"]
 
 
 def test_interruption_is_exit_code_130(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
