@@ -131,7 +131,9 @@ def _show_stored(paper: str, paths: list[Path], form: str) -> None:
     from embedbench.papers.result_files import read_results
     from embedbench.text.terminal_text import line
 
-    data, rows, parts = [], list[Any](), list[Any]()
+    data = []
+    rows = list[Any]()
+    parts = list[Any]()
     for name, results in read_results(paths, paper_folders.facts(paper)["name"]).items():
         of_rows, of_parts = rows_and_parts(results.tables)
         data.append({"source": name, **results.to_json()})

@@ -132,7 +132,8 @@ class PaperTable(JsonRecord):
         """
         given = {"heads": (), "columns": (), "notes": (), **facts["tables"][key], **more}
         given |= {name: tuple(given[name]) for name in ("heads", "columns", "notes")}
-        given["name"] += f" · {file}" if file else ""
+        if file:
+            given["name"] += f" · {file}"
         given["title"] = given["title"].replace("{data}", label)
         return cls(**given, misprints=read_misprints(facts, key))
 

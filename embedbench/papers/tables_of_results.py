@@ -37,7 +37,8 @@ def tables_of_results(
                 file, paper = _data_of(results, table, row, official)
                 stands_for.setdefault(file, paper)
                 cells = files.setdefault(file, {})
-                labels, with_data = _labels(table, row), _labels(table, row, "data")
+                labels = _labels(table, row)
+                with_data = _labels(table, row, "data")
                 for column, value in row.values.items():
                     if digits := _digits(value):
                         for where in (cells, files.setdefault(PRINTED, {})):

@@ -58,8 +58,10 @@ def of_losses(official: str | None = None) -> dict[str, Variant]:
     result = {}
     for whose in WHOSE:
         for name, row in FACTS["losses"].items():
-            left_out = {w: 0.0 for beta in row.get("without", ()) for w in BETAS[beta]}
-            ensemble = {key: row[key] for key in ("ensemble",) if key in row}
+            left_out: dict[str, float] = {}
+            for beta in row.get("without", ()):
+                left_out |= dict.fromkeys(BETAS[beta], 0.0)
+            ensemble = {"ensemble": row["ensemble"]} if "ensemble" in row else {}
             label = f"FR, {row['label']}; the {whose}'s weights"
             of_row = weights(whose, official) | left_out
             result[f"fr-{whose}-{name}"] = make_variant(label, of_row, **ensemble)
@@ -121,7 +123,8 @@ class FSCILRuns(paper.PaperRuns):
         """One spec per seed; none if the run is not possible."""
         if not self.possible(name, variant):
             return []
-        data, base_and_way = self.data[name], shape(self.data[name].opened.samples.n_leaves)
+        data = self.data[name]
+        base_and_way = shape(self.data[name].opened.samples.n_leaves)
         protocol = dict(zip(("base", "way"), base_and_way, strict=True)) | {"order": "size"}
         protocol = {"lists": data.all_classes} if data.all_classes else protocol
         settings = {"protocol": protocol, "references": 0}  # no table shows Ω

@@ -179,7 +179,8 @@ def _read_measures(record: RunRecord) -> list[float]:
     The last two are how many and how new at the moment of Figure 6; NaN in a shorter stream.
     """
     late = np.diagonal(np.array(record.by_score["pw_js"].R))[len(record.pooled) // 2 :]
-    last, then = _labels_at(record, -1), _labels_at(record, MOMENT)
+    last = _labels_at(record, -1)
+    then = _labels_at(record, MOMENT)
     others = ("labels_newest", "subclass_precision", "lone_subclass_precision")
     of_last = [last["of_true"], *(last[name] for name in others)]
     return [float(late.mean()), *of_last, then["of_true"], then["labels_newest"]]
@@ -254,7 +255,8 @@ def _taught(images: int) -> list[Ints]:
 
 def _samples() -> Counts:
     """Table 1's row of IIRC-CIFAR."""
-    taught, held = _taught(TRAINED), _taught(HELD)
+    taught = _taught(TRAINED)
+    held = _taught(HELD)
     duplicates = [sum(map(len, of_class)) for of_class in (taught, held)]
     numbers = [*duplicates, len(union(taught)), len(union(held)), 100 * HELD, 100 * TESTED]
     return {("IIRC-CIFAR",): numbers}
@@ -265,7 +267,8 @@ def _classes() -> Counts:
     rows: Counts = {}
     for label, name in (("IIRC-CIFAR", "iirc-cifar"), ("IIRC-ImageNet-full", "iirc-imagenet-full")):
         hierarchy = _published(name)
-        n, leaves = len(hierarchy.parents), len(hierarchy.leaf)
+        n = len(hierarchy.parents)
+        leaves = len(hierarchy.leaf)
         alone = int((hierarchy.parents[:leaves] == -1).sum())
         rows[label,] = (n - leaves, leaves - alone, alone, n)
     return rows
@@ -273,7 +276,8 @@ def _classes() -> Counts:
 
 def _sizes() -> Counts:
     """Table 3's rows of IIRC-CIFAR: training samples that a class is taught with."""
-    hierarchy, sizes = _published("iirc-cifar"), [*map(len, _taught(TRAINED))]
+    hierarchy = _published("iirc-cifar")
+    sizes = [*map(len, _taught(TRAINED))]
     rows: Counts = {}
     for k, top in zip(hierarchy.leaf, hierarchy.parents, strict=False):
         above = hierarchy.classes[top] if top != -1 else "–"

@@ -62,7 +62,8 @@ class MetricRuns(paper.PaperRuns):
 
     def specs(self, name: str, sessions: int, learner: str) -> list[RunSpec]:
         """Return one spec per seed. Each seed draws another class order."""
-        variant, data = LEARNERS[learner], self.data[name]
+        variant = LEARNERS[learner]
+        data = self.data[name]
         memory = {"memory": {"total": self.memory(name)}}
         settings = {"protocol": {"sessions": sessions}, variant.learner: memory}
         preset = "online-images" if data.holds_images else None
