@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import agreement
 import typer
 from typer.cli import get_docs_for_click
 
@@ -187,10 +188,14 @@ MAKE: Any = {
     "report": report,
     "results": show_paper,
     "rank": show_floor,
+    "agreement": agreement.show_agreement,
+    "printed": agreement.show_printed,
 }
 COMMITTED: Any = {
     "list": list_with_code,
     "report": report,
     "results": show_paper,
     "rank": show_floor,
+    "agreement": agreement.show_agreement,
+    "printed": agreement.show_printed,
 }  # what the repository has, too

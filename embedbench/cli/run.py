@@ -239,7 +239,8 @@ def _report(
     for sentence in describe_outcome(outcome):
         note(sentence)
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
-    metrics, names = (study.metric,) if study.metric else (), RowNames(study.names)
+    metrics = (study.metric,) if study.metric else ()
+    names = RowNames(study.names)
     places = with_chance(out, outcome.run_dirs)
     rows = collect(out, places, metrics=metrics, names=names)
     for key in names.unused if rows else ():
@@ -248,7 +249,8 @@ def _report(
     published = None if config is None else published_beside(config, out, note)
     if published is not None:
         data = {**data, "published": published.data}
-        listed, parts = [*listed, *published.rows], [*parts, line(""), *published.parts]
+        listed = [*listed, *published.rows]
+        parts = [*parts, line(""), *published.parts]
     show_tables(form, {**data, "failed": failed}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):

@@ -52,7 +52,8 @@ class Run:
 
     def __repr__(self) -> str:
         """Three lines: its directory, the stream, and the final score."""
-        b, final = self.record, self.record.metrics.get(FINAL, math.nan)
+        b = self.record
+        final = self.record.metrics.get(FINAL, math.nan)
         files = " ".join(f.name for f in b.files)
         return (
             f"<Run {self.name}\n {b.learner} on {b.protocol} of {files}, "

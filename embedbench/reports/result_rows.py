@@ -131,10 +131,14 @@ class Group:
         That is so where it is another number than the score per sample.
         """
         name = PER_CLASS.get(self.score, "")
-        both = [(r.by_score[name].metrics, r.metrics) for r in self.records if name in r.by_score]
-        differ = any(abs(other[FINAL] - own[FINAL]) > ROUNDING for other, own in both)
-        asked = [one for one in self.further if one in BASE_SCORES]
-        return list(dict.fromkeys([*([name] if differ else []), *asked]))
+        asked = [metric for metric in self.further if metric in BASE_SCORES]
+        for record in self.records:
+            per_class = record.by_score.get(name)
+            if per_class is None:
+                continue
+            if abs(per_class.metrics[FINAL] - record.metrics[FINAL]) > ROUNDING:
+                return list(dict.fromkeys([name, *asked]))
+        return list(dict.fromkeys(asked))
 
     @property
     def curves(self) -> list[str]:
@@ -356,7 +360,8 @@ PHRASES = {
 def _range(values: Sequence[int]) -> str:
     if not values:
         return ""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 

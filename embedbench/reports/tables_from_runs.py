@@ -139,7 +139,8 @@ def collect(
         raise UserError(
             f"none of the {len(cells)} runs under {root} can be reported", "the lines above say why"
         )
-    rows, refused = [], []
+    rows = []
+    refused = []
     for place, learners in tables.items():
         try:
             rows += _table(place, root.resolve(), learners, score, metrics, outside, over, names)
@@ -290,7 +291,8 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _table_json(rows: list[Row]) -> dict[str, Any]:
-    group, judged = rows[0].group, judge(rows)
+    group = rows[0].group
+    judged = judge(rows)
     digests = group.first.digests
     return {
         "place": group.place,

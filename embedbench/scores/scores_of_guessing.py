@@ -60,8 +60,14 @@ def without_draws(made: RunRecord, directory: Path) -> RunRecord:
     scores = {name: _over(made.by_score.get(name), score) for name, score in scores.items()}
     main = scores[made.score]
     further = {k: v for k, v in made.metrics.items() if k not in main.metrics}
-    shown = replace(main, metrics=main.metrics | further)
-    return replace(made, **vars(shown), by_score=scores)
+    return replace(
+        made,
+        R=main.R,
+        pooled=main.pooled,
+        metrics=main.metrics | further,
+        curves=main.curves,
+        by_score=scores,
+    )
 
 
 def _over(drawn: BaseScore | None, average: BaseScore) -> BaseScore:

@@ -362,11 +362,14 @@ class _StreamStudy:
         """
         study = self.study
         words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
-        words += ["--preset", study.preset] if study.preset else []
+        if study.preset:
+            words += ["--preset", study.preset]
         if self.metric and (study.metric or not metric(study.preset)):
             words += ["--metric", self.metric]
-        words += ["--unknown", study.unknown] if study.unknown else []
-        words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
+        if study.unknown:
+            words += ["--unknown", study.unknown]
+        if (study.threads or 1) > 1:
+            words += ["--threads", str(study.threads)]
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}
         shared = {k: v for k, v in every.items() if k.target in SHARED}
         mine = {k: v for k, v in every.items() if k.target == name or has_setting(name, k)}

@@ -65,7 +65,8 @@ def study_of(table: Mapping[str, Any], where: object) -> Study:
 
 def study_text(study: Study) -> str:
     """A study as the text of a study file; JSON's texts, lists and numbers are TOML's."""
-    lines, tables = list[str](), list[str]()
+    lines = list[str]()
+    tables = list[str]()
     for name, value in vars(study).items():
         if isinstance(value, dict) and value:
             tables += ["", f"[{name}]"]

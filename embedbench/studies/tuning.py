@@ -454,7 +454,8 @@ def outcome(log: Mapping[str, Any]) -> str:
 def _choice(log: Mapping[str, Any]) -> str:
     """What was chosen, and by how much the best one differs from the default."""
     text = ", ".join(f"{name}={value}" for name, value in log["chosen"].items())
-    gain, error = log.get("gain"), log.get("standard_error")
+    gain = log.get("gain")
+    error = log.get("standard_error")
     by = None if gain is None else f"{100 * gain:.1f} ± {100 * (error or 0.0):.1f} points"
     if log["chosen"] != log.get("default"):
         return f"{text} (+{by})" if by else text
@@ -473,7 +474,8 @@ def _percent(score: float) -> str:
 
 def _doubt(log: Mapping[str, Any], scores: Sequence[float]) -> str:
     """A sentence on what the scores leave open; "" if nothing."""
-    tried, chosen = [t["settings"] for t in log["tried"]], log["chosen"]
+    tried = [t["settings"] for t in log["tried"]]
+    chosen = log["chosen"]
     best = scores[tried.index(chosen)]
     if len(tried) > 1 and all(tuning_rule.is_equal(score, best) for score in scores):
         return (

@@ -84,18 +84,19 @@ def rises(tried: Sequence[Candidate], means: Sequence[float], best: Candidate, n
     The next is the neighbour among the numbers tried with the other settings of `best`; there must
     be three of them.
     """
-    rest = {k: v for k, v in best.items() if k != name}
-    line = sorted(
-        (_number(t[name]), mean)
-        for t, mean in zip(tried, means, strict=True)
-        if not math.isnan(_number(t[name])) and {k: v for k, v in t.items() if k != name} == rest
-    )
+    line = []  # the numbers tried and their means, by size
+    for candidate, mean in zip(tried, means, strict=True):
+        number = _number(candidate[name])
+        if {**candidate, name: best[name]} == best and not math.isnan(number):
+            line.append((number, mean))
+    line.sort()
     value = _number(best[name])
     if len(line) < 3 or value not in (line[0][0], line[-1][0]):
         return False
     if value == line[-1][0]:
         line.reverse()
-    (_, mine), (_, beside) = line[:2]
+    _, mine = line[0]
+    _, beside = line[1]
     return mine > beside and not is_equal(mine, beside)
 
 
