@@ -50,6 +50,13 @@ def test_classes_are_numbered_as_learned(task: Task, stream: peer_answers.Export
     )
 
 
+def test_classes_may_be_numbered_by_label(task: Task, stream: peer_answers.Exported) -> None:
+    by_label = peer_answers.read_stream(task.root.parent / "exported", by_label=True)
+    labels = [torch.from_numpy(stream.order)[y] for _, y in stream.train]
+    assert [y.tolist() for _, y in by_label.train] == [y.tolist() for y in labels]
+    assert by_label.order.tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_projection_and_order_are_those_of_our_ranpac(seed: int) -> None:
     seeds = Seeds.of(seed)
@@ -68,6 +75,18 @@ def test_the_network_is_that_of_our_er(stream: peer_answers.Exported) -> None:
     theirs = peer_answers.mlp_like_ours(stream, 6)
     for i, (a, b) in enumerate(zip(theirs.parameters(), ours.parameters(), strict=True)):
         assert torch.equal(a, b if i < 4 else b[stream.order])  # 4 and 5 are the head's
+
+
+def test_the_network_has_the_same_weights_in_float64(
+    stream: peer_answers.Exported,
+) -> None:
+    single = peer_answers.mlp_like_ours(stream, 6)
+    torch.set_default_dtype(torch.float64)
+    try:
+        double = peer_answers.mlp_like_ours(stream, 6)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(double[0].weight, single[0].weight.double())
 
 
 def test_reservoir_is_filled_as_ours() -> None:
