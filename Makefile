@@ -50,7 +50,7 @@ test-long: $(VENV)/.installed
 
 # Those of them that .ci/run runs: Ray and SLURM's jobs on this machine.
 test-engines: $(VENV)/.installed
-	$(BIN)/python -m pytest -m long tests/engines --ignore tests/engines/test_one_node_slurm.py
+	$(BIN)/python -m pytest -m long tests/engines --ignore tests/engines/test_slurm_engine_one_node.py
 
 # Thousands of hostile files, directories, sources, command lines and kills; about twenty minutes.
 fuzz: $(VENV)/.installed

@@ -31,7 +31,7 @@ FIRST = ("README.md", "docs/concepts.md")  # they make what other pages use
 TESTED = {
     "docs/add_a_learner.md": "tests/checks/test_learner_outside.py",
     "docs/plugins.md": "tests/checks/test_plugins_page.py",
-    "docs/predictions.md": "tests/scores/test_predictions_page.py",
+    "docs/specification/predictions.md": "tests/scores/test_predictions_page.py",
 }
 FENCE = re.compile(r"^```([\w{}-]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"(#!.*\n)?# needs: \S")  # a script begins with `#!`, or it is none

@@ -23,10 +23,16 @@ class UserError(Exception):
     """
 
     def __init__(self, what: str, remedy: str = "", *, expected: str = "", got: Any = ...) -> None:
-        self.what, self.remedy, self.expected, self.got = what, remedy, expected, got
-        fault = f"{what} must be {expected}" if expected else what
-        came = "" if got is ... else f", got {short(got)}"
-        super().__init__(f"{fault}{came}" + (f"; {remedy}" if remedy else ""))
+        self.what = what
+        self.remedy = remedy
+        self.expected = expected
+        self.got = got
+        sentence = f"{what} must be {expected}" if expected else what
+        if got is not ...:
+            sentence += f", got {short(got)}"
+        if remedy:
+            sentence += f"; {remedy}"
+        super().__init__(sentence)
 
     @classmethod
     def worded(cls, sentence: str, **fields: Any) -> Self:
@@ -34,6 +40,18 @@ class UserError(Exception):
         error = cls(sentence)
         vars(error).update(fields)
         return error
+
+    def reworded(self, sentence: str) -> Self:
+        """The same error, its fields included, with another sentence."""
+        return self.worded(sentence, **vars(self))
+
+    def at(self, place: object) -> Self:
+        """The same error with the place where it arose before the sentence.
+
+        >>> str(UserError("sessions", expected="2 to 9", got=1).at("study.toml"))
+        'study.toml: sessions must be 2 to 9, got 1'
+        """
+        return self.reworded(f"{place}: {self}")
 
 
 class DamagedFileError(UserError):

@@ -3,9 +3,10 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,6 +71,11 @@ class Part:
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     place: Callable[[int], str] = "row {}".format
 
+    @cached_property
+    def labelled(self) -> list[int]:
+        """The numbers of the samples that have a label."""
+        return [row for row, label in enumerate(self.labels) if label is not None]
+
 
 def name_labels(values: Sequence[int | None], names: Sequence[str], where: str) -> list[str | None]:
     """Return the names of classes; None for a missing one, which is below 0 in some data sets.
@@ -126,45 +132,38 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
     `facts` are phrases that the line begins with, `given` other fields of the source. A sample is
     named by what its part is, and its number there: `train/00000`.
     """
-    rows = {
-        part.name: [i for i, label in enumerate(part.labels) if label is not None] for part in parts
-    }
     lost = _describe_unlabelled(parts)
-    parts = [part for part in parts if rows[part.name]]
+    parts = [part for part in parts if part.labelled]
     if not parts:
         raise UserError(f"{name} has no sample with a label", "choose another data set or column")
-    official, remark = official_split({part.name: part.role for part in parts})
-    labels = [part.labels[i] or "" for part in parts for i in rows[part.name]]
-    listed = [label for part in parts for label in part.classes]
-    written = sorted({*labels, *listed})
+    samples: list[PartSample] = []
+    listed: list[str] = []  # the classes that parts declare
+    for part in parts:
+        samples += [PartSample(part, row) for row in part.labelled]
+        listed += part.classes
+    written = sorted({*[sample.label for sample in samples], *listed})
     spelling = one_spelling(written)
-    labels = [spelling[label] for label in labels]
-    declared = dict.fromkeys(spelling[label] for label in listed)
-    by_value = sorted(set(labels), key=lambda name: (len(name) if name.isdigit() else 0, name))
-    index = {label: i for i, label in enumerate(declared or by_value)}
-    places = [(part, i) for part in parts for i in rows[part.name]]
-    roles = [official.get(part.name, TRAIN) for part, _ in places]
-    numbers: dict[int, Iterator[int]] = {role: count() for role in roles}
+    labels = [spelling[sample.label] for sample in samples]
+    classes = list(dict.fromkeys(spelling[label] for label in listed))
+    if not classes:  # by their names, those that are numbers by value
+        classes = sorted(set(labels), key=lambda name: (len(name) if name.isdigit() else 0, name))
+    index = {label: i for i, label in enumerate(classes)}
+    official, remark = official_split({part.name: part.role for part in parts})
+    roles = [official.get(sample.part.name, TRAIN) for sample in samples]
+    sizes = _describe_sizes(parts, official)
+    said = describe_spelling(written, "class")
+    line = [*facts, f"{len(index)} classes", sizes, lost, remark, said]
     columns: dict[str, Any] = {
-        column: np.array([part.columns[column][i] for part, i in places])
+        column: np.array([sample.part.columns[column][sample.row] for sample in samples])
         for column in parts[0].columns
     }
-    sizes = []
-    for part in parts:
-        role = SPLITS[official[part.name]] if official else part.name
-        other = f" ({part.name})" if part.name != role else ""
-        sizes.append(f"{role}{other} {len(rows[part.name]):,}")
-    if not official and parts[0].role == TRAIN:  # it is no split yet
-        sizes = [f"{len(places):,} samples"]
-    said = describe_spelling(written, "class")
-    line = [*facts, f"{len(index)} classes", ", ".join(sizes), lost, remark, said]
     return Source(
         name=name,
-        ids=tuple(f"{SPLITS[role]}/{next(numbers[role]):05d}" for role in roles),
+        ids=_numbered_ids(roles),
         labels=np.array([index[label] for label in labels], np.int64),
         classes=tuple(index),
         parents=np.full(len(index), -1, np.int64),
-        read=lambda i: places[i][0].read(places[i][1]),
+        read=lambda i: samples[i].part.read(samples[i].row),
         split=np.array(roles, np.uint8) if official else None,
         remark=f"{name}: {'; '.join(filter(None, line))}.",
         **columns,
@@ -172,9 +171,40 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
     )
 
 
+class PartSample(NamedTuple):
+    """A sample by its number in its part."""
+
+    part: Part
+    row: int
+
+    @property
+    def label(self) -> str:
+        return self.part.labels[self.row] or ""
+
+
+def _numbered_ids(roles: Sequence[int]) -> tuple[str, ...]:
+    """Ids that count the samples of each role: `train/00000`."""
+    numbers: dict[int, Iterator[int]] = {role: count() for role in roles}
+    return tuple(f"{SPLITS[role]}/{next(numbers[role]):05d}" for role in roles)
+
+
+def _describe_sizes(parts: Sequence[Part], official: Mapping[str, int]) -> str:
+    """How many samples each part has, by its role in the official split."""
+    if not official and parts[0].role == TRAIN:  # it is no split yet
+        return f"{sum(len(part.labelled) for part in parts):,} samples"
+    sizes = []
+    for part in parts:
+        role = SPLITS[official[part.name]] if official else part.name
+        name = role if part.name == role else f"{role} ({part.name})"
+        sizes.append(f"{name} {len(part.labelled):,}")
+    return ", ".join(sizes)
+
+
 def _describe_unlabelled(parts: Sequence[Part]) -> str:
     """Return how many samples have no label, and where the first is; empty if all have one."""
-    missing = [part.place(i) for part in parts for i, x in enumerate(part.labels) if x is None]
+    missing = []
+    for part in parts:
+        missing += [part.place(row) for row, label in enumerate(part.labels) if label is None]
     if not missing:
         return ""
     return f"left out {len(missing):,} samples without a label (first {missing[0]})"

@@ -1,6 +1,7 @@
 """The work of one extraction: what is asked for, and its rows, block by block."""
 
 import hashlib
+import itertools
 import os
 import pickle
 import secrets
@@ -260,7 +261,7 @@ def decode_unit(
 
 def _forward(backbone: Backbone, rows: range, units: Sequence[DecodedUnit]) -> Batch:
     """Compute a batch of what its units have."""
-    samples = tuple(sample for unit in units for sample in unit.samples)
+    samples = tuple(itertools.chain(*[unit.samples for unit in units]))
     parts = [unit.ready for unit in units if unit.ready is not None]
     if not parts:
         return Batch(rows, samples, {})
@@ -306,7 +307,8 @@ class ExtractionWork:
 
     def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what must agree for blocks to belong to one file, and its `arithmetic`."""
-        backbone, kind = self.backbone, self.backbone.device.type
+        backbone = self.backbone
+        kind = self.backbone.device.type
         job = {
             "samples": self.source.digest,
             "source": self.source.name,
@@ -338,16 +340,17 @@ class ExtractionWork:
         `limit` gets what limits the pace.
         """
         n = len(self.source.ids)
-        batches = (
-            range(at, min(at + self.batch, rows.stop))
-            for rows in (block_rows(block, n) for block in blocks)
-            for at in rows[:: self.batch]
-        )
-        part, done = list[Batch](), n - count_rows(blocks, n)
-        pace, policy = ExtractionPace(), self.job.policy
-        processes = self._processes(blocks)
+        part: list[Batch] = []  # of the block at work
+        done = n - count_rows(blocks, n)
+        pace = ExtractionPace()
         made = compute_batches(
-            self.source, batches, self.backbone, self.workers, policy, pace, processes
+            self.source,
+            self._batches(blocks),
+            self.backbone,
+            self.workers,
+            self.job.policy,
+            pace,
+            self._processes(blocks),
         )
         with closing(made), self._end_if_it_fails():
             for batch in made:
@@ -386,10 +389,17 @@ class ExtractionWork:
         if self.processes is not None:
             self.processes.end()
 
+    def _batches(self, blocks: Sequence[int]) -> Iterator[range]:
+        """The rows of each batch; none goes over the end of its block."""
+        for block in blocks:
+            rows = block_rows(block, len(self.source.ids))
+            for at in rows[:: self.batch]:
+                yield range(at, min(at + self.batch, rows.stop))
+
     def _store(self, partial: Partial, block: Sequence[Batch]) -> None:
         """Write a block."""
         first = block[0].rows.start
-        decoded = [sample for batch in block for sample in batch.decoded]
+        decoded = list(itertools.chain(*[batch.decoded for batch in block]))
         tables = [batch.tables for batch in block if batch.tables]
         if not tables:
             raise UserError(
@@ -399,22 +409,22 @@ class ExtractionWork:
         arrays = {
             name: torch.cat([table[name] for table in tables]).cpu().numpy() for name in tables[0]
         }
-        rows = range(first, first + len(decoded))
+        skipped = []
+        uniform = []
+        pictures = Counter[str]()
+        for name, sample in zip(self.source.ids[first:], decoded, strict=False):
+            pictures.update(sample.touched)
+            if sample.problem:
+                skipped.append([name, sample.problem])
+            if UNIFORM in sample.touched:
+                uniform.append(name)
         note = {
-            "ids": ids_digest(self.source, rows),
+            "ids": ids_digest(self.source, range(first, first + len(decoded))),
             "hashes": "".join(sample.digest.hex() for sample in decoded),
             "decoded": any(sample.decoded for sample in decoded),
-            "skipped": [
-                [self.source.ids[first + i], sample.problem]
-                for i, sample in enumerate(decoded)
-                if sample.problem
-            ],
-            "pictures": Counter(rule for sample in decoded for rule in sample.touched),
-            UNIFORM: [
-                self.source.ids[first + i]
-                for i, sample in enumerate(decoded)
-                if UNIFORM in sample.touched
-            ],
+            "skipped": skipped,
+            "pictures": pictures,
+            UNIFORM: uniform,
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
 

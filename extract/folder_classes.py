@@ -69,7 +69,8 @@ def find_split(folders: Sequence[Folders], where: str) -> tuple[FolderSplit | No
         return FolderSplit(level, level, roles), ""
     if _is_whole(roles) and "" not in others and _hold_classes(folders, level, roles):
         return FolderSplit(level, level, roles, tuple(others)), ""
-    if below := _parts_of_classes(folders, level, where):
+    below = _parts_of_classes(folders, level, where)
+    if below is not None:
         return below, ""
     return None, _doubtful_names(named - {""}, roles, where)
 
@@ -102,12 +103,10 @@ def _parts_of_classes(folders: Sequence[Folders], top: int, where: str) -> Folde
         for parts in folders:
             if len(parts) > level:
                 siblings.setdefault(parts[:level], set()).add(parts[level])
-        known = {
-            name: role
-            for names in siblings.values()
-            for name, role in split_roles(sorted(names)).items()
-            if role is not None
-        }
+        known: dict[str, int] = {}
+        for names in siblings.values():
+            roles = split_roles(sorted(names))
+            known |= {name: role for name, role in roles.items() if role is not None}
         divided = [
             parent
             for parent, names in siblings.items()
@@ -161,7 +160,8 @@ def read_folders(ids: Sequence[str], where: str) -> dict[str, Any]:
     if found is not None:
         kept = [i for i, parts in enumerate(folders) if parts[found.level] in found.roles]
         left_out = _others(folders, found)
-        ids, folders = [ids[i] for i in kept], [folders[i] for i in kept]
+        ids = [ids[i] for i in kept]
+        folders = [folders[i] for i in kept]
         split, official = _official_split(folders, found)
         folders = without_parts(folders, found)
     for name, parts in zip(ids, folders, strict=True):
@@ -186,8 +186,11 @@ def read_classes(folders: Sequence[Folders], where: str) -> dict[str, Any]:
     """Return labels (N,), classes (C,) and parents (C,) of samples in folders, and a remark."""
     folders, said = join_spellings(folders)
     leaves = sorted(set(folders))
-    inner = sorted({leaf[:depth] for leaf in leaves for depth in range(1, len(leaf))})
-    both = set(leaves) & set(inner)
+    above: set[Folders] = set()
+    for leaf in leaves:
+        above.update(leaf[:depth] for depth in range(1, len(leaf)))
+    inner = sorted(above)
+    both = above.intersection(leaves)
     if both:
         raise UserError(
             f"{'/'.join(min(both))} in {where} holds files and class folders",
@@ -208,7 +211,7 @@ def join_spellings(folders: Sequence[Folders]) -> tuple[list[Folders], str]:
 
     See `known_names.one_spelling`; the names of all folders are looked at together.
     """
-    names = sorted({name for parts in folders for name in parts})
+    names = sorted(set[str]().union(*folders))
     spelling = one_spelling(names)
     joined = [tuple(spelling[name] for name in parts) for parts in folders]
     return joined, describe_spelling(names, "class")

@@ -87,10 +87,16 @@ class HfBackbone(Network):
         )
         output = self._example()
         pooled = holds != "texts" and output.get("pooler_output") is not None
-        self.rule = JOINT if self.joint else TOKEN if self.token else POOLED if pooled else MEAN
+        if self.joint:
+            self.rule = JOINT
+        elif self.token:
+            self.rule = TOKEN
+        else:
+            self.rule = POOLED if pooled else MEAN
         # what its file lacks would be drawn at random; a pooler that is not used may be missing
         pooling = self.rule in (JOINT, POOLED)
-        if needed := [key for key in missing if pooling or "pooler" not in key.split(".")]:
+        needed = [key for key in missing if pooling or "pooler" not in key.split(".")]
+        if needed:
             raise UserError(
                 f"hf:{name} lacks {len(needed)} weights of the model (first: {needed[0]}), which "
                 "would be random numbers",
@@ -251,7 +257,8 @@ class ImageInputs:
             raise UserError("the processor of this model decides the size of images", "drop --size")
         self.processor = AutoImageProcessor.from_pretrained(folder, **LOCAL, backend="pil")
         self.recipe = _recipe(self.processor)
-        wide, high = (Image.new("RGB", size) for size in ((96, 64), (64, 96)))
+        wide = Image.new("RGB", (96, 64))
+        high = Image.new("RGB", (64, 96))
         made = [self.processor(image, return_tensors="np") for image in (wide, high)]
         shapes = {np.shape(one["pixel_values"]) for one in made}
         if any(set(one) != {"pixel_values"} for one in made) or len(shapes) > 1:
@@ -297,7 +304,8 @@ class TextInputs:
                 f"this model takes at most {most:,} tokens", f"give --size {most} or less"
             )
         self.tokens = size or min(most, TOKENS)
-        self.pad, self.whole = self.tokenizer.pad_token_id or 0, whole
+        self.pad = self.tokenizer.pad_token_id or 0
+        self.whole = whole
         self.masked = "attention_mask" in self.tokenizer.model_input_names
         self.turn = threading.Lock()  # a tokenizer keeps its settings in itself
         files = {name: folder / name for name in _VOCABULARY if (folder / name).is_file()}

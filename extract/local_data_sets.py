@@ -1,6 +1,7 @@
 """Data sets in a folder or file of this machine: their files, and the parts that these are."""
 
 import glob
+import itertools
 import logging
 import os
 import re
@@ -59,21 +60,23 @@ def load_local(path: Path, config: str | None) -> LocalData:
         return LocalData(load_by_datasets(str(where), config, place=where), tuple(lost))
     if tables := _of_one_suffix(files):
         parts = _parts(tables)
-        left = sorted({*files} - {name for names in parts.values() for name in names})
-        for name in [name for names in parts.values() for name in names]:
+        named = list(itertools.chain(*parts.values()))
+        for name in named:
             own_files.check_inside(str(where / name), where)
         read = {
             part: read_text_tables([path / name for name in sorted(names)])
             for part, names in parts.items()
         }
+        left = sorted({*files}.difference(named))
         return LocalData(read, (*_phrase(left, parts), *lost))
     others = [name for name in files if Path(name).suffix.lower() in _OTHERS]
     media = any(Path(name).suffix.lower() in KIND_OF_SUFFIX for name in others)
     parts = _parts(others, by_name=not media)  # a picture may be called train_1.png
-    left = sorted({*others} - {name for names in parts.values() for name in names})
-    _check_class_names(where, [name for names in parts.values() for name in names])
+    named = list(itertools.chain(*parts.values()))
+    _check_class_names(where, named)
     patterns = _patterns(where, parts)
     data = load_by_datasets(str(where), config, patterns, place=where)
+    left = sorted({*others}.difference(named))
     return LocalData(data, (*_phrase(left, parts), *lost))
 
 
@@ -163,13 +166,16 @@ def _parts(files: Sequence[str], *, by_name: bool = True) -> dict[str, dict[str,
     {'train': {'Train/cat/1.parquet': 'Train'}, \
 'test': {'Test-00000-of-00001.parquet': 'Test-00000-of-00001.parquet'}}
     """
-    words = {_stem(word) for name in files for word in name.split("/")}
-    known: dict[str, int | None] = {word: _word_role(word) for word in words}
+    words: set[str] = set()
+    for name in files:
+        words.update(_stem(word) for word in name.split("/"))
+    known = {word: _word_role(word) for word in words}
     known |= {word: role for word, role in split_roles(sorted(words)).items() if role is not None}
     parts: dict[str, dict[str, str]] = {}
     for name in files:
         *folders, last = name.split("/")
-        for depth, word in enumerate([*folders, _stem(last)] if by_name else folders, 1):
+        telling = [*folders, _stem(last)] if by_name else folders
+        for depth, word in enumerate(telling, 1):
             role = known[word]
             if role is not None:
                 parts.setdefault(_PART_NAMES[role], {})[name] = "/".join(name.split("/")[:depth])
@@ -194,23 +200,25 @@ def _patterns(folder: Path, parts: Mapping[str, Mapping[str, str]]) -> dict[str,
 
     It knows the words in small letters, and reads the folder's own path as a pattern.
     """
-    saying = {path for paths in parts.values() for path in paths.values()}
-    usual = all(
-        PART_WORDS.keys() & set(_GAPS.split(_stem(os.path.basename(path)))) for path in saying
-    )
+    telling: set[str] = set()  # the files and folders that say what is which part
+    for paths in parts.values():
+        telling.update(paths.values())
+    stems = [_stem(os.path.basename(path)) for path in telling]
+    usual = all(PART_WORDS.keys() & set(_GAPS.split(stem)) for stem in stems)
     none = parts.keys() == {"train"} and all(name == path for name, path in parts["train"].items())
-    misleading = none and any(_word_role(_stem(os.path.basename(path))) for path in saying)
+    misleading = none and any(map(_word_role, stems))
     if (usual or none) and not misleading and not glob.has_magic(str(folder)):
         return None
     if none:
         return {"train": [f"{_escape(folder)}/**"]}
-    return {
-        part: [
-            _escape(folder / path) + ("/**" if path not in paths else "")
-            for path in sorted({*paths.values()})
-        ]
-        for part, paths in parts.items()
-    }
+    patterns: dict[str, list[str]] = {}
+    for part, paths in parts.items():
+        patterns[part] = []
+        for path in sorted({*paths.values()}):
+            is_file = path in paths
+            pattern = _escape(folder / path)
+            patterns[part].append(pattern if is_file else f"{pattern}/**")
+    return patterns
 
 
 def _phrase(left: Sequence[str], parts: Mapping[str, Any]) -> tuple[str, ...]:

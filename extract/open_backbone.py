@@ -34,7 +34,9 @@ def check_kind(name: str, source: Source) -> None:
     if name.startswith(HF):
         return  # these take what their processors take
     cls = backbone_class(name)
-    takes = cls.takes if cls else "sounds" if name == "log-mel" else "images"
+    takes = "sounds" if name == "log-mel" else "images"
+    if cls:
+        takes = cls.takes
     if source.holds != takes:
         raise UserError(
             f"{source.name} holds {source.holds}, and {name} takes {takes}",
@@ -134,7 +136,8 @@ class Images(Backbone):
                 "bring all to a smaller size with --size N",
             )
         recipe = pixels_recipe()
-        self.backbone, self.preprocessing = recipe["backbone"], recipe["preprocessing"]
+        self.backbone = recipe["backbone"]
+        self.preprocessing = recipe["preprocessing"]
         if self.dtype == "uint8":
             self.backbone["name"] = "none"
             self.preprocessing = {

@@ -81,8 +81,9 @@ def _open_path(path: Path, source: str) -> Source:
     """Return the source for a file or folder that is there, or a link to one."""
     with explain_errors(f"{source} cannot be read", "give a folder or a zip archive of images"):
         if path.is_dir():
-            read = cub_source if is_cub(path) else _idx if is_idx(path) else _class_folders
-            return read(path)
+            if is_cub(path):
+                return cub_source(path)
+            return _idx(path) if is_idx(path) else _class_folders(path)
         check_regular(path.stat().st_mode)
         is_zip = zipfile.is_zipfile(path)
     if is_zip:
@@ -124,12 +125,14 @@ def _idx(root: Path) -> Source:
 
 def _class_folders(path: Path) -> Source:
     """Return the samples in class folders, maybe zipped: images or sounds."""
-    zipped, where = not path.is_dir(), str(path)
+    zipped = not path.is_dir()
+    where = str(path)
     found: Folder | Archive = Archive(path) if zipped else Folder(path)
     paths, holds = found.one_kind(where)
     above = _common_folder(paths) if zipped else ""
     fields = read_folders([inside.removeprefix(above) for inside in paths], where)
-    ids, more = fields["ids"], fields.pop("left_out")
+    ids = fields["ids"]
+    more = fields.pop("left_out")
     if isinstance(found, Archive) and found.unmarked:
         line = f"{where}: names in no encoding that is known, such as {found.unmarked[0]}."
         fields["remark"] = " ".join(filter(None, (fields["remark"], line)))
@@ -174,8 +177,14 @@ def cub_source(root: Path) -> Source:
             "do not fit each other, or list an image twice",
             "restore the four files from the data set's archive",
         )
-    problems = {key: _cub_problem(path) for key, path in paths.items()}
-    kept = [key for key in paths if not problems[key]]
+    kept = []
+    refused = []
+    for key, path in paths.items():
+        problem = _cub_problem(path)
+        if problem:
+            refused.append((escape_name(f"images/{path}"), problem))
+        else:
+            kept.append(key)
     ids = tuple(f"images/{paths[key]}" for key in kept)
     return Source(
         name="CUB-200-2011",
@@ -185,11 +194,7 @@ def cub_source(root: Path) -> Source:
         parents=np.full(len(names), -1, np.int64),
         read=lambda i: read_bytes(root / ids[i]),
         split=np.array([TRAIN if training[key] == "1" else TEST for key in kept], np.uint8),
-        refused=tuple(
-            (escape_name(f"images/{paths[key]}"), problem)
-            for key, problem in problems.items()
-            if problem
-        ),
+        refused=tuple(refused),
     )
 
 

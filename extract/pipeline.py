@@ -5,6 +5,7 @@ are cut from the first sample of a block, so that resumed work gives the same bi
 work.
 """
 
+import itertools
 import os
 import platform
 import warnings
@@ -212,9 +213,9 @@ def finish(
     assert source.split is not None
     blocks = range(-(-len(source.ids) // Partial.BLOCK))
     notes = [partial.note(block) for block in blocks]
-    undecoded = [pair for note in notes for pair in note["skipped"]]
+    undecoded = list(itertools.chain(*[note["skipped"] for note in notes]))
     left_out = {name for name, _ in undecoded}
-    skipped = [*(list(pair) for pair in source.refused), *undecoded]
+    skipped = [*map(list, source.refused), *undecoded]
     kept = np.array([i for i, name in enumerate(source.ids) if name not in left_out], np.int64)
     ids = [source.ids[i] for i in kept]
     samples = Samples(
@@ -223,22 +224,26 @@ def finish(
     hashes = bytes.fromhex("".join(note["hashes"] for note in notes))
     digests = np.frombuffer(hashes, np.uint8).reshape(len(source.ids), -1)[kept]
     pairs = pairs_apart(digests, samples.split)
-    policy, counts, uniform = workers.policy, *_pictures(notes)
+    policy = workers.policy
+    counts, uniform = _pictures(notes)
     for remark in policy.remarks(source.name, len(source.ids), counts, uniform):
         notify(remark)
     for remark in _same_contents(samples, digests, source.holds):
         notify(remark)
     for remark in _remarks(source, samples, rule, skipped):
         notify(remark)
+    origin = {"name": source.name, "revision": source.revision, "licence": source.licence}
+    if source.package:
+        origin["package"] = " ".join(source.package)
     provenance = {
         "backbone": workers.facts["backbone"],
         "preprocessing": policy.recipe(workers.facts["preprocessing"], counts),
-        **({"pictures": policy.entry(counts, uniform)} if source.holds == "images" else {}),
+    }
+    if source.holds == "images":
+        provenance["pictures"] = policy.entry(counts, uniform)
+    provenance |= {
         "arithmetic": workers.arithmetic,
-        "source": {
-            **{key: getattr(source, key) for key in ("name", "revision", "licence")},
-            **({"package": " ".join(source.package)} if source.package else {}),
-        },
+        "source": origin,
         "split": rule,
         "same_content_in_two_splits": {
             "count": len(pairs),
@@ -261,14 +266,17 @@ def _pictures(notes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], list[
     Only now is it known which rules touched a picture at all; the recipe has these alone.
     """
     counts = Counter[str]()
+    uniform: list[str] = []
     for note in notes:
         counts.update(note["pictures"])
-    return counts, [name for note in notes for name in note[UNIFORM]]
+        uniform += note[UNIFORM]
+    return counts, uniform
 
 
 def _same_contents(samples: Samples, hashes: Bytes, holds: str) -> Iterator[str]:
     """Yield sentences on samples with the same content in two splits, and in two classes."""
-    splits, classes = pairs_apart(hashes, samples.split), pairs_apart(hashes, samples.labels)
+    splits = pairs_apart(hashes, samples.split)
+    classes = pairs_apart(hashes, samples.labels)
     if said := describe_two_splits(splits, samples, holds, "extract"):
         yield f"{said}; embedbench inspect --json names up to 100 pairs."
     if said := describe_two_classes(classes, samples, holds, "extract"):
@@ -314,8 +322,7 @@ def work_for(job: Job, function: Callable[..., Any], *args: Any) -> Any:
         with arithmetic_settings(work.threads):
             return function(work, *args)
     except UserError as error:
-        sentence = f"on host {platform.node()}: {error}"
-        raise UserError.worded(sentence, **vars(error)) from error
+        raise error.at(f"on host {platform.node()}") from error
 
 
 def fill_range(
@@ -410,7 +417,7 @@ class Workers:
         there = [block for block in kept if block not in moved]
         changed = self._changed(partial, there)
         if changed:
-            samples = [i for rows in changed.values() for i in rows]
+            samples = list(itertools.chain(*changed.values()))
             notify(
                 f"{len(samples)} samples of {source.name} have other contents than when this work "
                 f"was interrupted (first {source.ids[samples[0]]}): {len(changed)} of {len(kept)} "
@@ -448,7 +455,8 @@ class Workers:
         tell(n, n)
 
     def _fill_by_tasks(self, partial: Partial, missing: Sequence[int], tell: Progress) -> None:
-        n, path = len(self.source.ids), partial.path.absolute()
+        n = len(self.source.ids)
+        path = partial.path.absolute()
         waiting = set[Future[Any]]()
         unchecked = set(missing)
         try:

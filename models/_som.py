@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from embedbench.array_types import Array, Bools, Float32s, Ints
+from embedbench.array_types import Bools, Float32s, Ints
 from embedbench.config.setting_ranges import (
     above,
     at_least,
@@ -21,7 +21,18 @@ from embedbench.config.setting_ranges import (
 from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
 from embedbench.learning.footprint import Stateful
 
-from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
+from ._som_kernel import (
+    GATED,
+    JOINT,
+    LEAST_WIDTH,
+    SOM_ONLY,
+    Draws,
+    Products,
+    Readout,
+    Rule,
+    Updates,
+    steps,
+)
 
 BLOCK = 256  # samples per block, with their inner products; larger blocks leave the caches
 LONGEST = 4096  # draws per block, for data with few samples
@@ -126,7 +137,9 @@ class MapNetwork(Stateful):
         `take` returns copies of samples by index, (m, D); `seed` is for the samples at which the
         units start.
         """
-        som, n, begin = self.som, len(y), np.random.default_rng(seed)
+        som = self.som
+        n = len(y)
+        begin = np.random.default_rng(seed)
         self.W = take(begin.choice(n, len(self.W), replace=n < len(self.W)))
         some = take(begin.choice(n, min(n, FIRST_LOOK), replace=False))
         self.error = float(self.distances(some).min(1).values.sqrt().mean())
@@ -168,30 +181,38 @@ class MapNetwork(Stateful):
             new = np.cumsum(before[start : start + LONGEST] < start)
             part = slice(start, start + int(np.searchsorted(new, BLOCK, side="right")))
             index, local, over = by_last_use(drawn[part])
-            draws = local, over, y[index], eps[part], sigma[part]
+            draws = Draws(local, over, y[index], eps[part], sigma[part])
             start += self._learn_block(take(index), draws, what, novel[part])
         return novel
 
-    def _learn_block(
-        self, x: torch.Tensor, draws: tuple[Array, ...], what: int, novel: Bools
-    ) -> int:
+    def _learn_block(self, x: torch.Tensor, draws: Draws, what: int, novel: Bools) -> int:
         """Learn draws of x (S, D) until the kernel stops; return how many (see `steps`)."""
-        som, error, labels = self.som, np.array([self.error]), draws[2]
+        som = self.som
+        labels = draws.labels
         if not 0 <= labels.min() <= labels.max() < len(self.b):  # the kernel looks at no bounds
             raise ValueError(f"labels {labels.min()} to {labels.max()} of {len(self.b)} classes")
-        moved, left = torch.zeros(len(x), len(self.W)), torch.ones(len(self.W))
-        between = (x @ self.W.T).numpy(), (x @ x.T).numpy()  # (S, D) @ (D, U) -> (S, U)
-        done = steps(
-            draws,
-            what,
-            som.side,
-            transfer=(float(som.kappa), float(som.sharpness)),
-            rates=(0.0 if what == GATED else float(som.ema), float(som.lr)),
-            limits=(float(som.theta), self.least_error),
-            products=(*between, squares(x), squares(self.W)),
-            readout=(self.V.numpy(), self.b.numpy(), error),
-            changed=(moved.numpy(), left.numpy(), novel),
+        moved = torch.zeros(len(x), len(self.W))
+        left = torch.ones(len(self.W))
+        error = np.array([self.error])
+        rule = Rule(
+            what=what,
+            side=som.side,
+            kappa=float(som.kappa),
+            sharpness=float(som.sharpness),
+            ema=0.0 if what == GATED else float(som.ema),
+            lr=float(som.lr),
+            theta=float(som.theta),
+            least_error=self.least_error,
         )
+        products = Products(
+            P=(x @ self.W.T).numpy(),  # (S, D) @ (D, U) -> (S, U)
+            G=(x @ x.T).numpy(),
+            x2=squares(x),
+            w2=squares(self.W),
+        )
+        readout = Readout(self.V.numpy(), self.b.numpy(), error)
+        updates = Updates(moved.numpy(), left.numpy(), novel)
+        done = steps(draws, rule, products, readout, updates)
         self.error = float(error[0])
         used = moved.any(1)
         if used.any():
@@ -289,7 +310,8 @@ class Rehearsal:
 
     def draw(self, y: NDArray[np.int32], new: int, rng: np.random.Generator) -> Ints:
         """(iterations,) indices of drawn samples, of n stored ones; the last `new` are new."""
-        n, replayed = len(y), round(self.share * self.iterations)
+        n = len(y)
+        replayed = round(self.share * self.iterations)
         first = rng.integers(n - new, n, size=self.iterations - replayed)
         if self.draws == "iid":
             return np.concatenate([first, rng.integers(n, size=replayed)])
@@ -325,7 +347,8 @@ class MapLearner(Learner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.samples.add(session.x, session.y)
-        y, rng = self.samples.y, np.random.default_rng([self.seeds.batches, self.learned])
+        y = self.samples.y
+        rng = np.random.default_rng([self.seeds.batches, self.learned])
         if self.learned == 0:
             return self.net.learn_base(self.samples.take, y, self.seeds.init, rng)
         return self.learn_draws(self.rehearsal.draw(y, len(session.x), rng), rng)

@@ -1,11 +1,13 @@
 """The steps of a self-organising map with a linear readout, one sample at a time, compiled."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.system.compiled_loops import compile_loops
 
-SOM_ONLY, JOINT, GATED = 0, 1, 2  # kinds of step; see `steps`
+SOM_ONLY, JOINT, GATED = 0, 1, 2  # kinds of step; see `Rule`
 # Below float32's resolution: a unit this far down a neighbourhood or a transfer changes nothing.
 FADED = 16.0  # -log of a factor, e^-16 = 1e-7
 LEAST_WIDTH = 1e-12  # least squared width of the transfer; reached only if all data are alike
@@ -13,79 +15,115 @@ LEAST_WIDTH = 1e-12  # least squared width of the transfer; reached only if all 
 # to the share and would overflow.
 LEAST_LEFT = 1e-12
 
-Arrays = tuple[Array, ...]
+# The code that numba keeps names these classes. Who renames one removes the *.nbi in __pycache__,
+# or loading what was compiled before fails.
+
+
+class Draws(NamedTuple):
+    """A block of n draws of S samples, which are ordered by their last draw."""
+
+    drawn: Array  # (n,) rows of the block's samples
+    over: Array  # (n,) how many samples are not drawn again after it
+    labels: Array  # (S,) of the samples
+    eps: Array  # (n,) the map's learning rate
+    sigma: Array  # (n,) and its width, in units of the grid
+
+
+class Rule(NamedTuple):
+    """What every step of a block does.
+
+    SOM_ONLY: it moves the map; JOINT: it moves the readout, and with a confidence under θ the map,
+    too; GATED: it moves both if the confidence is under θ or the answer is wrong, else nothing.
+    """
+
+    what: int
+    side: int  # of the grid
+    kappa: float  # factor of the transfer's width
+    sharpness: float  # p, its exponent
+    ema: float  # rate of the mean distance; 0: frozen
+    lr: float  # of the readout
+    theta: float  # θ
+    least_error: float  # the least mean distance
+
+
+class Products(NamedTuple):
+    """Inner products of S samples and U units, kept up to date."""
+
+    P: Array  # (S, U) of samples and units
+    G: Array  # (S, S) of samples with each other
+    x2: Array  # (S,) squared lengths of samples
+    w2: Array  # (U,) and of units
+
+
+class Readout(NamedTuple):
+    """The linear readout, and the distance that its input is measured by."""
+
+    V: Array  # (U, C)
+    b: Array  # (C,)
+    error: Array  # (1,) float64, running mean of the distance between samples and nearest units
+
+
+class Updates(NamedTuple):
+    """What a block leaves: w ← left·(w + Σ_s moved_s x_s), and which draws were novel."""
+
+    moved: Array  # (S, U), from zeros
+    left: Array  # (U,), from ones
+    novel: Array  # (n,) set to True for novel draws of JOINT and GATED
+
+
 _fast = compile_loops("nnan", "nsz")
 
 
 # Over 50 lines and left whole: cut in parts, the compiled loop is slower.
 @_fast
-def steps(
-    draws: Arrays,
-    what: int,
-    side: int,
-    transfer: tuple[float, float],
-    rates: tuple[float, float],
-    limits: tuple[float, float],
-    products: Arrays,
-    readout: Arrays,
-    changed: Arrays,
-) -> int:
+def steps(draws: Draws, rule: Rule, products: Products, readout: Readout, updates: Updates) -> int:
     """Learn a block of draws in order; return how many draws were learned.
 
     A step needs only the inner products of samples and units. They are kept up to date for the S
     samples of the block, so a step costs about (U + C) operations and not U·D. The units themselves
-    are updated at the end of the block: w ← left·(w + Σ_s moved_s x_s).
-
-    `draws` are: `drawn` (n,), rows of the block's samples, which are ordered by their last draw;
-    `over` (n,), how many samples are not drawn again after it; `labels` (S,) of the samples; `eps`
-    and `sigma` (n,), the map's learning rate and width (units of the grid). `what` is SOM_ONLY:
-    every step moves the map; JOINT: every step moves the readout, and with a confidence under
-    θ the map, too; or GATED: a step moves both if the confidence is under θ or the answer is
-    wrong, else nothing. `transfer` is the factor of κ and the sharpness p, `rates` are those of the
-    mean distance (0: frozen) and of the readout; `limits` are θ and the least mean distance.
-
-    `products` are: P (S, U), inner products of samples and units; G (S, S), of samples with each
-    other; squared lengths `x2` (S,) of samples and `w2` (U,) of units. `readout` is V (U, C), `b`
-    (C,), and `error` (1,) float64, the running mean of the distance between samples and nearest
-    units. `changed` are the coefficients of the units' update, `moved` (S, U) from zeros and `left`
-    (U,) from ones; and `novel` (n,), set to True for novel draws of JOINT and GATED. Of the others,
-    P, `w2` and the readout change, too.
+    are updated at the end of the block, by what is in `updates`. P, `w2` and the readout change,
+    too.
     """
-    drawn, over, labels, eps, sigma = draws
-    P, G, x2, w2 = products
-    V, b, error = readout
-    moved, left, novel = changed
-    theta, least_error = limits
+    P = products.P
+    x2 = products.x2
+    w2 = products.w2
+    V = readout.V
+    b = readout.b
+    error = readout.error
+    labels = draws.labels
     n_units, n_classes = V.shape
-    d2, z = np.empty(n_units, np.float32), np.empty(n_units, np.float32)
+    d2 = np.empty(n_units, np.float32)
+    z = np.empty(n_units, np.float32)
     active = np.empty(n_units, np.int64)
     o = np.empty(n_classes, np.float32)
-    a, along = np.zeros(n_units, np.float32), np.empty(side)
+    a = np.zeros(n_units, np.float32)
+    along = np.empty(rule.side)
     known = np.full(len(x2), -1)  # by sample: number of changes when it was last computed
     changes = 0
-    for t in range(len(drawn)):
-        i = drawn[t]
+    for t in range(len(draws.drawn)):
+        i = draws.drawn[t]
         if known[i] == changes:
             continue  # it was not novel, and nothing has changed
         best = _distances(P[i], x2[i], w2, d2)
-        error[0] = max(error[0] + rates[0] * (np.sqrt(d2[best]) - error[0]), least_error)
-        learns = what == SOM_ONLY
-        if what != SOM_ONLY:
-            n = _transfer(d2, d2[best], transfer[0] * error[0], transfer[1], z, active)
+        mean = error[0] + rule.ema * (np.sqrt(d2[best]) - error[0])
+        error[0] = max(mean, rule.least_error)
+        learns = rule.what == SOM_ONLY
+        if rule.what != SOM_ONLY:
+            n = _transfer(d2, d2[best], rule.kappa * error[0], rule.sharpness, z, active)
             sure, right = _read(z, active[:n], V, b, labels[i], o)
-            learns = sure < theta or (what == GATED and not right)
-            novel[t] = learns
-            if learns or what == JOINT:
-                _teach(z, active[:n], V, b, labels[i], o, rates[1])
+            learns = sure < rule.theta or (rule.what == GATED and not right)
+            updates.novel[t] = learns
+            if learns or rule.what == JOINT:
+                _teach(z, active[:n], V, b, labels[i], o, rule.lr)
             else:
                 known[i] = changes
         if learns:
             changes += 1
-            low, high = _neighbourhood(best, side, eps[t], sigma[t], along, a)
-            least = _move(i, over[t], low, high, a, P, G, x2[i], w2, moved, left)
+            low, high = _neighbourhood(best, rule.side, draws.eps[t], draws.sigma[t], along, a)
+            least = _move(i, draws.over[t], low, high, a, products, updates)
             if least < LEAST_LEFT:
                 return t + 1
-    return len(drawn)
+    return len(draws.drawn)
 
 
 @_fast
@@ -181,24 +219,20 @@ def _neighbourhood(
 
 @_fast
 def _move(
-    i: int,
-    first: int,
-    low: int,
-    high: int,
-    a: Array,
-    P: Array,
-    G: Array,
-    x2: float,
-    w2: Array,
-    moved: Array,
-    left: Array,
+    i: int, first: int, low: int, high: int, a: Array, products: Products, updates: Updates
 ) -> float:
     """w ← (1-a) w + a x_i for the units of [low, high), for the samples from `first` on.
 
     Returns the least share of its old position that a unit has kept.
     """
-    share, mine, squares = a[low:high], P[i, low:high], w2[low:high]
-    sums, rest = moved[i, low:high], left[low:high]
+    P = products.P
+    G = products.G
+    x2 = products.x2[i]
+    share = a[low:high]
+    mine = P[i, low:high]
+    squares = products.w2[low:high]
+    sums = updates.moved[i, low:high]
+    rest = updates.left[low:high]
     for k in range(len(share)):  # from 0, so that the compiler vectorises it
         stay = np.float32(1) - share[k]
         squares[k] *= stay * stay
@@ -206,7 +240,8 @@ def _move(
         rest[k] *= stay
         sums[k] += share[k] / rest[k]
     for s in range(first, len(P)):
-        row, g = P[s, low:high], G[i, s]
+        row = P[s, low:high]
+        g = G[i, s]
         for k in range(len(share)):
             row[k] += share[k] * (g - row[k])
     return float(rest.min())

@@ -80,6 +80,7 @@ class CFSCIL(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
+        self.optimiser_: torch.optim.Optimizer  # `train` makes it
         width = spec.input_shape[0]
         self.net = mlp_net(width, 0, 0, self.units, seeds.init).to(device)
         self.prototypes = Prototypes(spec.n_classes, width, 0, device)  # the means
@@ -126,7 +127,8 @@ class CFSCIL(Learner):
 
 def nudge_apart(keys: Tensor, steps: int, lr: float) -> Tensor:
     """The prototypes keys (k, d) after `steps` gradient steps that reduce `crowding`."""
-    moved, before = nn.Parameter(keys.clone()), keys.tanh()
+    moved = nn.Parameter(keys.clone())
+    before = keys.tanh()
     _descend([moved], lambda: crowding(moved.tanh(), before), steps, lr)
     return moved.detach()
 

@@ -24,6 +24,9 @@ class GeppNetSTM(MapLearner):
     memory answers, either: here it does if a test sample is nearer to a stored sample than that
     sample is to its nearest unit.
 
+    **Measured**: its single classes vary with the seed by as much as they differ from the paper, up
+    to 28 points of new-class accuracy: which class fills the queue before the last sleep wins it.
+
     Parameters
     ----------
     memory : int
@@ -68,7 +71,8 @@ class GeppNetSTM(MapLearner):
 
     def learn_draws(self, drawn: Ints, rng: np.random.Generator) -> dict[str, Any]:
         """Learn in phases: awake, novel samples are only remembered; asleep, they are learned."""
-        novel, sleeps = 0, []
+        novel = 0
+        sleeps = []
         for start in range(0, len(drawn), self.period):
             awake = drawn[start : start + self.period]
             chosen = awake[self.net.is_novel(self.samples.take, self.samples.y, awake)]

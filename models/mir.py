@@ -31,6 +31,11 @@ class MIR(OnlineLearner):
     50 candidates and replay 10; ours are 320 and 64, the batch of `er`. `lr` and `optimiser` are
     for frozen embeddings and a small network; the memory is as in `er`.
 
+    **Measured**: on MNIST in five sessions with the authors' settings (1,000 samples a session,
+    batches of 10, SGD .1, memory 500) it has 82.8 ±8.3 %, `er` 83.2 ±1.6, Avalanche's own test 87;
+    with earlier sessions alone and s_MI-2 it has 87.7 (a trial, four seeds). One seed of five ends
+    at .72.
+
     Parameters
     ----------
     candidates : int
@@ -69,7 +74,6 @@ def growth(net: nn.Module, lr: float, x: Tensor, y: Tensor, classes: Tensor | No
     now = in_parts(net, x)
     then = in_parts(lambda part: functional_call(net, ahead, (part,)), x)
     net.train()
-    before, after = (
-        nn.functional.cross_entropy(among(z, classes, y), y, reduction="none") for z in (now, then)
-    )
+    before = nn.functional.cross_entropy(among(now, classes, y), y, reduction="none")
+    after = nn.functional.cross_entropy(among(then, classes, y), y, reduction="none")
     return after - before

@@ -26,6 +26,9 @@ class NaiveBayes(ClassSums):
     the order of samples does not matter. A class of one sample has the variance ε, as in their
     code.
 
+    **Measured**: final accuracy with the published score is 9.9 for 34.0 % on emoji (ten sessions,
+    one seed), 21.1 for 21.0 on Spoken100.
+
     Parameters
     ----------
     shrinkage : float

@@ -1,3 +1,4 @@
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ class PathNet(Learner):
     when the best cannot be improved. A session that was never learned gets the answers of the
     latest one. Once every module is frozen (after about three sessions) only heads learn, as the
     paper says.
+
+    **Measured**: its base cannot be lost: on MNIST's permutations Ω_base is .991 where Kemker's
+    Table 2 has .687. The nearest of four other readings freezes the latest path only: .663 / .912 /
+    .807 for the paper's .687 / .887 / .848 (a trial).
 
     Parameters
     ----------
@@ -88,7 +93,9 @@ class PathNet(Learner):
         return {f"val_samples={self.val_samples}": ""}  # they choose the path
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device, self.n_classes = seeds, device, spec.n_classes
+        self.seeds = seeds
+        self.device = device
+        self.n_classes = spec.n_classes
         inputs = [spec.input_shape[0], *[self.units] * (self.layers - 1)]
         check_size(self.name, self.modules * self.units * sum(inputs))
         self.banks = [  # the modules of each layer, (M, U, f + 1)
@@ -143,7 +150,7 @@ class _Tournaments:
         self.learner, self.session, self.frozen = learner, session, frozen
         self.modules = [[nn.Parameter(w.clone()) for w in bank] for bank in learner.banks]
         self.head = nn.Parameter(head)
-        every = [self.head, *(p for layer in self.modules for p in layer)]
+        every = [self.head, *itertools.chain(*self.modules)]
         self.optimiser = torch.optim.Adam(every, lr=learner.lr, fused=True)  # counts steps a module
         self.draw = generator(learner.seeds.batches, len(learner.ids))
         self.y = torch.from_numpy(session.y).to(learner.device)
@@ -157,7 +164,10 @@ class _Tournaments:
     @torch.no_grad()
     def run(self, genes: Tensor) -> dict[str, Any]:
         """Hold tournaments, then restore the best path's weights; `genes` (population, L, N)."""
-        learner, best, best_at, reason = self.learner, (-1.0, -1.0), 0, "cap"
+        learner = self.learner
+        best = (-1.0, -1.0)
+        best_at = 0
+        reason = "cap"
         self._remember(path_masks(genes[:1], learner.modules)[0].to(learner.device))
         tournament = 0
         while reason == "cap" and tournament < learner.cap:
@@ -194,13 +204,16 @@ class _Tournaments:
 
     def _train(self, paths: Tensor) -> tuple[Tensor, Tensor]:
         """Train paths (P, L, M) on the same mini-batches; training accuracy and loss, (P,) each."""
-        learner, n = self.learner, len(self.y)
+        learner = self.learner
+        n = len(self.y)
         size = learner.batches * learner.batch_size
         # each sample once before any is repeated
         orders = [torch.randperm(n, generator=self.draw) for _ in range(math.ceil(size / n))]
         index = torch.cat(orders)[:size].to(learner.device)
-        x, y = with_ones(self.session.x.batch(index, learner.device)), self.y[index]
-        layers, logits = gather_layers(self.modules, self.frozen, paths), []
+        x = with_ones(self.session.x.batch(index, learner.device))
+        y = self.y[index]
+        layers = gather_layers(self.modules, self.frozen, paths)
+        logits = []
         for first in range(0, size, learner.batch_size):
             batch = slice(first, first + learner.batch_size)
             self.optimiser.zero_grad()  # modules of other paths must not move

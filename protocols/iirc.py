@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -128,15 +128,12 @@ class IIRC(Protocol):
         else:
             hierarchy = _hierarchy.named_hierarchy(self.hierarchy, file)
         order, note = self._order(hierarchy, seed)
-        train, intask, posttask = leaf_roles(file, hierarchy, self.val_fraction)
-        shares = [  # of each node the rows that teach it, and those of its in-task validation
-            share_out(hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap)
-            for by_leaf in (train, intask)
-        ]
-        rows, val_rows = (
-            tuple(union(of_node[k] for k in nodes) for nodes in order) for of_node in shares
-        )
-        tops = [len(shares[0][k]) for k in np.flatnonzero(hierarchy.parents == -1)]
+        roles = leaf_roles(file, hierarchy, self.val_fraction)
+        taught = self._share_out(hierarchy, roles.train)
+        validated = self._share_out(hierarchy, roles.intask)
+        rows = tuple(union(taught[node] for node in nodes) for nodes in order)
+        val_rows = tuple(union(validated[node] for node in nodes) for nodes in order)
+        tops = [len(taught[node]) for node in np.flatnonzero(hierarchy.parents == -1)]
         few = mean_rows(np.array(tops), len(order[0])) < self.scale_least
         table, features, fitted = load_table(file, self.scale, rows[0], few=few)
         introduced = np.sort(np.concatenate(order))
@@ -144,20 +141,23 @@ class IIRC(Protocol):
         paths[hierarchy.leaf == -1] = False
         classes = tuple(np.searchsorted(introduced, nodes) for nodes in order)
         sessions = _Sessions(table, file.labels, paths, classes, rows, val_rows, self.information)
-        everything = (np.arange(len(introduced)),)
         whole = replace(
-            sessions, classes=everything, rows=(union(rows),), val_rows=(union(val_rows),)
+            sessions,
+            classes=(np.arange(len(introduced)),),
+            rows=(union(rows),),
+            val_rows=(union(val_rows),),
         )
         parents = hierarchy.parents[introduced]
         spec = StreamSpec(
             table.shape_of(table.width), len(introduced), multilabel=True, scaling=table.scaling
         )
+        n_train = sum(len(leaf_rows) for _, leaf_rows in roles.train)
         return Stream(
             spec=spec,
             sessions=sessions,
             eval_sets=(
                 sessions.eval_set("test", np.flatnonzero(file.split == TEST)),
-                sessions.eval_set("val", union(posttask)),
+                sessions.eval_set("val", union(roles.posttask)),
             ),
             recipe=self.recipe(),
             features=features,
@@ -168,12 +168,16 @@ class IIRC(Protocol):
             notes=(
                 *notes_on_classes(file),
                 note,
-                *_notes(file, hierarchy, sum(len(r) for _, r in train), whole),
+                *_notes(file, hierarchy, n_train, whole),
             ),
             whole=whole,
             classes=tuple(hierarchy.classes[k] for k in introduced),
             parents=np.where(parents == -1, -1, np.searchsorted(introduced, parents)),
         )
+
+    def _share_out(self, hierarchy: _hierarchy.Hierarchy, by_leaf: "ByLeaf") -> list[Ints]:
+        """The rows of each node, (K,) lists, from those of each leaf."""
+        return share_out(hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap)
 
     def _order(self, hierarchy: _hierarchy.Hierarchy, seed: int) -> tuple[tuple[Ints, ...], str]:
         """The nodes of each session, and the origin of the order."""
@@ -231,10 +235,11 @@ class _Sessions(Sequence[Session]):
             return [self[t] for t in range(len(self))[index]]
         t = range(len(self))[index]
         first = 0 if self.information == "cumulative" else t
-        rows, val_rows = (union(part[first : t + 1]) for part in (self.rows, self.val_rows))
+        rows = union(self.rows[first : t + 1])
+        val_rows = union(self.val_rows[first : t + 1])
         seen = np.zeros(self.paths.shape[1], dtype=np.bool_)
-        visible = seen.copy()
         seen[np.concatenate(self.classes[: t + 1])] = True
+        visible = np.zeros(self.paths.shape[1], dtype=np.bool_)
         visible[self.classes[t]] = True
         labels = self.paths & (visible if self.information == "incomplete" else seen)
         return Session(
@@ -269,9 +274,12 @@ def _notes(file: EmbeddingFile, hierarchy: Hierarchy, train: int, whole: _Sessio
         )
     dropped = [file.classes[k] for k in np.flatnonzero(hierarchy.leaf == -1)]
     if dropped:
-        named = ", ".join(dropped[:3]) + (", …" if len(dropped) > 3 else "")
+        named = ", ".join(dropped[:3])
+        if len(dropped) > 3:
+            named += ", …"
         notes.append(f"{len(dropped)} classes that {hierarchy.name} has not are left out: {named}")
-    if untaught := train - len(whole.rows[0]):
+    untaught = train - len(whole.rows[0])
+    if untaught:
         notes.append(f"{untaught} training samples are in no class's share and are not taught")
     if (file.split == VAL).any():
         notes.append("the file's validation samples: half in-task, half post-task validation")
@@ -296,16 +304,22 @@ def draw_sessions(
     classes after `base` evenly. If a branch has as many levels left as there are sessions, its next
     node is taken without a draw.
     """
-    parents, heights = hierarchy.parents, _heights(hierarchy)
-    n, top = len(parents), parents == -1
+    parents = hierarchy.parents
+    heights = _heights(hierarchy)
+    n = len(parents)
+    top = parents == -1
     supers = int((top & (heights > 1)).sum())
-    base = base or -(-2 * supers // 3) or max(1, n // 2)
+    if not base:
+        base = _ceil(2 * supers, 3) if supers else max(1, n // 2)
     most = min(int(top.sum()), n - 1)
     if base > most:
         raise UserError(
             "base", expected=f"between 1 and {most}, the classes that may come first", got=base
         )
     total = _number(heights, top, base, step, sessions)
+    least = step
+    if not step and not sessions:
+        least = STEP
     rng = np.random.default_rng(seed)
     left = np.ones(n, dtype=np.bool_)
     drawn: list[Ints] = []
@@ -313,11 +327,8 @@ def draw_sessions(
         may = left & (top | ~left[parents])
         remaining = total - len(drawn)
         must = heights >= remaining
-        quota = (
-            base
-            if not drawn
-            else max(step or (0 if sessions else STEP), -(-left.sum() // remaining))
-        )
+        # an even share of what is left, so that the last sessions are not overfull
+        quota = max(least, _ceil(left.sum(), remaining)) if drawn else base
         # in session 0 superclasses come first; otherwise the order is random
         last = (heights == 1) & (not drawn)
         order = np.lexsort((rng.permutation(n), last, ~must))
@@ -325,6 +336,11 @@ def draw_sessions(
         left[take] = False
         drawn.append(take)
     return tuple(drawn)
+
+
+def _ceil(n: int, parts: int) -> int:
+    """n / parts, rounded up."""
+    return -(-n // parts)
 
 
 def _heights(hierarchy: _hierarchy.Hierarchy) -> Ints:
@@ -343,7 +359,7 @@ def _number(heights: Ints, top: Bools, base: int, step: int, sessions: int) -> i
     tall = int((top & (heights == heights.max())).sum())
     least = max(2, int(heights.max()) + (tall > base))  # one session for each level
     if not sessions:
-        return max(1 + -(-(n - base) // (step or STEP)), least)
+        return max(1 + _ceil(n - base, step or STEP), least)
     if not least <= sessions <= n - base + 1:
         raise UserError(
             "sessions",
@@ -360,14 +376,21 @@ def _number(heights: Ints, top: Bools, base: int, step: int, sessions: int) -> i
 ByLeaf = list[tuple[int, Ints]]  # leaves with rows
 
 
-def leaf_roles(
-    file: EmbeddingFile, hierarchy: Hierarchy, val_fraction: float
-) -> tuple[ByLeaf, ByLeaf, list[Ints]]:
+class LeafRoles(NamedTuple):
+    """The rows of each leaf by what they are for."""
+
+    train: ByLeaf
+    intask: ByLeaf  # validation in the session
+    posttask: list[Ints]  # validation after it
+
+
+def leaf_roles(file: EmbeddingFile, hierarchy: Hierarchy, val_fraction: float) -> LeafRoles:
     """The training, in-task and post-task validation rows of each leaf, not shuffled.
 
     Flipped copies are not dealt to validation, and those of validation samples are left out.
     """
-    train, val = (np.flatnonzero(file.split == role) for role in (TRAIN, VAL))
+    train = np.flatnonzero(file.split == TRAIN)
+    val = np.flatnonzero(file.split == VAL)
     originals = _by_label(file, np.setdiff1d(train, flipped_copies(file)))
     brought = _by_label(file, val)
     intask: ByLeaf = []
@@ -375,7 +398,7 @@ def leaf_roles(
     taken = np.flatnonzero(hierarchy.leaf != -1).tolist()
     for label in taken:
         held = brought[label]
-        first = -(-len(held) // 2)
+        first = _ceil(len(held), 2)
         if not len(val):
             mine = originals[label]
             n = len(mine)
@@ -385,14 +408,14 @@ def leaf_roles(
             held = mine[: first + second]
         intask.append((int(hierarchy.leaf[label]), held[:first]))
         posttask.append(held[first:])
-    shown = union([*(rows for _, rows in intask), *posttask])
-    left = _by_label(file, np.setdiff1d(train, with_copies(file, shown)))
+    validation = union([*(rows for _, rows in intask), *posttask])
+    left = _by_label(file, np.setdiff1d(train, with_copies(file, validation)))
     taught = [(int(hierarchy.leaf[label]), left[label]) for label in taken]
     if not (file.split == TEST).any():
         raise UserError(
             f"{file.path.name} has no test samples", "give it a split (--split) when it is made"
         )
-    return taught, intask, posttask
+    return LeafRoles(taught, intask, posttask)
 
 
 def _by_label(file: EmbeddingFile, rows: Ints) -> list[Ints]:

@@ -28,7 +28,7 @@ COMPILED = {
     "models/_som_kernel.py": "tests/models/test_som.py::test_samples_that_are_all_alike",
     "models/exstream.py": "tests/models/test_exstream.py::test_a_queue_keeps_the_newest",
     "embedbench/streams/simulated_annealing.py": (
-        "tests/streams/test_orders.py::test_annealing_repeats_and_follows_its_seed"
+        "tests/streams/test_make_class_order.py::test_annealing_repeats_and_follows_its_seed"
     ),
 }
 
@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tables[item.nodeid.partition("[")[0]].append(item)
     out = {item for item in items if item.get_closest_marker("thorough")}
     for name, cases in tables.items():
-        if len(cases) >= TABLE and not name.startswith("tests/checks/test_conformance.py"):
+        if len(cases) >= TABLE and not name.startswith("tests/checks/test_conformance_suite.py"):
             out |= {case for i, case in enumerate(cases) if i % 3}
     _leave_out(config, items, out)
 

@@ -1,5 +1,6 @@
 """The Python API: what holds where nothing is said; and sentences on names and values."""
 
+import ast
 import pickle
 import runpy
 import subprocess
@@ -20,7 +21,7 @@ from protocol_files import make_file
 from toy import class_stream
 
 import embedbench
-from embedbench import api, learning
+from embedbench import api, extract, learning
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import CodeExitError, UserError, error_text, short, unknown
 
@@ -64,8 +65,9 @@ def test_sentences_list_few_names_and_quote_short_values() -> None:
     assert (short("a" * 58), short("a" * 59)) == (repr("a" * 58), f"'{'a' * 58}…")
 
 
-def test_an_error_is_one_sentence_of_its_fields() -> None:
-    for fields, sentence in (
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
         ({"what": "it is full"}, "it is full"),
         ({"what": "it is full", "remedy": "free some"}, "it is full; free some"),
         ({"what": "n", "expected": "odd"}, "n must be odd"),
@@ -74,9 +76,12 @@ def test_an_error_is_one_sentence_of_its_fields() -> None:
             {"what": "n", "remedy": "stop", "expected": "odd", "got": 2},
             "n must be odd, got 2; stop",
         ),
-    ):
-        error = pickle.loads(pickle.dumps(UserError(**fields)))
-        assert (str(error), says(**fields)(error)) == (sentence, True)
+    ],
+)
+def test_an_error_is_one_sentence_of_its_fields(fields: Any, sentence: str) -> None:
+    error = pickle.loads(pickle.dumps(UserError(**fields)))
+    assert str(error) == sentence
+    assert says(**fields)(error)
 
 
 @pytest.mark.parametrize("how", ["exit", "close", "whim"])
@@ -201,3 +206,15 @@ def test_a_numpy_number_is_a_number() -> None:
 
 def test_a_number_that_python_does_not_write_is_quoted_in_words() -> None:
     assert short(10**5000) == "a number of thousands of digits"
+
+
+@pytest.mark.parametrize("module", [api, embedbench, extract, learning])
+def test_every_name_of_the_list_is_known(module: Any) -> None:
+    """A module that imports a name when it is first used says it to type checkers, too."""
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    (hidden,) = (node for node in tree.body if isinstance(node, ast.If))
+    names = {a.name for node in hidden.body for a in getattr(node, "names", [])}
+    listed = getattr(module, "_HOMES", names)
+    assert names == {n for n in listed if getattr(module, n) is not None}
+    with pytest.raises(AttributeError, match="has no attribute 'Lerner'"):
+        module.Lerner  # noqa: B018

@@ -18,7 +18,7 @@ def test_an_unknown_skip_fails(tmp_path: Path) -> None:
         (tests / name).write_bytes((ROOT / "tests" / name).read_bytes())
     body = "import pytest\n\ndef test_a():\n    pytest.skip({!r})\n"
     reason = "a SLURM of one node: no slurmd"
-    (tests / "engines" / "test_one_node_slurm.py").write_text(body.format(reason))
+    (tests / "engines" / "test_slurm_engine_one_node.py").write_text(body.format(reason))
     (tests / "test_b.py").write_text(body.format(reason))
     words = ["-m", "pytest", "-q", "-p", "xdist.plugin", "-n", "1", "--known-skips", "tests"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}

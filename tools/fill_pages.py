@@ -1,14 +1,14 @@
 """Put what the site shows of the code into the pages of the repository, below their comments.
 
-`python tools/fill_pages.py` after a change of a learner's first line, a preset's source, an order
-or the tables of a study; a test says when.
+`python tools/fill_pages.py` after a change of a learner's first line, a preset's source, an order,
+the tables of a study or the results of a paper; a test says when.
 """
 
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PLACES = ("floor.md", "reference/*.md", "studies/*.md")
+PLACES = ("agreement.md", "floor.md", "reference/*.md", "results/*.md", "studies/*.md")
 
 
 def pages() -> list[Path]:

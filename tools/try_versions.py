@@ -29,16 +29,19 @@ TOOLS = ("pytest", "pytest-xdist", "hypothesis")  # what any test needs
 # there. `s3` is tried against a server that moto makes.
 TESTS = {
     "audioset": ["tests/files/test_audioset.py"],
-    "ray": ["tests/engines/test_ray.py"],
-    "s3": ["tests/sharing/test_push.py::test_s3"],
-    "slurm": ["tests/engines/test_slurm.py", "tests/engines/test_engine.py"],
-    "hf": ["tests/extract/test_hf.py"],
-    "audio": ["tests/extract/test_audio.py"],
+    "ray": ["tests/engines/test_ray_engine.py"],
+    "s3": ["tests/sharing/test_push_file.py::test_s3"],
+    "slurm": ["tests/engines/test_slurm_engine.py", "tests/engines/test_engine.py"],
+    "hf": ["tests/extract/test_hf_backbone.py"],
+    "audio": ["tests/extract/test_sound_files.py"],
     "datasets": ["tests/extract/test_hub_datasets.py"],
-    "parquet": ["tests/files/test_import_formats.py", "tests/files/test_export_features.py"],
-    "pandas": ["tests/reports/test_loading.py"],
-    "tensorboard": ["tests/reports/test_tracking.py"],
-    "wandb": ["tests/reports/test_tracking.py"],
+    "parquet": [
+        "tests/files/test_import_features_formats.py",
+        "tests/files/test_export_features.py",
+    ],
+    "pandas": ["tests/reports/test_load_results.py"],
+    "tensorboard": ["tests/reports/test_trackers.py"],
+    "wandb": ["tests/reports/test_trackers.py"],
 }
 BESIDE = {"s3": ["moto[s3]", "flask", "flask-cors"]}
 

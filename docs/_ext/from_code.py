@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import agreement
 import typer
 from typer.cli import get_docs_for_click
 
@@ -95,8 +96,7 @@ def fill(app: Any, name: str, source: list[str]) -> None:
 def fill_in_repository(text: str) -> str:
     """The text of a page with what its comments name below them, for who reads it in a clone.
 
-    The tables of papers, and the options of all commands, are long: `reproduce --results` and
-    `--help` print them.
+    The options of all commands are long: `--help` prints them.
     """
 
     def filled(found: re.Match[str]) -> str:
@@ -188,9 +188,14 @@ MAKE: Any = {
     "report": report,
     "results": show_paper,
     "rank": show_floor,
+    "agreement": agreement.show_agreement,
+    "printed": agreement.show_printed,
 }
 COMMITTED: Any = {
     "list": list_with_code,
     "report": report,
+    "results": show_paper,
     "rank": show_floor,
+    "agreement": agreement.show_agreement,
+    "printed": agreement.show_printed,
 }  # what the repository has, too

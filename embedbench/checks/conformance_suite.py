@@ -63,13 +63,16 @@ class CheckResult(JsonRecord):
 
         One line of code may end many checks, with other numbers in what it says.
         """
-        kind, colon, _ = self.message.partition(":")
-        return (kind if colon else self.message, self.place) if self.place else (self.message, "")
+        if not self.place:
+            return self.message, ""
+        kind, _, _ = self.message.partition(":")
+        return kind, self.place
 
 
 def check_text(results: Sequence[CheckResult]) -> str:
     """Results as text: one line per check, each fault once, and how many passed."""
-    lines, first = list[str](), dict[tuple[str, str], str]()
+    lines: list[str] = []
+    first: dict[tuple[str, str], str] = {}  # by fault, the check that it ended first
     for r in results:
         if not r.applies:
             lines.append(f"–       {r.name}  (does not apply)")
@@ -87,12 +90,15 @@ def check_text(results: Sequence[CheckResult]) -> str:
 
 def _total(results: Sequence[CheckResult], faults: int) -> str:
     """How many checks passed, and how many faults those have that did not."""
-    asked = [r.passed for r in results if r.applies]
-    failed, rest = asked.count(False), len(results) - len(asked)
-    total = f"{sum(asked)} of {len(asked)} checks passed"
+    passed = [r.passed for r in results if r.applies]
+    failed = passed.count(False)
+    rest = len(results) - len(passed)
+    total = f"{sum(passed)} of {len(passed)} checks passed"
     if failed > faults:
-        total += f", {failed} failed by {faults} fault{'s' * (faults > 1)}"
-    return total + (f", {rest} {'does' if rest == 1 else 'do'} not apply" if rest else "")
+        total += f", {failed} failed by {faults} " + ("fault" if faults == 1 else "faults")
+    if rest:
+        total += f", {rest} " + ("does not apply" if rest == 1 else "do not apply")
+    return total
 
 
 def check(name: str, device: str = "cpu", kind: str | None = None) -> list[CheckResult]:
@@ -144,7 +150,9 @@ def _place(error: BaseException, subject: object) -> str:
 
 def _run(check: Callable[[T], None], subject: T) -> CheckResult:
     began = time.perf_counter()
-    message, applies, place = "", True, ""
+    message = ""
+    applies = True
+    place = ""
     try:
         check(subject)
     except NotApplicable:
@@ -207,5 +215,8 @@ def _kinds_of_thing(thing: Any) -> list[str]:
     from embedbench.extract.backbone import Backbone
 
     bases = {Learner: "learners", Protocol: "protocols", Backbone: "backbones"}
-    classes = [k for base, k in bases.items() if inspect.isclass(thing) and issubclass(thing, base)]
-    return classes or ["trackers"] * hasattr(thing, "add_run")
+    if inspect.isclass(thing):
+        kinds = [kind for base, kind in bases.items() if issubclass(thing, base)]
+        if kinds:
+            return kinds
+    return ["trackers"] if hasattr(thing, "add_run") else []

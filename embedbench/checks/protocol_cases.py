@@ -103,9 +103,12 @@ class Case:
     @cached_property
     def tables(self) -> list[Table]:
         """The tables behind the stream, in order of first use."""
-        views = [v for s in self.stream.sessions for v in (s.x, s.val_x)]
-        views += [e.x for e in self.stream.eval_sets]
-        return list({id(t): t for t in map(table_of, views)}.values())
+        views: list[View] = []
+        for session in self.stream.sessions:
+            views += [session.x, session.val_x]
+        views += [test.x for test in self.stream.eval_sets]
+        by_id = {id(table): table for table in map(table_of, views)}
+        return list(by_id.values())
 
     def file(self, view: View) -> int:
         """Index of the file behind a view; an unknown table counts as the last file's."""

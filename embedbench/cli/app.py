@@ -102,7 +102,9 @@ def list_command(
         return
     listed = every_entry()
     text = "\n\n".join(f"{k}:\n{listed_text(rows)}" for k, rows in listed.items())
-    rows = [{"kind": k, **row} for k, rows in listed.items() for row in rows]
+    rows = []
+    for name, of_kind in listed.items():
+        rows += [{"kind": name, **row} for row in of_kind]
     show_tables(form, listed, rows, text=text)
 
 
@@ -161,10 +163,14 @@ def main() -> None:
         if _is_broken_pipe(e):
             standard_streams.drop_output()
             sys.exit(standard_streams.READER_GONE)
-        sentence, failed = str(e), 1
+        sentence = str(e)
+        failed = 1
     except OSError as e:
-        of_output = standard_streams.unwritable_output(e)
-        sentence = of_output or f"{e.filename}: " * bool(e.filename) + f"{e.strerror or e}"
+        sentence = standard_streams.unwritable_output(e)
+        if not sentence:
+            sentence = str(e.strerror or e)
+            if e.filename:
+                sentence = f"{e.filename}: {sentence}"
     except help_and_usage_errors.UsageError as e:
         sentence = help_and_usage_errors.usage_sentence(e)
     else:

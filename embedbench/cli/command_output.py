@@ -84,8 +84,11 @@ def selected_tables(tables: Sequence[comparison_tables.TableView]) -> Tables:
     from embedbench.reports.toml_report import SCHEMA
 
     data = plain([{**table.data, "title": table.title, "rows": table.rows} for table in tables])
-    rows = [{"table": table.title} | row for table in tables for row in table.rows]
-    parts = [part for table in tables for part in (*table.parts, terminal_text.line(""))]
+    rows: list[dict[str, Any]] = []
+    parts: list[Part] = []
+    for table in tables:
+        rows += [{"table": table.title} | row for row in table.rows]
+        parts += [*table.parts, terminal_text.line("")]
     return {"schema": SCHEMA, "tables": data}, rows, parts
 
 

@@ -66,12 +66,7 @@ def entries(kind: str, installed: Mapping[str, EntryPoint] | None = None) -> lis
 
     `installed` are the entry points of other packages; None: they are read.
     """
-    listed = OURS[kind]()
-    rows = (
-        [{"name": name, "summary": summary} for name, summary in listed.items()]
-        if isinstance(listed, dict)
-        else listed
-    )
+    rows = OURS[kind]()
     if kind == "protocols":
         named = named_streams().items()
         rows += [{"name": name, "summary": stream.summary()} for name, stream in named]
@@ -81,11 +76,16 @@ def entries(kind: str, installed: Mapping[str, EntryPoint] | None = None) -> lis
         installed = plugins.entry_points_by_name(kind)
     names = {row["name"] for row in rows}
     unread = {"takes": ""} if kind == "learners" else {}  # its code is not imported
-    return rows + [
-        {"name": name, "summary": entry.value, **unread, "package": plugins.origin(entry)}
-        for name, entry in sorted(installed.items())
-        if name not in names
-    ]
+    for name, entry in sorted(installed.items()):
+        if name not in names:
+            package = plugins.origin(entry)
+            rows.append({"name": name, "summary": entry.value, **unread, "package": package})
+    return rows
+
+
+def _named(summaries: Mapping[str, str]) -> list[dict[str, str]]:
+    """Entries of which a name and a summary are all that is said."""
+    return [{"name": name, "summary": summary} for name, summary in summaries.items()]
 
 
 def listed_text(rows: Sequence[dict[str, str]]) -> str:
@@ -109,13 +109,10 @@ def metric_functions() -> dict[str, Callable[..., Any]]:
     from embedbench.scores import against_chance, few_shot_scores, metrics
     from embedbench.scores.unrecorded_metrics import FUNCTIONS
 
-    public: dict[str, Any] = {}
-    for module in (metrics, against_chance, few_shot_scores):
-        public |= {n: f for n, f in vars(module).items() if inspect.isfunction(f) and n[0] != "_"}
-    over_all = ("compute", "curves", "curves_from_accuracies", "audit")
-    firsts = {name: next(iter(inspect.signature(f).parameters), "") for name, f in public.items()}
-    mine = {n: public[n] for n, p in firsts.items() if p in ("scores", "accuracies")}
-    return {n: f for n, f in mine.items() if n not in over_all} | FUNCTIONS
+    named: dict[str, Callable[..., Any]] = {**metrics.all_metrics()}
+    for function in (*against_chance.CURVES, *few_shot_scores.FORMULAS):
+        named[function.__name__] = function
+    return named | FUNCTIONS
 
 
 def _classes(room: str, names: Sequence[str]) -> dict[str, str]:
@@ -126,9 +123,8 @@ def _classes(room: str, names: Sequence[str]) -> dict[str, str]:
         if not path.is_file():
             listed[name] = _alias(name)
             continue
-        match = _PUBLIC_CLASS.search(
-            path.read_text(encoding="utf-8")
-        )  # not imported: torch is slow
+        code = path.read_text(encoding="utf-8")  # not imported: torch is slow
+        match = _PUBLIC_CLASS.search(code)
         listed[name] = match["line"] if match else ""
     return listed
 
@@ -145,8 +141,10 @@ def _learner_rows() -> list[dict[str, str]]:
 def _alias(name: str) -> str:
     """What another name of a learner stands for."""
     same, given = by_name.ALIASES[name]
+    if not given:
+        return f"another name of {same}"
     settings = ", ".join(f"{k}={format_setting(v)}" for k, v in given.items())
-    return f"another name of {same}" + (f" with {settings}" if given else "")
+    return f"another name of {same} with {settings}"
 
 
 def _backbones() -> dict[str, str]:
@@ -196,22 +194,35 @@ def _zoo_rows() -> list[dict[str, str]]:
     return zoo_rows()
 
 
-# What this package has of a kind: summaries by name, or rows that say more.
-OURS: dict[str, Callable[[], dict[str, str] | list[dict[str, str]]]] = {
-    "learners": _learner_rows,
-    "protocols": lambda: _classes("protocols", by_name.our_protocols()),
-    "metrics": lambda: {
-        name: (inspect.getdoc(f) or "").partition("\n")[0] for name, f in metric_functions().items()
-    },
-    "presets": lambda: {name: presets.about(name)[0] for name in presets.preset_names()},
-    "orders": lambda: {
+def _metric_summaries() -> dict[str, str]:
+    return {
+        name: (inspect.getdoc(function) or "").partition("\n")[0]
+        for name, function in metric_functions().items()
+    }
+
+
+def _order_summaries() -> dict[str, str]:
+    return {
         name: what if count == "any" else f"{what}; {count} classes"
         for name, (what, count) in NAMED.items()
-    },
-    "sources": lambda: SOURCES,
-    "engines": lambda: ENGINES,
-    "trackers": lambda: TRACKERS,
-    "backbones": _backbones,
+    }
+
+
+def _preset_summaries() -> dict[str, str]:
+    return {name: presets.about(name)[0] for name in presets.preset_names()}
+
+
+# What this package has of a kind, as `entries` lists it.
+OURS: dict[str, Callable[[], list[dict[str, str]]]] = {
+    "learners": _learner_rows,
+    "protocols": lambda: _named(_classes("protocols", by_name.our_protocols())),
+    "metrics": lambda: _named(_metric_summaries()),
+    "presets": lambda: _named(_preset_summaries()),
+    "orders": lambda: _named(_order_summaries()),
+    "sources": lambda: _named(SOURCES),
+    "engines": lambda: _named(ENGINES),
+    "trackers": lambda: _named(TRACKERS),
+    "backbones": lambda: _named(_backbones()),
     "files": file_rows,
     "zoo": _zoo_rows,
 }
@@ -232,12 +243,11 @@ NAMES: dict[str, Callable[[], Sequence[str]]] = {
 def show_settings(name: str, form: str) -> None:
     """Print what a name is, and its settings; of a protocol and a preset of one name, both."""
     every = [describe(kind, name) for kind in _kinds(name)]
-    show_tables(
-        form,
-        every[0] if len(every) == 1 else every,
-        [row for data in every for row in data["settings"]],
-        text="\n\n".join(settings_text(data["kind"], name) for data in every),
-    )
+    rows: list[dict[str, Any]] = []
+    for data in every:
+        rows += data["settings"]
+    text = "\n\n".join(settings_text(data["kind"], name) for data in every)
+    show_tables(form, every[0] if len(every) == 1 else every, rows, text=text)
 
 
 def settings_text(kind: str, name: str) -> str:
@@ -278,12 +288,14 @@ def describe(kind: str, name: str) -> dict[str, Any]:
 def _stream(name: str) -> dict[str, Any]:
     """Describe a stream that has a name."""
     stream = named_streams()[name]
+    about = f"`embedbench list {stream.protocol}` says what the settings mean."
+    if stream.metric is not None:
+        about += f" Its papers print {stream.metric}."
     return {
         "kind": "streams",
         "name": name,
         "summary": f"a stream by name, {stream.summary()}",
-        "about": f"`embedbench list {stream.protocol}` says what the settings mean."
-        + f" Its papers print {stream.metric}." * (stream.metric is not None),
+        "about": about,
         "set": f"`run --protocol {name}` has these settings, over those of a preset; `--set` goes "
         "over them.",
         "settings": [{"setting": f"protocol.{k}", "value": v} for k, v in stream.set.items()],
@@ -295,9 +307,12 @@ def _class(kind: str, name: str) -> dict[str, Any]:
     given: dict[str, Any] = {}
     cls: type[Any]
     if kind == "learners":
-        cls, key, given = by_name.learner_class(name), name, by_name.alias_settings(name)
+        cls = by_name.learner_class(name)
+        key = name
+        given = by_name.alias_settings(name)
     else:
-        cls, key = by_name.protocol_class(name), "protocol"
+        cls = by_name.protocol_class(name)
+        key = "protocol"
     # What the learner does not refuse, in the place of what any memory takes.
     selects = getattr(cls, "selects", ())
     ranges = {"memory.select": f"one of {', '.join(selects)}"} if selects else {}
@@ -336,9 +351,12 @@ def _kinds(name: str) -> list[str]:
         is_protocol = inspect.isclass(thing) and issubclass(thing, Protocol)
         return ["protocols" if is_protocol else "learners"]
     plain = {name, name.replace("_", "-")}
-    if kinds := [kind for kind, names in NAMES.items() if plain & {*names()}]:
+    kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]
+    if kinds:
         return kinds
-    every = [*KINDS, *(known for names in NAMES.values() for known in names())]
+    every = [*KINDS]
+    for names in NAMES.values():
+        every += names()
     meant = by_name.FIELD_NAMES.get(name)
     near = [meant] if meant else get_close_matches(name.lower(), every, n=1, cutoff=0.6)
     raise unknown("listing", name, KINDS, near)

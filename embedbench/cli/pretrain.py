@@ -47,8 +47,17 @@ def pretrain(
         raise UserError("--out", expected="a name that ends with .safetensors", got=str(out))
     shared.check_free(out, overwrite)
     names: Any = {"augment": augment, "head": head}  # texts, which `Pretraining` checks
-    numbers = trunk, epochs, lr, weight_decay, batch_size, warmup
-    how = pretraining.Pretraining(*numbers, seed=seed, deep_supervision=deep_supervision, **names)
+    how = pretraining.Pretraining(
+        trunk,
+        epochs=epochs,
+        lr=lr,
+        weight_decay=weight_decay,
+        batch_size=batch_size,
+        warmup=warmup,
+        seed=seed,
+        deep_supervision=deep_supervision,
+        **names,
+    )
     opened, stream = _stream(file, protocol, settings or [], seed)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     out.parent.mkdir(parents=True, exist_ok=True)

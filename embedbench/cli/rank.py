@@ -176,7 +176,8 @@ FLOOR_LEGEND = (
 )
 LEGEND = (
     "rank: of the mean, and in brackets the ranks that the verdicts allow · behind by: mean paired "
-    "difference to the best, and its 95 % interval over seeds and test samples: above 0 it is "
-    "behind · above, behind: on how many sets a verdict says so · (floor): the median of its "
-    "learners · closed forms: ncm, slda, fecam, ranpac, acil · docs/floor.md"
+    "difference to the best, and the 95 % interval of the distance to whichever is the best, over "
+    "seeds and test samples: above 0 it is behind · above, behind: on how many sets a verdict says "
+    "so · (floor): the median of its learners · closed forms: ncm, slda, fecam, ranpac, acil · "
+    "docs/floor.md"
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -156,7 +156,8 @@ class ReportOptions:
         if any(path.suffix == ".toml" for path in folders):
             raise UserError(f"{folders[0]} says what to show", f"name {files[0]} in its runs")
         given = [*self.views, *(["--figure"] if self.figure else [])]
-        given += ["--over"] if self.over and not folders else []
+        if self.over and not folders:
+            given.append("--over")
         if given:
             raise UserError(
                 f"{given[0]} is for runs, and {files[0]} has results alone", f"leave {given[0]} out"
@@ -167,10 +168,14 @@ class ReportOptions:
         """The one metric that learners are compared by."""
         from embedbench.reports.table_metric import BASE_SCORES, split_names
 
-        score, names = split_names(self.metric or ())
-        if (several := len(names) > 1) or {*names} & {*BASE_SCORES}:
-            given = ", ".join(names if several else [str(score), *names])
-            raise UserError(f"--compare, --by and --figure take one --metric, got {given}")
+        score, names = split_names([] if self.metric is None else self.metric)
+        given = names
+        if len(names) == 1 and names[0] in BASE_SCORES:
+            given = [str(score), *names]
+        if len(given) > 1:
+            raise UserError(
+                f"--compare, --by and --figure take one --metric, got {', '.join(given)}"
+            )
         return names[0] if names else "final_accuracy"
 
 
@@ -301,7 +306,8 @@ def _read(
         tables = selected_tables(toml_report.show_file(runs[0], say))
         return [], tables, tables[2]
     rows: list[Row] = []
-    metrics, names = options.metric or [], RowNames(parse_names(options.name or ()))
+    metrics = options.metric or []
+    names = RowNames(parse_names(options.name or ()))
     if files:  # of which --metric also names what they alone have
         score = first_score(map(meant, metrics))
         metrics = [] if score is None else [score]
@@ -362,7 +368,8 @@ def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:
         from embedbench.zoo.beside_zoo import beside_parts, rows_beside
 
         published = rows_beside(rows, note)
-        data, listed = {**data, "published": published}, [*listed, *published]
+        data = {**data, "published": published}
+        listed = [*listed, *published]
         parts = [*parts, *beside_parts(published)]
     return data, listed, parts
 
@@ -371,14 +378,16 @@ def _studies(rows: list[Row], options: ReportOptions) -> Tables:
     """Who is behind whom, or the spread of each learner over orders or seeds."""
     from embedbench.reports import compare_learners, comparison_tables, spread_over_seeds
 
-    ranks, orders = comparison_tables.rank_learners, comparison_tables.spread_over_orders
     if options.by == "seeds":
         views = spread_over_seeds.spreads_over_seeds(rows, options.one_metric)
     else:
-        view = ranks if options.compare else orders
+        view = comparison_tables.spread_over_orders
+        if options.compare:
+            view = comparison_tables.rank_learners
         views = [view(study) for study in compare_learners.studies(rows, options.one_metric)]
-    return (
-        comparison_tables.comparison_json(views),
-        [row for made in views for row in made.rows],
-        [part for made in views for part in (*made.parts, line(""))],
-    )
+    lines: list[dict[str, Any]] = []
+    parts: list[Part] = []
+    for made in views:
+        lines += made.rows
+        parts += [*made.parts, line("")]
+    return comparison_tables.comparison_json(views), lines, parts

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 ALL = "all"  # in the place of a paper's name
 NAMES = ", ".join(" or ".join(names) for names in paper_folders.names().values() if names)
 DATA = (
-    "FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for masana2020 cifar100=FILE; "
-    "for abdelsalam2021 cifar=FILE, …; for tang2024 cifar100=FILE, …"
+    "FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for masana2020 and michel2023 "
+    "cifar100=FILE, …; for abdelsalam2021 cifar=FILE, …; for tang2024 cifar100=FILE, …"
 )
 RESULTS = "Files that reproduce wrote, or directories of them: print their tables; nothing runs."
 CLAIMS = (
@@ -91,10 +91,18 @@ def reproduce(
             notify=lambda sentence: None if quiet else note(sentence),
         )
         made = chosen.reproduce(runs, tables or [], given_data)
-    options: list[tuple[str, Any]] = [("--table", tables), ("--data", data), ("--set", settings)]
-    options += [("--learner", learner and [learner]), ("--seeds", runs.data and [seeds])]
-    words = [word for name, given in options for v in given or () for word in (name, v)]
-    _present([paper, *words], chosen, runs, made, form)
+    options: dict[str, list[str] | None] = {
+        "--table": tables,
+        "--data": data,
+        "--set": settings,
+        "--learner": [learner] if learner else None,
+        "--seeds": [seeds] if runs.data else None,  # exact tables have none
+    }
+    words = [paper]
+    for name, values in options.items():
+        for value in [] if values is None else values:
+            words += [name, value]
+    _present(words, chosen, runs, made, form)
 
 
 def _present(
@@ -105,7 +113,8 @@ def _present(
     from embedbench.papers.result_files import Results
 
     files = [runs.streams.file(str(data.file)) for data in runs.data.values()]
-    results = Results.now(paper.name, words, runs.seeds, files, tables, runs.failed)
+    kinds = [(data.kind, runs.label(name)) for name, data in runs.data.items()]
+    results = Results.now(paper.name, words, runs.seeds, files, tables, runs.failed, kinds)
     path = runs.out / f"{paper.stem}.json"
     results.write(path)
     show_tables(form, results.to_json(), *rows_and_parts(tables))
@@ -122,7 +131,9 @@ def _show_stored(paper: str, paths: list[Path], form: str) -> None:
     from embedbench.papers.result_files import read_results
     from embedbench.text.terminal_text import line
 
-    data, rows, parts = [], list[Any](), list[Any]()
+    data = []
+    rows = list[Any]()
+    parts = list[Any]()
     for name, results in read_results(paths, paper_folders.facts(paper)["name"]).items():
         of_rows, of_parts = rows_and_parts(results.tables)
         data.append({"source": name, **results.to_json()})

@@ -231,7 +231,7 @@ def _report(
     A study file with a published table has it beside the runs in `out`.
     """
     from embedbench.reports.row_names import RowNames
-    from embedbench.reports.tables_from_runs import collect
+    from embedbench.reports.tables_from_runs import collect, with_chance
     from embedbench.reports.toml_report import published_beside
     from embedbench.scores.record_files import find
     from embedbench.studies.study_runs import describe_outcome
@@ -239,15 +239,18 @@ def _report(
     for sentence in describe_outcome(outcome):
         note(sentence)
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
-    metrics, names = (study.metric,) if study.metric else (), RowNames(study.names)
-    rows = collect(out, outcome.run_dirs, metrics=metrics, names=names)
+    metrics = (study.metric,) if study.metric else ()
+    names = RowNames(study.names)
+    places = with_chance(out, outcome.run_dirs)
+    rows = collect(out, places, metrics=metrics, names=names)
     for key in names.unused if rows else ():
         note(f"no row is called {key}")
     data, listed, parts = run_tables(rows, form)
     published = None if config is None else published_beside(config, out, note)
     if published is not None:
         data = {**data, "published": published.data}
-        listed, parts = [*listed, *published.rows], [*parts, line(""), *published.parts]
+        listed = [*listed, *published.rows]
+        parts = [*parts, line(""), *published.parts]
     show_tables(form, {**data, "failed": failed}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):

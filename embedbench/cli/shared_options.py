@@ -77,23 +77,30 @@ def taking(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
     """
 
     def changed(command: Command) -> Command:
-        of = {name: inspect.signature(m, eval_str=True).parameters for name, m in makers.items()}
+        options_of = {name: _parameters(maker) for name, maker in makers.items()}
 
         @functools.wraps(command)
         def run(**given: Any) -> None:
-            made = {
-                name: makers[name](**{option: given.pop(option) for option in options})
-                for name, options in of.items()
-            }
-            command(**given, **made)
+            for name, options in options_of.items():
+                of_maker = {option.name: given.pop(option.name) for option in options}
+                given[name] = makers[name](**of_maker)
+            command(**given)
 
-        listed = inspect.signature(command, eval_str=True).parameters
-        options = [o for name, p in listed.items() for o in of.get(name, {name: p}).values()]
+        # typer reads the options of a command from its signature. That of `run` has, in the place
+        # of a made parameter, the options behind it: `report(runs, form)` with `form=chosen_form`
+        # is read as `report(*, runs, as_json, markdown, latex, csv)`.
+        options: list[inspect.Parameter] = []
+        for parameter in _parameters(command):
+            options += options_of.get(parameter.name, [parameter])
         by_name = [option.replace(kind=option.KEYWORD_ONLY) for option in options]
-        run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]  # typer reads it
+        run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
         return run
 
     return changed
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function, eval_str=True).parameters.values())
 
 
 def chosen_form(
@@ -125,8 +132,10 @@ def chosen_engine(
     """The engine that `--engine` or `--jobs` names; a run takes as many cores as `--threads`."""
     if name and jobs:
         raise UserError(f"--jobs {jobs} is short for --engine local:{jobs}", "give one of them")
+    if not name:
+        name = f"local:{jobs}" if jobs else "local"
     needs = Resources.parse(resources or "", cpus=threads)
-    return Engine.parse(name or (f"local:{jobs}" if jobs else "local"), needs, settings or [])
+    return Engine.parse(name, needs, [] if settings is None else settings)
 
 
 def check_free(path: Path, overwrite: bool) -> None:
@@ -145,9 +154,11 @@ def chosen_device(name: str, engine: Engine = HERE) -> str:
     """
     if name == "cpu":
         return name
-    if not engine.is_local:
-        return ("cuda" if engine.resources.gpus else "cpu") if name == "auto" else name
-    return find_device(name)
+    if engine.is_local:
+        return find_device(name)
+    if name != "auto":
+        return name
+    return "cuda" if engine.resources.gpus else "cpu"
 
 
 def here(text: str) -> Path:
@@ -171,10 +182,15 @@ def fetching(quiet: bool) -> Iterator[dict[str, Any]]:
     """Yield `progress` and `notify` for `files.remote.fetch`."""
     with bar("fetch", quiet) as advance:
         advance.stage("MB")
-        yield {
-            "progress": lambda done, size: advance(done // 10**6, size // 10**6),
-            "notify": (lambda _: None) if quiet else note,
-        }
+
+        def progress(done: int, size: int) -> None:
+            advance(done // 10**6, size // 10**6)
+
+        def notify(sentence: str) -> None:
+            if not quiet:
+                note(sentence)
+
+        yield {"progress": progress, "notify": notify}
 
 
 def data_here(items: Sequence[str]) -> list[str]:

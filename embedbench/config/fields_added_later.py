@@ -1,6 +1,7 @@
 """Fields added later to a class of settings; at their earlier value they identify no other run."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -160,7 +161,7 @@ def align_versions(
     >>> align_versions([{"lr": 0.1}, {"lr": 0.1, "passes": 20.0}], EARLIER["learner"]["ewc"])
     [{'lr': 0.1, 'passes': 0.0}, {'lr': 0.1, 'passes': 20.0}]
     """
-    names = dict.fromkeys(name for settings in each for name in settings)
+    names = dict.fromkeys(itertools.chain(*each))
     single = {name: value for name, value in earlier.items() if not isinstance(value, dict)}
     known = [{**single, **settings} for settings in each]
     for settings in known:  # a group that only some have was added as a whole

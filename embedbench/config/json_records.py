@@ -17,6 +17,9 @@ from typing import Any, Self, cast
 
 from embedbench.errors import UserError, short
 
+from .setting_ranges import field_hints
+from .typed_calls import alternatives
+
 # Metadata of a dataclass's field.
 ABSENT = {"absent": True}  # None leaves the key out; a null is read as NaN if NaN fits
 UNWRITTEN = {"unwritten": True}  # the field is not written
@@ -28,7 +31,6 @@ PARTS = 20  # of a key of TOML: `a.b.c` has three
 _PART = r"""(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
 _LONG_KEY = re.compile(rf"(?:{_PART}\.[ \t]*+){{{PARTS}}}", re.ASCII)
 
-_UNIONS = (typing.Union, types.UnionType)
 _JSON = (str, bool, int, types.NoneType)
 _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a text"),
@@ -44,7 +46,9 @@ class _MismatchError(Exception):
 
     def __init__(self, path: str, expected: str, value: Any) -> None:
         super().__init__(f"{path or 'it'} must be {expected}, got {_short(value)}")
-        self.path, self.expected, self.value = path, expected, value
+        self.path = path
+        self.expected = expected
+        self.value = value
 
 
 class _MissingError(_MismatchError):
@@ -74,8 +78,9 @@ class JsonRecord:
         try:
             return cast(Self, _read_object(cls, data, ""))
         except _MismatchError as e:
-            fields = {"what": f"{name}: {e.path or 'it'}", "expected": e.expected, "got": e.value}
-            raise UserError.worded(f"{name}: {e}", **fields) from None
+            raise UserError.worded(
+                f"{name}: {e}", what=f"{name}: {e.path or 'it'}", expected=e.expected, got=e.value
+            ) from None
 
 
 def parse_json(text: str | bytes, name: str) -> Any:
@@ -87,13 +92,23 @@ def parse_json(text: str | bytes, name: str) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError, MemoryError) as e:
         raise UserError(f"{name} is not JSON ({e})") from None
-    level = [value] if isinstance(value, dict | list) else []
+    level = [value]  # the lists and objects so many levels deep
     for _ in range(DEEPEST):
-        insides = [v.values() if isinstance(v, dict) else v for v in level if v]
-        level = [v for inside in insides for v in inside if isinstance(v, dict | list)]
+        level = _containers_in(level)
         if not level:
             return value
     raise UserError(f"{name} is nested deeper than {DEEPEST} levels")
+
+
+def _containers_in(level: list[Any]) -> list[Any]:
+    """The lists and objects that are values of some lists and objects."""
+    inside: list[Any] = []
+    for container in level:
+        if isinstance(container, dict):
+            inside += container.values()
+        elif isinstance(container, list):
+            inside += container
+    return [value for value in inside if isinstance(value, dict | list)]
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
@@ -126,10 +141,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     if dataclasses.is_dataclass(value):
-        cls: Any = type(value)
-        parts = ((spec, getattr(value, spec.name)) for spec in _specs(cls))
-        return {s.key: plain(part) for s, part in parts if not (s.absent and part is None)}
+        return _plain_object(value)
     return value
+
+
+def _plain_object(record: Any) -> dict[str, Any]:
+    """A dataclass as plain JSON values; keys that may be missing are, where the value is None."""
+    result = {}
+    cls: Any = type(record)
+    for spec in _specs(cls):
+        value = getattr(record, spec.name)
+        if value is not None or not spec.absent:
+            result[spec.key] = plain(value)
+    return result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,30 +169,39 @@ class _Spec:
 
 @functools.cache
 def _specs(cls: type) -> tuple[_Spec, ...]:
-    hints = typing.get_type_hints(cls)
+    hints = field_hints(cls)
+    missing = dataclasses.MISSING
     specs = []
-    for f in dataclasses.fields(cls):
+    for f in dataclasses.fields(cast(Any, cls)):
         if f.metadata.get("unwritten"):
             continue
-        hint, absent = hints[f.name], bool(f.metadata.get("absent"))
+        hint = hints[f.name].kind
+        absent = bool(f.metadata.get("absent"))
         if absent:  # None means a missing key, not a null
-            present = (one for one in typing.get_args(hint) if one is not type(None))
+            present = [one for one in alternatives(hint) if one is not type(None)]
             hint = functools.reduce(operator.or_, present)
-        missing = dataclasses.MISSING
-        required = f.default is missing and f.default_factory is missing
-        specs.append(_Spec(f.name, f.metadata.get("key", f.name), _reader(hint), absent, required))
+        spec = _Spec(
+            f.name,
+            f.metadata.get("key", f.name),
+            _reader(hint),
+            absent,
+            required=f.default is missing and f.default_factory is missing,
+        )
+        specs.append(spec)
     return tuple(specs)
 
 
 @functools.cache
 def _reader(hint: Any) -> Callable[[Any, str], Any]:
     """What converts a JSON value at a path to a type; found once, not for each value."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return _read_any
-    if origin in _UNIONS:  # a null is None rather than NaN
-        none_first = sorted(args, key=lambda one: one is not type(None))
+    options = alternatives(hint)
+    if len(options) > 1:  # a null is None rather than NaN
+        none_first = sorted(options, key=lambda one: one is not type(None))
         return functools.partial(_read_union, tuple(map(_reader, none_first)))
+    origin = typing.get_origin(hint)
+    args = typing.get_args(hint)
     if origin is tuple:
         return functools.partial(_read_tuple, _reader(args[0]))
     if origin is dict:
@@ -207,8 +240,10 @@ def _read_float(value: Any, path: str) -> Any:
 
 def _read_scalar(hint: Any, value: Any, path: str) -> Any:
     kinds, expected = _SCALARS[hint]
-    if hint is float and (value is None or value in ("inf", "-inf")):
-        return math.nan if value is None else float(value)
+    if hint is float and value is None:
+        return math.nan
+    if hint is float and value in ("inf", "-inf"):
+        return float(value)
     if not isinstance(value, kinds) or (isinstance(value, bool) and hint is not bool):
         raise _MismatchError(path, expected, value)
     if isinstance(value, str):

@@ -1,5 +1,6 @@
 """Make a dataclass from settings: names with dots and texts become its fields."""
 
+import contextlib
 import csv
 import dataclasses
 import difflib
@@ -13,7 +14,11 @@ from embedbench.errors import UserError, keep_inside, unknown
 
 from .describe_settings import REQUIRED, get_default
 from .plain_numbers import number_text
-from .setting_ranges import _options, field_hints
+from .setting_ranges import field_hints
+from .typed_calls import alternatives
+
+TRUE = ("true", "1", "yes")
+FALSE = ("false", "0", "no")
 
 
 def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -> Any:
@@ -23,7 +28,7 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
     values that they have in `start`, or by default. `name` is the prefix in error messages: `ewc`
     in `ewc.lam`.
     """
-    hints = {head: hint.kind for head, hint in field_hints(cls).items()}
+    hints = {field: hint.kind for field, hint in field_hints(cls).items()}
     if not dataclasses.is_dataclass(cls):
         raise UserError(f"{name} must be a dataclass", "put @dataclass above its class")
     names = _init_names(cls)
@@ -45,15 +50,20 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
             raise UserError(
                 f"{name}.{head} is a single value; it has no setting {next(iter(inner))!r}"
             )
-        (field,) = (f for f in dataclasses.fields(cls) if f.name == head)
-        own = get_default(field) if start is None else getattr(start, head)
-        own = None if own is REQUIRED else own
-        values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}", start=own)
+        before = _default_of(cls, head) if start is None else getattr(start, head)
+        values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}", start=before)
     try:
         with keep_inside(f"{name}: its class"):
             return cls(**values) if start is None else dataclasses.replace(start, **values)
     except TypeError as e:  # a field without a default that was not given
         raise UserError(f"{name} cannot be made: {e}", f"give it with --set {name}.…") from e
+
+
+def _default_of(cls: type, name: str) -> Any:
+    """The default of a field; None where it has none."""
+    defaults = {field.name: get_default(field) for field in dataclasses.fields(cls)}
+    default = defaults[name]
+    return None if default is REQUIRED else default
 
 
 def nearest(cls: type, name: str) -> list[str]:
@@ -62,7 +72,8 @@ def nearest(cls: type, name: str) -> list[str]:
     >>> nearest(dataclasses.make_dataclass("Mine", [("lam", float), ("scale", float)]), "lambda")
     ['lam']
     """
-    hints, names = field_hints(cls), _init_names(cls)
+    hints = field_hints(cls)
+    names = _init_names(cls)
     meant = {"lambda": "lam", "learning_rate": "lr"}.get(name, name)  # what is often typed
     same = [meant] if meant in names else []
     nested = [f"{n}.{meant}" for n in names if meant in _init_names(hints[n].kind)]
@@ -100,33 +111,48 @@ def _read(value: Any, hint: Any, name: str) -> Any:
 
     A list for a setting that is a text becomes the text that `--set` takes, with commas.
     """
-    options = _options(hint)
+    options = alternatives(hint)
     if isinstance(value, list | tuple) and str in options:
         if int in options and len(value) < 2:  # as a text it would be a number
             raise UserError(name, expected="a number, or a list of two or more", got=value)
         return join_list(value, name)
-    if isinstance(value, str):
-        if type(None) in options and value.lower() in ("none", "null"):
-            return None
-        for option in options:
-            try:
-                if option is bool and value.lower() in ("true", "false", "1", "0", "yes", "no"):
-                    return value.lower() in ("true", "1", "yes")
-                if option in (int, float) and not (value.isascii() and "_" not in value):
-                    continue  # Python reads 1_0 and digits of other scripts
-                if option in (int, float, str):
-                    return cast(type, option)(value)
-            except ValueError:
-                continue
-    elif value is None and type(None) in options:
+    read = _read_text(value, options) if isinstance(value, str) else _as_one_of(value, options)
+    if read is UNFIT:
+        expected = getattr(hint, "__name__", str(hint))
+        raise UserError(name, expected=expected, got=value)
+    return read
+
+
+UNFIT = object()  # what is read of a value that is of none of the types
+
+
+def _read_text(text: str, options: tuple[Any, ...]) -> Any:
+    """The value of a text as the first type that reads it."""
+    word = text.lower()
+    if type(None) in options and word in ("none", "null"):
         return None
-    elif isinstance(value, bool) == (bool in options) and (
-        isinstance(value, tuple(o for o in options if isinstance(o, type)))
-        or (float in options and isinstance(value, int))
-    ):
+    is_plain = text.isascii() and "_" not in text  # Python reads 1_0 and digits of other scripts
+    for option in options:
+        if option is str:
+            return text
+        if option is bool and word in (*TRUE, *FALSE):
+            return word in TRUE
+        if option in (int, float) and is_plain:
+            with contextlib.suppress(ValueError):
+                return option(text)
+    return UNFIT
+
+
+def _as_one_of(value: Any, options: tuple[Any, ...]) -> Any:
+    """A value that is no text, if it is of one of the types; an integer may be a float's."""
+    if value is None and type(None) in options:
+        return None
+    if isinstance(value, bool) != (bool in options):  # True is no 1
+        return UNFIT
+    if float in options and int not in options and isinstance(value, int | float):
         try:
-            return float(cast(float, value)) if float in options and int not in options else value
+            return float(value)
         except OverflowError:  # an integer above all floats
             return math.inf
-    expected = getattr(hint, "__name__", str(hint))
-    raise UserError(name, expected=expected, got=value)
+    kinds = tuple(option for option in options if isinstance(option, type))
+    return value if isinstance(value, kinds) else UNFIT

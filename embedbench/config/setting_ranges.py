@@ -8,14 +8,14 @@ import re
 import sys
 import types
 import typing
+from collections.abc import Iterable
 from typing import Any, Self, cast
 
 from embedbench.errors import UserError, unknown
 
 from .plain_numbers import plain_number
-from .typed_calls import check_arguments, check_type
+from .typed_calls import alternatives, check_arguments, check_type
 
-_UNIONS = (typing.Union, types.UnionType)
 MOST = 1e15  # bound of numbers that have no other: larger ones overflow somewhere
 _INTERVAL = re.compile(r"[\[(]\s*([^,\s]+)\s*,\s*([^,\s]+)\s*[\])]")
 LARGEST = 10**9  # numbers that the arrays of a learner over embeddings may hold
@@ -165,25 +165,32 @@ class FieldHint:
     @classmethod
     def parse(cls, hint: Any) -> Self:
         """Take a hint apart."""
-        origin, args = typing.get_origin(hint), typing.get_args(hint)
+        origin = typing.get_origin(hint)
+        args = typing.get_args(hint)
         if origin is typing.Annotated:
             inner = cls.parse(args[0])
-            ranges = tuple(a for a in args[1:] if isinstance(a, Range))
-            return cls(inner.kind, inner.ranges + ranges, inner.choices)
+            declared = tuple(a for a in args[1:] if isinstance(a, Range))
+            return cls(inner.kind, inner.ranges + declared, inner.choices)
         if origin is typing.Literal:
-            return cls(functools.reduce(operator.or_, dict.fromkeys(map(type, args))), (), args)
-        parts = [cls.parse(a) for a in args] if origin in _UNIONS else []
-        if not any(part.ranges or part.choices for part in parts):
+            return cls(_union(map(type, args)), (), args)
+        options = alternatives(hint)
+        parts = [] if options == (hint,) else [cls.parse(option) for option in options]
+        ranges: list[Range] = []
+        choices: list[Any] = []
+        for part in parts:
+            ranges += part.ranges
+            choices += part.choices
+        if not ranges and not choices:
             return cls(hint)
-        ranges = tuple(r for part in parts for r in part.ranges)
-        closed = all(part.choices or part.kind is type(None) for part in parts)
-        choices = tuple(c for part in parts for c in part.choices) if closed else ()
-        parts.sort(key=lambda part: bool(part.choices))  # a text is read as a number, if it can be
-        return cls(functools.reduce(operator.or_, (part.kind for part in parts)), ranges, choices)
+        if not all(part.choices or part.kind is type(None) for part in parts):
+            choices = []  # a type beside them takes any other value, too
+        # those with choices last: a text is read as a number, if it can be
+        parts.sort(key=lambda part: bool(part.choices))
+        return cls(_union(part.kind for part in parts), tuple(ranges), tuple(choices))
 
     def check(self, value: Any, name: str) -> None:
         """Refuse a value that is no choice or lies outside a range."""
-        options = _options(self.kind)
+        options = alternatives(self.kind)
         if value is None and (type(None) in options or not self.choices):
             return
         if self.choices and value not in self.choices:
@@ -197,13 +204,22 @@ class FieldHint:
 
     def in_words(self) -> str:
         """The choices and ranges for a table; empty if there are none."""
-        choices = [f"one of {', '.join(map(str, self.choices))}"] if self.choices else []
-        return ", ".join([*choices, *(allowed.in_words() for allowed in self.ranges)])
+        words = [allowed.in_words() for allowed in self.ranges]
+        if self.choices:
+            words.insert(0, f"one of {', '.join(map(str, self.choices))}")
+        return ", ".join(words)
+
+
+def _union(types_: Iterable[Any]) -> Any:
+    """The union of some types, in their order, each once."""
+    return functools.reduce(operator.or_, dict.fromkeys(types_))
 
 
 @functools.cache
 def field_hints(cls: type) -> dict[str, FieldHint]:
     """The parsed hints of a dataclass's fields, those of its bases included.
+
+    All that is read of hints goes through here: settings, their ranges, and records of JSON.
 
     They are read when they are first needed: hints may be texts with names that are defined later.
     A field that a subclass declares again keeps the ranges and choices of its base, unless it has
@@ -274,8 +290,3 @@ def check_size(name: str, numbers: int) -> None:
             f"with these settings {name} holds {numbers:.3g} numbers, and the most is {LARGEST:g}",
             "choose smaller ones",
         )
-
-
-def _options(hint: Any) -> tuple[Any, ...]:
-    """The alternatives of a type without ranges and choices."""
-    return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)

@@ -70,6 +70,15 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types of a union; of any other hint itself alone.
+
+    >>> alternatives(int | None), alternatives(int)
+    ((<class 'int'>, <class 'NoneType'>), (<class 'int'>,))
+    """
+    return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+
+
 def check_type(value: Any, hint: Any, name: str) -> None:
     """Refuse a value that is not of a hint's type; `name` is what the error calls it."""
     if not fits(value, hint):
@@ -82,7 +91,8 @@ def fits(value: Any, hint: Any) -> bool:
     >>> fits((1, 2), collections.abc.Sequence[int]), fits("ab", collections.abc.Sequence[str])
     (True, False)
     """
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    args = typing.get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True
     if origin is typing.Annotated:
@@ -139,7 +149,7 @@ def is_whole(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return is_whole(value) or (isinstance(value, float) or _is_numpy(value, "f"))
+    return is_whole(value) or isinstance(value, float) or _is_numpy(value, "f")
 
 
 def _is_truth(value: Any) -> bool:
@@ -177,7 +187,8 @@ def words(hint: Any) -> str:
     >>> words(int | None), words(collections.abc.Sequence[str])
     ('a whole number or None', 'a list')
     """
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    args = typing.get_args(hint)
     if origin is typing.Annotated:
         return words(args[0])
     if origin in _UNIONS:

@@ -1,5 +1,6 @@
 """Tasks of an engine: what they take of a machine, how they end early and travel to another."""
 
+import itertools
 import os
 import pickle
 import re
@@ -50,8 +51,9 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
     A comma that no name follows belongs to the value: "nodelist=n1,n2,time=4h".
     """
     read: dict[str, str] = {}
-    for part in (part.strip() for item in items for part in _NEXT.split(item)):
-        name, equals, value = (text.strip() for text in part.partition("="))
+    parts = itertools.chain(*[_NEXT.split(item) for item in items])
+    for part in map(str.strip, parts):
+        name, equals, value = map(str.strip, part.partition("="))
         if part and not (name and equals and value and part.isprintable()):  # sbatch: no new lines
             raise UserError(option, expected="name=value,name=value", got=part)
         if name in read and read[name] != value:

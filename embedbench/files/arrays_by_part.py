@@ -4,6 +4,7 @@ The first are tables that are kept apart, and are joined. The second say which r
 are which part. Others, such as the loss curves `train_loss` and `val_loss`, are neither.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +55,8 @@ def parse_key(key: str) -> tuple[str, str] | None:
     for form in _FORMS:
         match = form.fullmatch(key)
         if match and match["word"]:
-            word, rest = match["word"].casefold(), match["rest"]
+            word = match["word"].casefold()
+            rest = match["rest"]
             return None if _begins_with_part(rest) else (word, rest)
     return None
 
@@ -119,7 +121,9 @@ def join_parts(
     wanted = [features, labels]
     wanted += [rest for rest in by_rest if _goes_with(rest, asked) and rest not in wanted]
     joined = {rest: by_rest[rest] for rest in wanted if by_rest[rest].keys() == roles.keys()}
-    taken = {key for keys in joined.values() for key in keys.values()}
+    taken: set[str] = set()
+    for keys in joined.values():
+        taken.update(keys.values())
     out = {key: value for key, value in arrays.items() if key not in taken}
     with explain_errors(f"{where}: {', '.join(sorted(taken))} do not fit together", FIT):
         for word in words:
@@ -215,7 +219,8 @@ def _roles_of_parts(
     by_rest: Mapping[str, Mapping[str, str]], features: str, labels: str, where: str
 ) -> dict[str, int]:
     """Return what each part is; all have features and labels."""
-    rows, targets = by_rest[features], by_rest[labels]
+    rows = by_rest[features]
+    targets = by_rest[labels]
     for has, lacks, what in ((rows, targets, "labels"), (targets, rows, "features")):
         alone = [has[word] for word in has if word not in lacks]
         if alone:
@@ -329,14 +334,17 @@ def _row_keys(arrays: Mapping[str, Any], used: set[str]) -> dict[str, list[str]]
         parsed = None if key in used else parse_key(key)
         if parsed is None:
             continue
-        word, rest = parsed[0], parsed[1].casefold()
+        word = parsed[0]
+        rest = parsed[1].casefold()
         if rest in (*ROW_WORDS, *MASK_WORDS) and np.ndim(arrays[key]):
             keys.setdefault(word, []).append(key)
         elif rest in WEAK_WORDS and _may_list_rows(arrays[key]):
             weak.setdefault(word, []).append(key)
-    marks = [key for several in weak.values() for key in several if arrays[key].dtype == bool]
+    if keys:
+        return keys
     # `train` or `train_id` alone may be anything, unless it is a mask
-    return keys or (weak if marks or len(weak) > 1 else {})
+    has_masks = any(arrays[key].dtype == bool for key in itertools.chain(*weak.values()))
+    return weak if has_masks or len(weak) > 1 else {}
 
 
 def lists_rows(key: str) -> bool:

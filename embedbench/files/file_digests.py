@@ -65,7 +65,7 @@ def recipe_backbone(provenance: Mapping[str, Any]) -> dict[str, Any]:
     It leaves out the version of the library. It also leaves out the id of the weights if their
     SHA-256 is known, because the same weights may have several names.
     """
-    backbone = dict(provenance.get("backbone") or {})
+    backbone = dict(provenance.get("backbone") or {})  # which may be null
     backbone.pop("library_version", None)
     if backbone.get("weights_sha256"):
         backbone.pop("weights_id", None)
@@ -106,16 +106,13 @@ def metadata_digest(file: h5py.File) -> str:
     It also covers the name, type and shape of every table.
     """
     signatures = [table_signature(name, *form) for name, form in list_tables(file).items()]
-    return sha256_parts(
-        [
-            *((key, attribute(file, key).encode()) for key in ("format", "format_version", "kind")),
-            ("tables", "\n".join(sorted(signatures)).encode()),
-            ("classes", file["classes"][()].tobytes()),
-            ("parents", file["parents"][()].astype("<i4").tobytes()),
-            ("provenance", bytes(file["provenance"][()])),
-            *(
-                (f"digest {key}", attribute(file["digests"], key).encode())
-                for key in digest_keys(file)
-            ),
-        ]
-    )
+    parts = [(key, attribute(file, key).encode()) for key in ("format", "format_version", "kind")]
+    parts += [
+        ("tables", "\n".join(sorted(signatures)).encode()),
+        ("classes", file["classes"][()].tobytes()),
+        ("parents", file["parents"][()].astype("<i4").tobytes()),
+        ("provenance", bytes(file["provenance"][()])),
+    ]
+    for key in digest_keys(file):
+        parts.append((f"digest {key}", attribute(file["digests"], key).encode()))
+    return sha256_parts(parts)

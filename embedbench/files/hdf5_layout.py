@@ -1,6 +1,6 @@
 """The layout of an embedding file in HDF5: its tables, their types, its versions.
 
-docs/format.md is the specification; in the code, only this module knows it.
+docs/specification/embedding_file.md is the specification; in the code, only this module knows it.
 """
 
 import re

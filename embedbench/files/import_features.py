@@ -81,16 +81,17 @@ def import_file(
     UserError
         The format of the source is unknown, or its parts are missing or contradict each other.
     """
-    paths, out = _paths(src), Path(out)
+    paths = _paths(src)
+    out = Path(out)
     check_target(out, overwrite=overwrite)
     beside = [Path(name) for name in (labels, columns, split) if name is not None]
-    before = {  # parts are read one by one
-        path: user_cache.identities(path)
-        for path in (*paths, *(path for path in beside if path.is_file()))
-    }
+    read = [*paths, *[path for path in beside if path.is_file()]]
+    before = {path: user_cache.identities(path) for path in read}  # they are read part by part
     source = read_sources(paths, {"features": features, "labels": labels, "groups": group})
-    for remark in filter(None, (*source.remarks, source.unsure)):
+    for remark in source.remarks:
         notify(remark)
+    if source.unsure:
+        notify(source.unsure)
     if columns is not None:
         source = _with_listed(source, Path(columns), notify, keep_groups=group is not None)
     samples, made, provenance = _split_samples(source, group, split, stratify=stratify)
@@ -123,9 +124,9 @@ def import_file(
     )
     straddling = describe_straddling(grouped, samples.split, made)
     lopsided = describe_lopsided(samples.split, samples.labels, leaves, made)
-    equal = _same_rows(source.features, samples)
-    for remark in filter(None, (taken, straddling, lopsided, *equal)):
-        notify(remark)
+    for remark in (taken, straddling, lopsided, *_same_rows(source.features, samples)):
+        if remark:
+            notify(remark)
     return file
 
 
@@ -144,13 +145,14 @@ def _check_identities(before: Mapping[Path, dict[str, str]]) -> None:
 def _same_rows(features: Array, samples: Samples) -> Iterator[str]:
     """Yield sentences on equal rows of features in two splits, and in two classes."""
     hashes = row_hashes(features)
-    splits, classes = pairs_apart(hashes, samples.split), pairs_apart(hashes, samples.labels)
-    for said in (
-        describe_two_splits(splits, samples, "rows of features", "import"),
-        describe_two_classes(classes, samples, "rows of features", "import"),
-    ):
-        if said:
-            yield f"{said}."
+    splits = pairs_apart(hashes, samples.split)
+    in_two_splits = describe_two_splits(splits, samples, "rows of features", "import")
+    if in_two_splits:
+        yield f"{in_two_splits}."
+    classes = pairs_apart(hashes, samples.labels)
+    in_two_classes = describe_two_classes(classes, samples, "rows of features", "import")
+    if in_two_classes:
+        yield f"{in_two_classes}."
 
 
 def _rule_of(source: Arrays) -> dict[str, Any]:
@@ -166,7 +168,8 @@ def _split_samples(
 
     A split of the source stays, unless another one is asked for; groups do not change it.
     """
-    samples, provenance = source.samples, dict(source.provenance)
+    samples = source.samples
+    provenance = dict(source.provenance)
     if source.has_split and split is None and not stratify:
         return samples, _rule_of(source), provenance
     named = group or ("sample" if source.groups is None else "groups")
@@ -185,7 +188,8 @@ def _with_listed(source: Arrays, path: Path, notify: Notify, *, keep_groups: boo
     listed = _merged(read_list(path, source.samples.ids.tolist()), notify)
     left_out = [*source.left_out]
     left_out += [f"{name} ({path} has another)" for name in source.columns if name in listed]
-    origin, groups = dict(source.origin), source.groups
+    origin = dict(source.origin)
+    groups = source.groups
     if "group" in listed:
         if groups is not None and not keep_groups:
             left_out.append(f"{origin.get('groups', 'groups')} (the groups are those of {path})")

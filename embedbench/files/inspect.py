@@ -79,7 +79,10 @@ def card(file: EmbeddingFile) -> Card:
     counts = np.stack(
         [np.bincount(samples.labels[samples.split == s], minlength=leaves) for s in range(3)]
     )  # (3, leaves)
-    names = zip(samples.classes, counts.T.tolist(), strict=False)
+    class_counts = {}
+    for name, row in zip(samples.classes, counts.T.tolist(), strict=False):  # leaves come first
+        class_counts[name] = dict(zip(SPLITS, row, strict=True))
+    columns = {name: column_words(values) for name, values in file.columns.items()}
     size = file.path.stat().st_size
     file.check_unchanged()
     return Card(
@@ -92,32 +95,35 @@ def card(file: EmbeddingFile) -> Card:
         layers=dict(file.layers),
         samples={s: int(row.sum()) for s, row in zip(SPLITS, counts, strict=True)},
         classes={"leaves": leaves, "inner": len(samples.classes) - leaves},
-        class_counts={name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
+        class_counts=class_counts,
         digests=dict(file.digests),
         provenance=without_each(file.provenance),
-        columns={name: column_words(values) for name, values in file.columns.items()} or None,
+        columns=columns or None,
     )
 
 
 def card_text(card: Card) -> str:
     """Return a card as text."""
-    n, *sample = card.shape
-    layers = ", ".join(f"{name} ({width})" for name, width in card.layers.items()) or "none"
+    shape = " x ".join(f"{size:,}" for size in card.shape)
+    layers = ", ".join(f"{name} ({width})" for name, width in card.layers.items())
+    samples = ", ".join(f"{count:,} {split}" for split, count in card.samples.items() if count)
     lines = [
         ("file", f"{card.path} ({card.bytes / 1e6:,.1f} MB)"),
         ("format", f"{hdf5_layout.FORMAT} {card.format_version}, kind {card.kind}"),
-        ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {card.dtype}"),
-        ("layers", layers),
-        ("samples", ", ".join(f"{count:,} {s}" for s, count in card.samples.items() if count)),
+        ("features", f"{shape} {card.dtype}"),
+        ("layers", layers or "none"),
+        ("samples", samples),
         ("classes", "{leaves} leaves, {inner} inner nodes".format(**card.classes)),
     ]
     lines += [(f"{split} per class", words) for split, words in card.class_sizes().items()]
-    lines += list((card.columns or {}).items())
+    if card.columns is not None:
+        lines += card.columns.items()
     lines += provenance_lines(card.provenance, card.classes["leaves"])
     lines += [(f"{key} digest", value) for key, value in sorted(card.digests.items())]
-    if found := card.redundancy:
-        text = f"{found.kept} of {found.features:,} features are not redundant "
-        text += f"({100 * found.share:.1f} %; FCBF, {found.relevant} bear on the class)"
+    rest = card.redundancy
+    if rest is not None:
+        text = f"{rest.kept} of {rest.features:,} features are not redundant "
+        text += f"({100 * rest.share:.1f} %; FCBF, {rest.relevant} bear on the class)"
         lines.append(("redundancy", text))
     return align_pairs(lines)
 
@@ -128,11 +134,12 @@ def card_text(card: Card) -> str:
 def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[tuple[str, str]]:
     """Yield the provenance of a file of so many leaf classes, one line per part."""
     for part in ("backbone", "preprocessing", "arithmetic", "source", "split"):
-        values = made.get(part) or {}
-        values = {k: values[k] for k in sorted(values, key=lambda k: k != "name")}  # it comes first
-        stated = {k: v for k, v in values.items() if v not in ("", None, {})}
-        yield part, ", ".join(f"{k} {_words(v)}" for k, v in stated.items())
-    if pictures := made.get("pictures"):
+        values = made.get(part) or {}  # which may be null
+        stated = {key: value for key, value in values.items() if value not in ("", None, {})}
+        name_first = sorted(stated, key=lambda key: key != "name")
+        yield part, ", ".join(f"{key} {_words(stated[key])}" for key in name_first)
+    pictures = made.get("pictures")
+    if pictures:
         yield "pictures", _picture_words(pictures)
     weights = read_weights_entry(made)
     if made.get("weights"):

@@ -56,7 +56,11 @@ def join_sources(sources: Mapping[Path, Arrays], where: str) -> Arrays:
         columns["domain"] = np.repeat(np.array(names, np.str_), sizes)
         origin["domain"] = f"the names of the files ({list_first(names, 10)})"
     features = np.concatenate([source.features for source in several])
-    groups = [source.groups for source in several]
+    groups: list[Any] | None = None
+    if several[0].groups is not None:
+        groups = list(itertools.chain(*[source.groups or () for source in several]))
+    left_out = itertools.chain(*[source.left_out for source in several])
+    unsure = [source.unsure for source in several if source.unsure]
     layers = {
         name: np.concatenate([source.layers[name] for source in several])
         for name in several[0].layers
@@ -67,13 +71,13 @@ def join_sources(sources: Mapping[Path, Arrays], where: str) -> Arrays:
         features,
         _provenance(several, features, where),
         has_split=by_part or several[0].has_split,
-        groups=None if groups[0] is None else [name for part in groups for name in part or ()],
+        groups=groups,
         layers=layers,
         columns=columns,
         origin=origin,
-        left_out=list(dict.fromkeys(phrase for source in several for phrase in source.left_out)),
+        left_out=list(dict.fromkeys(left_out)),
         remarks=_remarks(sources),
-        unsure=next((source.unsure for source in several if source.unsure), ""),
+        unsure=unsure[0] if unsure else "",
     )
 
 
@@ -120,7 +124,8 @@ def of_other_columns(
     alone = [name for name in names if name not in expected]
     lacking = [name for name in expected if name not in names]
     phrases = [f"has {list_first(alone, 3)}"] if alone else []
-    phrases += [f"lacks {list_first(lacking, 3)}"] if lacking else []
+    if lacking:
+        phrases.append(f"lacks {list_first(lacking, 3)}")
     return UserError(
         f"{path} has other features than {first}: it {' and '.join(phrases)}",
         "give all files the same columns, or import them one by one",
@@ -193,7 +198,8 @@ def _split_of_parts(sources: Mapping[Path, Arrays], parts: Sequence[int]) -> tup
     UserError
         A column says another part.
     """
-    split, own = [], ""
+    split = []
+    own = ""
     for (path, source), part in zip(sources.items(), parts, strict=True):
         rows = np.full(len(source.features), part, np.uint8)
         if source.has_split:
@@ -221,8 +227,10 @@ def _join_ids(several: Sequence[Arrays], prefixes: Sequence[str], *, keep: bool)
     named = all("ids" in source.origin for source in several)
     if keep and named and len(set(together)) == len(together):
         return together
-    pairs = zip(prefixes, own, strict=True)
-    return [f"{prefix}/{name}" for prefix, names in pairs for name in names]
+    ids: list[str] = []
+    for prefix, names in zip(prefixes, own, strict=True):
+        ids += [f"{prefix}/{name}" for name in names]
+    return ids
 
 
 def _remarks(sources: Mapping[Path, Arrays]) -> list[str]:
@@ -230,7 +238,10 @@ def _remarks(sources: Mapping[Path, Arrays]) -> list[str]:
     said = [tuple(source.remarks) for source in sources.values()]
     if len(set(said)) == 1:
         return list(said[0])
-    return [f"{path.name}: {text}" for path, source in sources.items() for text in source.remarks]
+    remarks: list[str] = []
+    for path, source in sources.items():
+        remarks += [f"{path.name}: {text}" for text in source.remarks]
+    return remarks
 
 
 def _check_layout(sources: Mapping[Path, Arrays], *, by_part: bool) -> None:

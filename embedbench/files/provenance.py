@@ -177,6 +177,9 @@ def _known(data_set: str) -> frozenset[str]:
         return frozenset()
     folder = Path(timm.origin).parent / "data" / "_info"
     ids = set((folder / _LISTS[data_set]).read_text("utf-8").split())
-    lines = (line.split("\t") for line in (folder / _NAMES).read_text("utf-8").splitlines())
-    names = {name for id_, text in lines if id_ in ids for name in text.split(", ")}
-    return frozenset(ids | {_plain(name) for name in names})
+    names: set[str] = set()
+    for line in (folder / _NAMES).read_text("utf-8").splitlines():
+        id_, text = line.split("\t")
+        if id_ in ids:
+            names.update(map(_plain, text.split(", ")))
+    return frozenset(ids | names)

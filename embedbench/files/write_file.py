@@ -40,7 +40,7 @@ def assemble(
     is a temporary name of `writing`, which removes the file after an error.
     """
     samples.check()
-    columns = checked_columns(columns or {}, len(samples.ids))
+    columns = checked_columns({} if columns is None else columns, len(samples.ids))
     provenance = _completed(provenance, samples)
     text = file_digests.canonical_json(provenance).encode()
     read_provenance(text, "the provenance")
@@ -219,7 +219,9 @@ def write_file(
     """
     path = Path(path)
     check_target(path, overwrite=overwrite)
-    tables = {"features": features, **{f"layers/{k}": v for k, v in (layers or {}).items()}}
+    tables = {"features": features}
+    if layers is not None:
+        tables |= {f"layers/{name}": layer for name, layer in layers.items()}
     chunks = _chunks(tables, len(samples.ids), progress)
     with writing(path) as temporary:
         assemble(temporary, samples, provenance, chunks, columns=columns)

@@ -21,7 +21,7 @@ from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.plain_numbers import has_only_digits
 from embedbench.errors import UserError, short
 from embedbench.runs.run_task import Task
-from embedbench.runs.stream_metadata import described_stream, list_packages
+from embedbench.runs.stream_metadata import record_stream
 from embedbench.scores.run_record import DescribedStream
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.streams import view
@@ -119,18 +119,18 @@ class ExportedStream(DescribedStream):
 
     def _is_whole(self) -> bool:
         """Whether its parts agree, and can be those of a stream."""
-        named = [c for s in self.sessions for c in s.introduces]
-        named += [c for e in self.eval_sets for c in e.classes]
+        named = list(itertools.chain(*[session.introduces for session in self.sessions]))
+        named += itertools.chain(*[test.classes for test in self.eval_sets])
         size = max(len(self.sessions), len(self.eval_sets)) * self.n_labels
-        return (
-            bool(self.sessions and self.eval_sets)
-            and size <= MOST
-            and all(0 <= c < self.n_labels for c in named)
-            and tuple(s.train for s in self.sessions) == self.n_train
-            and _DIRECTORY.fullmatch(self.directory) is not None
-            and _RUN.fullmatch(self.run) is not None
-            and self.digest == self.identity
-        )
+        if not (self.sessions and self.eval_sets and size <= MOST):
+            return False
+        if not all(0 <= label < self.n_labels for label in named):
+            return False
+        if tuple(session.train for session in self.sessions) != self.n_train:
+            return False
+        if not (_DIRECTORY.fullmatch(self.directory) and _RUN.fullmatch(self.run)):
+            return False
+        return self.digest == self.identity
 
 
 STREAM, FEATURES = "stream.json", "features.npy"
@@ -157,7 +157,8 @@ class EvalList:
 
 def describe_stream(task: Task) -> ExportedStream:
     """The contents of `stream.json` for a run's stream."""
-    stream, spec = task.stream, task.spec
+    stream = task.stream
+    spec = task.spec
     limited = any(e.candidates is not None for e in stream.eval_sets)
     if stream.spec.multilabel or limited or len(task.files) > 1:
         raise UserError(
@@ -165,35 +166,40 @@ def describe_stream(task: Task) -> ExportedStream:
             "answers among some of the classes, which cannot be exported",
             "take a protocol such as incremental-class",
         )
-    made = described_stream(task)
-    del made["unknown"]  # samples that no session teaches are not exported
-    made |= {
-        "schema": f"{NAME}/{_version(stream)}",
-        "directory": task.run_dir.relative_to(task.root).parts[0],
-        "run": task.run_dir.name,
-        "samples": stream.samples,
-        "input_shape": stream.without_layers().spec.input_shape,
-        "sessions": tuple(
-            SessionEntry(
-                introduces=tuple(s.classes.tolist()),
-                train=len(s.x),
-                val=len(s.val_x),
-                columns=tuple(view_columns(s.x).tolist()) or None,
-            )
-            for s in stream.sessions
-        ),
-        "eval_sets": tuple(
-            EvalEntry(
-                classes=tuple(np.flatnonzero(e.classes).tolist()),
-                test=len(e.x),
-                columns=tuple(view_columns(e.x).tolist()) or None,
-            )
-            for e in stream.eval_sets
-        ),
-        "packages": list_packages(protocol=spec.protocol.settings),
-    }
-    exported = ExportedStream(**made, digest="")
+    sessions = [
+        SessionEntry(
+            introduces=tuple(session.classes.tolist()),
+            train=len(session.x),
+            val=len(session.val_x),
+            columns=_columns(session.x),
+        )
+        for session in stream.sessions
+    ]
+    eval_sets = [
+        EvalEntry(
+            classes=tuple(np.flatnonzero(test.classes).tolist()),
+            test=len(test.x),
+            columns=_columns(test.x),
+        )
+        for test in stream.eval_sets
+    ]
+    exported = record_stream(task).extend(
+        ExportedStream,
+        schema=f"{NAME}/{_version(stream)}",
+        digest="",  # follows from the rest
+        directory=task.run_dir.relative_to(task.root).parts[0],
+        run=task.run_dir.name,
+        samples=stream.samples,
+        input_shape=stream.without_layers().spec.input_shape,
+        sessions=tuple(sessions),
+        eval_sets=tuple(eval_sets),
+    )
     return replace(exported, digest=exported.identity)
+
+
+def _columns(x: view.View) -> tuple[int, ...] | None:
+    """The column permutation of some samples; None where columns stay in their places."""
+    return tuple(view_columns(x).tolist()) or None
 
 
 def _version(stream: Stream) -> str:
@@ -206,8 +212,7 @@ def _version(stream: Stream) -> str:
 
 def label_notes(stream: ExportedStream) -> tuple[str, ...]:
     """A sentence where classes are named by numbers that are not their labels."""
-    names = [name for part in stream.classes for name in part]
-    for label, name in enumerate(names):
+    for label, name in enumerate(itertools.chain(*stream.classes)):
         number = number_of(name)
         if number is not None and number != label:
             return (
@@ -227,7 +232,8 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
     """
     exported = describe_stream(task)
     check_text(exported.to_json(), "what stream.json holds")
-    stream, names = task.stream.without_layers(), task.files[0].sample_ids
+    stream = task.stream.without_layers()
+    names = task.files[0].sample_ids
     sessions = stream.sessions
     parts = (
         [(s.ids, s.y) for s in sessions],
@@ -262,7 +268,8 @@ def _list_text(lists: Sequence[tuple[Ints, Any]], names: Any) -> str:
 def _write_features(stream: Stream, path: Path) -> None:
     """Write the table behind a stream of one file, (N, *input_shape) float32, block by block."""
     first_view = stream.sessions[0].x
-    table, width = view.table_of(first_view), first_view.width
+    table = view.table_of(first_view)
+    width = first_view.width
     n = len(table.values)
     with atomic_write.writing(path) as temporary:
         array = np.lib.format.open_memmap(
@@ -275,7 +282,8 @@ def _write_features(stream: Stream, path: Path) -> None:
 
 def load(directory: Path) -> tuple[ExportedStream, EvalList]:
     """Read an exported stream, and its test samples."""
-    path, lists = directory / STREAM, directory / LISTS[2]
+    path = directory / STREAM
+    lists = directory / LISTS[2]
     if not path.is_file():
         raise UserError(
             f"{directory} holds no {STREAM}",

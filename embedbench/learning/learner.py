@@ -266,7 +266,8 @@ def _watching_rules(settings: Any, prefix: str) -> dict[str, str]:
     """The stopping rules in settings, nested ones too, that look at validation data."""
     needs: dict[str, str] = {}
     for field in dataclasses.fields(settings):
-        value, name = getattr(settings, field.name), f"{prefix}{field.name}"
+        value = getattr(settings, field.name)
+        name = f"{prefix}{field.name}"
         if not dataclasses.is_dataclass(value):
             continue
         if getattr(value, "watches", False):
@@ -299,8 +300,10 @@ def refuse_without_validation(learner: Learner, name: str, *, online: bool) -> N
     if not needs:
         return
     looked = ", ".join(f"{name}.{setting}" for setting in needs)
-    instead = [f"--set {name}.{one}" for text in needs.values() if text for one in text.split(", ")]
-    by_setting = f"fix it by {' '.join(instead)}, or " if all(needs.values()) else ""
+    by_setting = ""
+    if all(needs.values()):
+        instead = ", ".join(needs.values()).split(", ")
+        by_setting = f"fix it by {' '.join(f'--set {name}.{one}' for one in instead)}, or "
     raise UserError(
         f"{name} looks at validation data ({looked}), and protocol.validation=none leaves none",
         f"{by_setting}take --set protocol.validation=train",

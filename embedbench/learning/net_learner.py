@@ -1,7 +1,7 @@
 """The shared part of gradient learners: a network and its training; with a memory of samples."""
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 from torch import Tensor, nn
 
@@ -143,7 +143,9 @@ class ReplayLearner(NetLearner):
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.steps = 0  # online steps; `learned` counts whole sessions
 
-    def train_with_exemplars(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
+    def train_with_exemplars(
+        self, session: Session, ctx: Context, **hooks: Unpack[training_loop.Hooks]
+    ) -> dict[str, Any]:
         """`train` on the session and the exemplars, then choose those of its classes."""
         log = self.train(self.exemplars.join(session), ctx, **hooks)
         self.exemplars.choose(session, self.features)

@@ -23,6 +23,7 @@ from .learner import Context, Tags
 from .loss import batch_loss
 from .net_learner import NetLearner, ReplayLearner
 from .optimisers import OptimiserName
+from .training_loop import Hooks
 
 UPDATES = 10  # the default: with ten samples a batch, a step for each sample
 
@@ -158,7 +159,8 @@ class OnlineLearner(ReplayLearner):
         x = self.as_learned(x)
         if self.joins and self.replay_weight == "samples":
             old_x, old_y = self.retrieve(draw, classes)
-            x, y = torch.cat([x, old_x]), torch.cat([y, old_y])
+            x = torch.cat([x, old_x])
+            y = torch.cat([y, old_y])
         return self.loss(view(x), y, classes)
 
     def loss(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
@@ -227,15 +229,14 @@ class OnlineLearner(ReplayLearner):
             if self.replays_apart():
                 self.replay(new, draw, self.view_of_old(draw), of_old)
 
-        return self.train(
-            session,
-            ctx,
+        hooks = Hooks(
             objective=lambda x, y: self.loss(self.as_learned(x), y, of_new),
             step_loss=step_loss,
             regularise=replay,
             draws=draw,
-            **self.storing(),
         )
+        hooks.update(self.storing())
+        return self.train(session, ctx, **hooks)
 
     def compared_classes(self, session: Session) -> tuple[Tensor | None, Tensor | None]:
         """The classes that losses in a whole session use, as in `among`: of new samples, of old."""
@@ -262,7 +263,7 @@ class OnlineLearner(ReplayLearner):
         """Note the head of a session that begins, if each session has one."""
         self.exemplars.heads.add(session)
 
-    def storing(self) -> dict[str, Any]:
+    def storing(self) -> Hooks:
         """What `train` needs for batches to enter the memory after their steps; or nothing."""
         if self.fill == "session":
             return {}

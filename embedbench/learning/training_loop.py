@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypedDict, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.run_seeds import generator
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.streams.stream import Session
 
 from .footprint import Stateful
@@ -105,10 +105,13 @@ class Training:
         self.y = torch.from_numpy(self.session.y).to(self.device)
         classes = loss_classes(self.session, self.device)
         self.loss = self.objective or (lambda x, y: batch_loss(self.net(x), y, classes))
-        self.best, self.decay = Best(self.stop), self.stop.decay(self.optimiser)
+        self.best = Best(self.stop)
+        self.decay = self.stop.decay(self.optimiser)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
-        first_epochs = self.stop.first_epochs if self.first else None
-        self.count, self.cap = _Count(), first_epochs or self.stop.epochs
+        self.count = _Count()
+        self.cap = self.stop.epochs
+        if self.first and self.stop.first_epochs is not None:
+            self.cap = self.stop.first_epochs
 
     def run(self, checkpoint: Checkpoint = NO_CHECKPOINT) -> dict[str, Any]:
         """Train until the stopping rule ends it; return the log.
@@ -161,7 +164,9 @@ class Training:
 
         It ends early where no more samples may be presented.
         """
-        x, device, shown = self.session.x, self.device, 0
+        x = self.session.x
+        device = self.device
+        shown = 0
         stores = self.store is not None and (epoch == 1 or not self.store_once)
         self.net.train()
         total = torch.zeros((), device=device)
@@ -169,7 +174,8 @@ class Training:
         for index in torch.split(order, self.batch_size):
             before = self.replayed()
             self.optimiser.zero_grad(set_to_none=True)
-            batch, labels = x.batch(index, device), self.y[index]
+            batch = x.batch(index, device)
+            labels = self.y[index]
             if self.step_loss is None:
                 loss = self.loss(self.views(batch), labels)
             else:
@@ -192,7 +198,8 @@ class Training:
 
     def verdict(self, epoch: int, loss: float) -> str:
         """Why training ends after this epoch with mean loss `loss`; "" if it continues."""
-        stop, at_cap = self.stop, "epochs" if epoch == self.cap else ""
+        stop = self.stop
+        at_cap = "epochs" if epoch == self.cap else ""
         if self.count.samples >= self.presented:
             at_cap = "presented"
         if not math.isfinite(loss):
@@ -228,31 +235,84 @@ class Training:
 
     def close(self, epoch: int, loss: float, reason: str) -> dict[str, Any]:
         """Restore the best weights, unless training diverged, and the initial learning rate."""
-        stop, best, each = self.stop, self.best, self.epoch_steps
-        weights = None if reason == "diverged" else best.weights
+        weights = None if reason == "diverged" else self.best.weights
         if weights is not None:
             self.net.load_state_dict(weights)
         self.net.eval()
         limited = self.presented < math.inf
-        steps = self.count.steps if limited else epoch * each
+        steps = self.count.steps if limited else epoch * self.epoch_steps
         log = {"epochs": epoch, "steps": steps, "stopped": reason, "train_loss": loss}
-        if stop.watches:
-            kept = epoch if weights is None else best.epoch
-            watched = self.validate is not None or len(self.session.val_x)
-            monitor = stop.monitor if watched else "train_loss"
-            value = best.value if best.epoch else math.nan
-            value = value if monitor.endswith("loss") else -value
-            log |= {"kept_epoch": kept, "kept_steps": kept * each, "monitor": monitor}
-            log["best"] = value
+        if self.stop.watches:
+            log |= self._watched_log(epoch if weights is None else self.best.epoch)
         if self.decay is not None:
             log["lr"] = self.optimiser.param_groups[0]["lr"]
             for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
                 group["lr"] = rate  # for the next session, if the optimiser is kept
-        return log | ({"presented": self.count.samples} if limited else {})
+        if limited:
+            log["presented"] = self.count.samples
+        return log
+
+    def _watched_log(self, kept: int) -> dict[str, Any]:
+        """What the log says of the monitored value; `kept` is the epoch whose weights stay."""
+        is_watched = self.validate is not None or len(self.session.val_x) > 0
+        monitor = self.stop.monitor if is_watched else "train_loss"
+        value = self.best.value if self.best.epoch else math.nan
+        if not monitor.endswith("loss"):
+            value = -value  # lower is better inside
+        return {
+            "kept_epoch": kept,
+            "kept_steps": kept * self.epoch_steps,
+            "monitor": monitor,
+            "best": value,
+        }
+
+
+class Hooks(TypedDict, total=False):
+    """What a method adds to a training, each as `Training` describes it."""
+
+    objective: Objective | None
+    step_loss: Callable[[Tensor, Tensor, Views], Tensor] | None
+    regularise: Callable[[], None] | None
+    stepped: Callable[[], None] | None
+    store: Callable[[Tensor, Tensor], None] | None
+    store_once: bool
+    kept: Stateful | None
+    validate: Callable[[], float] | None
+    draws: np.random.Generator | None
+
+
+class Trainable(Protocol):
+    """What `train` needs of a learner; `NetLearner` has it all.
+
+    A learner may also have `passes` and `exemplars`, as in `NetLearner` and `ReplayLearner`, and
+    `images`.
+    """
+
+    optimiser_: torch.optim.Optimizer
+
+    @property
+    def net(self) -> nn.Module: ...
+    @property
+    def optimiser_state(self) -> str: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def stop(self) -> Stop: ...
+    @property
+    def seeds(self) -> Seeds: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def learned(self) -> int: ...
 
 
 def train(
-    learner: Any, session: Session, ctx: Context, *, lr: float | None = None, **hooks: Any
+    learner: Trainable,
+    session: Session,
+    ctx: Context,
+    *,
+    lr: float | None = None,
+    **hooks: Unpack[Hooks],
 ) -> dict[str, Any]:
     """Train a learner's net with the shared settings of gradient learners (see `NetLearner`).
 
@@ -261,31 +321,41 @@ def train(
 
     Parameters
     ----------
-    learner : Learner
-        Has `net`, `optimiser_`, `seeds`, `device` and `learned`, the number of earlier sessions.
+    learner : Trainable
+        Its `learned` is the number of earlier sessions.
     lr : float or None
         The learning rate of this session; None: the optimiser's.
-    hooks
-        `objective`, `step_loss`, `regularise`, `stepped`, `store`, `store_once`, `kept`, `validate`
-        and `draws` of `Training`.
+    **hooks : Hooks
+        What the method adds.
     """
     if learner.optimiser_state == "fresh":
         learner.optimiser_ = fresh_optimiser(learner, learner.net)
-    for group in learner.optimiser_.param_groups:
-        group["lr"] = group["lr"] if lr is None else lr
-    passes, exemplars = getattr(learner, "passes", 0.0), getattr(learner, "exemplars", None)
-    if passes and exemplars is not None:
-        hooks["replayed"] = lambda: exemplars.presented
-    return Training(
+    if lr is not None:
+        for group in learner.optimiser_.param_groups:
+            group["lr"] = lr
+    stop = learner.stop
+    presented = math.inf
+    passes = getattr(learner, "passes", 0.0)
+    if passes:  # it alone says when training ends
+        stop = AS_LONG
+        presented = passes * (ctx.samples or len(session.x))
+    exemplars = getattr(learner, "exemplars", None)
+
+    def replayed() -> int:
+        return exemplars.presented if passes and exemplars is not None else 0
+
+    training = Training(
         learner.net,
         learner.optimiser_,
         session,
         learner.batch_size,
-        AS_LONG if passes else learner.stop,
+        stop,
         generator(learner.seeds.batches, learner.learned),
         learner.device,
         first=learner.learned == 0,
         views=augmented_views(learner, learner.learned),
-        presented=passes * (ctx.samples or len(session.x)) if passes else math.inf,
+        presented=presented,
+        replayed=replayed,
         **hooks,
-    ).run(ctx.checkpoint)
+    )
+    return training.run(ctx.checkpoint)

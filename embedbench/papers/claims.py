@@ -6,6 +6,7 @@ is the sentence of the paper, the second what is compared.
 
 import importlib
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -91,7 +92,8 @@ class PaperClaims:
 
     def tables_of_print(self) -> list[ClaimTable]:
         """One table of all printed rows, for claims that are about print alone."""
-        return [ClaimTable(Results(tuple(row for t in self.printed() for row in t.rows)))]
+        rows = itertools.chain(*[table.rows for table in self.printed()])
+        return [ClaimTable(Results(tuple(rows)))]
 
 
 def papers_with_claims() -> list[str]:

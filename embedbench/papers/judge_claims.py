@@ -30,16 +30,16 @@ from embedbench.reports.contrasts import OneTest
 
 from .claim_table import PRINTED, ClaimTable, Draws
 from .claims import Claim, PaperClaims
+from .data_kinds import BACKBONE, DATA_KINDS, OTHER, THEIRS, read_label
 from .paper_folders import facts
-from .reproduction_plan import plan_data
+from .plan_data import plan_data
 from .result_files import Results
 
 HOLDS, NOT, UNDECIDED = "holds", "does not hold", "undecided"
 TOO_FEW, NONE = "cannot be decided", "no result"
 STATUSES = (HOLDS, NOT, UNDECIDED, TOO_FEW)
-OF_PRINT, THEIRS, OTHER = "printed numbers", "the paper's data", "other data"
-BACKBONE = "the paper's data, another backbone"
-KINDS = (OF_PRINT, THEIRS, BACKBONE, OTHER)
+OF_PRINT = "printed numbers"
+KINDS = (OF_PRINT, *DATA_KINDS)
 ENOUGH = 0.5  # chance to say that a true claim holds
 TABLES = 2000  # simulated; the chance is known to .01
 
@@ -87,9 +87,11 @@ def chance(claim: Claim, printed: ClaimTable, runs: int) -> float:
 @cache
 def chance_of(paper: PaperClaims, claim: Claim, stands_for: str, runs: int) -> float:
     """The chance by the printed table of these data, or else by the first that has spreads."""
-    printed = sorted(paper.printed(), key=lambda table: table.file != stands_for)
-    chances = (chance(claim, table, runs) for table in printed)
-    return next((value for value in chances if not math.isnan(value)), math.nan)
+    for table in sorted(paper.printed(), key=lambda table: table.file != stands_for):
+        value = chance(claim, table, runs)
+        if not math.isnan(value):
+            return value
+    return math.nan
 
 
 # --- on results ---
@@ -148,23 +150,19 @@ def judge(
 def _answer(
     paper: PaperClaims, claim: Claim, table: ClaimTable, test: OneTest, kinds: Mapping[str, str]
 ) -> Answer:
-    margins = test.margins
-    known = ~np.isnan(margins)
+    known = ~np.isnan(test.margins)
     numbers = [contrast.number for contrast in test.contrasts]
     runs = min(number.runs for number, measured in zip(numbers, known, strict=True) if measured)
     status = _status(test, missing=not known.all())
     likely = math.nan if claim.of_print else chance_of(paper, claim, table.stands_for, runs)
     if status != NONE and (likely < ENOUGH or (runs == 1 and status == UNDECIDED)):
         status = TOO_FEW
-    deciding = {HOLDS: test.holding, NOT: test.failing}.get(status, known & ~test.holding)
-    deciding = deciding if deciding.any() else known
-    best_first = claim.any_one and status != NOT
-    one = int(np.argmin(np.where(deciding, -margins if best_first else margins, np.inf)))
-    shared = claim.any_one == (margins[one] > 0)  # the level of the side on which it is
+    one = _deciding(claim, test, status)
+    shared = claim.any_one == (test.margins[one] > 0)  # the level of the side on which it is
     return Answer(
         claim=claim.id,
         file=table.file,
-        kind=OF_PRINT if claim.of_print else kinds.get(table.file, OTHER),
+        kind=OF_PRINT if claim.of_print else _kind_of(table.file, kinds),
         status=status,
         what=numbers[one].name,
         effect=float(numbers[one].mean),
@@ -175,6 +173,31 @@ def _answer(
         judged=int(known.sum()),
         missing=int((~known).sum()),
     )
+
+
+def _kind_of(file: str, kinds: Mapping[str, str]) -> str:
+    """The kind of the data of a table; of two modalities that further from the paper's."""
+    if file in kinds:
+        return kinds[file]
+    each = [read_label(part)[1] or kinds.get(part, OTHER) for part in file.split(" / ")]
+    return max(each, key=DATA_KINDS.index)
+
+
+def _deciding(claim: Claim, test: OneTest, status: str) -> int:
+    """The place of the contrast that decides: of those of this status that of the least margin."""
+    known = ~np.isnan(test.margins)
+    if status == HOLDS:
+        deciding = test.holding
+    elif status == NOT:
+        deciding = test.failing
+    else:
+        deciding = known & ~test.holding
+    if not deciding.any():
+        deciding = known
+    margins = test.margins
+    if claim.any_one and status != NOT:  # one is enough: the best one
+        margins = -margins
+    return int(np.argmin(np.where(deciding, margins, np.inf)))
 
 
 def _status(test: OneTest, *, missing: bool) -> str:
@@ -188,15 +211,18 @@ def _status(test: OneTest, *, missing: bool) -> str:
 def find_kinds(paper: PaperClaims, sources: Mapping[str, Results]) -> dict[str, str]:
     """The kind of data of each file, by its name in tables; of other data there is nothing.
 
-    Data are the paper's by their official name, or by the digest of their samples. A paper that
-    trains its network on images has another backbone where the file holds no images.
+    Tables name data of the paper by their official name, which is that of its own data alone, or by
+    a label that says that they are a part or through another backbone. Older results have no kinds:
+    there a paper that trains its network on images has another backbone where no file holds images.
+    Of data without a name the digest of the samples says whether they are the paper's.
     """
     files = [file for results in sources.values() for file in results.files]
-    own = not paper.trains or any(file.pixels for file in files)
+    older = [file for file in files if file.kind is None]
+    own = not paper.trains or not older or any(file.pixels for file in older)
     kinds = dict.fromkeys(paper.theirs, THEIRS if own else BACKBONE)
     known = {data.get("samples_digest") for data in plan_data(facts(paper.name))} - {None}
     for file in files:
-        if file.digests.get("samples") in known:
+        if file.kind in (None, OTHER) and file.digests.get("samples") in known:
             name = file.name.rpartition(".")[0]
             kinds.setdefault(name, THEIRS if paper.trains and file.pixels else BACKBONE)
     return kinds

@@ -33,7 +33,8 @@ class Value(JsonRecord):
     decimals : int
         Number of decimals in the table, for both numbers.
     stands_in : bool
-        Whether ours was measured on other data; then no difference is computed.
+        Whether ours was measured on other data, on a part, or through another backbone; then no
+        difference is computed.
     remark : str
         A misprint.
     sd : float or None
@@ -71,10 +72,16 @@ class Value(JsonRecord):
         ours = self._text(None if self.ours is None else self.ours.mean)
         if self.ours is not None and not math.isnan(self.ours.half):
             ours += f" ±{self.ours.half:.{self.decimals}f}"
-        gap = self._text(self.difference)
-        difference = "" if gap == "–" else gap if gap.startswith("−") else f"+{gap}"
-        printed += "" if self.sd is None else f" ({self._text(self.sd)})"
-        return printed + (" *" if self.remark else ""), ours, difference
+        if self.sd is not None:
+            printed += f" ({self._text(self.sd)})"
+        if self.remark:
+            printed += " *"
+        difference = self._text(self.difference)
+        if difference == "–":
+            difference = ""
+        elif not difference.startswith("−"):
+            difference = f"+{difference}"
+        return printed, ours, difference
 
     def _text(self, value: float | None) -> str:
         return "–" if value is None or math.isnan(value) else format_signed(value, self.decimals)
@@ -125,7 +132,8 @@ class PaperTable(JsonRecord):
         """
         given = {"heads": (), "columns": (), "notes": (), **facts["tables"][key], **more}
         given |= {name: tuple(given[name]) for name in ("heads", "columns", "notes")}
-        given["name"] += f" · {file}" if file else ""
+        if file:
+            given["name"] += f" · {file}"
         given["title"] = given["title"].replace("{data}", label)
         return cls(**given, misprints=read_misprints(facts, key))
 
@@ -148,7 +156,8 @@ class PaperTable(JsonRecord):
         A number of ours that is no `Stat` is of one run; `decimals` may be one for each column.
         `row` is what misprints call the row, "" its labels; `more` are fields of every `Value`.
         """
-        values, name = {}, row or ", ".join(labels)
+        values = {}
+        name = row or ", ".join(labels)
         numbers = itertools.chain(printed, itertools.repeat(None))
         stats = itertools.chain(ours, itertools.repeat(None))
         digits = itertools.repeat(decimals) if isinstance(decimals, int) else decimals

@@ -4,14 +4,13 @@ A plan is `[plan]` of a `paper.toml`: data sets, the files that are made of them
 is printed without network, without reading any file of the user, and without torch.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from embedbench.text.terminal_text import line, new_table, render_text
 
 from .paper_folders import facts
+from .plan_data import plan_data, read_shared
 
 UNKNOWN = "not computed here; compare what inspect prints with other teams"
 
@@ -23,15 +22,20 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
     """
     paper = facts(name)
     plan = paper["plan"]
-    rates = _shared()["rates"]
-    data, work, steps = [], [], {}
+    rates = read_shared()["rates"]
+    data = []
+    work = []
+    steps = {}
+    n_bytes = 0
     for given in plan_data(paper):
         each = {"samples_digest": UNKNOWN, **given}
-        n, commands = sum(each["samples"].values()), [*each.get("arrange", ())]
+        n = sum(each["samples"].values())
+        commands = [*each.get("arrange", ())]
         each["files"] = [{**f, "bytes": n * f["values"] * f["width"]} for f in each["files"]]
         for file in each["files"]:
             checks = [f"embedbench {command} {file['path']}" for command in ("verify", "inspect")]
             commands += [*file["commands"], *checks]
+            n_bytes += file["bytes"]
         steps[each["name"]] = commands
         data.append(each)
     steps["The runs and the tables"] = [c.replace("{seeds}", seeds) for c in plan["commands"]]
@@ -47,23 +51,12 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
         "data": data,
         "steps": steps,
         "runs": sum(w["runs"] for w in work if w.get("counted", True)),
-        "bytes": sum(file["bytes"] for d in data for file in d["files"]),
+        "bytes": n_bytes,
         "estimate": work,
         "gpu_hours_estimated": sum(w["gpu_hours_estimated"] for w in work),
         "send_back": plan["back"],
         "remarks": plan["remarks"],
     }
-
-
-def plan_data(paper: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the data sets of a paper's plan, with what several papers share."""
-    shared = _shared()["data"]
-    return [{**shared.get(given.get("shared"), {}), **given} for given in paper["plan"]["data"]]
-
-
-def _shared() -> dict[str, Any]:
-    text = (Path(__file__).parent / "shared.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:
@@ -73,12 +66,15 @@ def plan_text(plan: Mapping[str, Any]) -> str:
         counts = (f"{w[key]:,}" for key in ("runs", "samples", "epochs", "samples_a_second"))
         row = (f"{w['what']} ({w['rate']})", *counts, f"{w['gpu_hours_estimated']:,.1f}")
         table.add_row(*map(line, row))
+    steps = []
+    for number, (what, commands) in enumerate(plan["steps"].items(), 1):
+        steps.append("\n    ".join([f"{number}. {what}", *commands]))
     parts = [
         f"Plan to reproduce {plan['paper']}, seeds {plan['seeds']}: {plan['runs']:,} runs",
         "WHAT TO FETCH AND TO EXPECT",
-        *("\n".join(_data_lines(data)) for data in plan["data"]),
+        *["\n".join(_data_lines(data)) for data in plan["data"]],
         "COMMANDS",
-        *("\n    ".join([f"{n}. {w}", *of]) for n, (w, of) in enumerate(plan["steps"].items(), 1)),
+        *steps,
         f"COST\n{render_text([table])}",
         f"Disk: {_size(plan['bytes'])} for the files (samples x numbers x bytes), without the "
         f"published archives and the runs. GPU hours: {plan['gpu_hours_estimated']:,.1f} one after "

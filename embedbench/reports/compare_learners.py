@@ -11,6 +11,7 @@ ranks and the board. The test sample's share of its intervals is computed when i
 stored answers; `scores.metric_jackknife` says for which metrics. Others have the seeds' share.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +103,8 @@ def judge(rows: Sequence[Row], reader: Reader | None = None) -> TableVerdicts:
 
     Answers are read for them once: they are kept with the table. `reader` reads them, see `Result`.
     """
-    kept, key = rows[0].group.judged, tuple(map(id, rows))
+    kept = rows[0].group.judged
+    key = tuple(map(id, rows))
     if key not in kept:  # the rows are kept, too, so that no others have their ids
         kept[key] = (_judge(rows, reader), tuple(rows))
     judged: TableVerdicts = kept[key][0]
@@ -116,28 +118,33 @@ def _judge(rows: Sequence[Row], reader: Reader | None) -> TableVerdicts:
     results = Results(tuple(measured))
     study = ComparisonStudy("", FINAL, results, over=over, score=rows[0].group.score)
     places = [int(name) for name in study.learners]
-    of = {i: verdict.move(places) for i, verdict in zip(places, study.verdicts, strict=True)}
-    return study.judged._replace(rows=[of.get(i) for i in range(len(rows))])
+    verdicts: list[learner_verdicts.RowVerdict | None] = [None] * len(rows)
+    for place, verdict in zip(places, study.verdicts, strict=True):
+        verdicts[place] = verdict.move(places)
+    return study.judged._replace(rows=verdicts)
 
 
 def describe_verdicts(judged: TableVerdicts) -> list[str]:
     """Say in sentences what the verdicts of a table rest on."""
     compared = [v for v in judged.rows if v is not None]
     tested = [v for v in compared if v.behind is not None]
+    if len(compared) < 2 and not tested:
+        return []
     if not tested:
-        nothing = (
+        return [
             f"no verdict (–): that takes {judged.units} in common, three where all differences "
             "are equal, or stored answers"
-        )
-        return [nothing] if len(compared) > 1 else []
-    lines = [
-        "behind by: mean paired difference to the best, and in brackets its 95 % interval over "
+        ]
+    sentence = (
+        "behind by: mean paired difference to the best, and in brackets the 95 % interval of the "
+        "distance to whichever row is the best (an end may be that to another one), over "
         f"{_basis(judged, tested)}: above 0 a row is behind, else it may be level; 5 % for each "
         "row, with normal residuals"
-    ]
-    if len({part for v in tested for part in v.parts}) == 2:
+    )
+    if len(_parts(tested)) == 2:
         single = "seeds" if judged.units == "orders" else judged.units
-        lines[0] += f" · ±: over {single} alone"
+        sentence += f" · ±: over {single} alone"
+    lines = [sentence]
     fewest = min(v.n for v in tested)
     if fewest < USUAL:
         seen = difference_text(float(np.median([v.detectable for v in tested])), judged.metric)
@@ -150,14 +157,22 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
 
 def _basis(judged: TableVerdicts, tested: Sequence[learner_verdicts.RowVerdict]) -> str:
     """What the intervals are over: "3 seeds and the test sample (200 samples)"."""
-    entered = {part for v in tested for part in v.parts}
-    fewest, most = min(v.n for v in tested), max(v.n for v in tested)
-    words = []
-    if learner_verdicts.SEEDS in entered:
-        words.append(f"{count_range(fewest, most)} {judged.units}")
-    if learner_verdicts.SAMPLE in entered:
-        words.append(f"the test sample ({describe_sample(judged)})")
-    return " and ".join(words) if len(words) == 2 else f"{words[0]} alone"
+    parts = _parts(tested)
+    seeds = f"{count_range(min(v.n for v in tested), max(v.n for v in tested))} {judged.units}"
+    if learner_verdicts.SAMPLE not in parts:
+        return f"{seeds} alone"
+    sample = f"the test sample ({describe_sample(judged)})"
+    if learner_verdicts.SEEDS not in parts:
+        return f"{sample} alone"
+    return f"{seeds} and {sample}"
+
+
+def _parts(tested: Sequence[learner_verdicts.RowVerdict]) -> set[str]:
+    """What the intervals of some rows are made of."""
+    parts: set[str] = set()
+    for verdict in tested:
+        parts.update(verdict.parts)
+    return parts
 
 
 def count_range(fewest: int, most: int) -> str:
@@ -185,8 +200,11 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Compari
     together: dict[str, list[Row]] = {}
     for row in rows:
         together.setdefault(_key(row.records[0]), []).append(row)
-    known = [o for o in together.values() if any(r.used and metric in r.metrics for r in o)]
-    return [_study(those, metric) for those in known]
+    return [
+        _study(those, metric)
+        for those in together.values()
+        if any(row.used and metric in row.metrics for row in those)
+    ]
 
 
 def _key(run: RunRecord) -> str:
@@ -209,20 +227,31 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
         key = json.dumps([row.learner, row.params], sort_keys=True)
         by_learner.setdefault(key, []).append(row)
     each = list(by_learner.values())
-    measured, notes, group = list[Result](), list[str](), rows[0].group
-    records = [[r for row in those for r in row.records] for those in each]
+    group = rows[0].group
+    records = [list(itertools.chain(*[row.records for row in those])) for those in each]
     names = labels(records, short=True, names=group.names)
+    measured: list[Result] = []
+    tuned: list[str] = []
     for name, those in zip(names, each, strict=True):
-        mine = [run for row in those for run in measure_runs({name: row}, metric)]
+        mine: list[Result] = []
+        used: list[RunRecord] = []
+        for row in those:
+            mine += measure_runs({name: row}, metric)
+            used += row.used
         measured += mine
-        how = searches([run for row in those for run in row.used])
-        notes += [f"{name} ({how})"] if mine and how else []
+        how = searches(used)
+        if mine and how:
+            tuned.append(f"{name} ({how})")
     if not measured:
         raise UserError(
             f"{metric} is undefined in every run of {group.first.protocol}", "name another --metric"
         )
-    notes = [f"tuned on validation data: {', '.join(notes)}"] if notes else []
-    results = Results(tuple(measured))
-    title = stream_title(group.first)
-    study = ComparisonStudy(title, metric, results, tuple(notes), group.over, group.score)
+    study = ComparisonStudy(
+        stream_title(group.first),
+        metric,
+        Results(tuple(measured)),
+        notes=(f"tuned on validation data: {', '.join(tuned)}",) if tuned else (),
+        over=group.over,
+        score=group.score,
+    )
     return study.best_first()

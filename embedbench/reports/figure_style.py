@@ -87,8 +87,10 @@ def legend(figure: Figure) -> None:
     """
     if figure.legends:
         return
-    each = (zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes)
-    entries = {name: mark for pairs in each for name, mark in pairs}
+    entries: dict[str, Any] = {}  # by name: what several axes have is named once
+    for axes in figure.axes:
+        marks, labels = axes.get_legend_handles_labels()
+        entries |= dict(zip(labels, marks, strict=True))
     wide = figure.get_figwidth()
     names = [words(name, int(13 * wide)) for name in entries]
     for columns in range(len(names), 0, -1):

@@ -68,12 +68,11 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
             title = f"{frozen.group.title} → {', '.join(full.group.file_names)}"
             scores[title] = frozen.group.score
             streams.setdefault(title, []).append(_pair_rows(frozen, full, pairs))
-    alone = [
-        f"{row.label} ({row.group.title}, {SIDES[on]})"
-        for on, there in sides.items()
-        for row in there
-        if id(row) not in paired
-    ]
+    alone = []
+    for on, there in sides.items():
+        for row in there:
+            if id(row) not in paired:
+                alone.append(f"{row.label} ({row.group.title}, {SIDES[on]})")
     if not streams:
         raise UserError(f"{NO_PAIR}; got {', '.join(alone) or 'no learner that learns'}")
     for learners in streams.values():

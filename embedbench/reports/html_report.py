@@ -200,7 +200,8 @@ def _details(
             "Among all classes, and within the session, %",
             [{"learner": row.label} | {k: cell_text(row, k) for k in ANSWERS} for row in used],
         )
-    if by_library := _by_library(used, audits):
+    by_library = _by_library(used, audits)
+    if by_library:
         yield "The same answers by other libraries' definitions, %", by_library
     costs: list[Block] = []
     for row in rows:
@@ -208,15 +209,21 @@ def _details(
         seconds = {f"{k} s": stat.mean for k, stat in row.seconds.items()}
         costs.append({"learner": row.label, **memory, **seconds})
     yield "Memory by kind, and seconds", costs
-    yield "Run it again", [{"learner": r.label, "command": c} for r in rows for c in r.commands]
-    runs = [
-        {"learner": row.label, "seed": run.run, "flags": " ".join(run.flags), **run.metrics}
-        for row in rows
-        for run in row.records
-    ]
+    commands = []
+    for row in rows:
+        commands += [{"learner": row.label, "command": command} for command in row.commands]
+    yield "Run it again", commands
+    runs = []
+    for row in rows:
+        for run in row.records:
+            names = {"learner": row.label, "seed": run.run, "flags": " ".join(run.flags)}
+            runs.append(names | run.metrics)
     yield "Every run, as fractions", runs
-    texts = [(row.label, json.dumps(row.params, sort_keys=True)) for row in rows]
-    yield "Settings", [{"learner": label, "settings": text} for label, text in texts]
+    settings = []
+    for row in rows:
+        text = json.dumps(row.params, sort_keys=True)
+        settings.append({"learner": row.label, "settings": text})
+    yield "Settings", settings
     first = rows[0].group.first
     of_files = {file.name: file.digests for file in first.files}
     of_first = {"file": of_files, "stream": vars(first.digests), "environment": first.environment}

@@ -49,7 +49,7 @@ def _known(verdicts: Sequence[RowVerdict | None]) -> list[RowVerdict]:
 def _scale(known: Sequence[RowVerdict]) -> tuple[float, float]:
     """The ends of the scale: those of the intervals, as far as they are near the means."""
     below = [v for v in known if v.behind_by > 0]
-    ends = [end for v in below for end in (v.behind_by_least, v.behind_by_most)]
+    ends = [v.behind_by_least for v in below] + [v.behind_by_most for v in below]
     farthest = max((v.behind_by for v in below), default=0.0)
     limit = BEYOND * farthest
     low = max(min([0.0, *ends]), -limit / 4)
@@ -66,8 +66,10 @@ def _place(value: float, low: float, high: float) -> float:
 def _draw(verdict: RowVerdict, low: float, high: float) -> str:
     parts = [f'<i class="best" style="left:{_place(0.0, low, high)}%"></i>']
     if verdict.behind_by > 0:
-        least, most = verdict.behind_by_least, verdict.behind_by_most
-        start, end = _place(least, low, high), _place(most, low, high)
+        least = verdict.behind_by_least
+        most = verdict.behind_by_most
+        start = _place(least, low, high)
+        end = _place(most, low, high)
         parts.append(f'<i class="bar" style="left:{start}%;right:{round(100 - end, 1)}%"></i>')
         if least < low:
             parts.append(f'<i class="arrow" style="left:{start}%">◂</i>')

@@ -1,5 +1,6 @@
 """Lines of a CSV file that somebody printed: a method, a mean, what stands behind ±, and n runs."""
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -110,11 +111,13 @@ class _Cell:
 def read_printed(lines: Lines, notify: Callable[[str], None]) -> list[Result]:
     """A result for each method (and session) of each table, without a seed."""
     columns = _value_columns(lines, notify)
-    cells = [_read_cell(line, column, lines) for line in lines.lines for column in columns]
     together: dict[tuple[str, str], list[_Cell]] = {}
-    for cell in cells:
+    for line, column in itertools.product(lines.lines, columns):
+        cell = _read_cell(line, column, lines)
         together.setdefault(cell.table, []).append(cell)
-    scaled = [cell for mine in together.values() for cell in _scale(mine, lines, notify)]
+    scaled: list[_Cell] = []
+    for mine in together.values():
+        scaled += _scale(mine, lines, notify)
     return _join_metrics(scaled, lines)
 
 
@@ -125,7 +128,8 @@ def _value_columns(lines: Lines, notify: Callable[[str], None]) -> list[str]:
             raise UserError(f"{line.at} names no method", COLUMNS)
     free = [name for name in lines.names if name and name not in OWN and not is_name(name)]
     if MEAN in lines.names:
-        columns, unread = [MEAN], free
+        columns = [MEAN]
+        unread = free
     else:
         columns = [name for name in free if is_accuracy(name) or _holds_numbers(lines, name)]
         unread = [name for name in free if name not in columns]
@@ -153,12 +157,15 @@ def _holds_numbers(lines: Lines, name: str) -> bool:
 
 def _read_cell(line: Line, column: str, lines: Lines) -> _Cell:
     """A mean of a line with its ±, n and kind; numbers as they are printed."""
-    text, behind = line.cells.get(column, UNDEFINED[0]), line.cells.get(SPREAD, "")
+    text = line.cells.get(column, UNDEFINED[0])
+    behind = line.cells.get(SPREAD, "")
     if both := BOTH.fullmatch(text):
         if behind:
             raise UserError(f"{line.at} has ± twice, {text!r} and {behind!r}", "leave one out")
-        text, behind = both[1], both[2]
-    mean, n = read_number(text, column, line.at), read_count(line)
+        text = both[1]
+        behind = both[2]
+    mean = read_number(text, column, line.at)
+    n = read_count(line)
     spread = read_number(behind or UNDEFINED[0], SPREAD, line.at)
     if spread < 0:
         raise UserError(f"{SPREAD} in {line.at}", expected="0 or more", got=behind)

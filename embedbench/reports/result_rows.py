@@ -55,7 +55,7 @@ FLAGS = {
     "few-steps": ("F", "fewer than 10 optimiser steps in a session; in parentheses the fewest"),
     "over-budget": ("M", "held more than --budget-mb after a session"),
     "tuned": ("V", "--tune chose among so many settings, on validation data"),
-    "grid-edge": ("G", "a chosen value lies at its grid's edge: one beyond may be better"),
+    "grid-edge": ("G", "the best value tried lies at its grid's edge: one beyond may be better"),
     "collapsed": (
         "K",
         "a run has under half of what the row's median has above chance: a steady row beside such "
@@ -131,10 +131,14 @@ class Group:
         That is so where it is another number than the score per sample.
         """
         name = PER_CLASS.get(self.score, "")
-        both = [(r.by_score[name].metrics, r.metrics) for r in self.records if name in r.by_score]
-        differ = any(abs(other[FINAL] - own[FINAL]) > ROUNDING for other, own in both)
-        asked = [one for one in self.further if one in BASE_SCORES]
-        return list(dict.fromkeys([*([name] if differ else []), *asked]))
+        asked = [metric for metric in self.further if metric in BASE_SCORES]
+        for record in self.records:
+            per_class = record.by_score.get(name)
+            if per_class is None:
+                continue
+            if abs(per_class.metrics[FINAL] - record.metrics[FINAL]) > ROUNDING:
+                return list(dict.fromkeys([name, *asked]))
+        return list(dict.fromkeys(asked))
 
     @property
     def curves(self) -> list[str]:
@@ -180,15 +184,18 @@ class Group:
     def _notes(self) -> Iterator[str]:
         for r in self.records:
             yield from r.notes
-        if n := self.varied:
-            yield f"runs that repeat others with single seeds set otherwise, in no mean: {n}"
-        if by := [r.imported for r in self.records if r.reference.source == "missing"]:
-            makes = "the same embedbench run" if None in by else "embedbench run --learner chance"
+        if self.varied:
+            yield (
+                "runs that repeat others with single seeds set otherwise, in no mean: "
+                f"{self.varied}"
+            )
+        waiting = [r for r in self.records if r.reference.source == "missing"]
+        if waiting:
+            makes = "embedbench run --learner chance"
+            if any(r.imported is None for r in waiting):
+                makes = "the same embedbench run"
             yield f"reference runs are missing, so Ω is open; {makes} makes them"
-        whole = [(r.reference, r.score, _reference(r)) for r in self.records if r.ideals]
-        values = {(made.offline_runs, str((made.ideal or {})[score])) for made, score, _ in whole}
-        same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
-        if not same_runs or len({settings for *_, settings in whole}) > 1:
+        if self._differ_in_reference():
             yield OTHER_REFERENCES
         stated = sorted({r.metric or USUAL for r in self.records if r.learns})
         if len(stated) > 1:
@@ -196,6 +203,14 @@ class Group:
         for origin in dict.fromkeys(m.origin for m in self.outside.values()):
             names = [name for name, m in self.outside.items() if m.origin == origin]
             yield f"metrics of {origin}, which no record holds: {', '.join(names)}"
+
+    def _differ_in_reference(self) -> bool:
+        """Whether Ω of some runs are shares of other references than those of the rest."""
+        whole = [r for r in self.records if r.ideals]
+        runs = {r.reference.offline_runs for r in whole}
+        values = {(r.reference.offline_runs, _ideal_text(r)) for r in whole}
+        settings = {_reference(r) for r in whole}
+        return len(values) > len(runs) or len(settings) > 1
 
     @cached_property
     def ideals(self) -> list[float]:
@@ -222,6 +237,11 @@ class Group:
         """
         guess = self.guessed
         return math.nan if guess is None else float(guess.pooled[-1])
+
+    @property
+    def largest_class(self) -> float:
+        """The score of answering with the largest class always; NaN where it is not known."""
+        return math.nan if self.guessed is None else self.guessed.largest
 
     @cached_property
     def guessed(self) -> "Guess | None":
@@ -262,23 +282,35 @@ class Group:
         train = f"{first} training samples"
         if later:
             train += " a session" if first == later else f" at first, then {later} a session"
-        sessions = f"{self.sessions} session" + "s" * (self.sessions > 1)
+        sessions = "1 session" if self.sessions == 1 else f"{self.sessions} sessions"
         phrases = [f"{classes} classes", sessions, train]
         orders = count_orders(self.records)
-        phrases += [f"{orders} class orders, by the seed"] if orders > 1 else []
-        loss = None
+        if orders > 1:
+            phrases.append(f"{orders} class orders, by the seed")
+        phrases.append(VALIDATION.get(self.first.validation, VALIDATION["train"]))
         if "loss" in earlier_settings(self.first):  # elsewhere the name means another thing
             loss = self.first.protocol_params.get("loss")
-        phrases += [VALIDATION.get(self.first.validation, VALIDATION["train"])]
-        phrases += [f"{LOSSES[loss]} (protocol.loss={loss})"] if loss in LOSSES else []
-        phrases += [f"scale {self.first.scale}"] if self.first.scale else []
-        phrases += [PHRASES[self.score]] if self.score in PHRASES else []
+            if loss in LOSSES:
+                phrases.append(f"{LOSSES[loss]} (protocol.loss={loss})")
+        if self.first.scale:
+            phrases.append(f"scale {self.first.scale}")
+        if self.score in PHRASES:
+            phrases.append(PHRASES[self.score])
         if self.ideals:
             values = ", ".join(f"{100 * v:.1f} %" for v in self.ideals)
             data = "all data at once" if len(self.ideals) == 1 else "all data of a session at once"
-            named = " or ".join(self.omega_references)
-            phrases.append(f"offline (α_ideal): {f'{named} on ' * bool(named)}{data}, {values}")
+            if self.omega_references:
+                data = f"{_one_of(self.omega_references)} on {data}"
+            phrases.append(f"offline (α_ideal): {data}, {values}")
         return phrases
+
+
+def _one_of(references: Sequence[str]) -> str:
+    """What reference runs are, which may be of another learner in each run."""
+    if len(references) == 1:
+        return references[0]
+    names = [name.removeprefix("best (").removesuffix(")") for name in references]
+    return f"best (of each run: {', '.join(names[:-1])} or {names[-1]})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,6 +319,7 @@ class Guess:
 
     pooled: Floats
     R: Floats
+    largest: float = math.nan  # share of the largest class among the test samples
 
     @classmethod
     def mean(cls, scores: Sequence[BaseScore]) -> "Guess | None":
@@ -327,7 +360,8 @@ PHRASES = {
 def _range(values: Sequence[int]) -> str:
     if not values:
         return ""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
@@ -413,18 +447,18 @@ class Row:
     def flags(self) -> dict[str, list[str]]:
         """Flag → the runs that have it: those of records, and what only a report knows."""
         flags: dict[str, list[str]] = {}
-        for r in self.records:
-            of_run = {"not-pinned": r.predictions_sha256 is None, "tuned": r.tuning is not None}
-            of_run["grid-edge"] = bool((r.tuning or {}).get("edge"))
-            for name in (*r.flags, *(name for name, holds in of_run.items() if holds)):
-                flags.setdefault(name, []).append(r.run)
-        if collapsed := find_collapsed([r.metrics[FINAL] for r in self.used], self.group.chance):
+        for record in self.records:
+            for name in _flags_of(record):
+                flags.setdefault(name, []).append(record.run)
+        collapsed = find_collapsed([r.metrics[FINAL] for r in self.used], self.group.chance)
+        if collapsed:
             flags["collapsed"] = [self.used[i].run for i in collapsed]
-        alike = {"threads": lambda r: r.environment.get("threads"), "reference": _reference}
-        for name, of in alike.items():
-            usual = mode(map(of, self.records))
-            if other := [r.run for r in self.records if of(r) != usual]:
-                flags[name] = other
+        alike = {"threads": _threads, "reference": _reference}  # in what runs should not differ
+        for name, read in alike.items():
+            usual = mode(map(read, self.records))
+            others = [record.run for record in self.records if read(record) != usual]
+            if others:
+                flags[name] = others
         return flags
 
     def number(self, name: str) -> Stat:
@@ -466,6 +500,28 @@ def _reference(record: RunRecord) -> Any:
     return tuple(dict.fromkeys(re.sub(r"-[0-9a-f]{8}(?=/seed-)", "", run) for run in offline))
 
 
+def _ideal_text(record: RunRecord) -> str:
+    """α_ideal of the record's own base score, to be compared."""
+    assert record.reference.ideal is not None
+    return str(record.reference.ideal[record.score])
+
+
+def _threads(record: RunRecord) -> Any:
+    return record.environment.get("threads")
+
+
+def _flags_of(record: RunRecord) -> list[str]:
+    """The flags of a record, and those that only a report gives it."""
+    flags = [*record.flags]
+    if record.predictions_sha256 is None:
+        flags.append("not-pinned")
+    if record.tuning is not None:
+        flags.append("tuned")
+        if record.tuning.get("edge"):
+            flags.append("grid-edge")
+    return flags
+
+
 def split_tables(rows: Sequence[Row]) -> list[list[Row]]:
     """The rows of each table, in order."""
     tables: dict[int, list[Row]] = {}
@@ -484,16 +540,25 @@ def searches(runs: Sequence[RunRecord]) -> str:
 
 def _search(log: dict[str, Any]) -> str:
     """One search in a few words; `log` comes from a record of anybody."""
-    count, seeds = candidates(log), log.get("seeds", [log.get("seed")])
-    kept = "default" in log and log.get("chosen") == log["default"]
-    words = "default kept" if kept else "best" if count else "chosen"
-    words += f" of {count}" if count else ""
-    if isinstance(seeds, list) and seeds and all(isinstance(s, int) for s in seeds):
-        words += f" on seed{'s' * (len(seeds) > 1)} {format_seeds(sorted(seeds))}"
-    return f"{words}, at the grid's edge" if log.get("edge") else words
+    count = candidates(log)
+    seeds = log.get("seeds", [log.get("seed")])
+    words = "best" if count else "chosen"
+    is_kept = "default" in log and log.get("chosen") == log["default"]
+    if is_kept:
+        words = "default kept"
+    if count:
+        words += f" of {count}"
+    if isinstance(seeds, list) and seeds and all(isinstance(seed, int) for seed in seeds):
+        words += " on seed " if len(seeds) == 1 else " on seeds "
+        words += format_seeds(sorted(seeds))
+    if log.get("edge"):
+        words += ", the best other at the grid's edge" if is_kept else ", at the grid's edge"
+    return words
 
 
 def candidates(log: dict[str, Any] | None) -> int | None:
     """The number of settings that a search tried; None if that is not known."""
-    tried = (log or {}).get("tried")
+    if log is None:
+        return None
+    tried = log.get("tried")
     return len(tried) if isinstance(tried, list | tuple) else None

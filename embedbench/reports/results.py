@@ -5,6 +5,7 @@ one (their mean), unless all do; equal answers, bit for bit, are one, too. So th
 learner that no seed changes are one measurement, which has no interval.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -177,18 +178,18 @@ class Results:
     # --- means ---
 
     @cached_property
-    def shares(self) -> list[tuple[list[Result], frozenset[str] | None]]:
+    def shares(self) -> list["Share"]:
         """Rows that are one measurement, as they share a seed; and their answers, if known."""
         several = len({row.seed for row in self.rows}) > 1
         units: dict[Hashable, list[Result]] = {}
         for i, row in enumerate(self.rows):
             shared = several and row.seed is not None
             units.setdefault((row.stream, row.seed) if shared else i, []).append(row)
-        result: list[tuple[list[Result], frozenset[str] | None]] = []
+        result = []
         for rows in units.values():
             answers = frozenset(row.answers for row in rows if row.answers is not None)
             known = all(row.answers is not None for row in rows)
-            result.append((rows, answers if known else None))
+            result.append(Share(rows, answers if known else None))
         return result
 
     @cached_property
@@ -198,11 +199,14 @@ class Results:
         As `measurements` has them, for what is no single number; there equal answers of two values,
         such as Ω of different references, count twice, and so do costs.
         """
-        result, taken = [], set[frozenset[str]]()
+        result = []
+        taken: set[frozenset[str]] = set()
         for rows, answers in self.shares:
-            if answers is None or answers not in taken:
+            if answers is None:
                 result.append(rows)
-            taken |= set() if answers is None else {answers}
+            elif answers not in taken:
+                result.append(rows)
+                taken.add(answers)
         return result
 
     def measurements(
@@ -221,9 +225,9 @@ class Results:
     def varied(self) -> str:
         """What its runs vary: "seeds", or in words those of the four that differ; "" of one run."""
         names = varied_seeds(row.seeds for row in self.rows)
-        if len(names) == len(fields(Seeds)):
-            return "seeds"
-        return f"{' and '.join(names)} seeds" if names else "seeds" * (len(self.rows) > 1)
+        if names and len(names) < len(fields(Seeds)):
+            return f"{' and '.join(names)} seeds"
+        return "seeds" if names or len(self.rows) > 1 else ""
 
     def stat(self, metric: str, moment: int | None = None, eval_set: int | None = None) -> Stat:
         """The mean of all rows over their measurements; of a printed row alone what it says."""
@@ -365,28 +369,29 @@ class Results:
                 f"verdicts are on one stream, and there are {len(streams)}", "say where(stream=…)"
             )
         runs = Results(tuple(row for row in self.rows if row.is_comparable))
-        sample, counted, why = runs._sample_share(metric) if over != "seeds" else _UNKNOWN
+        sample = NOT_SAMPLED if over == "seeds" else runs._sample_share(metric)
         verdicts: list[learner_verdicts.RowVerdict] = []
         if runs.rows:
             verdicts = learner_verdicts.compare_with_best(
                 runs.matrix(metric),
-                sample,
+                sample.share,
                 alike=find_alike(runs.answers),
                 lower=self.is_lower(metric),
             )
         places = [self.learners.index(name) for name in runs.learners]
-        moved = (verdict.move(places) for verdict in verdicts)
-        of = dict(zip(runs.learners, moved, strict=True))
-        rows = [of.get(name) for name in self.learners]
-        return TableVerdicts(rows, runs.units, counted, metric, why)
+        rows: list[learner_verdicts.RowVerdict | None] = [None] * len(self.learners)
+        for place, verdict in zip(places, verdicts, strict=True):
+            rows[place] = verdict.move(places)
+        return TableVerdicts(rows, runs.units, sample.counted, metric, sample.why)
 
-    def _sample_share(self, metric: str) -> tuple[learner_verdicts.SampleShare | None, str, str]:
+    def _sample_share(self, metric: str) -> "SampleBasis":
         """What the test sample does, what it is counted in, and why not in groups."""
         runs = [run.record for run in self.rows if run.record]
-        sampled = metric in BASE_SCORES or find_metric(metric) is not None
-        sampled = sampled and len(runs) == len(self.rows)
-        if len(self.learners) < 2 or not sampled or not kind_of(runs[0].score).rates_samples():
-            return _UNKNOWN
+        is_sampled = metric in BASE_SCORES or find_metric(metric) is not None
+        if len(self.learners) < 2 or not is_sampled or len(runs) < len(self.rows):
+            return NOT_SAMPLED
+        if not kind_of(runs[0].score).rates_samples():
+            return NOT_SAMPLED
         made, why = self._leave_out(metric)
         rows: list[list[list[LeftOut]]] = []
         for row in self.cells:
@@ -395,8 +400,9 @@ class Results:
                 each = [made[id(run)] for run in unit]
                 known = [one for one in each if one is not None]
                 rows[-1].append(known if len(known) == len(each) else [])
-        of_file = any(one.grouped for row in rows for unit in row for one in unit)
-        return metric_jackknife.share_of_rows(rows), "groups" if of_file else "samples", why
+        left_out = itertools.chain(*itertools.chain(*rows))
+        counted = "groups" if any(one.grouped for one in left_out) else "samples"
+        return SampleBasis(metric_jackknife.share_of_rows(rows), counted, why)
 
     def _leave_out(self, metric: str) -> tuple[dict[int, LeftOut | None], str]:
         """`Result.leave_out` of each run by its `id`, all by groups or all by samples; and why."""
@@ -450,6 +456,13 @@ def name_results(rows: Sequence[Result], names: RowNames) -> list[Result]:
     return named
 
 
+class Share(NamedTuple):
+    """Rows that are one measurement."""
+
+    rows: list[Result]
+    answers: frozenset[str] | None  # None where some are unknown
+
+
 class Pairs(NamedTuple):
     """Rows of two tables that belong together, and those without a partner, with the reason."""
 
@@ -477,7 +490,15 @@ class TableVerdicts(NamedTuple):
     why: str = ""  # it is not counted in the groups that some runs have
 
 
-_UNKNOWN = (None, "samples", "")
+class SampleBasis(NamedTuple):
+    """The test sample's share of the differences of rows."""
+
+    share: learner_verdicts.SampleShare | None = None  # None where it is unknown
+    counted: str = "samples"  # what the test sample is counted in: samples, or groups of them
+    why: str = ""  # it is not counted in the groups that some runs have
+
+
+NOT_SAMPLED = SampleBasis()
 
 
 def column_stats(rows: Iterable[Iterable[float]]) -> list[Stat]:

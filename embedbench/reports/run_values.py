@@ -37,20 +37,22 @@ def run_value(
     if name == "steps":
         return sum(_logged(run, "steps"))
     if name == "passes":
-        known = any(run.n_train)
-        return float(np.average(_logged(run, "epochs"), weights=run.n_train)) if known else math.nan
+        if not any(run.n_train):
+            return math.nan
+        return float(np.average(_logged(run, "epochs"), weights=run.n_train))
     if name in CURVES:
-        return quote_curve(name, (run.curves or {}).get(name, ()))
+        return quote_curve(name, run.curve(name))
     if name in run.metrics:
         return run.metrics[name]
     if name in run.by_score:
         return run.by_score[name].metrics[FINAL]
-    return [math.nan, *(run.curves or {}).get(name, ())][-1]
+    curve = run.curve(name)
+    return curve[-1] if curve else math.nan
 
 
 def _value_at(run: RunRecord, name: str, moment: int, eval_set: int | None) -> float:
     score = run.by_score.get(run.score if name == FINAL else name)
-    values: Sequence[float] = (run.curves or {}).get(name, ())
+    values: Sequence[float] = run.curve(name)
     if score is not None:
         values = score.pooled if eval_set is None else [row[eval_set] for row in score.R]
     return values[moment] if moment < len(values) else math.nan
@@ -70,7 +72,8 @@ def _logged(run: RunRecord, name: str) -> list[float]:
 def order_name(run: RunRecord) -> str:
     """The name of a run's class order; two runs on one stream have the same order."""
     order = run.order or ClassOrder(run.protocol_params.get("order", "drawn"))
-    kind, name = str(order.kind), order.name
+    kind = str(order.kind)
+    name = order.name
     if name is None:
         return f"{kind} {run.seeds.order}" if kind in ("random", "drawn") else Path(kind).stem
     name = Path(name).stem
@@ -87,7 +90,8 @@ def leave_out_groups(
 ) -> LeftOut | None:
     """A metric of a run without each of its (n,) groups, or samples; None without a jackknife."""
     if metric in run.by_score:  # its final score
-        run, metric = show_by(run, metric), FINAL
+        run = show_by(run, metric)
+        metric = FINAL
     function = find_metric(metric)
     if function is None:
         return None

@@ -9,6 +9,7 @@ Every number is recomputed from the predictions before it is used. A run that ca
 named on stderr and left out.
 """
 
+import itertools
 import json
 import math
 import sys
@@ -31,7 +32,7 @@ from embedbench.scores.record_files import FEW_SHOT as FEW_SHOT_PROTOCOL
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.score_matrix import mean_or_nan
-from embedbench.scores.scores_of_guessing import guess_scores, without_draws
+from embedbench.scores.scores_of_guessing import guess_scores, largest_share, without_draws
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
@@ -42,7 +43,7 @@ from .result_rows import LEFT_OUT, Group, Guess, Row, candidates, find_run, spli
 from .results import variations
 from .row_names import NO_NAMES, RowNames
 from .run_rows import differences, labels
-from .table_metric import BASE_SCORES, choose_score, show_by, split_names
+from .table_metric import BASE_SCORES, USUAL, choose_score, show_by, split_names
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
@@ -52,6 +53,16 @@ FWT = "fwt"
 def say(sentence: str) -> None:
     """Print a remark to stderr."""
     print(printable(sentence), file=sys.stderr)
+
+
+def with_chance(root: Path, places: Sequence[Path]) -> list[Path]:
+    """These runs, and those of `chance` under `root` on the same streams."""
+    streams = {place.parent.parent for place in places}
+    result = dict.fromkeys(places)
+    for found in find(root):
+        if found.parent.name.startswith("chance-") and found.parent.parent in streams:
+            result[found] = None
+    return list(result)
 
 
 def collect(
@@ -128,7 +139,8 @@ def collect(
         raise UserError(
             f"none of the {len(cells)} runs under {root} can be reported", "the lines above say why"
         )
-    rows, refused = [], []
+    rows = []
+    refused = []
     for place, learners in tables.items():
         try:
             rows += _table(place, root.resolve(), learners, score, metrics, outside, over, names)
@@ -173,26 +185,34 @@ def _table(
     names: RowNames,
 ) -> list[Row]:
     """The rows of one stream's directory: best final score first, chance last."""
-    score = choose_score([r for runs in made.values() for r in runs], score)
+    score = choose_score(list(itertools.chain(*made.values())), score)
     made = {at: [show_by(r, score) for r in runs] for at, runs in made.items()}
     guess = _guess(made, score)
     made = {at: [_against_guessing(r, guess) for r in runs] for at, runs in made.items()}
-    inside, learners = directory.is_relative_to(root), list(made.values())
-    place = str(directory.relative_to(root)) if inside else directory.name
+    learners = list(made.values())
+    place = directory.name
+    if directory.is_relative_to(root):
+        place = str(directory.relative_to(root))
     for runs in learners:
         check_average(runs, place)
-    check_comparable([r for runs in learners for r in runs], place)
+    check_comparable(list(itertools.chain(*learners)), place)
     split = [variations(runs) for runs in learners]
-    alone = tuple(r for runs, _ in split for r in runs)
-    repeats = sum(len(varied) for _, varied in split)
+    group = Group(
+        place,
+        records=tuple(itertools.chain(*[independent for independent, _ in split])),
+        varied=sum(len(varied) for _, varied in split),
+        further=tuple(dict.fromkeys([*metrics, *outside])),
+        outside=outside,
+        over=over,
+        guess=guess,
+        names=names,
+    )
     of_rows = labels(learners, short=True, names=names)
-    further = tuple(dict.fromkeys([*metrics, *outside]))
-    group = Group(place, alone, repeats, further, outside, over=over, guess=guess, names=names)
     rows = []
-    for (runs, varied), label, at in zip(split, of_rows, made, strict=True):
-        left_out = tuple(r for r in runs if {*r.flags} & {*LEFT_OUT})
-        used = tuple(r for r in runs if not {*r.flags} & {*LEFT_OUT})
-        others = tuple(r for r in varied if not {*r.flags} & {*LEFT_OUT})
+    for (independent, varied), label, at in zip(split, of_rows, made, strict=True):
+        left_out = tuple(r for r in independent if _is_left_out(r))
+        used = tuple(r for r in independent if not _is_left_out(r))
+        others = tuple(r for r in varied if not _is_left_out(r))
         rows.append(Row(group, label, used, left_out, at, others))
 
     def rank(row: Row) -> tuple[bool, bool, float]:
@@ -228,18 +248,23 @@ def _guess(made: Mapping[Path, list[RunRecord]], score: str) -> Guess | None:
         for run in runs:
             streams.setdefault(run.digests.eval, (place, run))
     scores = []
+    largest = math.nan
     for place, run in streams.values():
         cell = find_run(place, run)
         if cell is None:
             continue
         try:
             guess = guess_scores(run, cell).get(score)
+            if score == USUAL and math.isnan(largest):
+                largest = largest_share(run, cell)
         except UserError:  # a record is enough for a table
             continue
-        scores += [] if guess is None else [guess]
+        if guess is not None:
+            scores.append(guess)
         if not score.startswith("within_") and len({*(run.n_candidates or ())}) < 2:
             break  # in all orders the same
-    return Guess.mean(scores)
+    mean = Guess.mean(scores)
+    return None if mean is None else replace(mean, largest=largest)
 
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
@@ -266,7 +291,8 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _table_json(rows: list[Row]) -> dict[str, Any]:
-    group, judged = rows[0].group, judge(rows)
+    group = rows[0].group
+    judged = judge(rows)
     digests = group.first.digests
     return {
         "place": group.place,
@@ -316,21 +342,42 @@ def csv_rows(data: dict[str, Any]) -> list[dict[str, Any]]:
     bytes, times seconds.
     """
     lines = []
-    for table, row in [(t, row) for t in data["tables"] for row in t["rows"]]:
-        line = {"protocol": table["protocol"], "files": " ".join(table["files"])}
-        line |= {"score": table["score"]}
-        line |= {"stream": table["title"], "learner": row["label"]}
-        line |= {name: row[name] for name in ("n", "measurements", "over")}
-        seconds = {f"seconds.{kind}": stat for kind, stat in row["seconds"].items()}
-        for name, stat in (row["metrics"] | seconds).items():
-            line |= {name: stat["mean"], f"{name}.half_95": stat["half_95"]}
-        verdict = row["verdict"] or {}
-        names = ("behind", "behind_by", "behind_by_least", "behind_by_most", "detectable")
-        line |= {name: verdict.get(name) for name in names}
-        line |= {"passes": row["passes"], "steps": row["steps"]}
-        line["bytes.total"] = row["footprint"].get("total")
-        lines.append(line | {"flags": " ".join(row["flags"])})
+    for table in data["tables"]:
+        stream = {
+            "protocol": table["protocol"],
+            "files": " ".join(table["files"]),
+            "score": table["score"],
+            "stream": table["title"],
+        }
+        lines += [stream | _csv_row(row) for row in table["rows"]]
     return lines
+
+
+def _is_left_out(run: RunRecord) -> bool:
+    """Whether a flag keeps a run out of all means."""
+    return not {*LEFT_OUT}.isdisjoint(run.flags)
+
+
+def _csv_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One row of a table as a line of CSV."""
+    line = {
+        "learner": row["label"],
+        "n": row["n"],
+        "measurements": row["measurements"],
+        "over": row["over"],
+    }
+    seconds = {f"seconds.{kind}": stat for kind, stat in row["seconds"].items()}
+    for name, stat in (row["metrics"] | seconds).items():
+        line[name] = stat["mean"]
+        line[f"{name}.half_95"] = stat["half_95"]
+    verdict = row["verdict"] or {}  # None where the row is not compared
+    for name in ("behind", "behind_by", "behind_by_least", "behind_by_most", "detectable"):
+        line[name] = verdict.get(name)
+    line["passes"] = row["passes"]
+    line["steps"] = row["steps"]
+    line["bytes.total"] = row["footprint"].get("total")
+    line["flags"] = " ".join(row["flags"])
+    return line
 
 
 # --- which runs may be averaged, and which may be set side by side ---

@@ -112,21 +112,32 @@ def group_parts(
     table = _table(rows, judged, stacked=False)
     if Console(width=NATURAL).measure(table).maximum > width:
         table = _table(rows, judged, stacked=True)
-    sentence, facts = verdict(rows, judged), line(" · ".join(group.describe()), "dim")
-    parts: list[Text | Table] = [line(group.title, "bold"), facts]
-    parts += [line(f"verdict: {sentence}"), table]
-    if names := group.kind.DETAILS:
-        details = new_table(["after the last session", *map(heading, names)])
-        for row in rows:
-            if row.used:
-                details.add_row(line(row.label), *(line(cell_text(row, name)) for name in names))
-        parts += [Text(""), details]
+    parts: list[Text | Table] = [
+        line(group.title, "bold"),
+        line(" · ".join(group.describe()), "dim"),
+        line(f"verdict: {verdict(rows, judged)}"),
+        table,
+    ]
+    if group.kind.DETAILS:
+        parts += [Text(""), _details(rows, group.kind.DETAILS)]
     remarks = describe_verdicts(judged)
     measured = [row for row in rows if row.used and not row.guesses]
     remarks += describe_measurements({row.label: row.results for row in measured})
     remarks += describe_weak_reference(rows, judged)
-    remarks += [*_legend(rows), *(f"note: {n}" for n in group.notes)]
-    return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
+    remarks += _legend(rows)
+    remarks += [f"note: {note}" for note in group.notes]
+    if remarks:
+        parts += [Text(""), *map(line, remarks)]
+    return parts
+
+
+def _details(rows: Sequence[Row], names: Sequence[str]) -> Table:
+    """The table of further metrics after the last session."""
+    table = new_table(["after the last session", *map(heading, names)])
+    for row in rows:
+        if row.used:
+            table.add_row(line(row.label), *[line(cell_text(row, name)) for name in names])
+    return table
 
 
 def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[str]:
@@ -134,28 +145,25 @@ def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[
     ideal = rows[0].group.offline
     if not {*OMEGAS, STREAMING} & {*choose_columns(rows[0].group)}:
         return []
-    each = zip(rows, judged.rows, strict=True)
-    above = [row.label for row, v in each if v is not None and v.mean - v.half > ideal]
+    above = []
+    for row, of_row in zip(rows, judged.rows, strict=True):
+        if of_row is not None and of_row.mean - of_row.half > ideal:
+            above.append(row.label)
     if not above:
         return []
     name = " or ".join(rows[0].group.omega_references) or "offline"
+    are = "is" if len(above) == 1 else "are"
     return [
         f"the reference of Ω ({name}, {100 * ideal:.1f} %) is weak here: {', '.join(above)} "
-        f"{'is' if len(above) == 1 else 'are'} above it by more than the interval; `run "
-        "--set offline.learner=…` takes another one"
+        f"{are} above it by more than the interval; `run --set offline.learner=…` takes another one"
     ]
 
 
 def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
-    columns, efforts = choose_columns(rows[0].group), effort(rows)
-    score = rows[0].group.score
-    titles = [heading(name, score) for name in columns]
-    titles = [
-        f"{name} %" if ":" in name and titles.count(title) > 1 else title
-        for name, title in zip(columns, titles, strict=True)
-    ]
-    heads = ["learner", "n", *titles, *efforts, "MB", "learn s"]
+    columns = choose_columns(rows[0].group)
+    efforts = effort(rows)
+    heads = ["learner", "n", *_titles(columns, rows[0].group.score), *efforts, "MB", "learn s"]
     if any(not math.isnan(row.number(FINAL).half) for row in rows if row.used):
         single = "seeds" if judged.units == "orders" else judged.units
         heads[2] += f" ± {single}"
@@ -163,21 +171,32 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
     if stacked:
         for column, head in zip(table.columns, heads, strict=True):
             column.header = Text(_stack(head).replace(" accuracy", "\naccuracy"))
-    flagged = any(row.flags for row in rows)
-    if flagged:
+    has_flags = any(row.flags for row in rows)
+    if has_flags:
         table.add_column("flags", no_wrap=True)
     for i, (row, of_row) in enumerate(zip(rows, judged.rows, strict=True)):
-        cells = [row.n]
-        cells += [
-            behind_text(of_row) if name == BEHIND else cell_text(row, name) for name in columns
-        ]
-        cells += [texts[i] for texts in efforts.values()]
-        cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
-        cells = list(map(_stack, cells)) if stacked else cells
-        flags = [line(" ".join(_mark(f) + _tried(row, f) for f in row.flags))] * flagged
-        dim = None if row.learns else "dim"
-        table.add_row(line(row.label), *map(Text, cells), *flags, style=dim)
+        texts = [row.n]
+        for name in columns:
+            texts.append(behind_text(of_row) if name == BEHIND else cell_text(row, name))
+        texts += [of_rows[i] for of_rows in efforts.values()]
+        texts += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
+        if stacked:
+            texts = [_stack(text) for text in texts]
+        cells = [line(row.label), *map(Text, texts)]
+        if has_flags:
+            cells.append(line(" ".join(_mark(flag) + _tried(row, flag) for flag in row.flags)))
+        table.add_row(*cells, style=None if row.learns else "dim")
     return table
+
+
+def _titles(columns: Sequence[str], score: str) -> list[str]:
+    """The headings of columns; of two functions of one name each has its module, too."""
+    titles = [heading(name, score) for name in columns]
+    full = []
+    for name, title in zip(columns, titles, strict=True):
+        is_ambiguous = ":" in name and titles.count(title) > 1
+        full.append(f"{name} %" if is_ambiguous else title)
+    return full
 
 
 def _stack(text: str) -> str:
@@ -194,20 +213,26 @@ def behind_text(verdict: RowVerdict | None, metric: str = FINAL) -> str:
         return f"{text} (–)"
     if verdict.behind_by == 0:  # the best
         return text
-    ends = (verdict.behind_by_least, verdict.behind_by_most)
-    return f"{text} ({' to '.join(_end_text(end, metric) for end in ends)})"
+    least = _end_text(verdict.behind_by_least, metric)
+    most = _end_text(verdict.behind_by_most, metric)
+    return f"{text} ({least} to {most})"
 
 
 def _end_text(end: float, metric: str) -> str:
     """An end of an interval; no difference of two shares is over 100 points."""
-    return value_text(min(max(end, -1), 1) if is_percent(metric) else end, metric)
+    if is_percent(metric):
+        end = min(max(end, -1), 1)
+    return value_text(end, metric)
 
 
 def effort(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Passes over the training data and optimiser steps, each where the learners differ in it."""
-    texts = {name: [cell_text(row, name) for row in rows] for name in ("passes", "steps")}
-    learners = [i for i, row in enumerate(rows) if row.learns and row.used]
-    return {name: each for name, each in texts.items() if len({each[i] for i in learners}) > 1}
+    learners = [row for row in rows if row.learns and row.used]
+    columns = {}
+    for name in ("passes", "steps"):
+        if len({cell_text(row, name) for row in learners}) > 1:
+            columns[name] = [cell_text(row, name) for row in rows]
+    return columns
 
 
 def cell_text(row: Row, name: str) -> str:
@@ -224,15 +249,22 @@ def _mark(flag: str) -> str:
 
 def _tried(row: Row, flag: str) -> str:
     """The number of settings that a search tried, beside its mark; "" for other flags."""
-    counts = sorted({n for r in row.records if (n := candidates(r.tuning)) is not None})
-    return "–".join(map(str, counts)) if flag == "tuned" else ""
+    if flag != "tuned":
+        return ""
+    counts = {candidates(record.tuning) for record in row.records}
+    known = sorted(count for count in counts if count is not None)
+    return "–".join(map(str, known))
 
 
 def _legend(rows: Sequence[Row]) -> list[str]:
     """One line for each flag that occurs: its mark, its meaning, the rows that have it."""
+    flags = dict.fromkeys(FLAGS)  # in their order, and unknown ones after them
+    for row in rows:
+        flags |= dict.fromkeys(row.flags)
     lines = []
-    for flag in dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)]):
-        if who := [_who_has(row, flag) for row in rows if flag in row.flags]:
+    for flag in flags:
+        who = [_who_has(row, flag) for row in rows if flag in row.flags]
+        if who:
             what = f"{flag}: {FLAGS[flag][1]}" if flag in FLAGS else flag
             lines.append(f"{_mark(flag)}  {what} [{'; '.join(who)}]")
     return lines
@@ -240,14 +272,17 @@ def _legend(rows: Sequence[Row]) -> list[str]:
 
 def _who_has(row: Row, flag: str) -> str:
     """A row, the runs that have a flag if not all have, and what a flag says of them."""
-    total, runs = len(row.records), row.flags[flag]
+    total = len(row.records)
+    runs = row.flags[flag]
     text = row.label
     if len(runs) < total:
         text += f" {len(runs)} of {total}: seed {', '.join(runs)}"
     if flag == "few-steps":
-        counts = [n for r in row.records if (n := fewest_steps(r)) is not None]
-        text += f" ({min(counts)})"
-    return f"{text}: {searches(row.records)}" if flag == "tuned" else text
+        counts = [fewest_steps(record) for record in row.records]
+        text += f" ({min(count for count in counts if count is not None)})"
+    if flag == "tuned":
+        text += f": {searches(row.records)}"
+    return text
 
 
 def describe_columns(rows: Sequence[Row]) -> str:
@@ -257,28 +292,40 @@ def describe_columns(rows: Sequence[Row]) -> str:
 
 def column_words(rows: Sequence[Row]) -> list[str]:
     """What each column is, "heading: meaning"; and what ± is."""
-    names, scores = {"bytes.total"}, dict[str, None]()
+    names = {"bytes.total"}
+    scores: list[str] = []
     for mine in split_tables(rows):
         names |= {*choose_columns(mine[0].group), *effort(mine)}
-        scores[mine[0].group.score] = None
-    references = [row.group.first.reference for row in rows]
-    divided = any(r.normalise_new and r.preset == "kemker_table" for r in references)
-    shares = [name for name in SHARES if name in names]
-    several = any(len(row.used) > 1 for row in rows)
-    words = list[str]()
-    for score in scores:
+        scores.append(mine[0].group.score)
+    words: list[str] = []
+    for score in dict.fromkeys(scores):
         words += describe_score(score, incremental=INCREMENTAL in names)
-    words += [SCORE_MEANINGS[name] for name in SCORE_MEANINGS if name in names - scores.keys()]
-    words += ["± half-width of the 95 % t-interval over n seeds" if several else "n: runs"]
-    means = [row.number(name) for row in rows for name in names if not is_cost(name)]
-    words += [EQUAL] if any(map(is_equal, means)) else []
-    of = ", on ".join(SHARES[name] for name in shares)
-    words += [f"{', '.join(map(heading, shares))}: score on {of} / offline"] if shares else []
+    others = names.difference(scores)
+    words += [meaning for name, meaning in SCORE_MEANINGS.items() if name in others]
+    several = any(len(row.used) > 1 for row in rows)
+    words.append("± half-width of the 95 % t-interval over n seeds" if several else "n: runs")
+    if _any_equal(rows, names):
+        words.append(EQUAL)
+    shares = [name for name in SHARES if name in names]
+    if shares:
+        of = ", on ".join(SHARES[name] for name in shares)
+        words.append(f"{', '.join(map(heading, shares))}: score on {of} / offline")
     words += [meaning for name, meaning in MEANINGS.items() if name in names]
     words += _asked_words(rows, names)
+    references = [row.group.first.reference for row in rows]
+    divided = any(r.normalise_new and r.preset == "kemker_table" for r in references)
     if divided and "omega_new" in names:
         words.append("Ω_new of permutations: / offline, too")
     return words
+
+
+def _any_equal(rows: Sequence[Row], names: Collection[str]) -> bool:
+    """Whether all runs of some row have the same value of a metric."""
+    for row in rows:
+        for name in names:
+            if not is_cost(name) and is_equal(row.number(name)):
+                return True
+    return False
 
 
 def _asked_words(rows: Sequence[Row], names: Collection[str]) -> list[str]:
@@ -290,10 +337,11 @@ def _asked_words(rows: Sequence[Row], names: Collection[str]) -> list[str]:
             if name not in names or name in (*MEANINGS, *SHARES, *SCORE_MEANINGS, *COLUMNS):
                 continue
             outside = group.outside.get(name)
-            function = CURVES.get(name) or (outside or find_metric(name))
+            function = CURVES.get(name) or outside or find_metric(name)
             text = inspect.getdoc(getattr(function, "function", function)) or ""
-            called = re.sub(" %$", "", heading(name))
             first = text.partition("\n")[0].strip().rstrip(".")
-            meaning = re.sub(rf"^{re.escape(called)}\w*: ", "", first)
-            words += [f"{called}: {meaning}"] if meaning else []
+            called = heading(name).removesuffix(" %")
+            meaning = re.sub(rf"^{re.escape(called)}\w*: ", "", first)  # it need not be said twice
+            if meaning:
+                words.append(f"{called}: {meaning}")
     return list(dict.fromkeys(words))

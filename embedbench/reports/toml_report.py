@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
-from embedbench.scores.learner_verdicts import SAMPLE, Over
+from embedbench.scores.learner_verdicts import SAMPLE, Over, RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.record_files import find
@@ -60,12 +60,16 @@ class Selection(JsonRecord):
 Reader = Callable[[str, str | None], list[Result]]  # the runs of a name by a base score
 KEYS = [f.name for f in fields(Selection)]
 NAMES = ("learner", "settings", "stream", "seed")  # of rows
+COLUMNS = ("metric", "stream")  # what a table has a column for each of
 
 
 def show_file(path: Path, notify: Callable[[str], None]) -> list[TableView]:
     """The tables of a file: those that its `[report]`s select, and that of its `[published]`."""
-    selections, published = read_selections(path), read_published(path)
-    wanted = metrics_of(selections) | ({published.metric} if published else set())
+    selections = read_selections(path)
+    published = read_published(path)
+    wanted = metrics_of(selections)
+    if published is not None:
+        wanted.add(published.metric)
     runs_of = _reader(path.parent, wanted, notify)  # which reads each directory once
     tables = _selected(selections, runs_of, notify, read_file_names(path))
     if published is not None:
@@ -91,57 +95,81 @@ def beside_published(
 ) -> TableView:
     """A published table with the runs that it names beside it; without any, alone."""
     score = first_score([meant(table.metric)])
-    runs = [run for name in table.results for run in runs_of(name, score)]
-    for run in filter(_left_out, runs):
-        notify(f"left out: {run.label} seed {run.seed}: {run.values['flags']}")
-    return view(table, compare(table, list(itertools.filterfalse(_left_out, runs))))
+    used = []
+    for name in table.results:
+        for run in runs_of(name, score):
+            if _left_out(run):
+                notify(f"left out: {run.label} seed {run.seed}: {run.values['flags']}")
+            else:
+                used.append(run)
+    return view(table, compare(table, used))
 
 
 def read_file_names(path: Path) -> dict[str, str]:
     """The `[names]` of a file, which a study file gives its rows."""
-    return read_names(
-        parse_toml(read_text(path, most=MOST), str(path)).get("names", {}), f"{path}: names"
-    )
+    file = parse_toml(read_text(path, most=MOST), str(path))
+    return read_names(file.get("names", {}), f"{path}: names")
 
 
 def read_selections(path: Path) -> list[Selection]:
     """The tables that a file selects by `[report]`; none of one with `[published]` alone."""
     file = parse_toml(read_text(path, most=MOST), str(path))
-    given = file.get("report")
-    several = given if isinstance(given, list) else [given] if given else []
+    several = _listed(file.get("report"))
     if not several and PUBLISHED not in file:
         raise UserError(f"{path} must have a table [report] that says what to show", "or name RUNS")
-    allowed = {"over": get_args(Over), "columns": ("metric", "stream"), "rows": NAMES}
-    result, places = list[Selection](), list[str]()
-    for i, table in enumerate(several):
-        at = f"{path}: report" + f" {i + 1}" * (len(several) > 1)
-        for key in table if isinstance(table, dict) else ():
+    selections = {}  # by their places
+    for number, table in enumerate(several, 1):
+        at = f"{path}: report {number}" if len(several) > 1 else f"{path}: report"
+        selections[at] = _read_selection(table, at)
+    for at, selection in selections.items():
+        _check_not_empty(selection, at)
+    return list(selections.values())
+
+
+def _listed(given: Any) -> list[Any]:
+    """The `[[report]]`s of a file, or its one `[report]`; an empty one says nothing."""
+    if isinstance(given, list):
+        return given
+    return [given] if given else []
+
+
+def _read_selection(table: Any, at: str) -> Selection:
+    """One `[report]`, checked but for empty lists."""
+    if isinstance(table, dict):
+        for key in table:
             if key not in KEYS:
                 raise unknown("key", key, KEYS, at=at)
-        made = Selection.from_json(table, at)
-        made = replace(made, metrics=tuple(map(_meant, made.metrics)))
-        made = replace(made, names=read_names(made.names, f"{at}: names"))
-        given = {"over": [made.over], "columns": [made.columns], "rows": made.rows}
-        for key, values in given.items():
-            for value in values:
-                if value not in (None, *allowed[key]):
-                    raise unknown(key, value, allowed[key], at=at)
-        result.append(made)
-        places.append(at)
-    for made, at in zip(result, places, strict=True):
-        _check_not_empty(made, at)
-    return result
+    read = Selection.from_json(table, at)
+    selection = replace(
+        read,
+        metrics=tuple(map(_meant, read.metrics)),
+        names=read_names(read.names, f"{at}: names"),
+    )
+    if selection.over is not None:
+        _check_word("over", selection.over, get_args(Over), at)
+    _check_word("columns", selection.columns, COLUMNS, at)
+    for name in selection.rows:
+        _check_word("rows", name, NAMES, at)
+    return selection
+
+
+def _check_word(key: str, word: str, known: Sequence[str], at: str) -> None:
+    if word not in known:
+        raise unknown(key, word, known, at=at)
 
 
 def _meant(name: str) -> str:
     """The metric that a name means, which may have `MAX` before it."""
-    return MAX * name.startswith(MAX) + meant(name.removeprefix(MAX))
+    if name.startswith(MAX):
+        return MAX + meant(name.removeprefix(MAX))
+    return meant(name)
 
 
 def _check_not_empty(made: Selection, at: str) -> None:
     """Refuse lists of nothing; who wants the default leaves the key out."""
     lists: dict[str, Any] = {"runs": made.runs, "rows": made.rows, "metrics": made.metrics}
-    lists |= {f"where.{name}": values for name, values in made.where.items()}
+    for name, values in made.where.items():
+        lists[f"where.{name}"] = values
     for key, values in lists.items():
         if isinstance(values, list | tuple) and not values:
             raise UserError(f"{at}: {key}", expected="one value or more", got=list(values))
@@ -169,7 +197,9 @@ def _selected(
     tables = []
     for selection in selections:
         score = first_score(name.removeprefix(MAX) for name in selection.metrics)
-        runs = [run for name in selection.runs for run in runs_of(name, score)]
+        runs: list[Result] = []
+        for name in selection.runs:
+            runs += runs_of(name, score)
         names = RowNames({**of_file, **selection.names})
         tables.append(_table(selection, runs, names, notify))
         for key in names.unused:
@@ -204,13 +234,16 @@ def checked_runs(
 ) -> list[Result]:
     """The runs of a report by a base score, with those of the metrics that records do not hold."""
     further = sorted({*metrics} & {*FUNCTIONS, *CURVES})
+    wanted = further if score is None else [score, *further]
     result = []
-    for row in collect(root, notify=notify, metrics=[*([score] if score else []), *further]):
+    for row in collect(root, notify=notify, metrics=wanted):
         for run in row.results:
             assert run.record is not None
             values = Run(run.place or root.resolve(), root.resolve(), run.record).row()
             values["reference.preset"] = run.record.reference.preset
-            values |= {name: run.value(name) for name in {*further} & {*CURVES}}
+            for name in further:
+                if name in CURVES:
+                    values[name] = run.value(name)
             result.append(replace(run, learner=run.record.learner, values=values))
     return result
 
@@ -222,25 +255,24 @@ def _table(
     notify: Callable[[str], None],
 ) -> TableView:
     where = {name: condition_values(given) for name, given in selection.where.items()}
-    keep = matching([run.values for run in every], where)
-    kept = itertools.compress(every, keep)
     if any(run.record is not None for run in every):
         for run in every:
-            silent = [name for name in where if run.record is None and name not in run.values]
-            if silent:
+            silent = [name for name in where if name not in run.values]
+            if run.record is None and silent:
                 notify(f"left out: {run.label}: it has no {silent[0]}, which where asks for")
-    used = [run for run in kept if not _left_out(run)]
+    keep = matching([run.values for run in every], where)
+    used = [run for run in itertools.compress(every, keep) if not _left_out(run)]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
     rows = [run.values for run in used]
-    named = [
-        replace(run, setting=setting)
-        for run, setting in zip(_with_streams(used), settings_apart(rows), strict=True)
-    ]
+    named = []
+    for run, setting in zip(_with_streams(used), settings_apart(rows), strict=True):
+        named.append(replace(run, setting=setting))
     known = value_names(rows)
     for name in selection.metrics:
-        if name.removeprefix(MAX) not in known:
-            raise unknown("value of the runs", name.removeprefix(MAX), known)
+        metric = name.removeprefix(MAX)
+        if metric not in known:
+            raise unknown("value of the runs", metric, known)
     return _means(selection, Results(tuple(name_results(named, names))))
 
 
@@ -250,17 +282,21 @@ def _with_streams(runs: Sequence[Result]) -> list[Result]:
     Then it also has the class order that ours has with its seed, so that they are paired.
     """
     ours = [run for run in runs if run.record is not None]
-    names = dict(zip(map(id, ours), streams([run.values for run in ours]), strict=True))
-    known = [
-        KnownStream(names[id(first)], first.values)
-        for first in {names[id(run)]: run for run in reversed(ours)}.values()
-    ]
+    names = _stream_names(ours)
+    known: dict[str, KnownStream] = {}
+    for run in ours:
+        title = names[id(run)]
+        known.setdefault(title, KnownStream(title, run.values))
+    others = []
     for run in runs:
-        found = None if run.record is not None else match_stream(run, known)
-        if found is not None:
-            names[id(run)] = found.title
-    others = [run for run in runs if id(run) not in names]
-    names |= dict(zip(map(id, others), streams([run.values for run in others]), strict=True))
+        if run.record is not None:
+            continue
+        same = match_stream(run, list(known.values()))
+        if same is None:
+            others.append(run)
+        else:
+            names[id(run)] = same.title
+    names |= _stream_names(others)
     orders: dict[tuple[str, int | None], set[str]] = {}
     for run in ours:
         orders.setdefault((names[id(run)], run.seed), set()).add(run.order)
@@ -272,17 +308,23 @@ def _with_streams(runs: Sequence[Result]) -> list[Result]:
     return made
 
 
+def _stream_names(runs: Sequence[Result]) -> dict[int, str]:
+    """The name of the stream of each run, by its id."""
+    return dict(zip(map(id, runs), streams([run.values for run in runs]), strict=True))
+
+
 def _check_streams(cells: "Cells", runs: Results) -> list[str]:
     """Refuse a result of a file beside means over other streams; a remark where ours differ so."""
     of: dict[Key, set[str]] = {}
     for (key, _), mine in cells.items():
         of.setdefault(key, set()).update(run.stream for run in mine)
     most = max(of, key=lambda key: len(of[key]))
-    fewer = [key for key in of if of[key] != of[most]]
-    if not fewer:
+    others = [key for key in of if of[key] != of[most]]
+    if not others:
         return []
-    name, other = (" ".join(key).strip() for key in (fewer[0], most))
-    counts = f"{name} is of {len(of[fewer[0]])} and {other} of {len(of[most])} streams"
+    fewer = others[0]
+    counts = f"{_row_text(fewer)} is of {len(of[fewer])} and {_row_text(most)} of {len(of[most])}"
+    counts += " streams"
     if len({run.record is None for run in runs}) > 1:
         raise UserError(
             f"{counts}, and a result from elsewhere stands beside no mean over other streams",
@@ -294,6 +336,12 @@ def _check_streams(cells: "Cells", runs: Results) -> list[str]:
 # --- means: rows × columns ---
 
 Key = tuple[str, ...]  # of a row: its learner, settings, stream or seed
+
+
+def _row_text(key: Key) -> str:
+    return " ".join(key).strip()
+
+
 Cells = dict[tuple[Key, str], Results]  # row, column → runs; columns without a name are ""
 FIELDS = {"learner": "learner", "settings": "setting", "stream": "stream", "seed": "seed"}
 
@@ -302,52 +350,92 @@ def _means(selection: Selection, runs: Results) -> TableView:
     """The mean of each cell over its seeds; over streams, of their means, if it has several."""
     learn = Results(tuple(run for run in runs if run.values.get("learns", True)))
     cells = _cells(selection, runs)
-    columns = list(dict.fromkeys(column for _, column in cells))
-    heads = list(itertools.product(columns, selection.metrics))
-    allowed, rest = _allowed(selection, learn)
+    allowed, remarks = _allowed(selection, learn)
+    remarks += _remarks(selection, runs, learn, cells)
+    score = _one_score(runs)
+    streams_here = list(dict.fromkeys(column for _, column in cells))
+    columns = [
+        Column(stream, name, _head(stream, name, selection, streams_here, score))
+        for stream, name in itertools.product(streams_here, selection.metrics)
+    ]
+    heads = [*selection.rows, *[column.title for column in columns]]
+    table = new_table(heads, names=len(selection.rows))
+    rows: list[dict[str, Any]] = []
+    has_equal = False
+    for key in _best_first(selection, cells, {run.learner for run in learn}):
+        texts = list(key)
+        numbers: dict[str, Any] = dict(zip(selection.rows, key, strict=True))
+        for column in columns:
+            stat = _stat(cells.get((key, column.stream)), column.name)
+            if is_equal(stat) and not is_cost(column.name):
+                has_equal = True
+            ranks = allowed.get((key, column.stream, column.name), "")
+            texts.append(f"{stat_text(stat, column.name.removeprefix(MAX))} {ranks}".rstrip())
+            label = column.title if column.stream else column.name
+            numbers[label] = stat.mean
+            numbers[f"{label}.half_95"] = stat.half
+        table.add_row(*map(line, texts))
+        rows.append(numbers)
+    if has_equal:
+        remarks.append(EQUAL)
+    facts = _facts(selection, runs, score)
+    parts = section(selection.title, facts, table, ["", INTERVAL, *remarks])
+    return TableView(selection.title, _without_nan(rows), parts)
+
+
+class Column(NamedTuple):
+    """A column of numbers: a metric on a stream."""
+
+    stream: str  # "" where the metrics alone tell columns apart
+    name: str  # of the metric, which may have `MAX` before it
+    title: str
+
+
+def _remarks(selection: Selection, runs: Results, learn: Results, cells: "Cells") -> list[str]:
+    """What must be said of the runs below their table."""
+    remarks = []
     if selection.columns == "metric":
-        rest += _check_streams(cells, runs)
+        remarks += _check_streams(cells, runs)
     silent = [run.label for run in runs if run.record is None and not names_stream(run)]
     if silent and any(run.record is not None for run in runs):
-        rest += [ON_THEIR_WORD.format(name) for name in dict.fromkeys(silent)]
+        remarks += [ON_THEIR_WORD.format(name) for name in dict.fromkeys(silent)]
     if len(runs.group("stream")) == 1:
-        learning = {
-            at: each for at, each in cells.items() if any(run in learn.rows for run in each)
-        }
-        labels = {" ".join(key).strip(): each for (key, _), each in learning.items()}
-        rest += describe_measurements(labels, selection.metrics[0].removeprefix(MAX))
+        learning = {}
+        for (key, _), each in cells.items():
+            if any(run in learn.rows for run in each):
+                learning[_row_text(key)] = each
+        remarks += describe_measurements(learning, selection.metrics[0].removeprefix(MAX))
     scores = _scores(runs)
-    score = scores[0] if len(scores) == 1 else None
     if len(scores) > 1:
-        named = ", ".join(metric_name(FINAL, one) for one in scores)
-        rest.append(f"final scores are of several kinds, each stream by its own: {named}")
-    titles = [_head(column, name, selection, columns, score) for column, name in heads]
-    made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
-    equal = False
-    for key in _best_first(selection, cells, {run.learner for run in learn}):
-        texts, numbers = list(key), dict[str, Any](zip(selection.rows, key, strict=True))
-        for (column, name), title in zip(heads, titles, strict=True):
-            stat = _stat(cells.get((key, column)), name)
-            equal |= is_equal(stat) and not is_cost(name)
-            ranks = allowed.get((key, column, name), "")
-            texts.append(f"{stat_text(stat, name.removeprefix(MAX))} {ranks}".rstrip())
-            label = title if column else name
-            numbers |= {label: stat.mean, f"{label}.half_95": stat.half}
-        made.add_row(*map(line, texts))
-        rows.append(numbers)
-    rest += [EQUAL] if equal else []
-    known = [name for name in rows[0] if any(row[name] == row[name] for row in rows)]  # no NaN
-    rows = [{name: row[name] for name in known} for row in rows]
-    units = "" if len(selection.metrics) > 1 else heading(selection.metrics[0], score)
-    of = list(dict.fromkeys(run.stream for run in runs))
-    facts = [of[0] if len(of) == 1 else f"{len(of)} streams", units]
-    parts = section(selection.title, [f for f in facts if f], made, ["", INTERVAL, *rest])
-    return TableView(selection.title, rows, parts)
+        kinds = ", ".join(metric_name(FINAL, score) for score in scores)
+        remarks.append(f"final scores are of several kinds, each stream by its own: {kinds}")
+    return remarks
+
+
+def _facts(selection: Selection, runs: Results, score: str | None) -> list[str]:
+    """What stands below the title: the stream, or how many, and the unit of a single metric."""
+    named = list(dict.fromkeys(run.stream for run in runs))
+    facts = [named[0] if len(named) == 1 else f"{len(named)} streams"]
+    if len(selection.metrics) == 1:
+        facts.append(heading(selection.metrics[0], score))
+    return [fact for fact in facts if fact]
+
+
+def _without_nan(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows without the numbers that are NaN in all of them."""
+    known = [name for name in rows[0] if any(row[name] == row[name] for row in rows)]
+    return [{name: row[name] for name in known} for row in rows]
 
 
 def _scores(runs: Results) -> list[str]:
     """The base scores that the numbers are of; a line of a CSV file need not say its own."""
     return list(dict.fromkeys(run.values["score"] for run in runs if "score" in run.values))
+
+
+def _one_score(runs: Results) -> str | None:
+    """The base score of all runs; None where they have several, or say none."""
+    scores = _scores(runs)
+    return scores[0] if len(scores) == 1 else None
 
 
 def _key(selection: Selection, run: Result) -> Key:
@@ -378,20 +466,23 @@ def _best_first(selection: Selection, cells: Cells, learn: set[str]) -> list[Key
     first = selection.metrics[0].removeprefix(MAX)
     lower = any(runs.is_lower(first) for runs in cells.values())
     sign = 1 if lower or is_cost(first) else -1
+    of_row: dict[Key, list[Result]] = {}
+    for (key, _), runs in cells.items():
+        of_row.setdefault(key, []).extend(runs)
 
     def rank(key: Key) -> tuple[bool, bool, float]:
-        mine = [run for (k, _), runs in cells.items() if k == key for run in runs]
-        mean = _stat(Results(tuple(mine)), first).mean
+        mean = _stat(Results(tuple(of_row[key])), first).mean
         guesses = "learner" in selection.rows and not learn & {*key}
         return guesses, math.isnan(mean), sign * mean
 
-    return sorted(dict.fromkeys(key for key, _ in cells), key=rank)
+    return sorted(of_row, key=rank)
 
 
 def _stat(runs: Results | None, name: str) -> Stat:
     """A metric of a cell, from the runs that have it."""
     metric = name.removeprefix(MAX)
-    having = Results(tuple(run for run in runs or () if metric in run.values))
+    every = () if runs is None else runs.rows
+    having = Results(tuple(run for run in every if metric in run.values))
     if name.startswith(MAX) and having.rows:
         largest = max(run.value(metric) for run in having)
         return Results((replace(having.rows[0], values={metric: largest}),)).stat(metric)
@@ -403,18 +494,24 @@ def _stat(runs: Results | None, name: str) -> Stat:
 def _head(
     column: str, name: str, selection: Selection, columns: Sequence[str], score: str | None
 ) -> str:
-    metric = name.removeprefix(MAX)
-    title = MAX * name.startswith(MAX) + heading(metric, score)
+    title = heading(name.removeprefix(MAX), score)
+    if name.startswith(MAX):
+        title = MAX + title
     short = _short(columns)[column]
-    return " ".join(filter(None, [short, title if len(selection.metrics) > 1 or not short else ""]))
+    if not short:
+        return title
+    return f"{short} {title}" if len(selection.metrics) > 1 else short
 
 
 def _short(names: Sequence[str]) -> dict[str, str]:
     """Names of streams without what all of them share; one alone stays whole."""
-    parts = [name.split(" · ") for name in names]
-    shared = {part for part in parts[0] if all(part in each for each in parts)}
-    kept = [" · ".join(part for part in each if part not in shared) for each in parts]
-    return {name: short or name for name, short in zip(names, kept, strict=True)}
+    parts = {name: name.split(" · ") for name in names}
+    shared = set.intersection(*[set(each) for each in parts.values()])
+    short = {}
+    for name, each in parts.items():
+        own = [part for part in each if part not in shared]
+        short[name] = " · ".join(own) or name
+    return short
 
 
 # --- verdicts: the ranks that they leave open, in brackets ---
@@ -432,30 +529,43 @@ def _allowed(
     if selection.over is None or not (by_stream or len(each) == 1):
         return {}, []
     over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
-    scores = _scores(learn)
-    score = scores[0] if len(scores) == 1 else None
-    allowed, sampled = {}, dict[str, None]()
+    allowed = {}
+    sampled = []  # metrics whose verdicts rest on the test sample, too
     judged_metrics = [m for m in selection.metrics if not (is_cost(m) or m.startswith(MAX))]
     for name in judged_metrics:
+        rests_on_sample = False
         for (stream,), runs in each.items():
-            keys = {" ".join(key): key for run in runs if (key := _key(selection, run))}
-            scored = [run for run in runs if not math.isnan(run.value(name))]
-            mine = Results(
-                tuple(
-                    replace(run, learner=" ".join(_key(selection, run)), setting="")
-                    for run in scored
-                )
-            )
-            judged = mine.verdicts(name, over=over)
-            for label, verdict in zip(mine.learners, judged.rows, strict=True):
-                if verdict is not None:
-                    column = stream if by_stream else ""
-                    allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
-                    sampled |= {name: None} if SAMPLE in verdict.parts else {}
+            verdicts = _verdicts(selection, runs, name, over)
+            for key, verdict in verdicts.items():
+                column = stream if by_stream else ""
+                allowed[key, column, name] = f"[{allowed_ranks(verdict)}]"
+                if SAMPLE in verdict.parts:
+                    rests_on_sample = True
+        if rests_on_sample:
+            sampled.append(name)
     remark = "in brackets: the ranks that the verdicts leave open, a bound of 5 % a row, over seeds"
     if not sampled:
         return allowed, [f"{remark} alone"]
     if len(sampled) == len(judged_metrics):
         return allowed, [f"{remark} and the test sample"]
+    score = _one_score(learn)
     heads = " and ".join(heading(name, score) for name in sampled)
     return allowed, [f"{remark} and, for {heads}, the test sample"]
+
+
+def _verdicts(selection: Selection, runs: Results, name: str, over: Over) -> dict[Key, RowVerdict]:
+    """The verdicts on the rows of one stream by a metric; none on what is not compared."""
+    keys = {}
+    scored = []
+    for run in runs:
+        key = _key(selection, run)
+        keys[" ".join(key)] = key
+        if not math.isnan(run.value(name)):
+            scored.append(replace(run, learner=" ".join(key), setting=""))
+    mine = Results(tuple(scored))
+    judged = mine.verdicts(name, over=over)
+    verdicts = {}
+    for label, verdict in zip(mine.learners, judged.rows, strict=True):
+        if verdict is not None:
+            verdicts[keys[label]] = verdict
+    return verdicts

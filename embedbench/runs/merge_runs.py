@@ -48,7 +48,9 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
     directories of one name are equal if their predictions are; the first is kept. `out` may hold
     runs already.
     """
-    copied, there, left_out = 0, 0, list[str]()
+    copied = 0
+    there = 0
+    left_out = list[str]()
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file", "--out takes a directory for the run records")
     each = {root: record_files.find(root, references=True) for root in roots}

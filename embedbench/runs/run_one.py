@@ -24,7 +24,7 @@ from embedbench.version import __version__
 from . import run_dirs, stream_runner
 from .checkpoint import CheckpointDirectory, UnusableError
 from .run_task import Task
-from .stream_metadata import described_stream, list_code, list_packages
+from .stream_metadata import list_code, list_packages, record_stream, record_unknown
 
 Became = Literal["made", "there", "held"]  # finished here or elsewhere; or another is at it
 
@@ -126,7 +126,8 @@ def train_and_predict(
     progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[RunAnswers, list[run_record.SessionCosts]]:
     """Let the learner learn the run's stream, from the checkpoint if there is one."""
-    spec, stream = task.spec, task.stream
+    spec = task.spec
+    stream = task.stream
 
     def teach() -> tuple[RunAnswers, list[run_record.SessionCosts]]:
         progress(f"session {checkpoint.sessions}/{len(stream.sessions)}")
@@ -156,11 +157,13 @@ def _unscored(
     task: Task, sessions: Sequence[run_record.SessionCosts], resumed: int
 ) -> run_record.UnscoredRun:
     """The parts of a record on what was run and what it cost."""
-    spec, tags = task.spec, task.spec.learner.settings.tags
-    described = described_stream(task)
-    described["session_id_at_test"] |= tags.needs_session_id
-    return run_record.UnscoredRun(
-        **described,
+    spec = task.spec
+    tags = spec.learner.settings.tags
+    stream = record_stream(task)
+    return stream.extend(
+        run_record.UnscoredRun,
+        session_id_at_test=stream.session_id_at_test or tags.needs_session_id,
+        unknown=record_unknown(task),
         learner=spec.learner.name,
         learner_params=dataclasses.asdict(spec.learner.settings),
         learns=tags.learns,

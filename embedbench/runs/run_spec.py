@@ -198,4 +198,7 @@ def set_words(settings: Mapping[Any, Any]) -> list[str]:
     >>> set_words({"ewc.lam": 100})
     ['--set', 'ewc.lam=100']
     """
-    return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    words: list[str] = []
+    for name, value in settings.items():
+        words += ["--set", f"{name}={value}"]
+    return words

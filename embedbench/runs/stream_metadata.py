@@ -1,6 +1,7 @@
 """The fields of a record that depend on the stream alone."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,43 +16,54 @@ from embedbench.text.undecoded_text import as_text
 from .run_task import Task
 
 
-def described_stream(task: Task) -> dict[str, Any]:
-    """The fields of a record that depend on the stream alone, as `RunRecord` has them."""
-    spec, stream, files = task.spec, task.stream, task.files
+def record_stream(task: Task) -> run_record.DescribedStream:
+    """What a record says of the stream of a task; it depends on nothing else of the task."""
+    spec = task.spec
+    stream = task.stream
     protocol = spec.protocol.settings
     order = task.streams.order_record(spec)
-    classes = class_names(stream, files)
-    return {
-        "schema": run_record.SCHEMA,
-        "protocol": spec.protocol.name,
-        "protocol_params": dict(sorted(dataclasses.asdict(protocol).items())),
-        "session_id_at_test": stream.spec.reveals_session_id,
-        "seed": spec.seed,
-        "seeds": spec.seeds,
-        "files": tuple(map(_file_info, files, task.names)),
-        "order": None if order is None else run_record.ClassOrder(**order),
-        "digests": run_record.Digests(**stream.digests),
-        "validation": stream.validation,
-        "notes": (*stream.notes, *_seen(task, classes)),
-        "scale": stream.scale or None,
-        "n_train": tuple(len(s.x) for s in stream.sessions),
-        "n_classes": tuple(len(s.classes) for s in stream.sessions),
-        "n_candidates": tuple(
+    classes = class_names(stream, task.files)
+    return run_record.DescribedStream(
+        schema=run_record.SCHEMA,
+        protocol=spec.protocol.name,
+        protocol_params=dict(sorted(dataclasses.asdict(protocol).items())),
+        session_id_at_test=stream.spec.reveals_session_id,
+        seed=spec.seed,
+        seeds=spec.seeds,
+        files=tuple(map(_file_info, task.files, task.names)),
+        order=None if order is None else run_record.ClassOrder(**order),
+        digests=run_record.Digests(**stream.digests),
+        validation=stream.validation,
+        notes=(*stream.notes, *_seen(task, classes)),
+        scale=stream.scale or None,
+        n_train=tuple(len(session.x) for session in stream.sessions),
+        n_classes=tuple(len(session.classes) for session in stream.sessions),
+        n_candidates=tuple(
             None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
         ),
-        "n_train_by_class": stream.class_sizes,
-        "classes": tuple(classes),
-        "reference": task.reference,
-        "unknown": None
-        if stream.far is None
-        else _file_info(task.streams.file(spec.unknown), spec.unknown),
-    }
+        n_train_by_class=stream.class_sizes,
+        classes=tuple(classes),
+        reference=task.reference,
+        packages=list_packages(protocol=protocol),
+    )
+
+
+def record_unknown(task: Task) -> run_record.FileInfo | None:
+    """What a record says of the file of samples that no session teaches; None without one."""
+    if task.stream.far is None:
+        return None
+    name = task.spec.unknown
+    return _file_info(task.streams.file(name), name)
 
 
 def list_packages(**code: object) -> dict[str, run_record.Package] | None:
     """The packages of what is not ours; None where all is."""
-    made = {kind: find_package(thing) for kind, thing in code.items()}
-    return {kind: run_record.Package(*package) for kind, package in made.items() if package} or None
+    packages = {}
+    for kind, thing in code.items():
+        package = find_package(thing)
+        if package:
+            packages[kind] = run_record.Package(*package)
+    return packages or None
 
 
 def list_code(**code: object) -> dict[str, str] | None:
@@ -77,9 +89,11 @@ def _file_info(file: EmbeddingFile, name: str) -> run_record.FileInfo:
 
 def _seen(task: Task, classes: Sequence[Sequence[str]]) -> list[str]:
     """Sentences on classes of the stream that the files' backbones were pretrained on."""
-    names = [name for part in classes for name in part]
-    introduced = {names[c] for s in task.stream.sessions for c in s.classes.tolist()}
-    notes = list[str]()
+    names = list(itertools.chain(*classes))
+    introduced: set[str] = set()
+    for session in task.stream.sessions:
+        introduced.update(names[label] for label in session.classes.tolist())
+    notes: list[str] = []
     for file in task.files:
         classes_seen = provenance.read_weights_entry(file.provenance).classes_seen
         notes += provenance.seen_note(as_text(file.path.name), classes_seen, introduced)

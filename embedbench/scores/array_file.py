@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import is_dataclass, replace
@@ -46,7 +47,7 @@ class ArrayFile:
         """Stored type and axes of each table; those that it inherits from a kind come first."""
         hints = get_type_hints(cls, include_extras=True)
         kinds = [base for base in reversed(cls.__mro__) if is_dataclass(base)]
-        names = dict.fromkeys(name for kind in kinds for name in kind.__annotations__)
+        names = dict.fromkeys(itertools.chain(*[kind.__annotations__ for kind in kinds]))
         return {
             name: hints[name].__metadata__ for name in names if get_origin(hints[name]) is Annotated
         }
@@ -127,7 +128,8 @@ class ArrayFile:
     @classmethod
     def checked_version(cls, f: h5py.File) -> str | None:
         """The version of an open file, which is one that can be read."""
-        name, version = text_attribute(f, "format"), text_attribute(f, "format_version")
+        name = text_attribute(f, "format")
+        version = text_attribute(f, "format_version")
         if name is not None and name != cls.FORMAT and name.startswith("embedbench-"):
             raise UserError(
                 f"{f.filename} is of the format {short(name)}, and this embedbench reads "
@@ -143,7 +145,8 @@ class ArrayFile:
     @classmethod
     def read(cls, f: h5py.File) -> Self:
         """Read and check an open `predictions.h5`; only inside `readable`."""
-        version, optional = cls.checked_version(f), cls.optional()
+        version = cls.checked_version(f)
+        optional = cls.optional()
         found = {
             name: _table(f, name)
             for name in cls.tables()
@@ -169,7 +172,9 @@ class ArrayFile:
             values = getattr(self, name)
             if values is not None or name not in self.optional():
                 _check_array(values, name, kind, axes, sizes)
-        session, samples, seen = self.session, self.samples_seen, self.seen
+        session = self.session
+        samples = self.samples_seen
+        seen = self.seen
         demand(len(session) > 0, "it has no evaluation moment")
         steps = np.diff(session, prepend=-1)
         demand(

@@ -145,7 +145,8 @@ def hacc(accuracies: Floats, sizes: Sequence[int] | Ints | None = None) -> Float
     >>> hacc(accuracies).round(3)
     array([  nan, 0.686, 0.4  ])
     """
-    base, novel = accuracies[:, 0], novel_accuracy(accuracies, sizes)
+    base = accuracies[:, 0]
+    novel = novel_accuracy(accuracies, sizes)
     with np.errstate(invalid="ignore"):
         result: Floats = 2 * base * novel / (base + novel)
     return result
@@ -238,6 +239,7 @@ def class_ratio(n_classes: Sequence[int] | Ints) -> float:
 
 _SIZED = (novel_accuracy, hacc)
 _PLAIN = (pd, kr, rpd, max_forgetting)
+FORMULAS = (aacc, tacc, gacc, gacc_area, *_SIZED, *_PLAIN)  # each a function of accuracies
 CURVES = ("aacc", "tacc", "gacc", "gacc_exact", *(f.__name__ for f in (*_SIZED, *_PLAIN)))
 
 

@@ -224,42 +224,68 @@ def judge_differences(
     decide the rank alone.
     """
     half = apart.half_widths(apart.shared_level)
-    bound, most = apart.mean - half, apart.mean + half
+    least = apart.mean - half
+    most = apart.mean + half
     lasting = apart.lasting_half_widths(apart.shared_level)
-    ranks = _ranks(-means if lower else means, bound)
+    ranks = _ranks(-means if lower else means, least)
     result = []
     for i, (rank, allowed) in enumerate(ranks):
         decidable = apart.decidable[i]
-        any_test = bool(decidable.any())
-        # of rows that it can be compared with, so that the mean lies within its interval
-        known = apart.mean[i][decidable] if any_test else np.delete(apart.mean[i], i)
-        any_mean = not np.isnan(known).all()
-        # the row that the bound comes from, and the best of the others
-        j, best = (int(np.argmax(np.where(decidable, v[i], -np.inf))) for v in (bound, apart.mean))
-        parts = zip((SEEDS, SAMPLE), (apart.seed_variance, apart.sample_variance), strict=True)
-        entered = tuple(name for name, v in parts if any_test and not np.isnan(v[i, j]))
-        sample = apart.sample if SAMPLE in entered else None
-        result.append(
-            RowVerdict(
-                mean=float(means[i]),
-                half=float(halves[i]),
-                rank=rank,
-                ranks=allowed,
-                behind=bool(bound[i, j] > 0) if any_test else None,
-                behind_by=max(0.0, float(np.nanmax(known))) if any_mean else math.nan,
-                behind_by_least=float(bound[i, j]) if any_test else math.nan,
-                behind_by_most=float(np.nanmax(most[i])) if any_test else math.nan,
-                detectable=float(half[i, best]) if any_test else math.nan,
-                detectable_any_seeds=float(lasting[i, best]) if any_test else math.nan,
-                against=j if any_test else None,
-                above=tuple(np.flatnonzero(bound[i] > 0).tolist()),
-                n=int(apart.n[i, j]) if any_test else 0,
-                groups=sample.groups if sample else 0,
-                effective_groups=float(sample.effective) if sample else 0.0,
-                parts=entered,
-            )
+        verdict = RowVerdict(
+            mean=float(means[i]),
+            half=float(halves[i]),
+            rank=rank,
+            ranks=allowed,
+            behind=None,
+            behind_by=_largest(np.delete(apart.mean[i], i)),
+            behind_by_least=math.nan,
+            behind_by_most=math.nan,
+            detectable=math.nan,
+            detectable_any_seeds=math.nan,
+            against=None,
+            above=tuple(np.flatnonzero(least[i] > 0).tolist()),
+            n=0,
+            groups=0,
+            effective_groups=0.0,
+            parts=(),
         )
+        if decidable.any():
+            nearest = int(np.argmax(np.where(decidable, least[i], -np.inf)))  # the bound is its
+            best = int(np.argmax(np.where(decidable, apart.mean[i], -np.inf)))
+            verdict = replace(
+                verdict,
+                behind=bool(least[i, nearest] > 0),
+                # of rows that it can be compared with, so that the mean lies within its interval
+                behind_by=_largest(apart.mean[i][decidable]),
+                behind_by_least=float(least[i, nearest]),
+                behind_by_most=float(np.nanmax(most[i])),
+                detectable=float(half[i, best]),
+                detectable_any_seeds=float(lasting[i, best]),
+                against=nearest,
+                n=int(apart.n[i, nearest]),
+            )
+            verdict = _with_parts(verdict, apart, i, nearest)
+        result.append(verdict)
     return result
+
+
+def _largest(differences: Floats) -> float:
+    """The largest of some mean differences, or 0; NaN where none is known."""
+    if np.isnan(differences).all():
+        return math.nan
+    return max(0.0, float(np.nanmax(differences)))
+
+
+def _with_parts(verdict: RowVerdict, apart: Differences, i: int, j: int) -> RowVerdict:
+    """The verdict with what the half-width of the difference of rows i and j is made of."""
+    parts = []
+    if not np.isnan(apart.seed_variance[i, j]):
+        parts.append(SEEDS)
+    sample = apart.sample
+    if sample is not None and not np.isnan(sample.variances[i, j]):
+        parts.append(SAMPLE)
+        verdict = replace(verdict, groups=sample.groups, effective_groups=float(sample.effective))
+    return replace(verdict, parts=tuple(parts))
 
 
 def _t(df: Floats, level: Floats) -> Floats:
@@ -275,11 +301,15 @@ def _row_means(values: Floats, apart: Differences, alike: Bools | None) -> tuple
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.nansum(values, axis=-1) / n
         seeds = np.nansum((values - means[:, None]) ** 2, axis=-1) / (n * (n - 1))  # NaN of one
-    proof = np.zeros(len(n), dtype=np.bool_) if alike is None else np.diagonal(alike) & (n >= LEAST)
+    proof = np.zeros(len(n), dtype=np.bool_)
+    if alike is not None:
+        proof = np.diagonal(alike) & (n >= LEAST)
     seeds = np.where((seeds < ROUNDING**2) & ~proof, np.nan, seeds)
     sample = np.diagonal(apart.sample_variance)
     level = np.array(LEVEL / 2)
-    parts = [_t(n - 1.0, level) ** 2 * seeds, _t(apart.sample_freedom, level) ** 2 * sample]
+    of_seeds = _t(n - 1.0, level) ** 2 * seeds
+    of_sample = _t(apart.sample_freedom, level) ** 2 * sample
+    parts = [of_seeds, of_sample]
     unknown = np.isnan(means) | np.isnan(parts).all(axis=0)
     return means, np.where(unknown, np.nan, np.sqrt(np.nansum(parts, axis=0)))
 
@@ -293,12 +323,14 @@ def _ranks(means: Floats, bound: Floats) -> list[tuple[int | None, tuple[int, ..
     """
     result: list[tuple[int | None, tuple[int, ...] | None]] = []
     scored = ~np.isnan(means)
-    above, below = (bound > 0).sum(axis=1), (bound > 0).sum(axis=0)
+    above = (bound > 0).sum(axis=1)
+    below = (bound > 0).sum(axis=0)
     for i, mean in enumerate(means):
         if not scored[i]:
             result.append((None, None))
             continue
         rank = 1 + int((means > mean + ROUNDING).sum())
-        first, last = 1 + int(above[i]), int(scored.sum() - below[i])
+        first = 1 + int(above[i])
+        last = int(scored.sum() - below[i])
         result.append((rank, (min(first, rank), max(last, rank))))
     return result

@@ -16,8 +16,10 @@ than their number says: they count as 1 / Σ w_g², w_g the share of a group in 
 section 8.2).
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,7 +41,17 @@ CURVES: dict[str, Callable[[ScoreMatrix], Floats]] = {
     "gacc": lambda scores: gacc_area(scores.R, class_ratio(scores.n_classes)),
     "gacc_exact": lambda scores: gacc_area(scores.R, class_ratio(scores.n_classes), exact=True),
 }
-_Parts = dict[int, list[tuple[int, Floats, int]]]  # group → eval set or class, (M,) score, size
+
+
+class _Part(NamedTuple):
+    """An eval set or a class without one group."""
+
+    number: int  # of the eval set or the class
+    scores: Floats  # (M,) without the group
+    size: int  # samples of the group that are in it
+
+
+_Parts = dict[int, list[_Part]]  # by group
 
 
 def quote_curve(name: str, curve: Sequence[float] | Floats) -> float:
@@ -104,13 +116,14 @@ def leave_out_metric(
     if rated is None:
         return None
     names, number = np.unique(p.ids if groups is None else groups, return_inverse=True)
+    n_groups = len(names) + 1  # the last is empty: nothing is left out
     weights = weigh_groups(rated.labels, number, by_class=rated.by_class)
     if metric is final_accuracy:
-        final = leave_out_final(p, number, len(names) + 1, score)
+        final = leave_out_final(p, number, n_groups, score)
         return LeftOut(names, final, groups is not None, weights)
     ends_only = metric is not average_anytime_accuracy
-    rest = _Rest(p, score, number, len(names) + 1, class_sizes, ends_only=ends_only)
-    values = np.empty(len(names) + 1)
+    rest = _Rest(p, score, number, n_groups, class_sizes, ends_only=ends_only)
+    values = np.empty(n_groups)
     for alike in [*_alike(rest.rated, number), np.array([len(names)])]:
         with np.errstate(invalid="ignore", divide="ignore"):
             values[alike] = metric(rest.matrix(alike[0]), reference)
@@ -148,7 +161,8 @@ class _Rest:
         parts = {name: getattr(whole, name)[moments] for name in BY_MOMENT}
         self.whole = whole = replace(whole, **parts)
         self.rated = rated = _rate(p, score, moments)
-        counts, one = rated.sets <= whole.session[:, None], np.zeros_like(rated.labels)
+        counts = rated.sets <= whole.session[:, None]
+        one = np.zeros_like(rated.labels)
         classes = rated.labels if rated.by_class else one
         pooled = leave_out_means(rated.values, counts, classes, number, n_groups)
         self.pooled = np.where(np.isnan(whole.pooled)[:, None], np.nan, pooled)
@@ -174,19 +188,20 @@ class _Rest:
             )
             left[np.isnan(known[:, k])] = np.nan
             for g, column, size in zip(groups.tolist(), left.T, sizes.tolist(), strict=True):
-                parts.setdefault(g, []).append((k, column, size))
+                parts.setdefault(g, []).append(_Part(k, column, size))
         return parts
 
     def matrix(self, group: int) -> ScoreMatrix:
         """The score matrix without a group."""
         whole = self.whole
-        values, per_class = whole.values.copy(), whole.per_class.copy()
+        values = whole.values.copy()
+        per_class = whole.per_class.copy()
         n_samples = whole.n_samples.copy()
-        for e, column, size in self.sets.get(group, ()):
-            values[:, e] = column
-            n_samples[e] -= size
-        for c, column, _ in self.classes.get(group, ()):
-            per_class[:, c] = column
+        for part in self.sets.get(group, ()):
+            values[:, part.number] = part.scores
+            n_samples[part.number] -= part.size
+        for part in self.classes.get(group, ()):
+            per_class[:, part.number] = part.scores
         left = replace(whole, values=values, n_samples=n_samples, per_class=per_class)
         return replace(left, pooled=self.pooled[:, group])
 
@@ -228,10 +243,14 @@ def leave_out_means(
     `classes` and `groups` (N,); one class for all: the mean over samples.
     """
     width = int(classes.max(initial=0)) + 1
+    # A cell is the samples of one class in one group; only cells that have samples are counted.
     cells, cell = np.unique(groups * width + classes, return_inverse=True)
-    cell_group, cell_class = cells // width, cells % width
+    cell_group = cells // width
+    cell_class = cells % width
     result = np.empty((len(values), n_groups))
     for moment, (value, counted) in enumerate(zip(values, counts, strict=True)):
+        # Leaving out a group changes the means of its own cells' classes alone, so that what each
+        # cell takes away is added up by group, in place of a mean over classes for each group.
         n = np.bincount(cell, counted, len(cells))
         total = np.bincount(cell, np.where(counted, value, 0), len(cells))
         n_class = np.bincount(cell_class, n, width)
@@ -256,17 +275,22 @@ def pair_variances(left_out: Floats) -> Floats:
     n_groups = left_out.shape[-1]
     apart = left_out - left_out.mean(axis=-1, keepdims=True)
     has = ~np.isnan(apart).any(axis=-1)
+    # Rows with the same seeds share a pattern: their pairs are averaged over the same columns, and
+    # all squared distances of such rows are one product of matrices, |x - y|² = x² + y² - 2xy.
     patterns, which = np.unique(has, axis=0, return_inverse=True)
     result = np.full((len(has), len(has)), np.nan)
     for a, mine in enumerate(patterns):
         for b, other in enumerate(patterns):
-            if (both := mine & other).any():
-                x, y = (apart[which == c][:, both].mean(axis=1) for c in (a, b))
+            both = mine & other
+            if both.any():
+                x = apart[which == a][:, both].mean(axis=1)
+                y = apart[which == b][:, both].mean(axis=1)
                 squares = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2 * x @ y.T
                 result[np.ix_(which == a, which == b)] = np.maximum(squares, 0)
-        rows = apart[which == a][:, mine].mean(axis=1) if mine.any() else apart[which == a][:, 0]
-        at = np.flatnonzero(which == a)
-        result[at, at] = (rows**2).sum(axis=1)
+        if mine.any():  # the diagonal is no difference: it is the mean of the row itself
+            rows = apart[which == a][:, mine].mean(axis=1)
+            at = np.flatnonzero(which == a)
+            result[at, at] = (rows**2).sum(axis=1)
     return np.asarray(result * (n_groups - 1) / n_groups)
 
 
@@ -279,7 +303,8 @@ def lasting_variances(left_out: Floats) -> Floats:
     n_groups = left_out.shape[-1]
     apart = left_out - left_out.mean(axis=-1, keepdims=True)
     has = ~np.isnan(apart).any(axis=-1)
-    single, n = np.zeros((2, len(has), len(has)))
+    single = np.zeros((len(has), len(has)))  # sums over seeds, of V + W
+    n = np.zeros((len(has), len(has)))  # seeds that both rows have
     for column, here in zip(apart.transpose(1, 0, 2), has.T, strict=True):
         x = np.where(here[:, None], column, 0)
         squares = (x**2).sum(axis=1)
@@ -298,17 +323,24 @@ def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> SampleShare | 
 
     `rows` are rows of a table, their columns, and the runs whose mean is there.
     """
-    runs = [run for row in rows for column in row for run in column]
+    columns = list(itertools.chain(*rows))
+    runs = list(itertools.chain(*columns))
     if not runs or len({run.grouped for run in runs}) > 1:  # groups and samples are of two kinds
         return None
     names = np.unique(np.concatenate([run.names for run in runs]))
-    nothing = np.full(len(names), np.nan)
-    left_out = np.array(
-        [
-            [np.mean([r.aligned(names) for r in runs], axis=0) if runs else nothing for runs in row]
-            for row in rows
-        ]
-    )
+    left_out = np.array([[_mean_left_out(column, names) for column in row] for row in rows])
     weights = np.mean([run.weigh(names) for run in runs], axis=0)
     effective = float(weights.sum() ** 2 / (weights**2).sum())
-    return SampleShare(pair_variances(left_out), len(names), effective, lasting_variances(left_out))
+    return SampleShare(
+        variances=pair_variances(left_out),
+        groups=len(names),
+        effective=effective,
+        lasting=lasting_variances(left_out),
+    )
+
+
+def _mean_left_out(runs: Sequence[LeftOut], names: Array) -> Floats:
+    """The mean of some runs without each of `names`; NaN without runs."""
+    if not runs:
+        return np.full(len(names), np.nan)
+    return np.asarray(np.mean([run.aligned(names) for run in runs], axis=0))

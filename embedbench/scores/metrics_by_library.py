@@ -12,7 +12,8 @@ that it has not seen. Sessions are counted from 0; T sessions, the last is L = T
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,15 +27,45 @@ Compute = Callable[[dict[str, ScoreMatrix]], float]  # from one run, by base sco
 SCORES = ("accuracy", "class_accuracy", "within_accuracy")  # that definitions read
 
 
-def _ours(name: str, score: str) -> tuple[str, Compute]:
-    """Name and function of a metric of ours, of a base score."""
-    metric, reference = metrics.all_metrics()[name], metrics.Reference()
-    return f"{name} of `{score}`", lambda scores: metric(scores[score], reference)
+class Definition(NamedTuple):
+    """One way to compute what goes by a name."""
+
+    name: str
+    sources: tuple[str, ...]  # who computes it, and under which name
+    formula: str  # or the metric of ours, and of which base score
+    compute: Compute
 
 
-def _of_matrix(compute: Callable[[Floats], float]) -> Compute:
-    """A function of R, (T, T) accuracies per sample."""
-    return lambda scores: compute(scores["accuracy"].R)
+def _ours(name: str, sources: tuple[str, ...], metric_name: str, score: str) -> Definition:
+    """A definition that is a metric of ours, of a base score."""
+    metric = metrics.all_metrics()[metric_name]
+    reference = metrics.Reference()
+
+    def compute(scores: dict[str, ScoreMatrix]) -> float:
+        return metric(scores[score], reference)
+
+    return Definition(name, sources, f"{metric_name} of `{score}`", compute)
+
+
+def _of_matrix(
+    name: str, sources: tuple[str, ...], formula: str, of_R: Callable[[Floats], float]
+) -> Definition:
+    """A definition on R, (T, T) accuracies per sample."""
+
+    def compute(scores: dict[str, ScoreMatrix]) -> float:
+        return of_R(scores["accuracy"].R)
+
+    return Definition(name, sources, formula, compute)
+
+
+def _sessions_alike(R: Floats) -> float:
+    """Mean over i of the mean of R[i, j], j ≤ i."""
+    return float(np.mean([np.mean(row[: i + 1]) for i, row in enumerate(R)]))
+
+
+def _from_the_first(scores: dict[str, ScoreMatrix]) -> float:
+    """Mean over sessions but the last of the drop from the score when they were learned."""
+    return -metrics.bwt(scores["accuracy"], metrics.Reference())
 
 
 def _forgetting(R: Floats, left_out: int = 0) -> float:
@@ -54,95 +85,112 @@ def _since(R: Floats, gap: int) -> float:
     T = len(R)
     if T < 2:
         return math.nan
-    result = [float(R[i, j] - R[j, j]) for i in range(T) for j in range(i - gap + 1)]
-    return sum(result) / (T * (T - 1) / 2)
+    total = 0.0
+    for i in range(T):
+        for j in range(i - gap + 1):
+            total += float(R[i, j] - R[j, j])
+    return total / (T * (T - 1) / 2)
 
 
-# name; who computes it under which name; formula, where R[i, j] is per-sample accuracy on session j
-# after session i and α_i that on all sessions so far, or the metric of ours; and how
-Definition = tuple[str, str, str, Compute]
+# In formulas R[i, j] is per-sample accuracy on session j after session i.
 DEFINITIONS: dict[str, tuple[Definition, ...]] = {
     "accuracy": (
-        ("final, per class", "Kemker et al. 2018", *_ours("final_accuracy", "class_accuracy")),
-        (
+        _ours("final, per class", ("Kemker et al. 2018",), "final_accuracy", "class_accuracy"),
+        _ours(
             "final, per sample",
-            "Avalanche: StreamAccuracy; Continuum: Logger.accuracy; PyCIL: accuracy total",
-            *_ours("final_accuracy", "accuracy"),
+            (
+                "Avalanche: StreamAccuracy",
+                "Continuum: Logger.accuracy",
+                "PyCIL: accuracy total",
+            ),
+            "final_accuracy",
+            "accuracy",
         ),
-        (
+        _ours(
             "mean over sessions",
-            "FACIL: avg_accs_tag; Mammoth: Class-IL mean accuracy; OCL: avg_end_acc",
-            *_ours("average_accuracy", "accuracy"),
+            (
+                "FACIL: avg_accs_tag",
+                "Mammoth: Class-IL mean accuracy",
+                "OCL: avg_end_acc",
+            ),
+            "average_accuracy",
+            "accuracy",
         ),
-        (
+        _ours(
             "mean over sessions, session known",
-            "FACIL: avg_accs_taw; Mammoth: Task-IL mean accuracy",
-            *_ours("average_accuracy", "within_accuracy"),
+            ("FACIL: avg_accs_taw", "Mammoth: Task-IL mean accuracy"),
+            "average_accuracy",
+            "within_accuracy",
         ),
-        (
+        _ours(
             "average incremental",
-            "PyCIL: Average Accuracy; Continuum: Logger.average_incremental_accuracy",
-            *_ours("average_incremental_accuracy", "accuracy"),
+            ("PyCIL: Average Accuracy", "Continuum: Logger.average_incremental_accuracy"),
+            "average_incremental_accuracy",
+            "accuracy",
         ),
-        (
+        _of_matrix(
             "average incremental, sessions alike",
-            "OCL: avg_acc",
+            ("OCL: avg_acc",),
             "1/T Σ_i 1/(i+1) Σ_{j≤i} R[i, j]",
-            _of_matrix(lambda R: float(np.mean([np.mean(r[: i + 1]) for i, r in enumerate(R)]))),
+            _sessions_alike,
         ),
     ),
     "forgetting": (
-        (
+        _ours(
             "from the best before, per class",
-            "Chaudhry et al. 2018, Eq. 3",
-            *_ours("average_forgetting", "class_accuracy"),
+            ("Chaudhry et al. 2018, Eq. 3",),
+            "average_forgetting",
+            "class_accuracy",
         ),
-        (
+        _ours(
             "from the best before",
-            "FACIL: TAg Forg; Chaudhry et al. 2018, Eq. 3",
-            *_ours("average_forgetting", "accuracy"),
+            ("FACIL: TAg Forg", "Chaudhry et al. 2018, Eq. 3"),
+            "average_forgetting",
+            "accuracy",
         ),
-        (
+        _ours(
             "from the best before, session known",
-            "FACIL: TAw Forg",
-            *_ours("average_forgetting", "within_accuracy"),
+            ("FACIL: TAw Forg",),
+            "average_forgetting",
+            "within_accuracy",
         ),
-        (
+        _of_matrix(
             "from the best, the last included",
-            "PyCIL: trainer Forgetting; Mammoth: utils.metrics.forgetting",
+            ("PyCIL: trainer Forgetting", "Mammoth: utils.metrics.forgetting"),
             "1/L Σ_{j<L} (max_{j≤l≤L} R[l, j] - R[L, j])",
-            _of_matrix(_forgetting),
+            _forgetting,
         ),
-        (
+        Definition(
             "from the first",
-            "Avalanche: StreamForgetting",
+            ("Avalanche: StreamForgetting",),
             "1/L Σ_{j<L} (R[j, j] - R[L, j])",
-            lambda scores: -metrics.bwt(scores["accuracy"], metrics.Reference()),
+            _from_the_first,
         ),
-        (
+        _of_matrix(
             "two sessions left out",
-            "Continuum 1.2.7: metrics.forgetting (its issue 281)",
+            ("Continuum 1.2.7: metrics.forgetting (its issue 281)",),
             "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
-            _of_matrix(lambda R: _forgetting(R, 2)),
+            partial(_forgetting, left_out=2),
         ),
     ),
     "backward transfer": (
-        (
+        _ours(
             "at the end",
-            "Mammoth: utils.metrics.backward_transfer; Avalanche: StreamBWT",
-            *_ours("bwt", "accuracy"),
+            ("Mammoth: utils.metrics.backward_transfer", "Avalanche: StreamBWT"),
+            "bwt",
+            "accuracy",
         ),
-        (
+        _of_matrix(
             "over all sessions",
-            "OCL: before negative values become 0; Díaz-Rodríguez et al. 2018",
+            ("OCL: before negative values become 0", "Díaz-Rodríguez et al. 2018"),
             "2/(T(T-1)) Σ_i Σ_{j<i} (R[i, j] - R[j, j])",
-            _of_matrix(lambda R: _since(R, 1)),
+            partial(_since, gap=1),
         ),
-        (
+        _of_matrix(
             "over all sessions, the newest pairs left out",
-            "Continuum 1.2.7: metrics.backward_transfer",
+            ("Continuum 1.2.7: metrics.backward_transfer",),
             "2/(T(T-1)) Σ_i Σ_{j<i-1} (R[i, j] - R[j, j])",
-            _of_matrix(lambda R: _since(R, 2)),
+            partial(_since, gap=2),
         ),
     ),
 }
@@ -156,14 +204,16 @@ def can_audit(scores: Iterable[str]) -> bool:
 def audit(p: RunAnswers) -> list[dict[str, Any]]:
     """Every definition with its value on one run, as plain JSON; fractions, NaN where undefined."""
     scores = {name: p.score_matrix(name) for name in SCORES}
-    return [
-        {
-            "group": group,
-            "name": name,
-            "formula": formula,
-            "value": compute(scores),
-            "sources": sources.split("; "),
-        }
-        for group, definitions in DEFINITIONS.items()
-        for name, sources, formula, compute in definitions
-    ]
+    rows = []
+    for group, definitions in DEFINITIONS.items():
+        for definition in definitions:
+            rows.append(
+                {
+                    "group": group,
+                    "name": definition.name,
+                    "formula": definition.formula,
+                    "value": definition.compute(scores),
+                    "sources": list(definition.sources),
+                }
+            )
+    return rows

@@ -59,15 +59,21 @@ class References(JsonRecord):
     @property
     def runs(self) -> list[str]:
         """Directories of all reference runs; each once."""
-        offline = [runs if isinstance(runs, tuple) else (runs,) for runs in self.offline_runs]
-        chance = () if self.chance_run is None else (self.chance_run,)
-        return list(dict.fromkeys(run for runs in (*offline, chance) for run in runs))
+        runs: list[str] = []
+        for entry in self.offline_runs:  # a run, or those of a session
+            runs += entry if isinstance(entry, tuple) else (entry,)
+        if self.chance_run is not None:
+            runs.append(self.chance_run)
+        return list(dict.fromkeys(runs))
 
     @property
     def values(self) -> list[float]:
         """Every reference value."""
-        values = (*(self.ideal or {}).values(), *(self.chance or {}).values())
-        return [v for value in values for v in (value if isinstance(value, tuple) else (value,))]
+        values: list[float] = []
+        for known in (self.ideal, self.chance):
+            for value in () if known is None else known.values():  # one, or one a session
+                values += value if isinstance(value, tuple) else (value,)
+        return values
 
 
 def offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:
@@ -80,8 +86,10 @@ def offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:
 
 def reference_values(reference: References, score: str) -> Reference:
     """Return the reference values for the metrics of one base score."""
-    ideal = np.array((reference.ideal or {}).get(score, np.nan), dtype=np.float64)
-    chance = (reference.chance or {}).get(score)
+    ideals = {} if reference.ideal is None else reference.ideal
+    chances = {} if reference.chance is None else reference.chance
+    ideal = np.array(ideals.get(score, np.nan), dtype=np.float64)
+    chance = chances.get(score)
     so_far = np.atleast_1d(ideal) if reference.so_far else None
     return Reference(
         ideal=ideal if so_far is None else float(so_far[-1]),

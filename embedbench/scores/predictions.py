@@ -1,7 +1,8 @@
 """Predictions: what a learner answered, one class for every test sample at every moment.
 
-They are the ground truth of a run: every score is a pure function of them. docs/predictions.md
-describes the layout of `predictions.h5`, so that it can be read without this module.
+They are the ground truth of a run: every score is a pure function of them.
+docs/specification/predictions.md describes the layout of `predictions.h5`, so that it can be read
+without this module.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -220,7 +221,8 @@ class Predictions(RunAnswers):
             values[unseen.any(axis=2)] = np.nan
         if self.lacks_within:
             values[self._left_out_before_learning()] = np.nan
-        pooled, recalls = np.full(len(right), np.nan), np.full((len(right), n_classes), np.nan)
+        pooled = np.full(len(right), np.nan)
+        recalls = np.full((len(right), n_classes), np.nan)
         for m, session in enumerate(self.session):
             known = slice(0, bounds[min(int(session) + 1, n_sets)])
             counts = np.bincount(self.y[known], minlength=n_classes)

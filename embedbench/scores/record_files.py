@@ -5,6 +5,7 @@ record names the SHA-256 of the predictions, which is compared whenever they are
 """
 
 import functools
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -146,7 +147,8 @@ def check_lengths(made: UnscoredRun, p: RunAnswers, directory: Path) -> None:
 
 def _lists(made: UnscoredRun, p: RunAnswers) -> Iterator[tuple[str, Any, int]]:
     """Yield the lists of a record by key, and the lengths that they must have."""
-    kept, sessions = made.reference, int(p.session[-1]) + 1
+    kept = made.reference
+    sessions = int(p.session[-1]) + 1
     yield "n_train", made.n_train, sessions
     if not p.OWN_SETS:
         yield "n_candidates", made.n_candidates, p.n_sets
@@ -180,11 +182,16 @@ def score_answers(made: UnscoredRun, predictions: RunAnswers, root: Path, place:
     described["reference"] = reference
     measured = UnscoredRun(**described)
     by_score = {name: base_score(measured, predictions, m) for name, m in matrices.items()}
-    main_score, main = next(iter(by_score.items()))
-    pooled, seen = matrices[main_score].pooled, predictions.samples_seen
+    main_score = next(iter(by_score))
+    main = by_score[main_score]
+    pooled = matrices[main_score].pooled
+    seen = predictions.samples_seen
     return RunRecord(
         **described,
-        **vars(main),
+        R=main.R,
+        pooled=main.pooled,
+        metrics=main.metrics,
+        curves=main.curves,
         score=main_score,
         moments=Moments(tuple(seen.tolist()), _row(pooled)),
         by_score=by_score,
@@ -276,8 +283,11 @@ def _measure_references(
 
 def _chosen(root: Path, groups: Sequence[tuple[str, ...]]) -> str | None:
     """The learners that validation chose in the runs behind α_ideal, each once; None if none."""
-    logs = [session.log for runs in groups for run in runs for session in load(root / run).sessions]
-    names = [log["learner"] for log in logs if isinstance(log.get("learner"), str)]
+    names = []
+    for run in itertools.chain(*groups):
+        for session in load(root / run).sessions:
+            if isinstance(session.log.get("learner"), str):
+                names.append(session.log["learner"])
     return ", ".join(dict.fromkeys(names)) or None
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from embedbench.config.format_versions import check_schema
 from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord, plain
@@ -23,6 +23,40 @@ SCHEMA = "embedbench-record/1.0"
 FINAL = "final_accuracy"  # every record has this metric
 COSTS = 1e15  # seconds
 NEAR = 1e-9  # a mean of scores may be above 1 by as much
+Extended = TypeVar("Extended", bound="DescribedStream")
+
+
+class _Bound(NamedTuple):
+    """What each of some values of a record must be."""
+
+    key: str
+    expected: str
+    values: Iterable[Any]
+    holds: Callable[[Any], bool]
+
+
+def _is_natural(n: int) -> bool:
+    return n >= 0
+
+
+def _is_sha256(text: str | None) -> bool:
+    return text is None or re.fullmatch("[0-9a-f]{64}", text) is not None
+
+
+def _is_a_choice(candidates: int | None) -> bool:
+    return candidates is None or candidates > 0
+
+
+def _is_size(size: float) -> bool:
+    return 0 <= size < math.inf
+
+
+def _is_cost(seconds: float) -> bool:
+    return math.isnan(seconds) or 0 <= seconds <= COSTS
+
+
+def _is_score(score: float) -> bool:
+    return math.isnan(score) or 0 <= score <= 1 + NEAR
 
 
 @dataclass(frozen=True)
@@ -45,6 +79,10 @@ class BaseScore(JsonRecord):
     pooled: tuple[float, ...]
     metrics: dict[str, float]
     curves: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
+
+    def curve(self, name: str) -> tuple[float, ...]:
+        """(T,) a curve of its `curves`; empty where it has none of the name."""
+        return () if self.curves is None else self.curves.get(name, ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +152,11 @@ class DescribedStream(JsonRecord):
     classes: tuple[tuple[str, ...], ...]
     reference: References
     packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
+
+    def extend(self, cls: type[Extended], **more: Any) -> Extended:
+        """A record of a class with further fields; `more` are these, and fields to say anew."""
+        said = {f.name: getattr(self, f.name) for f in fields(DescribedStream)}
+        return cls(**said | more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,9 +252,9 @@ class UnscoredRun(DescribedStream):
                 )
         if "total" not in record.footprint:
             raise UserError(f"{name}: the key footprint.total is missing")
-        for key, expected, holds in record._bounds():
-            if not holds:
-                raise UserError(f"{name}: {key}", expected=expected)
+        for bound in record._bounds():
+            if not all(map(bound.holds, bound.values)):
+                raise UserError(f"{name}: {bound.key}", expected=bound.expected)
         known = {f.name for f in fields(RunRecord)}
         return replace(record, more={k: v for k, v in data.items() if k not in known})
 
@@ -224,36 +267,50 @@ class UnscoredRun(DescribedStream):
         """Its embedding files, and that of unknown samples."""
         return self.files if self.unknown is None else (*self.files, self.unknown)
 
-    def _bounds(self) -> Iterator[tuple[str, str, bool]]:
-        """Yield keys, what their values must be, and whether they are."""
-        seeds = (self.seed, *vars(self.seeds).values())
-        yield "each seed", "a seed: 0 or more, below 2**63", min(seeds) >= 0
+    def _bounds(self) -> list[_Bound]:
+        """What the numbers and texts of a record must be, in the order of the checks."""
+        seeds = [self.seed, *vars(self.seeds).values()]
         digests = [self.predictions_sha256, *(file.sha256 for file in self.all_files)]
-        digests += [] if self.imported is None else [self.imported.sha256]
-        holds = all(text is None or re.fullmatch("[0-9a-f]{64}", text) for text in digests)
-        yield "each SHA-256", "64 hexadecimal digits", holds
-        by_class = self.n_train_by_class or ()
-        yield "each of n_train", "0 or more", all(n >= 0 for n in (*self.n_train, *by_class))
-        total = sum(by_class) == sum(self.n_train)
-        yield "n_train_by_class", "as many samples as n_train", not by_class or total
-        some = all(n is None or n > 0 for n in self.n_candidates or ())
-        yield "each of n_candidates", "1 or more, or null", some
-        held = (self.footprint, *(s.footprint for s in self.sessions))
-        missing = self.imported is not None  # other tools may say no sizes
-        sizes = [v for h in held for v in h.values() if not (missing and math.isnan(v))]
-        finite = all(0 <= v < math.inf for v in sizes)
-        yield "each of footprint", "a number of bytes: finite, 0 or more", finite
-        budget = self.budget_mb is None or 0 <= self.budget_mb < math.inf
-        yield "budget_mb", "megabytes: finite, 0 or more", budget
+        if self.imported is not None:
+            digests.append(self.imported.sha256)
+        by_class = [] if self.n_train_by_class is None else [*self.n_train_by_class]
+        sums = [sum(by_class)] if by_class else []
+        candidates = [] if self.n_candidates is None else [*self.n_candidates]
+        sizes = [*self.footprint.values()]
         costs = [*vars(self.seconds).values()]
-        for s in self.sessions:
-            costs += [s.learn_seconds, s.evaluate_seconds]
-        most = all(math.isnan(c) or 0 <= c <= COSTS for c in costs)
-        yield "each of seconds", f"0 to {COSTS:g}, or null", most
-        inside = all(map(is_inside, self.reference.runs))
-        yield "each reference run", "a path inside the directory of runs", inside
-        scores = all(math.isnan(v) or 0 <= v <= 1 + NEAR for v in self.reference.values)
-        yield "reference.ideal and chance", "a score, in 0 to 1, or null", scores
+        for session in self.sessions:
+            sizes += session.footprint.values()
+            costs += [session.learn_seconds, session.evaluate_seconds]
+        if self.imported is not None:  # other tools may say no sizes
+            sizes = [size for size in sizes if not math.isnan(size)]
+        budgets = [] if self.budget_mb is None else [self.budget_mb]
+        n = sum(self.n_train)
+
+        def is_all(total: int) -> bool:
+            return total == n
+
+        return [
+            _Bound("each seed", "a seed: 0 or more, below 2**63", seeds, _is_natural),
+            _Bound("each SHA-256", "64 hexadecimal digits", digests, _is_sha256),
+            _Bound("each of n_train", "0 or more", [*self.n_train, *by_class], _is_natural),
+            _Bound("n_train_by_class", "as many samples as n_train", sums, is_all),
+            _Bound("each of n_candidates", "1 or more, or null", candidates, _is_a_choice),
+            _Bound("each of footprint", "a number of bytes: finite, 0 or more", sizes, _is_size),
+            _Bound("budget_mb", "megabytes: finite, 0 or more", budgets, _is_size),
+            _Bound("each of seconds", f"0 to {COSTS:g}, or null", costs, _is_cost),
+            _Bound(
+                "each reference run",
+                "a path inside the directory of runs",
+                self.reference.runs,
+                is_inside,
+            ),
+            _Bound(
+                "reference.ideal and chance",
+                "a score, in 0 to 1, or null",
+                self.reference.values,
+                _is_score,
+            ),
+        ]
 
     def _lengths(self) -> dict[str, int]:
         """Return, by key, each length that must equal the number of sessions."""
@@ -323,10 +380,13 @@ class RunRecord(BaseScore, UnscoredRun):
     @property
     def ideals(self) -> tuple[float, ...]:
         """The α_ideal behind Ω: one (of data so far, the last), or one per session; or empty."""
-        value = (self.reference.ideal or {}).get(self.score, float("nan"))
+        value = (self.reference.ideal or {}).get(self.score, math.nan)
         values = value if isinstance(value, tuple) else (value,)
-        values = values[-1:] if self.reference.so_far else values
-        return () if any(v != v for v in values) else tuple(map(float, values))
+        if self.reference.so_far:
+            values = values[-1:]
+        if any(math.isnan(value) for value in values):
+            return ()
+        return tuple(map(float, values))
 
 
 # --- parts of a record ---
@@ -478,10 +538,12 @@ def is_inside(path: str) -> bool:
 
 def totals(sessions: Sequence[SessionCosts]) -> dict[str, Any]:
     """The `seconds` and `footprint` of a run that had these sessions."""
-    learned, evaluated = (s.learn_seconds for s in sessions), (s.evaluate_seconds for s in sessions)
     held = sessions[-1].footprint
-    footprint = {**held, "total": sum(held.values())}
-    return {"seconds": Costs(sum(learned), sum(evaluated)), "footprint": footprint}
+    seconds = Costs(
+        learn=sum(session.learn_seconds for session in sessions),
+        evaluate=sum(session.evaluate_seconds for session in sessions),
+    )
+    return {"seconds": seconds, "footprint": {**held, "total": sum(held.values())}}
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ class Checker:
     def _reference(self, root: Path, run: str) -> str:
         """The SHA-256 of a reference run's predictions; empty if it cannot be used."""
         if (root, run) not in self._references:
-            place, value = root / run, ""
+            place = root / run
+            value = ""
             if record_files.is_finished(place):
                 try:
                     value = record_files.predictions_sha256(place, record_files.load(place))
@@ -87,7 +88,7 @@ def outcome_key(record: bytes, *predictions: str) -> str:
 def home(kept: RunRecord, place: Path, root: Path) -> Path:
     """The directory that a record's references are relative to.
 
-    That is `root`, or where `place` lies in the layout of docs/record.md.
+    That is `root`, or where `place` lies in the layout of docs/specification/record.md.
     """
     if not record_files.are_finished(kept.reference, root):
         layout = (place / "../../..").resolve()
@@ -227,10 +228,12 @@ def compare(
 
     `earlier` are values that records of earlier versions have: what is kept may be one of them.
     """
-    old, now = dict(_values(kept)), dict(_values(again))
+    old = dict(_values(kept))
+    now = dict(_values(again))
     waited = kept.reference.source == MISSING
     waiting = {k for k, v in old.items() if waited and "metrics" in k and math.isnan(v)}
-    earlier = earlier or {}
+    if earlier is None:
+        earlier = {}
     answers_alone = kept.imported is not None and kept.imported.gave == "answers"
     may_change = CHANGED_FLAGS | ({BEFORE_LEARNING} if answers_alone else set())
     differs: list[Difference] = []
@@ -242,7 +245,9 @@ def compare(
             changed = _difference(name, old[key], earlier[key]) is None
         if key not in old or changed or (key in waiting and not math.isnan(value)):
             new.append(name)
-        elif (found := _difference(name, old[key], value)) is not None:
+            continue
+        found = _difference(name, old[key], value)
+        if found is not None:
             differs.append(found)
     return RescoredRun(
         run=kept.run,
@@ -275,7 +280,8 @@ def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
 
 def _difference(name: str, kept: Any, again: Any) -> Difference | None:
     """How two values differ, if they do; of arrays of one shape only the first value that does."""
-    a, b = np.array(kept), np.array(again)
+    a = np.array(kept)
+    b = np.array(again)
     if "f" not in (a.dtype.kind, b.dtype.kind):
         same = kept == again
     else:

@@ -8,6 +8,7 @@ submitter says. A board is written as `board.json`, and the pages are made from 
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -104,7 +105,8 @@ def _add_pack(
     first one, and is no further measurement. Runs of `chance`, which are the same in every honest
     pack, are counted apart: they have no rank.
     """
-    new, repeated = list[CheckedRun](), 0
+    new: list[CheckedRun] = []
+    repeated = 0
     chance = sum(not run.record.learns for run in runs)
     for run in runs:
         earlier = sent.get(_identity(run))
@@ -134,22 +136,14 @@ def _stream_key(made: RunRecord) -> str:
 def _stream(sent: list[BoardRun]) -> BoardStream:
     """The entries of one stream, ranked by the final score."""
     score = choose_score([one.run.record for one in sent])
-    sent = [
-        replace(one, run=replace(one.run, record=show_by(one.run.record, score))) for one in sent
-    ]
-    runs = [one.run for one in sent]
-    first = runs[0].record
-    by_entry: dict[Any, list[BoardRun]] = {}
-    for one in sent:
-        learner = one.run.learner
-        by_entry.setdefault((one.pack, f"{learner} {learner.identity}"), []).append(one)
-    names = labels([[one.run.record for one in each] for each in by_entry.values()])
-    who = [each[0].pack for each in by_entry.values()]
-    mine = dict(zip(_unique(names, who), by_entry.values(), strict=True))
+    shown = [replace(one, run=_show_by(one.run, score)) for one in sent]
+    mine = _by_label(shown)
     used = {label: _results(label, [one.run for one in each]) for label, each in mine.items()}
     learn = [label for label, each in mine.items() if each[0].run.record.learns]
-    ranked = [run for label in learn for run in used[label]]
+    ranked = itertools.chain(*[used[label] for label in learn])
     scored = [run for run in ranked if not math.isnan(run.value(FINAL))]
+    records = [one.run.record for one in shown]
+    first = records[0]
     title = result_rows.stream_title(first)
     study = ComparisonStudy(title, FINAL, Results(tuple(scored)), score=score).best_first()
     verdicts = {}
@@ -168,10 +162,10 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
         files=first.files,
         recipe=first.digests.recipe,
         features=first.digests.features,
-        evals=tuple(dict.fromkeys(run.record.digests.eval for run in runs)),
+        evals=tuple(dict.fromkeys(record.digests.eval for record in records)),
         sessions=len(first.n_train),
         classes=result_rows.introduced_classes(first),
-        notes=tuple(result_rows.Group("", tuple(run.record for run in runs)).notes),
+        notes=tuple(result_rows.Group("", tuple(records)).notes),
         entries=tuple(entries),
         units=study.units,
         groups=study.groups,
@@ -180,21 +174,36 @@ def _stream(sent: list[BoardRun]) -> BoardStream:
     )
 
 
+def _show_by(run: CheckedRun, score: str) -> CheckedRun:
+    """The run with its record by a base score."""
+    return replace(run, record=show_by(run.record, score))
+
+
+def _by_label(runs: Sequence[BoardRun]) -> dict[str, list[BoardRun]]:
+    """The runs of each entry: of one pack, learner and setting."""
+    by_entry: dict[Any, list[BoardRun]] = {}
+    for one in runs:
+        learner = one.run.learner
+        by_entry.setdefault((one.pack, f"{learner} {learner.identity}"), []).append(one)
+    names = labels([[one.run.record for one in each] for each in by_entry.values()])
+    who = [each[0].pack for each in by_entry.values()]
+    return dict(zip(_unique(names, who), by_entry.values(), strict=True))
+
+
 def _sentence(entries: Mapping[str, Sequence[BoardRun]], study: ComparisonStudy) -> str:
     """The verdict on the entries, best first, in one sentence: what `report` prints."""
-    labels = list(entries)
-    group = result_rows.Group(
-        "", tuple(one.run.record for each in entries.values() for one in each)
-    )
+    records = {label: [one.run.record for one in each] for label, each in entries.items()}
+    group = result_rows.Group("", tuple(itertools.chain(*records.values())))
     rows = []
-    for label in labels:
-        records = [one.run.record for one in entries[label]]
-        used = tuple(made for made in records if not _is_left_out(made))
-        left_out = tuple(made for made in records if _is_left_out(made))
+    for label, mine in records.items():
+        used = tuple(record for record in mine if not _is_left_out(record))
+        left_out = tuple(record for record in mine if _is_left_out(record))
         rows.append(result_rows.Row(group, label, used, left_out))
-    places = [labels.index(name) for name in study.learners]
-    of = {i: one.move(places) for i, one in zip(places, study.verdicts, strict=True)}
-    judged = study.judged._replace(rows=[of.get(i) for i in range(len(rows))])
+    places = [list(entries).index(name) for name in study.learners]
+    verdicts: list[learner_verdicts.RowVerdict | None] = [None] * len(rows)
+    for place, verdict in zip(places, study.verdicts, strict=True):
+        verdicts[place] = verdict.move(places)
+    judged = study.judged._replace(rows=verdicts)
     return verdict_sentence(rows, judged)
 
 
@@ -231,10 +240,10 @@ def _entry(
     pack = sent[0].pack
     records = [one.run.record for one in sent]
     first = records[0]
-    again = Counter(who for one in sent for who in one.also_by)
-    flags = dict.fromkeys(flag for made in records for flag in made.flags)
-    made_on = (made.environment for made in records)
-    devices = (f"{e.get('device', '?')}, {e.get('machine', '?')}" for e in made_on)
+    again = Counter(itertools.chain(*[one.also_by for one in sent]))
+    flags = dict.fromkeys(itertools.chain(*[record.flags for record in records]))
+    devices = {_device(record) for record in records}
+    versions = {str(record.environment.get("embedbench")) for record in records}
     return Entry(
         label=label,
         learner=first.learner,
@@ -247,13 +256,19 @@ def _entry(
         n=len(used),
         measurements=len(used.measurements(FINAL)),
         left_out=len(records) - len(used),
-        versions=tuple(sorted({str(made.environment.get("embedbench")) for made in records})),
-        devices=tuple(sorted(set(devices))),
+        versions=tuple(sorted(versions)),
+        devices=tuple(sorted(devices)),
         command=_command(records),
         flags=tuple(flags),
         metrics={name: used.stat(COSTS.get(name, name)) for name in METRICS},
         verdict=None if verdict is None or verdict.behind is None else verdict,
     )
+
+
+def _device(record: RunRecord) -> str:
+    """The kind of device and of machine that a run was made on."""
+    made_on = record.environment
+    return f"{made_on.get('device', '?')}, {made_on.get('machine', '?')}"
 
 
 def _command(records: Sequence[RunRecord]) -> str:
@@ -384,17 +399,25 @@ def _index_page(board: Board) -> str:
         ranked=sum(one.ranked for one in board.submissions),
         chance=sum(one.chance for one in board.submissions),
         unranked=sum(len(one.unranked) for one in board.submissions),
-        level_with_best=lambda learned: [
-            e.label for e in learned[1:] if e.verdict and not e.verdict.behind
-        ],
+        level_with_best=_level_with_best,
         cell=_cell,
         metric_name=headings_and_units.metric_name,
     )
 
 
+def _level_with_best(entries: Sequence[Entry]) -> list[str]:
+    """The entries that no verdict says are behind; the best comes first and is none of them."""
+    return [one.label for one in entries[1:] if one.verdict and not one.verdict.behind]
+
+
 def _stream_page(stream: BoardStream, board: Board) -> str:
     verdicts = [entry.verdict for entry in stream.entries]
     judged = TableVerdicts(verdicts, stream.units, stream.groups)
+    columns = []  # metric and heading of those that some entry has
+    for name in METRICS:
+        if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries):
+            title = headings_and_units.heading(COSTS.get(name, name), stream.score)
+            columns.append((name, title))
     return page(
         "board_stream.html.j2",
         board=board,
@@ -404,11 +427,7 @@ def _stream_page(stream: BoardStream, board: Board) -> str:
         final=FINAL,
         behind=headings_and_units.heading("behind"),
         whereabouts=_whereabouts,
-        columns=[
-            (name, headings_and_units.heading(COSTS.get(name, name), stream.score))
-            for name in METRICS
-            if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
-        ],
+        columns=columns,
         ranks=comparison_tables.allowed_ranks,
         behind_text=behind_text,
         count_text=count_text,
@@ -430,7 +449,8 @@ def _cell(entry: Entry, name: str, notes: Sequence[str] = ()) -> dict[str, str]:
 
     Ω compares by one reference alone, and is not shown where they differ.
     """
-    stat, named = entry.metrics[name], COSTS.get(name, name)
+    stat = entry.metrics[name]
+    named = COSTS.get(name, name)
     if math.isnan(stat.mean) or (name == "omega_all" and result_rows.OTHER_REFERENCES in notes):
         return {"text": "–", "half": "", "sort": ""}
     return {

@@ -55,15 +55,15 @@ def card_page(
     sha256 : str
         SHA-256 of the file's bytes; "" leaves it out.
     """
-    licence, name = data_licence(card.provenance) or licence, Path(card.path).name
-    weights, pixels = (
-        provenance.read_weights_entry(card.provenance),
-        card.kind == hdf5_layout.PIXELS,
-    )
-    source = (card.provenance.get("source") or {}).get("name")
-    made = (card.provenance.get("backbone") or {}).get("name")
+    path = Path(card.path)
+    pixels = card.kind == hdf5_layout.PIXELS
+    weights = provenance.read_weights_entry(card.provenance)
+    licence = data_licence(card.provenance) or licence
+    source = _entry(card.provenance, "source").get("name")
+    made = _entry(card.provenance, "backbone").get("name")
     backbone = weights.backbone or str(made or "unknown backbone")
-    title = f"{source or Path(card.path).stem}: {'pixels' if pixels else f'{backbone} embeddings'}"
+    what = "pixels" if pixels else f"{backbone} embeddings"
+    title = f"{source or path.stem}: {what}"
     return _template().render(
         card=card,
         pixels=pixels,
@@ -75,8 +75,8 @@ def card_page(
         picture=picture,
         place=place,
         repository=place.removeprefix(DATASETS) if place.startswith(DATASETS) else "",
-        url=f"{place}/{name}",
-        name=name,
+        url=f"{place}/{path.name}",
+        name=path.name,
         sha256=sha256,
         parquet=parquet,
         format=hdf5_layout.FORMAT,
@@ -105,7 +105,9 @@ def _template() -> "Template":
 
     def values(part: Mapping[str, Any] | None) -> str:
         """The values of a part of the provenance in a line."""
-        known = {k: v for k, v in (part or {}).items() if v not in ("", None, {}, [])}
+        if not part:  # null, or no part of that name
+            return ""
+        known = {k: v for k, v in part.items() if v not in ("", None, {}, [])}
         return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in known.items())
 
     environment = Environment(
@@ -131,9 +133,15 @@ def _template() -> "Template":
     return environment.from_string(text)
 
 
+def _entry(provenance: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A table of a provenance; empty where it is missing or null."""
+    table: Mapping[str, Any] | None = provenance.get(name)
+    return table or {}
+
+
 def data_licence(provenance: Mapping[str, Any]) -> str:
     """Return the licence of the data that a provenance states, or ""."""
-    licence = str((provenance.get("source") or {}).get("licence", ""))
+    licence = str(_entry(provenance, "source").get("licence", ""))
     return licence if is_stated(licence) else ""
 
 
@@ -142,7 +150,8 @@ def _metadata(card: inspect.Card, title: str, licence: str, parquet: Mapping[str
     import yaml
     from markupsafe import Markup
 
-    n, pixels = card.shape[0], card.kind == hdf5_layout.PIXELS
+    n = card.shape[0]
+    pixels = card.kind == hdf5_layout.PIXELS
     data: dict[str, Any] = {
         **hub_licence(licence),
         "pretty_name": title,

@@ -170,7 +170,8 @@ def is_place(parts: Sequence[str]) -> bool:
 
 def _read_run(run: Path) -> tuple[bytes, RunRecord]:
     """Read the predictions of a run and its record, which belong together."""
-    sha256, predictions = verify_predictions(run), (run / PREDICTIONS).read_bytes()
+    sha256 = verify_predictions(run)
+    predictions = (run / PREDICTIONS).read_bytes()
     made = record_files.load(run)
     pinned = made.predictions_sha256 in (sha256, None)  # it may have been written anew meanwhile
     if hashlib.sha256(predictions).hexdigest() != sha256 or not pinned:
@@ -343,7 +344,7 @@ def merge_packs(roots: Sequence[Path], out: Path) -> MergeResult:
         try:
             merged = merge([packs[root].runs if root in packs else root for root in roots], out)
         except UserError as e:
-            raise UserError.worded(named(str(e)), **vars(e)) from None
+            raise e.reworded(named(str(e))) from None
         return replace(merged, left_out=tuple(map(named, merged.left_out)))
 
 

@@ -4,6 +4,7 @@ Streams are rebuilt from files that are given; nothing that a record names is op
 """
 
 import dataclasses
+import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ from embedbench.runs.answers_from_scores import allowed_classes, moments, stream
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.run_task import make_task
 from embedbench.runs.stream_cache import StreamCache, number_groups
-from embedbench.runs.stream_metadata import described_stream
+from embedbench.runs.stream_metadata import record_stream, record_unknown
 from embedbench.scores import metric_jackknife, record_files
 from embedbench.scores.run_answers import RunAnswers
 from embedbench.scores.run_record import RunRecord
@@ -159,7 +160,8 @@ class _Checks:
         result: dict[str, metric_jackknife.LeftOut] = {}
         for score in {USUAL, made.metric or USUAL} & made.by_score.keys():
             left = leave_out_groups(predictions, made, score, groups)
-            result |= {} if left is None else {score: left}
+            if left is not None:
+                result[score] = left
         return result
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
@@ -208,10 +210,13 @@ class _Checks:
         )
         if wanted != kept:
             raise UserError("its references are not offline and chance runs of its stream")
-        offline = [run for part in task.streams.offline_runs(spec) for run in part]
+        offline = itertools.chain(*task.streams.offline_runs(spec))
         for other in (spec.chance_run(), *offline):
             there = task.beside(other).run_dir
-            if there != place and (wrong := self._wrong(other, there)):
+            if there == place:
+                continue
+            wrong = self._wrong(other, there)
+            if wrong:
                 raise UserError(f"of its reference {self._name(there)}, {wrong}")
 
     def _wrong(self, spec: RunSpec, place: Path) -> str:
@@ -293,32 +298,40 @@ class Rebuilder:
             references=0,
             preset=made.reference.preset,
         )
-        described = self.compare(spec, made, predictions)
-        kept = ("protocol_params", "files", "unknown", "order", "notes")
-        ours = {k: described[k] for k in kept}
-        return spec, replace(made, **ours)
+        return spec, self.compare(spec, made, predictions)
 
-    def compare(self, spec: RunSpec, made: RunRecord, predictions: RunAnswers) -> dict[str, Any]:
-        """Compare a run with its stream; returns what a record says of that stream."""
+    def compare(self, spec: RunSpec, made: RunRecord, predictions: RunAnswers) -> RunRecord:
+        """Compare a run with its stream; returns its record with what the files here say."""
         try:
             task = make_task(spec, Path(), self.streams)
-            described = described_stream(task)
+            rebuilt_stream = record_stream(task)
+            unknown = record_unknown(task)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
             raise UserError(f"its stream cannot be rebuilt ({e})") from e
-        names = ", ".join(file.name for file in described["files"])
+        names = ", ".join(file.name for file in rebuilt_stream.files)
         rebuilt = f"of the stream rebuilt from {names}"
-        for name, value in vars(described["digests"]).items():
+        for name, value in vars(rebuilt_stream.digests).items():
             if getattr(made.digests, name) != value:
                 raise UserError(f"its digest {name!r} is not that {rebuilt}")
-        what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
-        if what := what or _difference(task.stream, predictions):
-            raise UserError(f"its {what!r} is not that {rebuilt}")
+        for name in DESCRIBED:
+            if plain(getattr(rebuilt_stream, name)) != plain(getattr(made, name)):
+                raise UserError(f"its {name!r} is not that {rebuilt}")
+        name = _difference(task.stream, predictions)
+        if name:
+            raise UserError(f"its {name!r} is not that {rebuilt}")
         _check_answers(task.stream, predictions)
         if predictions.group is not None:
             ours = task.group_samples(predictions.ids)
             if ours is None or not np.array_equal(predictions.group, ours):
                 raise UserError(f"its 'group' is not that {rebuilt}")
-        return described
+        return replace(
+            made,
+            protocol_params=rebuilt_stream.protocol_params,
+            files=rebuilt_stream.files,
+            unknown=unknown,
+            order=rebuilt_stream.order,
+            notes=rebuilt_stream.notes,
+        )
 
     def groups(self, made: RunRecord) -> Ints | None:
         """(N,) number of the `group` of each row of a run's files; None where one has none."""

@@ -109,7 +109,9 @@ def identities(path: Path) -> dict[str, str]:
     """
     files = [path]
     if path.is_dir():
-        files = [Path(here, name) for here, _, names in os.walk(path) for name in names]
+        files = []
+        for here, _, names in os.walk(path):
+            files += [Path(here, name) for name in names]
     return {str(file): _identity_if_there(file) for file in sorted(files)}
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ def class_names_in(classes: str) -> list[str]:
     ['tench', 'boxer, dog']
     """
     rows = list(csv.reader(io.StringIO(classes), skipinitialspace=True))
-    return [name.strip() for row in rows for name in row]
+    return [name.strip() for name in itertools.chain(*rows)]
 
 
 def choose_classes(

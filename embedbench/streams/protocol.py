@@ -100,11 +100,13 @@ class Protocol(ABC):
 
         Its notes begin with the classes of the files that are left out.
         """
+        notes: list[str] = []
         for file in files:
             self._check_chosen(file)
-        notes = [note for file in files for note in notes_on_classes(file)]
+            notes += notes_on_classes(file)
         if self.validation == "none":
-            notes += [note for file in files for note in no_validation_notes(file)]
+            for file in files:
+                notes += no_validation_notes(file)
         more["notes"] = (*notes, *more.get("notes", ()))
         if len(files) == 1:
             more.setdefault("classes", files[0].classes[: files[0].samples.n_leaves])

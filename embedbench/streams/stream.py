@@ -353,17 +353,21 @@ def merge(parts: Sequence[tuple[View, Ints, Labels]]) -> tuple[View, Ints, Label
     if any(table_of(v) is not table_of(first) for v, _, _ in parts):
         raise ValueError("merged() joins views of one table only; take `references` one by one")
     taken = np.zeros(0, dtype=np.int64)
-    keep = []
+    kept_rows = []
+    kept_ids = []
+    kept_labels = []
     for view, ids, y in parts:
         new = ~np.isin(ids, taken)
         taken = np.concatenate([taken, ids[new]])
         if new.any() and not np.array_equal(view_columns(view), view_columns(first)):
             raise ValueError("merged() cannot join new samples seen through different permutations")
-        keep.append((rows_of(view)[new], ids[new], y[new]))
-    rows, ids, y = (np.concatenate([k[i] for k in keep]) for i in range(3))
+        kept_rows.append(rows_of(view)[new])
+        kept_ids.append(ids[new])
+        kept_labels.append(y[new])
+    ids = np.concatenate(kept_ids)
     order = np.argsort(ids, kind="stable")
-    view = View(table_of(first), rows[order], first.width, first.columns)
-    return view, ids[order], y[order]
+    view = View(table_of(first), np.concatenate(kept_rows)[order], first.width, first.columns)
+    return view, ids[order], np.concatenate(kept_labels)[order]
 
 
 def eval_parts(

@@ -43,7 +43,8 @@ def fit_settings(
         )
     stream = few((streams or StreamCache()).stream(spec))
     n = stream.spec.n_classes
-    one, two = (_held(spec, stream, k * n) for k in (1, 2))
+    one = _held(spec, stream, n)
+    two = _held(spec, stream, 2 * n)
     each = (two["samples"] - one["samples"]) / n
     fixed = sum(one.values()) - one["samples"]
     room = megabytes * 1e6 - fixed
@@ -59,7 +60,8 @@ def fit_settings(
     if base is not None:
         whole = 4 * math.prod(stream.spec.input_shape) + 8  # float32 values, and a label
         most = max(1, int(room // whole) + 1)  # the last one is not kept whole
-        settings |= {BASE: most} if most < base else {}
+        if most < base:
+            settings[BASE] = most
     return settings
 
 
@@ -116,7 +118,10 @@ def fit_budget(
     """
     if megabytes is None:
         return list(runs)
-    first = {run.learner.name: run for run in reversed(runs) if run not in (failed or {})}
+    first: dict[str, RunSpec] = {}
+    for run in runs:
+        if failed is None or run not in failed:
+            first.setdefault(run.learner.name, run)
     settings: dict[str, dict[str, Any] | None] = {}
     for name, run in sorted(first.items()):
         try:
@@ -126,7 +131,9 @@ def fit_budget(
         except Exception as error:  # of the learner
             if failed is None:
                 raise
-            failed |= dict.fromkeys((run for run in runs if run.learner.name == name), error)
+            for other in runs:
+                if other.learner.name == name:
+                    failed[other] = error
     fitted = []
     for run in runs:
         chosen = settings.get(run.learner.name)

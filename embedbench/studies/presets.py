@@ -6,6 +6,7 @@ accuracy per sample; and, if it extends another, with its `preset`. Those that s
 there, `fixes`, and what they do not decide or have otherwise, `leaves`.
 """
 
+import itertools
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -84,7 +85,7 @@ def check_score(name: str, at: str) -> str:
     """A base score by its name; another name is refused."""
     from embedbench.scores.label_set_predictions import KINDS  # which imports h5py
 
-    scores = [score for kind in KINDS for score in kind.SCORES]
+    scores = list(itertools.chain(*[kind.SCORES for kind in KINDS]))
     if name not in scores:
         raise unknown("base score", name, scores, at=at)
     return name

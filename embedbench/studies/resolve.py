@@ -106,13 +106,14 @@ def sort_settings(
     Of `settings`, which `--set` gives, one with a learner's name goes over one without. Those of
     learners that do not run are refused when they are used.
     """
-    result, known = SortedSettings(), by_name.learner_names()
+    result = SortedSettings()
+    known = by_name.learner_names()
     run = [name for name in learners if name not in REFERENCES]
     for key, value in preset(preset_name).items():
         if result.take(key, value, learners, result.defaults) or key.target in known:
             continue  # the latter are of learners that do not run
         if ":" not in key.head and not any(has_setting(name, key) for name in (*run, *known)):
-            meant = [near for n in run for near in nearest(_learner_class(n), key.field)]
+            meant = _nearest(run, key.field)
             raise unknown(f"setting in preset {preset_name}", str(key), _KNOWN, meant)
         for name in run:
             if has_setting(name, key):  # one with the learner's name goes over it
@@ -296,11 +297,11 @@ class _StreamStudy:
         protocol = Spec[Protocol](by_name.protocol_name(self.protocol), made)
         self._check_common(mine.common, study.learners, made)
         by_learner = grids(study, study.grid)
-        learners = [
-            (self._spec(name, mine.settings_for(name) | point, made), point)
-            for name in study.learners
-            for point in _points(by_learner.get(name, {}))
-        ]
+        learners = []  # each with its point of the grid
+        for name in study.learners:
+            for point in _points(by_learner.get(name, {})):
+                spec = self._spec(name, mine.settings_for(name) | point, made)
+                learners.append((spec, point))
         offline = self._spec("offline", mine.settings_by_name("offline"), made)
         chance = self._spec("chance", {}, made)
         if made.validation == "none":
@@ -348,9 +349,10 @@ class _StreamStudy:
         for key in common:
             if any(has_setting(name, key) for name in learners):
                 continue
-            known = [*_KNOWN, *(f"{name}.…" for name in learners)]
-            meant = [f"protocol.{key}"] if key.field in {f.name for f in fields(protocol)} else []
-            meant += [near for n in learners for near in nearest(_learner_class(n), key.field)]
+            known = [*_KNOWN, *[f"{name}.…" for name in learners]]
+            meant = _nearest(learners, key.field)
+            if any(key.field == field.name for field in fields(protocol)):
+                meant.insert(0, f"protocol.{key}")
             raise unknown("setting", str(key), known, meant)
 
     def _command(self, out: str, name: str, point: dict[str, str]) -> tuple[list[str], list[str]]:
@@ -360,31 +362,49 @@ class _StreamStudy:
         """
         study = self.study
         words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
-        words += ["--preset", study.preset] if study.preset else []
+        if study.preset:
+            words += ["--preset", study.preset]
         if self.metric and (study.metric or not metric(study.preset)):
             words += ["--metric", self.metric]
-        words += ["--unknown", study.unknown] if study.unknown else []
-        words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
+        if study.unknown:
+            words += ["--unknown", study.unknown]
+        if (study.threads or 1) > 1:
+            words += ["--threads", str(study.threads)]
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}
         shared = {k: v for k, v in every.items() if k.target in SHARED}
         mine = {k: v for k, v in every.items() if k.target == name or has_setting(name, k)}
         return [*words, *set_words(shared)], set_words(mine)
 
 
+def _nearest(learners: Sequence[str], name: str) -> list[str]:
+    """The settings of some learners that a wrong name may mean."""
+    meant: list[str] = []
+    for learner in learners:
+        meant += nearest(_learner_class(learner), name)
+    return meant
+
+
 def _trunk_settings(study: Study) -> Settings:
     """The settings that give each learner, and the offline reference, a trunk and its training."""
-    names = ("trunk", "images.weights", "images.augment")
-    options = zip(names, (study.trunk, study.weights, study.augment), strict=True)
-    given = {name: value for name, value in options if value is not None}
-    trained = [name for name in study.learners if name not in REFERENCES] if given else []
+    options = {
+        "trunk": study.trunk,
+        "images.weights": study.weights,
+        "images.augment": study.augment,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given:
+        return {}
+    trained = [name for name in study.learners if name not in REFERENCES]
     for name in trained:
         if not has_setting(name, Key("trunk")):
             raise UserError(
                 f"{name} has no trunk: it takes embeddings as they are. Run it on a file of them "
                 "(embedbench extract SOURCE --backbone NAME --out FILE), without --trunk"
             )
-    settings = {Key(name, k): value for name in trained for k, value in given.items()}
-    return settings | {Key("offline", f"mlp.{k}"): value for k, value in given.items()}
+    settings: Settings = {}
+    for learner in trained:
+        settings |= {Key(learner, name): value for name, value in given.items()}
+    return settings | {Key("offline", f"mlp.{name}"): value for name, value in given.items()}
 
 
 def _is_of_protocol(key: Key) -> bool:

@@ -7,6 +7,7 @@ written.
 """
 
 import importlib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
@@ -64,7 +65,8 @@ def study_of(table: Mapping[str, Any], where: object) -> Study:
 
 def study_text(study: Study) -> str:
     """A study as the text of a study file; JSON's texts, lists and numbers are TOML's."""
-    lines, tables = list[str](), list[str]()
+    lines = list[str]()
+    tables = list[str]()
     for name, value in vars(study).items():
         if isinstance(value, dict) and value:
             tables += ["", f"[{name}]"]
@@ -85,7 +87,7 @@ def _files(value: Any, where: str) -> tuple[tuple[str, ...], ...]:
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
     """Names in a list, or in one text with commas."""
-    return tuple(name for text in toml_to_texts(value, where) for name in split_names(text))
+    return tuple(itertools.chain(*map(split_names, toml_to_texts(value, where))))
 
 
 def _seeds(value: Any, where: str) -> tuple[int, ...]:
@@ -171,18 +173,16 @@ def flat_table(table: Any, where: str) -> Iterator[tuple[Key, Any]]:
     """
     if not isinstance(table, dict):
         raise UserError(where, expected="a table", got=table)
-    pairs = (
-        pair
-        for first, value in table.items()
-        for name in first.split(",")
-        for pair in _flat(name.strip(), value)
-    )
-    for number, (key, value) in enumerate(pairs):
-        if number == MOST_KEYS:
-            raise UserError(
-                f"{where} has more than {MOST_KEYS:,} keys", "cut it into several files"
-            )
-        yield Key.parse(key), value
+    number = 0
+    for first, inner in table.items():
+        for name in first.split(","):
+            for key, value in _flat(name.strip(), inner):
+                if number == MOST_KEYS:
+                    raise UserError(
+                        f"{where} has more than {MOST_KEYS:,} keys", "cut it into several files"
+                    )
+                yield Key.parse(key), value
+                number += 1
 
 
 def toml_settings(table: Any, where: str) -> Settings:

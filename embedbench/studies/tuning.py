@@ -122,9 +122,13 @@ def _made_from(spec: RunSpec, streams: StreamCache) -> dict[str, str]:
     """What decides the scores of a search and is not in the name of its log."""
     files = [streams.file(path).digests for path in spec.files]
     columns = [digests["columns"] for digests in files if "columns" in digests]
-    code = list_code(learner=spec.learner.settings, protocol=spec.protocol.settings) or {}
-    facts = {f"code of the {kind}": digest for kind, digest in code.items()}
-    return facts | ({"columns": value_digest.digest(*columns)} if columns else {})
+    code = list_code(learner=spec.learner.settings, protocol=spec.protocol.settings)
+    facts = {}
+    if code is not None:
+        facts = {f"code of the {kind}": digest for kind, digest in code.items()}
+    if columns:
+        facts["columns"] = value_digest.digest(*columns)
+    return facts
 
 
 def _where(spec: RunSpec, threads: int) -> dict[str, str]:
@@ -269,8 +273,13 @@ def _log(
     if default is not None:
         for each, row in zip(tried, scores.tolist(), strict=True):
             each["by_seed"] = row
-        means, names = tuning_rule.means(scores), grid if choice.index != default else ()
-        edge = tuple(k for k in names if tuning_rule.rises(candidates, means, chosen, k))
+        means = tuning_rule.means(scores)
+        best = candidates[choice.index]
+        if choice.index == default:  # a value of the grid may be as good
+            best = tuning_rule.best_of_grid(candidates, means, grid)
+        edge: tuple[str, ...] = ()
+        if means[candidates.index(best)] >= means[default] - tuning_rule.ROUNDING:
+            edge = tuple(k for k in grid if tuning_rule.rises(candidates, means, best, k))
         several = {"seeds": seeds, "default": candidates[default], "edge": edge}
         several |= {"gain": choice.gain, "standard_error": choice.error}
     return _Log(
@@ -334,19 +343,22 @@ def _run_trials(
     candidates: Sequence[tuning_rule.Candidate],
 ) -> Floats:
     """(candidates, seeds) the scores; the trials that are not among the finished ones are run."""
-    every = [(seed, c) for seed in seeds for c in candidates]  # a stream is built once a seed
-    todo = [
-        (_key(seed, c), replace(spec, seed=seed).with_settings(**c))
-        for seed, c in every
-        if _key(seed, c) not in finished
-    ]
-    progress(f"tuning {spec.learner}", len(every) - len(todo), len(every))
+    todo = []
+    for seed in seeds:  # a stream is built once a seed
+        for candidate in candidates:
+            key = _key(seed, candidate)
+            if key not in finished:
+                todo.append((key, replace(spec, seed=seed).with_settings(**candidate)))
+    total = len(seeds) * len(candidates)
+    done = total - len(todo)
+    progress(f"tuning {spec.learner}", done, total)
     with engine.executor(len(todo)) as pool:
         scores = run_calls(pool, partial(_run_trial, trial), todo)
-        for number, ((key, _), score) in enumerate(scores, 1):
+        for (key, _), score in scores:
             finished[key] = score()
             save(finished)
-            progress(f"tuning {spec.learner}", len(every) - len(todo) + number, len(every))
+            done += 1
+            progress(f"tuning {spec.learner}", done, total)
     return np.array([[finished[_key(s, c)] for s in seeds] for c in candidates])
 
 
@@ -442,7 +454,8 @@ def outcome(log: Mapping[str, Any]) -> str:
 def _choice(log: Mapping[str, Any]) -> str:
     """What was chosen, and by how much the best one differs from the default."""
     text = ", ".join(f"{name}={value}" for name, value in log["chosen"].items())
-    gain, error = log.get("gain"), log.get("standard_error")
+    gain = log.get("gain")
+    error = log.get("standard_error")
     by = None if gain is None else f"{100 * gain:.1f} ± {100 * (error or 0.0):.1f} points"
     if log["chosen"] != log.get("default"):
         return f"{text} (+{by})" if by else text
@@ -461,7 +474,8 @@ def _percent(score: float) -> str:
 
 def _doubt(log: Mapping[str, Any], scores: Sequence[float]) -> str:
     """A sentence on what the scores leave open; "" if nothing."""
-    tried, chosen = [t["settings"] for t in log["tried"]], log["chosen"]
+    tried = [t["settings"] for t in log["tried"]]
+    chosen = log["chosen"]
     best = scores[tried.index(chosen)]
     if len(tried) > 1 and all(tuning_rule.is_equal(score, best) for score in scores):
         return (
@@ -471,5 +485,11 @@ def _doubt(log: Mapping[str, Any], scores: Sequence[float]) -> str:
     edge = log.get("edge")
     if edge is None:
         edge = [name for name in chosen if tuning_rule.rises(tried, scores, chosen, name)]
-    values = ", ".join(f"{name}={chosen[name]}" for name in edge)
-    return f"{values}: at the edge of the grid, a value beyond may be better" if edge else ""
+    if not edge:
+        return ""
+    shown = chosen
+    if chosen == log.get("default"):
+        shown = tuning_rule.best_of_grid(tried, scores, log["grid"])
+    values = ", ".join(f"{name}={shown[name]}" for name in edge)
+    best_tried = ", the best of those tried" if shown != chosen else ""
+    return f"{values}{best_tried}: at the edge of the grid, a value beyond may be better"

@@ -21,6 +21,8 @@ def printable(text: str, *, lines: bool = False) -> str:
         character = match[0]
         if character == "\n" and lines:
             return character
-        return " " if character in _SPACES else "�" if character >= "\ud800" else ""
+        if character in _SPACES:
+            return " "
+        return "�" if character >= "\ud800" else ""
 
     return _CONTROL.sub(instead, text)

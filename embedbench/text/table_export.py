@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import math
 import re
 import unicodedata
@@ -30,7 +31,9 @@ def export_tables(parts: "Sequence[Text | Table]", form: str) -> tuple[str, list
     from rich.table import Table
 
     several = sum(isinstance(part, Table) for part in parts) > 1
-    blocks, notes, title = [], [], ""
+    blocks = []
+    notes = []
+    title = ""
     for part in parts:
         if isinstance(part, Table):
             blocks.append((_markdown if form == "markdown" else tabular)(*table_cells(part), title))
@@ -65,7 +68,7 @@ def _markdown(heads: list[str], rows: list[list[str]], right: list[bool], title:
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows as CSV: a column for each key, numbers in full, nothing where a value is undefined."""
-    keys = dict.fromkeys(key for row in rows for key in row)
+    keys = dict.fromkeys(itertools.chain(*rows))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_field(key) for key in keys)
@@ -112,7 +115,10 @@ def records(data: Any, *path: str) -> list[dict[str, Any]]:
     [{'a': 1, 'n': 2, 'mean.x': 0.5}, {'a': 1, 'n': 3}]
     """
     if isinstance(data, list):
-        return [row for entry in data for row in records(entry, *path)]
+        rows: list[dict[str, Any]] = []
+        for entry in data:
+            rows += records(entry, *path)
+        return rows
     if not path:
         return [{k: _joined(v) for k, v in flatten(data).items()}]
     around = {k: v for k, v in data.items() if not isinstance(v, dict | list) and k != "schema"}
@@ -139,7 +145,7 @@ def _joined(value: Any) -> Any:
 
 def make_table(rows: Sequence[Mapping[str, Any]]) -> "Table":
     """A table of rows; columns of texts come first."""
-    keys = list(dict.fromkeys(key for row in rows for key in row))
+    keys = list(dict.fromkeys(itertools.chain(*rows)))
     numbers = [k for k in keys if all(_is_number(row.get(k)) for row in rows)]
     names = [k for k in keys if k not in numbers]
     table = new_table([*names, *numbers], names=len(names))

@@ -105,7 +105,9 @@ def read_zoo() -> Zoo:
     """Read the zoo."""
     text = (resources.files("embedbench") / "zoo" / "zoo.toml").read_text(encoding="utf-8")
     tables = parse_toml(text, "zoo.toml")
-    rows = [{**block, **row} for block in tables["published"] for row in block["rows"]]
+    rows = []  # each with what its block says of all of them
+    for block in tables["published"]:
+        rows += [{**block, **row} for row in block["rows"]]
     zoo = Zoo.from_json({**tables, "streams": {}, "published": rows}, "zoo.toml")
     return replace(zoo, streams=named_streams())
 
@@ -122,7 +124,8 @@ def class_list_digest(names: Iterable[str]) -> str:
 
 def zoo_rows() -> list[dict[str, str]]:
     """The entries for `embedbench list zoo`."""
-    zoo, summaries = read_zoo(), {}
+    zoo = read_zoo()
+    summaries = {}
     for name, data in zoo.data.items():
         n = sum(row.data == name for row in zoo.published)
         summaries[ZOO + name] = data.what + (f"; published rows: {n}" if n else "")

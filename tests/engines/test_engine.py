@@ -215,7 +215,9 @@ def test_jobs_go_on_after_ctrl_c() -> None:
     with slurm_engine.slurm_executor(*given) as executor:
         executor._jobs.submit = lambda *_: job(lambda: pickle.dumps((True, "waited for")))
         task = executor.submit(int)
-    assert (task.result(0), executor.folder.exists(), len(said)) == ("waited for", False, 1)
+    assert task.result(0) == "waited for"
+    assert not executor.folder.exists()
+    assert len(said) == 1
 
 
 def squeue(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -336,12 +338,15 @@ def test_tasks_of_ray(ray: Mock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             task.future().set_exception(kind())
             with pytest.raises(LostTaskError, match="ended 4 times"):
                 future.result(0)
-        assert (last.running(), last.done(), ray.wait.called) == (True, False, False)
+        assert last.running()
+        assert not last.done()
+        assert ray.wait.called is False
         executor.shutdown()
         assert ray.wait.call_args == call([ray.tasks[-1]], num_returns=1)
         assert not ray.cancel.called
     assert ray.cancel.call_args_list == [call(ray.tasks[-1], force=True)]
-    assert (ray.shutdown.call_count, list(tmp_path.iterdir())) == (1, [])
+    assert ray.shutdown.call_count == 1
+    assert list(tmp_path.iterdir()) == []
     environment["RAY_ADDRESS"] = "north:6379"
     for name, address in (("ray", "north:6379"), ("ray://south:1", "ray://south:1")):
         with Engine(name).executor(1):
@@ -398,7 +403,8 @@ def test_an_error_travels_in_its_words(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir("/")
     monkeypatch.setattr(sys, "path", ["", "/a"])
     paths, directory, _ = pack(int, (), {})
-    assert (paths, directory) == (["/", "/a"], "/")
+    assert paths == ["/", "/a"]
+    assert directory == "/"
     for place in (tmp_path, tmp_path / "nowhere"):  # there it stays where it is
         call = pickle.dumps((os.getcwd, (), {}))
         assert unpack(run((["/a", "/b"], str(place), call))) == str(tmp_path)

@@ -48,7 +48,8 @@ def test_a_copy_holds_the_rows_as_stored(tmp_path: Path, dtype: str, compress: b
     file = written(tmp_path / "a.h5", features=x, layers={"b": layer}, compress=compress)
     for table, expected in (("features", x), ("layers/b", layer)):
         rows = mapped_table(file, table)
-        assert (rows.dtype, rows.shape) == (expected.dtype, expected.shape)
+        assert rows.dtype == expected.dtype
+        assert rows.shape == expected.shape
         np.testing.assert_array_equal(rows, expected)
         assert not rows.flags.writeable
 

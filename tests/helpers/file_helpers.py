@@ -1,4 +1,4 @@
-"""Small embedding files for the tests, and a writer that knows only docs/format.md."""
+"""Small embedding files for the tests, and a writer that knows only docs/specification."""
 
 import hashlib
 import json
@@ -167,7 +167,7 @@ def damage(path: Path, table: str, row: int, *, byte: int = 0) -> None:
 def foreign_write(
     path: Path, samples: Samples, features: NDArray[Any], *, meta: dict[str, str] | None = None
 ) -> None:
-    """Write an embedding file as docs/format.md says, with h5py and hashlib alone.
+    """Write an embedding file as docs/specification says, with h5py and hashlib alone.
 
     ``meta`` replaces root attributes, so that tests can write what a reader must refuse.
     """

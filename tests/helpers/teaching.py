@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from toy import Array, context
+from toy import Array, blobs, class_stream, context
 
 from embedbench.checks.learner_contract import (
     footprint_counts_the_state,
@@ -15,7 +15,7 @@ from embedbench.checks.learner_contract import (
     state_round_trips,
 )
 from embedbench.checks.learner_edge_cases import learns_blobs
-from embedbench.learning import Seeds, Session, Stop, generator
+from embedbench.learning import Memory, Seeds, Session, Stop, generator
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
 from embedbench.streams.stream import Stream, StreamSpec
@@ -28,6 +28,10 @@ STORAGE_CHECKS = (  # of the conformance suite: those in which it matters how sa
     footprint_counts_the_state, learns_blobs,
 )  # fmt: skip
 ONLINE: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "updates": 1}
+SIXES: dict[str, Any] = {**ONLINE, "batch_size": 6}
+NEVER_FULL = Memory(total=1000, select="reservoir")
+# where the samples of a stream are cut into batches: nowhere, at its start, evenly
+CUTS: list[list[int]] = [[], [1, 2, 3], list(range(10, 200, 10))]
 
 
 def start(learner: Any, spec: StreamSpec, seed: int = 0) -> Any:
@@ -55,6 +59,23 @@ def show(learner: Any, x: Array, y: Array, cuts: Sequence[int] = (), seed: int =
         learner.observe(torch.tensor(x[part]), torch.tensor(y[part]))
     learner.prepare()
     return learner
+
+
+def scores_of(learner: Any, asked: Array) -> Array:
+    """What the learner scores, as an array."""
+    scores: Array = torch.as_tensor(learner.scores(torch.tensor(asked))).numpy()
+    return scores
+
+
+def three_classes(seed: int, n: int = 200) -> tuple[Array, Array, Array]:
+    """Samples and labels of three of four classes, in random order, and 60 other samples."""
+    y = np.random.default_rng(seed).integers(0, 3, n)
+    return blobs(y, 5, seed, spread=1.5), y, blobs(y[:60], 5, seed + 9, spread=1.5)
+
+
+def online_stream(n_train: int = 12) -> Stream:
+    """Two classes, one, and one more."""
+    return class_stream([[0, 1], [2], [3]], n_train=n_train, spread=1.0)
 
 
 def assert_same_weights(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-6) -> None:

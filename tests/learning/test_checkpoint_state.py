@@ -48,10 +48,14 @@ def assert_same(a: Any, b: Any) -> None:
         for x, y in zip(a, b, strict=True):
             assert_same(x, y)
     elif isinstance(b, torch.Tensor):
-        assert (a.dtype, a.shape, bits(a)) == (b.dtype, b.shape, bits(b))
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        assert bits(a) == bits(b)
         assert a.stride() == b.stride() or not a.numel()
     elif isinstance(b, np.ndarray | np.generic):
-        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        assert a.tobytes() == b.tobytes()
         if isinstance(b, np.ndarray):
             assert a.strides == b.strides or not a.size
             assert a.flags.writeable

@@ -180,7 +180,8 @@ def test_stages_are_counted_from_the_input(trunk: str, n: int, stem: str) -> Non
 
     groups = list_stages(made(0))
     assert sorted(k for group in groups for k in group) == sorted(dict(made(0).named_parameters()))
-    assert (len(groups), stem in groups[0]) == (n, True)
+    assert len(groups) == n
+    assert stem in groups[0]
     for frozen in (*range(n + 1), -1):
         still = {key for key, p in made(frozen).named_parameters() if not p.requires_grad}
         assert still == {k for group in groups[: frozen if frozen >= 0 else None] for k in group}
@@ -282,7 +283,8 @@ def test_bfloat16_is_the_arithmetic_of_training_alone() -> None:
     assert conv.get_parameter("weight").is_contiguous()  # not channels_last unasked
     conv.register_forward_hook(lambda _m, _x, out: found.append(out.dtype))
     a, b = plain.train()(x), half.train()(x)
-    assert (found, b.dtype) == ([torch.bfloat16], torch.float32)
+    assert found == [torch.bfloat16]
+    assert b.dtype == torch.float32
     assert not torch.equal(a, b)
     torch.testing.assert_close(a, b, rtol=0.1, atol=0.1)  # eight bits, a few layers deep
     b.sum().backward()
@@ -293,7 +295,8 @@ def test_bfloat16_is_the_arithmetic_of_training_alone() -> None:
 
 def test_learners_train_by_the_arithmetic_that_is_asked_for() -> None:
     plain, half = scores(taught("mlp")), scores(taught("mlp", amp="bf16"))
-    assert (half.dtype, torch.equal(plain, half)) == (torch.float32, False)
+    assert half.dtype == torch.float32
+    assert not torch.equal(plain, half)
 
 
 def test_the_layout_in_memory_decides_nothing() -> None:
@@ -392,4 +395,5 @@ def test_the_command_gives_them_to_all_learners_and_the_reference(
     assert "er.trunk=resnet8" in command
     assert "mlp.trunk=resnet8" in command  # the reference's
     code, _, err = call(*given, "--learner", "er,ncm", "--trunk", "resnet8")
-    assert (code, "ncm has no" in err) == (2, True)
+    assert code == 2
+    assert "ncm has no" in err

@@ -71,7 +71,8 @@ def test_the_vits_of_tang_et_al_and_our_smaller_ones(
     name: str, size: int, blocks: int, heads: int, parameters: int
 ) -> None:
     model = timm.create_model(name, num_classes=0)
-    assert (len(model.blocks), model.blocks[0].attn.num_heads) == (blocks, heads)
+    assert len(model.blocks) == blocks
+    assert model.blocks[0].attn.num_heads == heads
     assert sum(p.numel() for p in model.parameters()) == parameters
     told = {"input_size": (3, size, size), "mean": (0.5,) * 3, "std": (0.5,) * 3, "crop_pct": 1.0}
     told |= {"num_classes": 0, "interpolation": "bicubic"}
@@ -83,8 +84,12 @@ def test_they_are_listed_and_known_as_trunks() -> None:
 
     assert {"vit_fscil_patch3_36", "resnet50"} <= {e["name"] for e in entries("backbones")}
     plain = Pretraining("timm:vit_fscil_patch8_96")
-    assert (plain.epochs, plain.warmup, plain.batch_size, plain.seed) == (300, 5, 256, 0)
-    assert (plain.lr, plain.weight_decay) == (5e-4, 0.05)
+    assert plain.epochs == 300
+    assert plain.warmup == 5
+    assert plain.batch_size == 256
+    assert plain.seed == 0
+    assert plain.lr == 5e-4
+    assert plain.weight_decay == 0.05
     with pytest.raises(UserError, match="unknown trunk 'vit_fscil'"):
         Pretraining("vit_fscil", 1)
     with pytest.raises(UserError, check=says(what="pretrain.epochs", got=0)):
@@ -197,7 +202,8 @@ def test_foreign_weights_tell_nothing(tmp_path: Path) -> None:
     assert read_metadata(path) == {}
     save_weights(path, a, {"z": 1, "b": [0.1]})
     save_weights(other := tmp_path / "o.safetensors", a, {"b": [0.1], "z": 1})
-    assert (path.read_bytes(), read_metadata(path)) == (other.read_bytes(), {"z": 1, "b": [0.1]})
+    assert path.read_bytes() == other.read_bytes()
+    assert read_metadata(path) == {"z": 1, "b": [0.1]}
     with pytest.raises(UserError, match="does not fit"):
         load_weights(torch.nn.Linear(2, 2), path, {"architecture": "linear"}, channels=3)
     for text, words in (("{", "not JSON"), ("[]", "an object, .*list")):

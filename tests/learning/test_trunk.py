@@ -49,7 +49,8 @@ def test_weights_of_residual_networks() -> None:
     for name, layers in (("resnet8", 8), ("resnet20", 20), ("resnet32", 32)):
         net, width = image_trunk(name, (3, 8, 8), ImageTraining())
         convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
-        assert (len(convolutions) + 1, width) == (layers, 64)  # and the head
+        assert len(convolutions) + 1 == layers  # and the head
+        assert width == 64
         for m in convolutions:  # by the number of outputs
             std = (2 / (9 * m.out_channels)) ** 0.5
             assert m.weight.std().item() == pytest.approx(std, rel=0.15)

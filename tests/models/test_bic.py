@@ -148,16 +148,21 @@ def test_a_kept_hold_out_is_refused_for_label_sets() -> None:
         start(BiC(hold_out_kept=True), StreamSpec((4,), 3, multilabel=True))
 
 
-def test_at_most_half_of_a_class_is_held_out() -> None:
-    """A class of one sample is trained on; of one that comes again, only new samples count."""
-    for second, n, old, held, rest in (
+@pytest.mark.parametrize(
+    ("second", "n", "old", "held", "rest"),
+    [
         ([2], 1, [0, 1], [0, 1], [2]),
         ([0, 2], 3, [1], [0, 1, 1, 2], [0] * 5 + [1, 2, 2]),
-    ):
-        stream = class_stream([[0, 1], second], n_train=n)
-        learner = taught(stream, 1, hold_out=0.9)
-        left, _, held_y = learner._hold_out(learner.exemplars.join(stream.sessions[1]), old)
-        assert (sorted(held_y.tolist()), sorted(left.y)) == (held, rest)
+    ],
+)
+def test_at_most_half_of_a_class_is_held_out(
+    second: list[int], n: int, old: list[int], held: list[int], rest: list[int]
+) -> None:
+    """A class of one sample is trained on; of one that comes again, only new samples count."""
+    stream = class_stream([[0, 1], second], n_train=n)
+    learner = taught(stream, 1, hold_out=0.9)
+    left, _, held_y = learner._hold_out(learner.exemplars.join(stream.sessions[1]), old)
+    assert (sorted(held_y.tolist()), sorted(left.y)) == (held, rest)
 
 
 def test_a_class_that_comes_again_keeps_its_pair() -> None:

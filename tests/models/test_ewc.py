@@ -174,7 +174,8 @@ def searched(values: Sequence[float], sessions: int = 2, **settings: Any) -> tup
     left, said = iter(values), list[str]()
     given = replace(context(lambda _: next(left)), progress=said.append)
     logs = [learn_session(learner, s, given) for s in STREAM.sessions[:sessions]]
-    assert (next(left, None), len(said)) == (None, len(values))
+    assert next(left, None) is None
+    assert len(said) == len(values)
     return learner, logs
 
 
@@ -220,7 +221,8 @@ def test_lambda_stays_after_lam_sessions_searches() -> None:
 
 def test_without_validation_data_lambda_stays_and_the_search_is_put_off() -> None:
     unsure, (*_, log) = searched([math.nan] * 2)
-    assert (log["lam"], log["search"]) == (0.0, "no validation data")
+    assert log["lam"] == 0.0
+    assert log["search"] == "no validation data"
     assert_same_weights(unsure, taught(2, lam=0.0), rtol=0, atol=0)  # the attempt left no trace
     _, logs = searched([math.nan, math.nan, 0.9, 0.9], 3, lam_sessions=1)
     assert [log["lam"] for log in logs] == [0.0, 0.0, 1e4]

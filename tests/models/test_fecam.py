@@ -75,13 +75,13 @@ def test_a_power_is_taken_only_of_features_without_negative_values() -> None:
     assert torch.isfinite(first.scores(test)).all()
 
 
-def test_one_sample_and_samples_that_are_all_alike_leave_distances_by_gamma1() -> None:
-    for n in (1, 4):
-        learner = taught((np.ones((n, 3)), np.zeros(n, dtype=np.int64)), gamma1=0.5, gamma2=0.0)
-        test = torch.tensor([[1.0, 1, 1], [1, 0, 0]])
-        expected = torch.tensor([0.0, 2 - 2 * 3**-0.5]) * (1 + 0.5) / 0.5
-        torch.testing.assert_close(-learner.scores(test)[:, 0], expected, atol=1e-5, rtol=1e-5)
-        assert not learner.footprint()["covariances"]
+@pytest.mark.parametrize("n", [1, 4])
+def test_one_sample_and_samples_that_are_all_alike_leave_distances_by_gamma1(n: int) -> None:
+    learner = taught((np.ones((n, 3)), np.zeros(n, dtype=np.int64)), gamma1=0.5, gamma2=0.0)
+    test = torch.tensor([[1.0, 1, 1], [1, 0, 0]])
+    expected = torch.tensor([0.0, 2 - 2 * 3**-0.5]) * (1 + 0.5) / 0.5
+    torch.testing.assert_close(-learner.scores(test)[:, 0], expected, atol=1e-5, rtol=1e-5)
+    assert not learner.footprint()["covariances"]
 
 
 @pytest.mark.parametrize(("lowest", "gamma2"), [(0.0, 1.0), (-1.0, 0.0)])

@@ -234,15 +234,15 @@ def test_bics_targets_hold_out_and_pairs() -> None:
     assert learner.biases[2].tolist() != [1, 0]
 
 
-def test_online_batches_of_label_sets() -> None:
+@pytest.mark.parametrize("cls", [ER, AGEM])
+def test_online_batches_of_label_sets(cls: Any) -> None:
     """Through observe: the classes met so far, and no other, are in the loss."""
-    for cls in (ER, AGEM):
-        learner = start(cls(units=8, lr=0.05, updates=1), STREAM.spec)
-        head = learner.net[-1]
-        began = head.weight.detach().clone()
-        s = STREAM.sessions[0]
-        for index in torch.split(torch.arange(len(s.x)), 10):
-            learner.observe(s.x.batch(index), torch.from_numpy(s.y)[index])
-        decay = (1 - 0.05 * 1e-4) ** 100  # nothing but the weight decay reached the others
-        assert (head.weight[2:] - began[2:]).abs().max() < 1 - decay
-        assert (head.weight[:2] - began[:2]).abs().max() > 0.01
+    learner = start(cls(units=8, lr=0.05, updates=1), STREAM.spec)
+    head = learner.net[-1]
+    began = head.weight.detach().clone()
+    s = STREAM.sessions[0]
+    for index in torch.split(torch.arange(len(s.x)), 10):
+        learner.observe(s.x.batch(index), torch.from_numpy(s.y)[index])
+    decay = (1 - 0.05 * 1e-4) ** 100  # nothing but the weight decay reached the others
+    assert (head.weight[2:] - began[2:]).abs().max() < 1 - decay
+    assert (head.weight[:2] - began[:2]).abs().max() > 0.01

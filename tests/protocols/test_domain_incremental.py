@@ -48,7 +48,9 @@ def test_a_session_a_domain(file: EmbeddingFile) -> None:
     assert [s.y.tolist() for s in stream.sessions] == [[0, 0], [0, 0, 1, 1, 1], [0, 0, 1, 1, 1]]
     assert [s.classes.tolist() for s in stream.sessions] == [[0, 1], [], []]
     assert [e.classes.tolist() for e in stream.eval_sets] == [[True, True]] * 3
-    assert (stream.can_reveal, stream.normalise_new, stream.notes) == (True, True, ())
+    assert stream.can_reveal is True
+    assert stream.normalise_new is True
+    assert stream.notes == ()
     assert rows(build(file, domains="pen,oil,ink", sessions=3)) == [PEN, OIL, INK]
     assert rows(build(file, sessions=2)) == [sorted(INK + OIL), PEN]  # the first gets one more
 

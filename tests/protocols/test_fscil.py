@@ -58,16 +58,19 @@ def test_classes(settings: dict[str, Any], expected: list[list[int]], file: Embe
     assert stream.notes == said
 
 
-def test_way_follows_the_number_of_classes() -> None:
-    """Three few-shot sessions at least, where there used to be one of five classes."""
-    for n, cuts, earlier in (
+@pytest.mark.parametrize(
+    ("n", "cuts", "earlier"),
+    [
         (6, [4, 5, 6], [4, 6]),
         (14, [8, 10, 12, 14], [8, 13]),
         (25, [15, 18, 21, 24], [15, 20, 25]),
         (100, [*range(60, 101, 5)], [*range(60, 101, 5)]),
-    ):
-        assert FSCIL()._cuts(n, early=0, untested=0) == cuts
-        assert FSCIL(novel=1)._cuts(n, early=0, untested=0) == earlier
+    ],
+)
+def test_way_follows_the_number_of_classes(n: int, cuts: list[int], earlier: list[int]) -> None:
+    """Three few-shot sessions at least, where there used to be one of five classes."""
+    assert FSCIL()._cuts(n, early=0, untested=0) == cuts
+    assert FSCIL(novel=1)._cuts(n, early=0, untested=0) == earlier
 
 
 def test_who_gets_which_samples(file: EmbeddingFile) -> None:

@@ -25,7 +25,8 @@ def test_names_match_but_for_case_and_separators() -> None:
     plain, other = (
         IIRC(hierarchy="iirc-cifar").build([file], seed=2) for file in (cifar_like(), titles)
     )
-    assert (plain.classes, shown(plain)) == (other.classes, shown(other))
+    assert plain.classes == other.classes
+    assert shown(plain) == shown(other)
     assert plain.notes[0] == "class order: configuration 2 of iirc-cifar"
 
 

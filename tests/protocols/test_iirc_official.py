@@ -102,7 +102,8 @@ def test_more_information_as_in_the_package(information: str) -> None:
 def test_counts_of_cifar() -> None:
     stream = build("iirc-cifar", 0)
     (whole,) = stream.merged().sessions
-    assert (len(stream.sessions), stream.spec.n_classes) == (22, 115)
+    assert len(stream.sessions) == 22
+    assert stream.spec.n_classes == 115
     assert (stream.parents == -1).sum() == 15 + 23
     assert sum(len(s.x) for s in stream.sessions) == 46_160
     assert sum(len(s.val_x) for s in stream.sessions) == 5_770

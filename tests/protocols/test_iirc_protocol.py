@@ -31,13 +31,17 @@ def test_sessions_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [rows_of(s.val_x).tolist() for s in stream.sessions] == [[0, 1], [0, 2], [1]]
     assert [s.val_y.sum() for s in stream.sessions] == [2, 2, 1]
     assert [s.classes.tolist() for s in stream.sessions[-3:]] == [[3], [0, 2], [1]]
-    assert (stream.classes, tuple(stream.parents)) == (BEARS, ABOVE)
+    assert stream.classes == BEARS
+    assert tuple(stream.parents) == ABOVE
     losses = [s.loss_classes for s in stream.sessions]
     assert [np.flatnonzero(m).tolist() for m in losses] == [[3], [0, 2, 3], [0, 1, 2, 3]]
-    assert (stream.spec.multilabel, stream.observe_batch) == (True, 0)
+    assert stream.spec.multilabel is True
+    assert stream.observe_batch == 0
     test, posttask = stream.eval_sets
-    assert (test.split, rows_of(test.x).tolist()) == ("test", list(range(30, 36)))
-    assert (posttask.split, rows_of(posttask.x).tolist()) == ("val", [3, 4, 5])
+    assert test.split == "test"
+    assert rows_of(test.x).tolist() == list(range(30, 36))
+    assert posttask.split == "val"
+    assert rows_of(posttask.x).tolist() == [3, 4, 5]
     truth = [[True, False, False, True], [False, True, False, True], [False, False, True, False]]
     assert test.y.tolist() == truth * 2
     assert posttask.y.tolist() == truth
@@ -78,14 +82,16 @@ def test_the_cap_counts_leaves() -> None:
     assert stream.notes[1].startswith("16 training samples are in no class")  # the fifth of each
 
 
-def test_tiny_classes() -> None:
+@pytest.mark.parametrize(
+    ("n", "kept"), [(1, [3, 0, 0]), (2, [3, 3, 0]), (3, [3, 3, 3]), (4, [6, 3, 3])]
+)
+def test_tiny_classes(n: int, kept: list[int]) -> None:
     """A class of one sample keeps it; bear and its kinds then share it."""
-    for n, kept in (1, [3, 0, 0]), (2, [3, 3, 0]), (3, [3, 3, 3]), (4, [6, 3, 3]):
-        stream = IIRC(base=1).build([bears(n)], seed=0)
-        (whole,) = stream.whole
-        assert [len(x) for x in (whole.x, whole.val_x, stream.eval_sets[1].x)] == kept
-        taught = np.sum([s.y.sum(axis=0) for s in stream.sessions], axis=0)
-        assert taught.tolist() == [1, 1, 1 + (n > 3), 2]  # of two, bear has the first
+    stream = IIRC(base=1).build([bears(n)], seed=0)
+    (whole,) = stream.whole
+    assert [len(x) for x in (whole.x, whole.val_x, stream.eval_sets[1].x)] == kept
+    taught = np.sum([s.y.sum(axis=0) for s in stream.sessions], axis=0)
+    assert taught.tolist() == [1, 1, 1 + (n > 3), 2]  # of two, bear has the first
 
 
 def test_validation_that_the_file_brings() -> None:

@@ -51,7 +51,8 @@ def build(files: list[EmbeddingFile], seed: int = 0, **params: Any) -> Stream:
 def test_a_session_a_file_by_hand(tmp_path: Path) -> None:
     files = two_files(tmp_path)
     stream = build(files, scale="none")
-    assert (stream.spec.input_shape, stream.spec.n_classes) == ((4,), 5)
+    assert stream.spec.input_shape == (4,)
+    assert stream.spec.n_classes == 5
     assert [s.classes.tolist() for s in stream.sessions] == [[0, 1, 2], [3, 4]]
     assert stream.can_reveal  # to a learner that cannot answer without
     assert rows_of(stream.sessions[0].x).tolist() == [0, 1, 2, 5, 6, 7, 10, 11, 12]
@@ -113,7 +114,8 @@ def test_the_order_of_the_files_is_the_order(tmp_path: Path) -> None:
 def test_a_projection_is_one_matrix_a_file(tmp_path: Path) -> None:
     files = two_files(tmp_path)
     plain, stream = build(files), build(files, join="project", width=6)
-    assert (stream.spec.input_shape, stream.scale) == ((6,), plain.scale)
+    assert stream.spec.input_shape == (6,)
+    assert stream.scale == plain.scale
     matrix = MultiModal(join="project")._matrix(files[0], 6)
     assert matrix[0, :2].tolist() == pytest.approx([-0.3152335, 0.2925342], abs=1e-6)
     matrices = []
@@ -168,7 +170,8 @@ def test_the_reference_of_a_modality_is_that_of_its_file_in_other_protocols(tmp_
     for order in (files, files[::-1]):
         for file, alone in zip(order, build(order).references, strict=True):
             (elsewhere,) = Permutation(sessions=2).build([file], seed=7).references
-            assert (alone.digests, alone.spec) == (elsewhere.digests, elsewhere.spec)
+            assert alone.digests == elsewhere.digests
+            assert alone.spec == elsewhere.spec
             assert reference_key(alone) == reference_key(elsewhere)
             rows = [stream.sessions[0].x.numpy() for stream in (alone, elsewhere)]
             np.testing.assert_array_equal(*rows)
@@ -247,7 +250,8 @@ def test_both_orders_share_one_reference_a_file(runs: tuple[Path, list[str]]) ->
     assert names == sorted([Path(f).name for f in files] * 2)  # two runs each
     ideals: dict[str, list[float]] = {}
     for r in references:
-        assert (len(r.n_classes), r.n_classes[0]) == (1, len(r.classes[0]))
+        assert len(r.n_classes) == 1
+        assert r.n_classes[0] == len(r.classes[0])
         ideals.setdefault(r.files[0].name, []).append(r.R[0][0])
     for place in record_files.find(root):
         kept = record_files.load(place)

@@ -44,7 +44,8 @@ def test_classes_of_the_sessions(eight: EmbeddingFile) -> None:
         assert [np.flatnonzero(e.classes).tolist() for e in stream.eval_sets] == expected
         assert [sorted(set(s.y.tolist())) for s in stream.sessions] == expected
         assert stream.spec.input_shape == (WIDTH,)
-        assert (stream.normalise_new, stream.can_reveal) == (False, False)
+        assert stream.normalise_new is False
+        assert stream.can_reveal is False
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,8 @@ def test_session_0_is_unpermuted_and_the_others_differ(tmp_path: Path) -> None:
     assert len(orders) == 4
     assert [s.classes.tolist() for s in stream.sessions] == [[0, 1, 2, 3], [], [], [], []]
     assert all(test.classes.all() for test in stream.eval_sets)
-    assert (stream.normalise_new, stream.can_reveal) == (True, True)
+    assert stream.normalise_new is True
+    assert stream.can_reveal is True
     fewer = Permutation(sessions=3, scale="none").build([file], seed=1)
     for session, other in zip(fewer.sessions[1:], stream.sessions[1:], strict=False):
         np.testing.assert_array_equal(session.x.columns, other.x.columns)
@@ -215,7 +217,8 @@ def test_session_0_is_unpermuted_and_the_others_differ(tmp_path: Path) -> None:
 def test_online_settings_reach_the_stream(tmp_path: Path) -> None:
     stream = Permutation(observe_batch=7, evaluate_every=5).build([make_file(tmp_path)], seed=0)
     for each in (stream, stream.merged()):
-        assert (each.observe_batch, each.evaluate_every) == (7, 5)
+        assert each.observe_batch == 7
+        assert each.evaluate_every == 5
     for name, least in ("observe_batch", 0), ("evaluate_every", 0), ("sessions", 2):
         with pytest.raises(UserError, match=f"{least}, ", check=says(what=name, got=least - 1)):
             Permutation(**{name: least - 1})
@@ -257,7 +260,8 @@ def test_every_session_of_a_rotation_has_an_angle_of_its_own(tmp_path: Path) -> 
             np.testing.assert_allclose(view.numpy(), expected, rtol=1e-6)
     assert stream.spec.input_shape == (3, HIGH, WIDE)
     assert stream.notes == ()
-    assert (stream.normalise_new, stream.can_reveal) == (True, True)
+    assert stream.normalise_new is True
+    assert stream.can_reveal is True
 
 
 def test_rising_angles_have_equal_parts_of_a_half_turn() -> None:
@@ -369,7 +373,8 @@ def test_a_label_is_the_place_of_its_class(eight: EmbeddingFile, loss: Any) -> N
     assert places.spec.n_classes == 2
     assert [s.classes.tolist() for s in places.sessions] == [[0, 1], [], [], []]
     assert places.classes == ("place 1", "place 2")
-    assert (places.can_reveal, places.normalise_new) == (True, True)
+    assert places.can_reveal is True
+    assert places.normalise_new is True
     assert places.notes == ()  # the seed decides which classes they are
     masks = [s.loss_classes for s in places.sessions]
     assert [None if mask is None else mask.tolist() for mask in masks] == (

@@ -68,7 +68,8 @@ def test_a_ratio_that_is_no_integer_has_the_integral(tmp_path: Path) -> None:
     """Of a learner that is right in 60 % everywhere it is 60, whatever the ratio."""
     keep(tmp_path, run(matrix=np.full((3, 3), 0.6).tolist(), sizes=(5, 2, 2)))
     x, y = lines(draw(tmp_path))["mlp, gAcc (integral) 60.0"]
-    assert (len(x), y) == (13, pytest.approx([60] * 13))
+    assert len(x) == 13
+    assert y == pytest.approx([60] * 13)
 
 
 def test_marks_are_at_the_same_alphas(tmp_path: Path) -> None:

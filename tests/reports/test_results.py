@@ -70,32 +70,32 @@ def test_means_are_those_of_a_loop() -> None:
             assert got == pytest.approx({k: sum(v) / len(v) for k, v in expected.items()})
 
 
-def test_verdicts_are_those_of_values_paired_by_a_loop() -> None:
+@pytest.mark.parametrize("lower", ["x", "average_forgetting"])
+def test_verdicts_are_those_of_values_paired_by_a_loop(lower: str) -> None:
     """Over random runs, some of which are missing."""
     rng = np.random.default_rng(1)
-    for lower in ("x", "average_forgetting"):
-        rows = [
-            Result(learner=name, seed=s, values={lower: float(rng.random())})
-            for name, s in itertools.product("abcd", range(6))
-            if rng.random() < 0.8
-        ]
-        values = np.full((4, 6), np.nan)
-        for row in rows:
-            values["abcd".index(row.learner), row.seed or 0] = row.values[lower]
-        expected = compare_with_best(values, lower=lower != "x")
-        found = dict(
-            zip(
-                dict.fromkeys(r.learner for r in rows),
-                Results(tuple(rows)).verdicts(lower).rows,
-                strict=True,
-            )
+    rows = [
+        Result(learner=name, seed=s, values={lower: float(rng.random())})
+        for name, s in itertools.product("abcd", range(6))
+        if rng.random() < 0.8
+    ]
+    values = np.full((4, 6), np.nan)
+    for row in rows:
+        values["abcd".index(row.learner), row.seed or 0] = row.values[lower]
+    expected = compare_with_best(values, lower=lower != "x")
+    found = dict(
+        zip(
+            dict.fromkeys(r.learner for r in rows),
+            Results(tuple(rows)).verdicts(lower).rows,
+            strict=True,
         )
-        for name, verdict in zip("abcd", expected, strict=True):
-            mine = found[name]
-            assert mine is not None
-            assert mine.behind_by == pytest.approx(verdict.behind_by)
-            assert mine.behind_by_least == pytest.approx(verdict.behind_by_least, nan_ok=True)
-            assert mine.n == verdict.n
+    )
+    for name, verdict in zip("abcd", expected, strict=True):
+        mine = found[name]
+        assert mine is not None
+        assert mine.behind_by == pytest.approx(verdict.behind_by)
+        assert mine.behind_by_least == pytest.approx(verdict.behind_by_least, nan_ok=True)
+        assert mine.n == verdict.n
 
 
 def test_pairs_are_those_of_a_loop() -> None:
@@ -114,7 +114,8 @@ def test_pairs_are_those_of_a_loop() -> None:
 
 def test_a_row_with_two_partners_is_in_no_pair() -> None:
     pairs = table(numbers("a", 0.1)).pair(table(numbers("b", 0.2), numbers("c", 0.3)))
-    assert (pairs.rows, len(pairs.alone)) == ([], 3)
+    assert pairs.rows == []
+    assert len(pairs.alone) == 3
     assert pairs.alone[0][1] == "2 rows of the other have its seeds"
 
 
@@ -144,7 +145,8 @@ PRINTED = Result(learner="theirs", stream="s", values={"x": Stat.printed(0.5, 5,
 def test_a_printed_mean_has_the_interval_of_its_spread() -> None:
     stat = table([PRINTED]).stat("x")
     # t(.975, 4) = 2.776445
-    assert (stat.mean, stat.n) == (0.5, 5)
+    assert stat.mean == 0.5
+    assert stat.n == 5
     assert stat.half == pytest.approx(2.776445 * 0.1 / math.sqrt(5))
     assert Stat.printed(0.5, 5, half=stat.half).sd == pytest.approx(0.1)
 
@@ -193,14 +195,17 @@ def records(*runs: dict[str, Any]) -> Results:
 def test_equal_answers_are_one_measurement() -> None:
     runs = records(*(run(s, 0.195, "a") for s in range(3)))
     stat = runs.stat("final_accuracy")
-    assert (stat.mean, stat.n, math.isnan(stat.half)) == (0.195, 1, True)
+    assert stat.mean == 0.195
+    assert stat.n == 1
+    assert math.isnan(stat.half)
     assert count_text(stat.n, len(runs)) == "=3"
 
 
 def test_equal_scores_of_other_answers_are_measurements() -> None:
     runs = records(*(run(s, 0.195, sha) for s, sha in enumerate("abc")))
     stat = runs.stat("final_accuracy")
-    assert (stat.n, stat.half) == (3, pytest.approx(0, abs=1e-12))
+    assert stat.n == 3
+    assert stat.half == pytest.approx(0, abs=1e-12)
 
 
 def test_what_runs_cost_is_not_in_their_answers() -> None:
@@ -218,15 +223,14 @@ def test_runs_that_share_a_seed_are_one_measurement() -> None:
     """Seed 0 with .1 and .3, seed 1 with .8: (.2 + .8)/2."""
     runs = records(run(0, 0.1, "a", init=1), run(0, 0.3, "b", init=2), run(1, 0.8, "c", init=1))
     assert runs.stat("final_accuracy").values == pytest.approx((0.2, 0.8))
-    assert (runs.units, runs.matrix("final_accuracy").tolist()) == (
-        "seeds",
-        [pytest.approx([0.2, 0.8])],
-    )
+    assert runs.units == "seeds"
+    assert runs.matrix("final_accuracy").tolist() == [pytest.approx([0.2, 0.8])]
 
 
 def test_runs_of_one_seed_say_what_they_vary() -> None:
     runs = records(*(run(0, 0.1 * i, str(i), init=i, memory=i) for i in (1, 2, 3)))
-    assert (runs.stat("final_accuracy").n, runs.units) == (3, "init and memory seeds")
+    assert runs.stat("final_accuracy").n == 3
+    assert runs.units == "init and memory seeds"
 
 
 def keep_init(root: Path, learner: str, finals: Sequence[float]) -> None:
@@ -307,4 +311,6 @@ def test_runs_of_chance_are_not_compared() -> None:
     assert row is not None
     assert alone is not None
     assert row.behind_by_least == alone.behind_by_least
-    assert (row.against, row.above, alone.against) == (1, (1,), 0)
+    assert row.against == 1
+    assert row.above == (1,)
+    assert alone.against == 0

@@ -53,7 +53,9 @@ def test_shades_are_those_of_the_scale(most: int) -> None:
     counts, scale = np.diag([10, 20, most]), "log" if most > 100 else "linear"
     bar: Any = drawn(counts, counts).axes[1]
     assert bar.get_ylabel() == "training samples" + ", logarithmic" * (scale == "log")
-    assert (bar.get_yscale(), bar.get_box_aspect(), bar._colorbar_info["pad"]) == (scale, 30, 0.02)
+    assert bar.get_yscale() == scale
+    assert bar.get_box_aspect() == 30
+    assert bar._colorbar_info["pad"] == 0.02
     assert bar.get_ylim() == pytest.approx((10 if scale == "log" else 0, most))
     if scale == "log":
         axis = bar.yaxis
@@ -74,7 +76,8 @@ def test_classes_have_room_and_names_to_60(classes: int, height: float, size: fl
     figure = drawn(counts, counts)
     axes, bar = figure.axes
     assert (*figure.get_size_inches(), *bar.get_ylim()) == pytest.approx((3.25, height, 0, 1))
-    assert (axes.get_xlabel(), bool(axes.get_ylabel())) == ("session", size is None)
+    assert axes.get_xlabel() == "session"
+    assert bool(axes.get_ylabel()) == (size is None)
     if size is not None:
         assert [t.get_fontsize() for t in axes.get_yticklabels()] == [size] * classes
 
@@ -95,7 +98,8 @@ def test_ticks_and_outlines_fit(sessions: int, ticks: list[int], side: float, ed
     assert axes.get_xticks().tolist() == ticks
     outlines = axes.lines[0]
     size = outlines.get_markersize(), outlines.get_markeredgewidth()
-    assert (size, outlines.get_rasterized()) == (pytest.approx((side, edge)), sessions * 16 > 3000)
+    assert size == pytest.approx((side, edge))
+    assert outlines.get_rasterized() == (sessions * 16 > 3000)
 
 
 def test_eval_sets_of_no_session_have_columns_of_their_own() -> None:
@@ -140,4 +144,5 @@ def test_show_draws_the_stream_of_one_seed(tmp_path: Path) -> None:
         ("give one --seed", tmp_path / "b.svg", "--seeds", "0-1"),
     ):
         assert sentence in str(show(*more).exception)
-    assert (show(out, "--overwrite").exit_code, out.read_text("utf-8")) == (0, text)
+    assert show(out, "--overwrite").exit_code == 0
+    assert out.read_text("utf-8") == text

@@ -112,7 +112,8 @@ READ: dict[str, list[tuple[Any, Any]]] = {
 def test_values_are_read_as_the_fields_type(key: str) -> None:
     for value, expected in READ[key]:
         found = getattr(make(Outer, {key: value}, name="outer"), key)
-        assert (found, type(found)) == (expected, type(expected))
+        assert found == expected
+        assert type(found) is type(expected)
 
 
 @pytest.mark.parametrize(
@@ -128,16 +129,19 @@ def test_values_of_another_type_are_refused(key: str, value: Any, kind: str) -> 
         make(Outer, {key: value}, name="outer")
 
 
-def test_settings_that_are_not_there_are_refused() -> None:
-    for key, words in (
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
         ("coutn", "outer 'coutn'.* 'count'"),
         ("inner.dept", r"outer\.inner 'dept'.* 'depth'"),
         ("depth.x", r"outer 'depth'.* 'inner\.depth'"),
         ("count.depth", r"outer\.count is .* 'depth'"),
         ("constant", "outer 'constant'"),
-    ):
-        with pytest.raises(UserError, match=words):
-            make(Outer, {key: 1}, name="outer")
+    ],
+)
+def test_settings_that_are_not_there_are_refused(key: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        make(Outer, {key: 1}, name="outer")
 
 
 def test_nested_settings_by_dots_by_dicts_and_as_a_value() -> None:
@@ -155,7 +159,8 @@ def test_nested_settings_by_dots_by_dicts_and_as_a_value() -> None:
 
 def test_dashes_are_underscores_at_every_level() -> None:
     made = make(MLP, {"batch-size": "16", "stop.min-steps": "5"}, name="mlp")
-    assert (made.batch_size, made.stop.min_steps) == (16, 5)
+    assert made.batch_size == 16
+    assert made.stop.min_steps == 5
 
 
 def test_a_copy_without_its_links_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

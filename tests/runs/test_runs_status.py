@@ -41,17 +41,23 @@ def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
     now = runs_status.status(tmp_path)
     assert now.finished == 1
     first, second = now.running
-    assert (first.run, first.pid) == ("stream-1/mlp-2/seed-2", os.getpid())
-    assert (first.session, first.sessions) == (3, 5)  # two are done
+    assert first.run == "stream-1/mlp-2/seed-2"
+    assert first.pid == os.getpid()
+    assert first.session == 3  # two are done
+    assert first.sessions == 5
     assert 10 <= first.seconds <= 15  # two moves of the counter
-    assert (second.host, second.session) == ("north", None)
+    assert second.host == "north"
+    assert second.session is None
     (left,) = now.abandoned
-    assert (left.run, left.seconds) == ("stream-1/mlp-2/seed-3", pytest.approx(500, abs=60))
+    assert left.run == "stream-1/mlp-2/seed-3"
+    assert left.seconds == pytest.approx(500, abs=60)
     stale = time.time() - leases.PATIENCE - 5
     os.utime(leases.lease_path(place[4]), (stale, stale))
     os.utime(checkpoint_path(place[3]), (0, time.time() + 500))  # by the clock of a server
     left, stale_one = runs_status.status(tmp_path).abandoned
-    assert (left.run[-6:], left.seconds, stale_one.run[-6:]) == ("seed-3", 0.0, "seed-4")
+    assert left.run[-6:] == "seed-3"
+    assert left.seconds == 0.0
+    assert stale_one.run[-6:] == "seed-4"
     assert tree(tmp_path) == before
     held.note("session 5/5")
     held.beat()
@@ -91,7 +97,8 @@ def test_a_lease_says_what_its_holder_does_and_keeps_its_length(tmp_path: Path) 
     for text in ("session 3/11", 'long "' * 20, "Ω"):
         lease.note(text)
         lease.beat()
-        assert (lease.path.stat().st_size, lease.is_mine()) == (size, True)
+        assert lease.path.stat().st_size == size
+        assert lease.is_mine()
     lease.release()
 
 
@@ -143,7 +150,9 @@ def test_those_of_some_runs_that_are_at_work(tmp_path: Path) -> None:
         held.note("session 2/5")
         held.beat()
         ((run_dir, running),) = runs_status.at_work([mine, ended, tmp_path / "none" / "seed-0"])
-    assert (run_dir, running.session, running.sessions) == (mine, 3, 5)
+    assert run_dir == mine
+    assert running.session == 3
+    assert running.sessions == 5
 
 
 def test_the_csv_has_the_trials_of_a_search_beside_runs(call: Call, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The Python of docs/predictions.md, run line by line on random answers, gives our scores."""
+"""The Python of docs/specification/predictions.md, run on random answers, gives our scores."""
 
 import re
 from dataclasses import replace
@@ -15,7 +15,7 @@ from embedbench.scores.label_set_predictions import KINDS
 from embedbench.scores.metrics import Reference, all_metrics, compute
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictions.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "specification" / "predictions.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 READ, SURE, BASE, ENDS, METRICS, SEVERAL, STREAMING, SETS = (
     compile(code, PAGE.name, "exec")

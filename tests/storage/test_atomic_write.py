@@ -41,12 +41,14 @@ def test_text_and_bytes_and_an_error_in_the_middle(tmp_path: Path) -> None:
     def crash() -> None:
         with writing(path, within=work) as temporary:
             temporary.write_text("half of the new")
-            assert (temporary.parent, path.read_bytes()) == (work, b"\0")
+            assert temporary.parent == work
+            assert path.read_bytes() == b"\0"
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         crash()
-    assert (path.read_bytes(), sorted(tmp_path.rglob("*"))) == (b"\0", [path, work])
+    assert path.read_bytes() == b"\0"
+    assert sorted(tmp_path.rglob("*")) == [path, work]
 
 
 def test_a_temporary_name_is_of_one_writer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +90,8 @@ def test_file_and_directory_are_synced(tmp_path: Path, monkeypatch: pytest.Monke
     assert names == [False, True]
     with writing(path) as temporary:
         temporary.write_text("other")
-    assert (len(names), os.listdir("/proc/self/fd")) == (4, files)
+    assert len(names) == 4
+    assert os.listdir("/proc/self/fd") == files
 
 
 WRITES = re.compile(

@@ -92,8 +92,10 @@ def test_every_stream_builds(tmp_path: Path) -> None:
 
 def test_what_extract_reads_and_refuses() -> None:
     source, options, stated = zoo_entries.find_source("zoo:imagenet-r@/data/imagenet-r")
-    assert (source, options) == ("/data/imagenet-r", {})
-    assert (stated.licence, stated.url) == ("mit", "https://github.com/hendrycks/imagenet-r")
+    assert source == "/data/imagenet-r"
+    assert options == {}
+    assert stated.licence == "mit"
+    assert stated.url == "https://github.com/hendrycks/imagenet-r"
     assert zoo_entries.find_source("zoo:emoji@e")[1] == {"split": "0.3", "group": "stem"}
     assert zoo_entries.find_source("zoo:cifar100")[0] == "torch/cifar100"
     assert zoo_entries.find_source("zoo:cifar100@/data")[0] == "torch/cifar100@/data"
@@ -111,9 +113,11 @@ def test_what_extract_reads_and_refuses() -> None:
         zoo_entries.describe_backbone("zoo:frames", NOTHING)
     name, weights, said = zoo_entries.describe_backbone("zoo:efficientnet-lite0", stated)
     assert (name, weights) == ("tf_efficientnet_lite0", Path("shipped"))
-    assert (list(said.pretrained_on), said.licence) == (["imagenet-1k"], "mit")
+    assert list(said.pretrained_on) == ["imagenet-1k"]
+    assert said.licence == "mit"
     licence = read_zoo().backbones["efficientnet-lite0"].licence
-    assert (said.backbone, said.weights_licence) == ("efficientnet-lite0", licence)
+    assert said.backbone == "efficientnet-lite0"
+    assert said.weights_licence == licence
     mine = UserMetadata(backbone="b", weights_licence="w", pretrained_on=["p"])
     assert zoo_entries.describe_backbone("zoo:efficientnet-lite0", mine)[2] == mine
 

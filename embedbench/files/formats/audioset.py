@@ -25,6 +25,7 @@ import csv
 import functools
 import hashlib
 import io
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,16 +97,19 @@ def read_audioset(directory: Path) -> tuple[Samples, Float32s, dict[str, Any]]:
     tuple
         The samples, named by their video ids; their (N, 1280) features; and their provenance.
     """
-    ontology, files = read_ontology(directory), _files(directory)
-    clips = [
-        clip for part in PARTS for path in files[part] for clip in _clips(path, part, ontology)
-    ]
+    ontology = read_ontology(directory)
+    files = _files(directory)
+    clips: list[_Clip] = []
+    for part in PARTS:
+        for path in files[part]:
+            clips += _clips(path, part, ontology)
     n = Counter((clip.labels, clip.is_eval) for clip in clips)
     counts = count_clips(ontology, {labels: (n[labels, False], n[labels, True]) for labels, _ in n})
     taken = choose_classes(ontology, counts, N_CLASSES)
     indices = sorted(index for index, mid in ontology.ids.items() if mid in taken)
     parts = _train_and_test(clips, indices)
-    selected, sizes = [clip for part in parts for clip in part], [len(part) for part in parts]
+    selected = list(itertools.chain(*parts))
+    sizes = [len(part) for part in parts]
     samples = Samples(
         ids=np.array([clip.video for clip in selected]),
         labels=np.repeat(np.arange(len(indices)).repeat(2), sizes),
@@ -128,7 +132,8 @@ def _clips(path: Path, part: str, ontology: Ontology) -> Iterator[_Clip]:
     for record in records(path):
         with explain_errors(f"{path}: a record is none of AudioSet's frame embeddings", FETCH):
             context, lists = sequence_example(record)
-            video, labels = context["video_id"][0].decode(), tuple(sorted({*context["labels"]}))
+            video = context["video_id"][0].decode()
+            labels = tuple(sorted({*context["labels"]}))
             frames = [frame[0] for frame in lists["audio_embedding"]]
             if any(len(frame) != WIDTH for frame in frames):
                 raise ValueError(f"frames that are not of {WIDTH} bytes")

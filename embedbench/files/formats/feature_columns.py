@@ -40,7 +40,8 @@ def join_feature_columns(
         Which columns the `features` were, and in a table without names the `labels` and `ids`;
         empty where nothing was joined.
     """
-    named, origin = asked["features"], name_rows(table)
+    named = asked["features"]
+    origin = name_rows(table)
     if named is not None:
         names = _named_columns(table, named)
     elif _holds_features(table):
@@ -172,7 +173,7 @@ def _feature_columns(table: NumberTable, used: Sequence[str], labels: Array | No
     longest = max(map(len, running.values()))
     best = [stem for stem, names in running.items() if len(names) == longest]
     if len(best) > 2 and _run_as_well(best):  # a picture: 1x1, 1x2, …, 28x28
-        together = {name for stem in best for name in running[stem]}
+        together = set[str]().union(*[running[stem] for stem in best])
         for name in together:
             _check_numbers(table, name)
         return [name for name in numbers if name in together]

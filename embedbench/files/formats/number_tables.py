@@ -185,8 +185,11 @@ def find_separator(path: Path) -> str | None:
             return mark
     if suffix != ".txt":
         return ","
-    words = [line.decode("utf-8", "replace").split() for line in start]
-    return None if any(is_number(word) for line in words for word in line[1:]) else _NOWHERE
+    for line in start:
+        words = line.decode("utf-8", "replace").split()
+        if any(map(is_number, words[1:])):  # the first may be the row's name
+            return None
+    return _NOWHERE
 
 
 # --- names of columns ---
@@ -202,7 +205,8 @@ def names_columns(start: Sequence[Sequence[str]]) -> tuple[bool, str]:
     It does where it has a text above a number or a list, where its numbers are 0, 1, 2, … (as
     pandas writes the names of columns that have none), or where there are texts alone.
     """
-    first, below = start[0], start[-1]
+    first = start[0]
+    below = start[-1]
     numbers = [cell for cell in first if is_number(cell)]
     texts = [cell for cell in first if cell.strip() and not is_number(cell)]
     counted = numbers == [str(at) for at in range(len(numbers))]
@@ -274,7 +278,8 @@ class _Growing:
             return
         numbers = _real_numbers(cells) if self.kind == REAL else None
         if numbers is None:
-            self.kind, self.parts = TEXTS, []
+            self.kind = TEXTS
+            self.parts = []
         else:
             self.parts.append(numbers)
 

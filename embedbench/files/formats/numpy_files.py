@@ -37,7 +37,8 @@ def load_folder(path: Path) -> NamedArrays:
     Words that begin or end all names are left out where that gives names that are read:
     `clip_train_features`.
     """
-    arrays, files = NamedArrays(), npy_files(path)
+    arrays = NamedArrays()
+    files = npy_files(path)
     names = without_common_words([file.stem for file in files])
     for file, name in zip(files, names, strict=True):
         if file.is_file():
@@ -48,7 +49,8 @@ def load_folder(path: Path) -> NamedArrays:
 
 def load_npy(path: Path) -> NamedArrays:
     """Return the array of one npy file: `features`, or `labels` if it has one value a row."""
-    arrays, array = NamedArrays(), load_array(path)
+    arrays = NamedArrays()
+    array = load_array(path)
     arrays["features" if array.ndim > 1 else "labels"] = array
     return arrays
 
@@ -58,11 +60,29 @@ def load_array(path: Path) -> Array:
     with explain_errors(f"{path} cannot be read", REMEDY):
         open_regular(path).close()
         try:
-            return _decoded(np.load(path, mmap_mode="r", allow_pickle=False))
+            array = _decoded(np.load(path, mmap_mode="r", allow_pickle=False))
         except ValueError as error:
             if not str(error).endswith(_MAPPED_OBJECTS):
                 raise
             raise holds_objects(path, "features=d[0], labels=d[1]") from error
+    if array.dtype.names:
+        raise _holds_columns(path, array.dtype, "np.load({name!r})")
+    return array
+
+
+def _holds_columns(path: Path, dtype: np.dtype[Any], load: str) -> UserError:
+    """Return the error for a structured array, with the two lines that make plain ones of it."""
+    names = dtype.names or ()
+    real = [name for name in names if dtype[name].base.kind == "f"]
+    others = [name for name in names if name not in real]
+    features = f"np.column_stack([d[c] for c in {real}])" if real else "…"
+    labels = f"d[{others[0]!r}]" if len(others) == 1 else "…"
+    return UserError(
+        f"{path} holds a structured array, a table with the columns {list_first(names, LISTED)}, "
+        "and not an array of numbers",
+        f"convert it: `import numpy as np; d = {load.format(name=path.name)}` and "
+        f"`np.savez({path.stem + '-plain.npz'!r}, features={features}, labels={labels})`",
+    )
 
 
 def holds_objects(path: Path, call: str) -> UserError:
@@ -92,7 +112,11 @@ def load_npz(path: Path, plain: str = "features=d['features'], labels=d['labels'
         with np.load(path, allow_pickle=False) as arrays:
             read = NamedArrays()
             for name in members:
-                read[name.removesuffix(".npy")] = _decoded(_member(arrays, name, path, plain))
+                array = _decoded(_member(arrays, name, path, plain))
+                key = name.removesuffix(".npy")
+                if array.dtype.names:
+                    raise _holds_columns(path, array.dtype, f"np.load({{name!r}})[{key!r}]")
+                read[key] = array
     read.not_read = [f"{list_first(others, LISTED)} (no array)"] if others else []
     return read
 

@@ -11,6 +11,7 @@ from embedbench.array_types import Array
 from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, short
 from embedbench.files.hdf5_layout import texts
+from embedbench.files.known_names import LISTED
 from embedbench.storage import load_torch_file
 from embedbench.storage.regular_files import explain_errors, open_regular
 
@@ -18,6 +19,7 @@ from .numpy_files import NamedArrays
 
 _TEXTS = {"sample_ids", "classes", "domain", "group"}  # in the metadata of a safetensors file
 REMEDY = "save a dictionary of tensors with torch.save, and no other objects"
+NAMED = "save them by name: torch.save({'features': x, 'labels': y}, FILE)"
 
 
 def read_safetensors(path: Path) -> Mapping[str, Any]:
@@ -27,22 +29,81 @@ def read_safetensors(path: Path) -> Mapping[str, Any]:
     with explain_errors(f"{path} cannot be read", "write it again as safetensors"):
         open_regular(path).close()
         with safe_open(str(path), "pt") as file:
-            metadata, names = file.metadata() or {}, file.keys()
+            metadata = file.metadata() or {}  # None where it has none
+            names = file.keys()
             values: dict[str, Any] = {name: file.get_tensor(name) for name in names}
         for name in _TEXTS & metadata.keys():
             values[name] = parse_json(metadata[name], name)
     tables = _tables(values, path)
     others = sorted(metadata.keys() - _TEXTS - {"provenance", "format"})
-    tables.not_read += [f"{', '.join(others)} (in its metadata)"] if others else []
+    if others:
+        tables.not_read.append(f"{', '.join(others)} (in its metadata)")
     if "provenance" in metadata:
         tables["provenance"] = np.array(metadata["provenance"])
     return tables
 
 
 def read_torch(path: Path) -> Mapping[str, Any]:
-    """Return the tensors, and lists of texts or numbers, of a file; one tensor is `features`."""
+    """Return the tensors, and lists of texts or numbers, of a file.
+
+    One tensor is `features`, and a pair of tensors `features` and `labels`.
+    """
     loaded = load_torch_file.load(path, REMEDY)
-    return _tables(loaded if isinstance(loaded, dict) else {"features": loaded}, path)
+    if isinstance(loaded, dict):
+        return _tables(loaded, path)
+    if not isinstance(loaded, list | tuple) or not _has_tensors(loaded):
+        return _tables({"features": loaded}, path)
+    pair = _as_pair(loaded)
+    if pair is None:
+        raise UserError(f"{path} is {_listed(loaded)}, without a name for any", NAMED)
+    tables = _tables(pair, path)
+    tables.remarks.append(_said_of_pair("the file"))
+    return tables
+
+
+def _has_tensors(values: Any) -> bool:
+    import torch
+
+    return any(isinstance(one, torch.Tensor) for one in values)
+
+
+def _as_pair(values: Any) -> dict[str, Any] | None:
+    """Features and labels of a list of two tensors, in either order; None: it is none.
+
+    The labels have one value a row, the features more.
+    """
+    import torch
+
+    if not isinstance(values, list | tuple) or len(values) != 2:
+        return None
+    if not all(isinstance(one, torch.Tensor) and one.ndim for one in values):
+        return None
+    first, second = values
+    if len(first) != len(second):
+        return None
+    single = [one.numel() == len(one) for one in values]
+    if single == [False, True]:
+        return {"features": first, "labels": second}
+    if single == [True, False]:
+        return {"features": second, "labels": first}
+    return None
+
+
+def _said_of_pair(what: str) -> str:
+    return (
+        f"{what} is a pair of tensors: the one with one value a row is read as the labels, the "
+        "other one as the features."
+    )
+
+
+def _listed(values: Any) -> str:
+    """What a list or tuple holds: a list of 3 (Tensor 20 × 4, Tensor 20, str)."""
+    kinds = []
+    for one in values[:LISTED]:
+        shape = " × ".join(map(str, getattr(one, "shape", ())))
+        kinds.append(f"{type(one).__name__} {shape}".rstrip())
+    more = ", …" if len(values) > LISTED else ""
+    return f"a {type(values).__name__} of {len(values)} ({', '.join(kinds)}{more})"
 
 
 def _tables(values: Mapping[Any, Any], path: Path) -> NamedArrays:
@@ -52,7 +113,11 @@ def _tables(values: Mapping[Any, Any], path: Path) -> NamedArrays:
     """
     import torch
 
-    tables, size = NamedArrays(), path.stat().st_size
+    tables = NamedArrays()
+    size = path.stat().st_size
+    for key, value in values.items():
+        if isinstance(key, str) and _as_pair(value):
+            tables.remarks.append(_said_of_pair(short(key)[1:-1]))
     for key, value in _unnested(values).items():
         where = f"{path}: {short(key)[1:-1]}"
         if isinstance(value, list) and value and {type(x) for x in value} in ({str}, {int}):
@@ -66,9 +131,10 @@ def _tables(values: Mapping[Any, Any], path: Path) -> NamedArrays:
 
 
 def _unnested(values: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Values by name, in which dictionaries of the first level are taken apart."""
+    """Values by name, in which dictionaries and pairs of the first level are taken apart."""
     flat: dict[Any, Any] = {}
-    for key, value in values.items():
+    for key, given in values.items():
+        value = _as_pair(given) or given
         if not isinstance(value, dict) or not isinstance(key, str):
             flat[key] = value
             continue

@@ -60,7 +60,8 @@ def find(name: Name, remote: Remote | None = None) -> FetchedFile | None:
 
     None if it was not fetched, has changed since, or the name may mean another one.
     """
-    now, version = remote or name, remote.version if remote else name.commit
+    now = remote or name
+    version = remote.version if remote else name.commit
     sha256 = name.sha256 or (remote.sha256 if remote else None)
     if not sha256 and version:
         sha256 = user_cache.load("names", key(now.url, version))
@@ -219,4 +220,4 @@ def _verified(path: Path, url: str) -> dict[str, str]:
         path.unlink(missing_ok=True)
         reason = str(error).replace(str(path), "it")
         sentence = f"{url} was fetched and is not kept: {reason}"
-        raise type(error).worded(sentence, **vars(error)) from None
+        raise error.reworded(sentence) from None

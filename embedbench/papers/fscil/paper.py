@@ -8,7 +8,7 @@ equals one branch of the ensemble, up to the initial weights and the draws. For 
 layer replaces the final embedding; the prototype baseline classifies them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers.paper import Paper, make_stats, per_file
-from embedbench.papers.paper_table import EXACT, PaperTable, read_misprints
+from embedbench.papers.paper_table import EXACT, PaperTable, TableRow, read_misprints
 from embedbench.scores import few_shot_scores
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
@@ -79,9 +79,20 @@ def printed_rows(number: str) -> list[Row]:
 def row_name(row: Row) -> str:
     """Method or layer, or the losses in use; for a corner case the session, or "mean"."""
     if "fr" in row:
-        given = [n for n in LOSSES if row[n]]
-        return "none" if not given else "all losses" if len(given) == len(LOSSES) else given[-1]
-    return str(next(row[k] for k in ("after", "method", "layer", "model") if k in row))
+        given = [name for name in LOSSES if row[name]]
+        if not given:
+            return "none"
+        return "all losses" if len(given) == len(LOSSES) else given[-1]
+    for key in ("after", "method", "layer", "model"):
+        if key in row:
+            return str(row[key])
+    raise KeyError(f"a row without a name: {row}")
+
+
+def common_name(row: Row) -> str:
+    """The name of a row that it has in all tables: some call the same method otherwise."""
+    name = row_name(row)
+    return SAME.get(name, name)
 
 
 # --- what follows from printed cells ---
@@ -106,22 +117,28 @@ def matrix(sessions: Sequence[float], novel: Sequence[float], ratio: float = RAT
 
 def behind(number: str, row: Row) -> Floats | None:
     """Accuracies behind a row, if those on all and on novel classes are printed; else None."""
-    about, name = TITLES[number], SAME.get(row_name(row), row_name(row))
-    if "all" in about:  # a table of novel accuracies
+    about = TITLES[number]
+    name = common_name(row)
+    if "all" in about:  # a table of novel accuracies: another one has those on all classes
         methods, ablation = about["all"]
-        candidates = [*printed_rows(methods), printed_rows(ablation)[0]]
-        same = (r for r in candidates if SAME.get(row_name(r), row_name(r)) == name)
-        return None if (r := next(same, None)) is None else matrix(r["sessions"], row["novel"])
-    novel = printed_rows(about["novel"]) if "novel" in about else []
-    match = next((r["novel"] for r in novel if r["method"] == name), None)
-    return None if match is None else matrix(row["sessions"], match)
+        for candidate in [*printed_rows(methods), printed_rows(ablation)[0]]:
+            if common_name(candidate) == name:
+                return matrix(candidate["sessions"], row["novel"])
+    elif "novel" in about:
+        for candidate in printed_rows(about["novel"]):
+            if candidate["method"] == name:
+                return matrix(row["sessions"], candidate["novel"])
+    return None
 
 
 def corner_case(number: str) -> Floats:
     """(T, T) the printed accuracies of a corner case; NaN above the diagonal."""
     T = len(CLASSES)
-    rows = [row["on"] for row in printed_rows(number)[:T]]  # without that of the means
-    return np.array([[v / 100 for v in on] + [np.nan] * (T - len(on)) for on in rows])
+    R = np.full((T, T), np.nan)
+    for i, row in enumerate(printed_rows(number)[:T]):  # without that of the means
+        printed = row["on"]
+        R[i, : len(printed)] = [value / 100 for value in printed]
+    return R
 
 
 def follows(number: str, row: Row) -> dict[str, float]:
@@ -129,10 +146,14 @@ def follows(number: str, row: Row) -> dict[str, float]:
     result: dict[str, float] = {}
     R = corner_case(number) if "case" in TITLES[number] else behind(number, row)
     if R is not None:
-        aacc, gacc = few_shot_scores.aacc(R, CLASSES), few_shot_scores.gacc_area(R, RATIO)
-        k = row.get("after", "mean")
-        of_both = (float(v.mean() if k == "mean" else v[k - 1]) for v in (aacc, gacc))
-        result["aacc"], result["gacc"] = (100 * value for value in of_both)
+        curves = {
+            "aacc": few_shot_scores.aacc(R, CLASSES),
+            "gacc": few_shot_scores.gacc_area(R, RATIO),
+        }
+        after = row.get("after", "mean")
+        for name, curve in curves.items():
+            value = curve.mean() if after == "mean" else curve[after - 1]
+            result[name] = 100 * float(value)
     if "novel" in row:
         result["mean"] = float(np.mean(row["novel"]))
     if "sessions" in row:
@@ -145,26 +166,46 @@ def follows(number: str, row: Row) -> dict[str, float]:
 
 def table(number: str) -> PaperTable:
     """A printed table, with means computed from its other cells beside the printed ones."""
-    rows, about = printed_rows(number), TITLES[number]
-    keys = [k for k in HEADS if any(k in r for r in rows)]
-    cells = next((k for k in CELLS if k in rows[0]), "")
-    first = 0 if number == "6" else CELLS.get(cells, 0)
-    width = max(len(row.get(cells, ())) for row in rows)
-    columns = [k for k in COLUMNS if any(k in r for r in rows)]
-    heads = (*(HEADS[k] for k in keys), *(str(first + i) for i in range(width)))
-    named = len(LOSSES) if "fr" in keys else 1
+    rows = printed_rows(number)
+    about = TITLES[number]
     wrong = read_misprints(FACTS, number)
-    shown = tuple(COLUMNS[k] for k in columns)
-    result = PaperTable(number, about["title"], heads, shown, named=named, misprints=wrong)
+    keys = _keys_in(rows, HEADS)
+    columns = _keys_in(rows, COLUMNS)
+    lists = _keys_in(rows[:1], CELLS)  # at most one kind of list a table
+    cells = lists[0] if lists else ""
+    first = CELLS.get(cells, 0)
+    if number == "6":  # its sessions count from 0
+        first = 0
+    width = max(len(row.get(cells, ())) for row in rows)
+    numbers = [str(first + i) for i in range(width)]
+    result = PaperTable(
+        number,
+        about["title"],
+        (*[HEADS[key] for key in keys], *numbers),
+        tuple(COLUMNS[key] for key in columns),
+        named=len(LOSSES) if "fr" in keys else 1,
+        misprints=wrong,
+    )
     for row in rows:
-        texts = [str(cell) for cell in row.get(cells, ())]
-        labels = (*(_text(row, k) for k in keys), *texts, *[""] * (width - len(texts)))
-        computed, printed = follows(number, row), [row.get(k) for k in columns]
-        ours = [computed.get(k) if k in row else None for k in columns]
+        printed_cells = [str(cell) for cell in row.get(cells, ())]
+        empty = [""] * (width - len(printed_cells))
+        labels = (*[_text(row, key) for key in keys], *printed_cells, *empty)
+        computed = follows(number, row)
+        ours = [computed.get(key) if key in row else None for key in columns]
+        printed = [row.get(key) for key in columns]
         result.add_numbers(labels, ours, printed, 2, row=row_name(row), made=EXACT)
-    of_cells = (f"{', '.join(k)}: {m['remark']}" for k, m in wrong.items() if k[1].isdigit())
-    result.notes = (*([FOLLOWS] if columns else []), *about.get("notes", ()), *of_cells)
+    if columns:
+        result.notes += (FOLLOWS,)
+    result.notes += tuple(about.get("notes", ()))
+    for (row_of, column), misprint in wrong.items():
+        if column.isdigit():  # of a cell, and not of a column of means
+            result.notes += (f"{row_of}, {column}: {misprint['remark']}",)
     return result
+
+
+def _keys_in(rows: Sequence[Row], known: Iterable[str]) -> list[str]:
+    """Those of the known keys that some row has."""
+    return [key for key in known if any(key in row for row in rows)]
 
 
 def _text(row: Row, key: str) -> str:
@@ -175,7 +216,9 @@ def _text(row: Row, key: str) -> str:
         return "mean" if value == "mean" else f"f_{value}"
     if isinstance(value, float):
         return f"{value:g}"
-    return "–" if value is None else f"{value}{' †' if row.get('reported') else ''}"
+    if value is None:
+        return "–"
+    return f"{value} †" if row.get("reported") else str(value)
 
 
 # --- our numbers ---
@@ -201,7 +244,7 @@ def _stats(records: Sequence[RunRecord], columns: Sequence[str]) -> list[Stat]:
 
 def _fill(key: str, runs: FSCILRuns, name: str, labels: Mapping[str, Sequence[str]]) -> PaperTable:
     """Our table of a file with a row for each variant that has runs."""
-    result = PaperTable.of_facts(FACTS, key, file=name, label=runs.label(name))
+    result = PaperTable.of_facts(FACTS, key, file=runs.tag(name), label=runs.label(name))
     for variant, row in labels.items():
         if stats := _stats(runs.of(name, variant), result.columns):
             result.add_numbers(row, stats, decimals=2)
@@ -215,9 +258,15 @@ def learners(runs: FSCILRuns, name: str) -> PaperTable:
     """Our version of Tables 1 to 3: learners by gAcc."""
     labels = {n: (runs.label(name), variant.label) for n, variant in LEARNERS.items()}
     result = _fill("learners", runs, name, labels)
-    means = {row.labels: v.ours.mean for row in result.rows if (v := row.values["gAcc"]).ours}
-    result.rows = tuple(sorted(result.rows, key=lambda row: -means[row.labels]))
+    result.rows = tuple(sorted(result.rows, key=_gacc, reverse=True))
     return result
+
+
+def _gacc(row: TableRow) -> float:
+    """Our gAcc of a row; `_fill` makes rows of what has runs alone."""
+    ours = row.values["gAcc"].ours
+    assert ours is not None
+    return ours.mean
 
 
 # --- printed rows beside ours, on the paper's data ---
@@ -227,25 +276,33 @@ def compare_rows(runs: FSCILRuns) -> list[PaperTable]:
     """Printed rows beside ours: all tables of a file's data set; of a stand-in Table 1 alone."""
     tables = []
     for name, data in runs.data.items():
-        same = [n for n, about in TITLES.items() if about.get("data") == data.official]
-        tables += [_beside(number, runs, name) for number in (same if data.official else ["1"])]
+        numbers = ["1"]
+        if data.official:
+            numbers = [n for n, about in TITLES.items() if about.get("data") == data.official]
+        tables += [_beside(number, runs, name) for number in numbers]
     return [table for table in tables if table.rows]
 
 
 def _beside(number: str, runs: FSCILRuns, name: str) -> PaperTable:
     """The printed means of a table, and ours, of the learners that have runs."""
-    keys = [k for k in COLUMNS if any(k in r for r in printed_rows(number))]
-    other = runs.data[name].stands_in
+    rows = printed_rows(number)
+    keys = _keys_in(rows, COLUMNS)
+    columns = tuple(COLUMNS[key] for key in keys)
+    head = HEADS["layer" if number == "6" else "method"]
     title = f"{TITLES[number]['title'].removesuffix(', percent')}: runs, percent"
-    heads, columns = (HEADS["layer" if number == "6" else "method"],), [COLUMNS[k] for k in keys]
-    result = PaperTable(f"{number}, runs", title, heads, tuple(columns), (), BESIDE)
-    result.name += f" · {name}" if other else ""
+    result = PaperTable(f"{number}, runs", title, (head,), columns, (), BESIDE)
     result.misprints = read_misprints(FACTS, number)
-    for row in printed_rows(number):
+    other = not runs.is_own(name)
+    if other:
+        result.name += f" · {runs.tag(name)}"
+    for row in rows:
         method = row_name(row)
-        if ours := _stats(runs.of(name, OURS[method]) if method in OURS else (), columns):
+        if method not in OURS:
+            continue
+        ours = _stats(runs.of(name, OURS[method]), columns)
+        if ours:
             label = "ViT baseline" if method == "none" else method
-            printed = [row.get(k) for k in keys]
+            printed = [row.get(key) for key in keys]
             result.add_numbers([label], ours, printed, 2, row=method, stands_in=other)
     return result
 
@@ -262,11 +319,12 @@ def losses(runs: FSCILRuns, name: str) -> PaperTable:
     the paper averages softmaxes, the authors' code cosines.
     """
     steps = {"prototype": VARIANTS["prototype"], **of_losses(runs.data[name].official)}
-    rows = [0, *range(1, len(steps) // 2 + 1), *range(1, len(steps) // 2 + 1)]
+    added = range(1, len(steps) // 2 + 1)  # losses, under each of the two kinds of weights
+    printed_tables = [printed_rows(official["losses"]) for official in FACTS["official"].values()]
     labels = {}
-    for step, (variant, of) in zip(rows, steps.items(), strict=True):
-        printed = [printed_rows(o["losses"])[min(step, 3)] for o in FACTS["official"].values()]
-        cells = (f"{row['aacc']:.2f} / {row['gacc']:.2f}" for row in printed)
+    for n_losses, (variant, of) in zip([0, *added, *added], steps.items(), strict=True):
+        printed = [table[min(n_losses, 3)] for table in printed_tables]
+        cells = [f"{row['aacc']:.2f} / {row['gacc']:.2f}" for row in printed]
         labels[variant] = (of.label, *cells)
     return _fill("losses", runs, name, labels)
 
@@ -281,8 +339,9 @@ def sweeps(runs: FSCILRuns, name: str) -> PaperTable:
 @per_file
 def layers(runs: FSCILRuns, name: str) -> PaperTable:
     """Our version of Table 6 and the right of Figure 3."""
-    each = {n: v.label for n, v in of_layers(runs.layers(name)).items()}
-    labels = {n: (runs.label(name), label) for n, label in (each | LABELS).items() if each}
+    each = {variant: of.label for variant, of in of_layers(runs.layers(name)).items()}
+    every = each | LABELS if each else {}
+    labels = {variant: (runs.label(name), label) for variant, label in every.items()}
     return _fill("layers", runs, name, labels)
 
 

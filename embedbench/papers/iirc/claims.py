@@ -1,5 +1,6 @@
 """The claims of Abdelsalam et al. (2021)."""
 
+import itertools
 from collections.abc import Iterator
 
 from embedbench.papers.claim_table import LAST, ClaimTable
@@ -24,7 +25,7 @@ def printed_tables() -> list[ClaimTable]:
     tables = []
     for about in OFFICIAL.values():
         rows = sorted(FACTS["printed"]["tables"][about["table"]], key=lambda row: row["task"])
-        learners = dict.fromkeys(name for row in rows for name in row["pw_js"])
+        learners = dict.fromkeys(itertools.chain(*[row["pw_js"] for row in rows]))
         made = []
         for name in learners:
             curve: list[Stat | float] = []
