@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,7 +25,8 @@ from . import shared_options as shared
 from .command_output import bar, note, run_tables, show_tables
 
 if TYPE_CHECKING:
-    from embedbench.runs import grid_scheduler
+    from embedbench.engines.engine import Engine
+    from embedbench.runs.grid_scheduler import Outcome
 
 
 # Options that a study has as they are given.
@@ -195,32 +196,59 @@ def run(
         write_safely(save_config, text)
         return
     study = shared.fixed_study(options.study(), quiet)
-    with bar("run", quiet) as advance:
-        from embedbench.studies.study_runs import StudyRuns
-
-        engine_of = shared.chosen_engine(engine, resources, engine_set, study.threads or 1, jobs)
-        at_work = RunsAtWork()
-        outcome = StudyRuns(
-            study=study,
-            out=out,
-            engine=engine_of,
-            device=shared.chosen_device(study.device or "auto", engine_of),
-            shard=shard,
-            checkpoint=checkpoint,
-            overwrite=overwrite,
-            quiet=quiet,
-            trials=advance.coming_stage("trials"),
-            progress=advance.coming_stage("runs", at_work),
-            planned=at_work.plan,
-            notify=note,
-        ).make()
+    engine_of = shared.chosen_engine(engine, resources, engine_set, study.threads or 1, jobs)
+    outcome = make_runs(
+        "run",
+        study,
+        out,
+        engine_of,
+        quiet=quiet,
+        shard=shard,
+        checkpoint=checkpoint,
+        overwrite=overwrite,
+    )
     if not (outcome.run_dirs or outcome.failed):
         return  # of a shard without runs
     _report(outcome, out, form, study, options.config)
 
 
+def make_runs(
+    what: str, study: Study, out: Path, engine: Engine, *, quiet: bool, **how: Any
+) -> Outcome:
+    """Make the runs of a study below a bar, and say what failed or was there before.
+
+    Parameters
+    ----------
+    what : str
+        What the bar says is done.
+    study : Study
+        As `fixed_study` returns it.
+    **how : object
+        Further arguments of `StudyRuns`.
+    """
+    from embedbench.studies.study_runs import StudyRuns, describe_outcome
+
+    with bar(what, quiet) as advance:
+        at_work = RunsAtWork()
+        outcome = StudyRuns(
+            study=study,
+            out=out,
+            engine=engine,
+            device=shared.chosen_device(study.device or "auto", engine),
+            quiet=quiet,
+            trials=advance.coming_stage("trials"),
+            progress=advance.coming_stage("runs", at_work),
+            planned=at_work.plan,
+            notify=note,
+            **how,
+        ).make()
+    for sentence in describe_outcome(outcome):
+        note(sentence)
+    return outcome
+
+
 def _report(
-    outcome: grid_scheduler.Outcome,
+    outcome: Outcome,
     out: Path,
     form: str,
     study: Study,
@@ -234,10 +262,7 @@ def _report(
     from embedbench.reports.tables_from_runs import collect, with_chance
     from embedbench.reports.toml_report import published_beside
     from embedbench.scores.record_files import find
-    from embedbench.studies.study_runs import describe_outcome
 
-    for sentence in describe_outcome(outcome):
-        note(sentence)
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     metrics = (study.metric,) if study.metric else ()
     names = RowNames(study.names)

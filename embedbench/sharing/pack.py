@@ -74,12 +74,15 @@ class PackResult(JsonRecord):
         Of the archive.
     files : dict
         The embedding files of the runs: name → URL, None where no record has one.
+    unknown_left_out : tuple of str
+        Files of unknown samples whose answers a pack of answers alone does not have.
     """
 
     runs: int
     references: int
     sha256: str
     files: dict[str, str | None]
+    unknown_left_out: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -90,7 +93,12 @@ class PackResult(JsonRecord):
             for name, url in self.files.items()
             if url is None
         ]
-        return numbers + "".join(missing)
+        unseen = [
+            f"\nthe answers to the unknown samples of {name} are left out (--answers-only), and "
+            "the metrics that need them"
+            for name in self.unknown_left_out
+        ]
+        return numbers + "".join(missing + unseen)
 
 
 def pack(
@@ -132,6 +140,7 @@ def pack(
         raise UserError(f"{root} {what}", "give the --out of an earlier run")
     files: dict[str, str | None] = {}
     contents: dict[str, str] = {}
+    left_out: dict[str, None] = {}
     with (
         leases.alone(out),
         atomic_write.writing(out) as temporary,
@@ -146,6 +155,8 @@ def pack(
                 )
             predictions, made = _read_run(run)
             if answers_only:
+                if made.unknown is not None:
+                    left_out[made.unknown.name] = None
                 predictions, made = without_confidence(run, made)
             made = replace(made, files=tuple(_with_url(file, urls) for file in made.files))
             for file in made.files:
@@ -158,7 +169,8 @@ def pack(
             if name not in files:
                 raise unknown("file of these runs", name, files)
     references = sum("references" in run.relative_to(root).parts for run in packed)
-    return PackResult(len(packed) - references, references, user_cache.sha256(out), files)
+    sha256 = user_cache.sha256(out)
+    return PackResult(len(packed) - references, references, sha256, files, tuple(left_out))
 
 
 def is_place(parts: Sequence[str]) -> bool:
