@@ -66,7 +66,7 @@ def _of_paper(name: str) -> Iterator[list[str]]:
         undecided = len(statuses) - agree - differ - lacking
         if kind == THEIRS:
             lacking = len(claims) - len(asked)
-        if not (agree or differ or undecided or (kind == THEIRS and claims)):
+        if not (answers or (kind == THEIRS and claims)):
             continue
         runs = _range([a.runs for a in answers if a.status != NONE and a.kind != OF_PRINT])
         counts = [str(n) for n in (agree, differ, undecided, lacking)]
