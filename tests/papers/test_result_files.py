@@ -150,7 +150,7 @@ def test_committed_results(stored: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def pages() -> dict[str, str]:
     """The committed pages and what a build puts into them, by the paper's name."""
     texts = {name: (DATA.parent / f"{name}.md").read_text("utf-8") for name in PAPERS}
-    return {name: text + from_code.show_paper(name) for name, text in texts.items()}
+    return {name: from_code.fill_in_repository(text) for name, text in texts.items()}
 
 
 def test_every_paper_has_a_page_with_all_tables_of_its_results(pages: dict[str, str]) -> None:
