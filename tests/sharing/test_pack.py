@@ -381,6 +381,19 @@ def test_a_file_of_which_nothing_says_where_it_can_be_had_is_named(
     assert result.sentence.endswith("\nnothing says where e.h5 can be had; --url e.h5=URL does")
 
 
+@pytest.mark.parametrize("url", ["file:///home/jane/e.h5", "FILE:///home/jane/e.h5#sha256=0"])
+def test_a_path_of_this_machine_is_no_place_for_others(
+    url: str, team: Path, tmp_path: Path
+) -> None:
+    result = pack(team / "runs", tmp_path / "p.zip", urls={"e.h5": url})
+    assert (
+        "\n--url e.h5 names a path of this machine, which is not kept\nnothing" in result.sentence
+    )
+    with unpack(tmp_path / "p.zip") as one:
+        records = [record_files.load(place) for place in record_files.find(one.runs)]
+    assert {file.url for made in records for file in made.files} == {None}
+
+
 @pytest.mark.parametrize(
     ("urls", "sentence"),
     [
