@@ -363,6 +363,33 @@ def test_a_pack_that_is_replaced_while_it_is_verified(
     assert runs == []
 
 
+@pytest.mark.parametrize("first", ["a.zip", "answers.zip"])
+def test_answers_alone_of_a_run_are_that_run(first: str, team: Path, tmp_path: Path) -> None:
+    shutil.copy(team / "a.zip", tmp_path)
+    pack(team / "runs", tmp_path / "answers.zip", answers_only=True)
+    names = sorted(["a.zip", "answers.zip"], key=lambda name: name != first)
+    result = merge_packs([tmp_path / name for name in names], tmp_path / "out")
+    assert (result.copied, result.there) == (10, 10)
+    assert ("are answers alone" in result.sentence) is (first == "answers.zip")
+
+
+def test_other_answers_of_a_run_are_refused_as_answers_alone_too(
+    team: Path, tmp_path: Path
+) -> None:
+    pack(team / "runs", tmp_path / "answers.zip", answers_only=True)
+    merge_packs([tmp_path / "answers.zip"], tmp_path / "out")
+    run = record_files.find(tmp_path / "out")[0]
+    made = record_files.load(run)
+    answers = record_files.read_predictions(run, made)
+    other = answers.answer.copy()
+    other[-1, 0] = (other[-1, 0] + 1) % answers.seen.shape[1]
+    sha256 = replace(answers, answer=other).save(run / "predictions.h5")
+    values = json.loads((run / "record.json").read_text())
+    (run / "record.json").write_text(json.dumps(values | {"predictions_sha256": sha256}))
+    with pytest.raises(UserError, match="runs of one place with different predictions"):
+        merge_packs([team / "a.zip"], tmp_path / "out")
+
+
 URL = "https://files.example.org/e.h5"
 
 
