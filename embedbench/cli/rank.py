@@ -98,6 +98,7 @@ def _make(
             quiet=quiet,
             progress=advance.coming_stage("runs", at_work),
             planned=at_work.plan,
+            failing=advance.fail,
             notify=note,
         ).make()
     for sentence in describe_outcome(outcome):

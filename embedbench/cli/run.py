@@ -212,6 +212,7 @@ def run(
             trials=advance.coming_stage("trials"),
             progress=advance.coming_stage("runs", at_work),
             planned=at_work.plan,
+            failing=advance.fail,
             notify=note,
         ).make()
     if not (outcome.run_dirs or outcome.failed):
