@@ -173,7 +173,8 @@ def find_package(thing: object) -> tuple[str, str] | None:
         A class, a function, or an instance of a class.
     """
     name = getattr(thing, "__module__", None) or type(thing).__module__
-    top, file = name.partition(".")[0], getattr(sys.modules.get(name), "__file__", None)
+    top = name.partition(".")[0]
+    file = getattr(sys.modules.get(name), "__file__", None)
     if top == "embedbench" or file is None:
         return None
     return _package(top, file, tuple(sys.path))
@@ -191,7 +192,8 @@ def _package(top: str, file: str, path: tuple[str, ...]) -> tuple[str, str] | No
     for made in itertools.chain(named, map(distribution, packages_distributions().get(top, ()))):
         roots = [str(made.locate_file(""))]
         url = urlsplit(json.loads(made.read_text("direct_url.json") or "{}").get("url", ""))
-        roots += [url2pathname(url.path)] if url.scheme == "file" else []  # where it is developed
+        if url.scheme == "file":  # where it is developed
+            roots.append(url2pathname(url.path))
         if any(Path(file).resolve().is_relative_to(Path(root).resolve()) for root in roots):
             return made.name, made.version
     return None

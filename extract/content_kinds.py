@@ -52,6 +52,8 @@ def _is_mpeg_frame(head: bytes) -> bool:
     """Whether bytes begin a frame of MPEG layer II or III; a text in UTF-16 begins much alike."""
     if len(head) < 4 or head[0] != 0xFF or head[1] < 0xE0:
         return False
-    version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
-    bit_rate, sample_rate = head[2] >> 4, head[2] >> 2 & 3
+    version = head[1] >> 3 & 3
+    layer = head[1] >> 1 & 3
+    bit_rate = head[2] >> 4
+    sample_rate = head[2] >> 2 & 3
     return version != 1 and layer in (1, 2) and 0 < bit_rate < 15 and sample_rate != 3

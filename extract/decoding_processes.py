@@ -130,7 +130,8 @@ class DecodingProcess:
 
     def _ask(self, question: Opening | range) -> Any:
         """Return what it answers, or raise what it raised."""
-        pipe, answers = self.process.stdin, self.process.stdout
+        pipe = self.process.stdin
+        answers = self.process.stdout
         assert pipe is not None
         assert answers is not None
         with self._while_it_lives():

@@ -118,7 +118,8 @@ class DecodingWorker:
 
     def _stacked(self, arrays: Sequence[Array]) -> InMemory:
         """Put arrays of one shape into the memory, one behind the other."""
-        shape, dtype = (len(arrays), *arrays[0].shape), arrays[0].dtype
+        shape = (len(arrays), *arrays[0].shape)
+        dtype = arrays[0].dtype
         size = int(np.prod(shape)) * dtype.itemsize
         if self._map is None or len(self._map) < size:
             os.ftruncate(self._memory, size)

@@ -61,7 +61,8 @@ def add_columns(
     ]
     for name in sorted({"domain", "group"} & columns.keys()):  # as `import` does
         columns[name], said = merge_texts(columns[name], name)
-        lines += [f"{source.name}: {said}."] if said else []
+        if said:
+            lines.append(f"{source.name}: {said}.")
     return replace(source, remark=" ".join(filter(None, (source.remark, *lines))), **columns)
 
 

@@ -44,7 +44,8 @@ class ExtractionPace:
 
     def limit(self) -> str:
         """What limits the pace; nothing while too little was measured to say so."""
-        decoding, backbone = self._seconds["decoding"], self._seconds["backbone"]
+        decoding = self._seconds["decoding"]
+        backbone = self._seconds["backbone"]
         both = decoding + backbone
         if both < LEAST:
             return ""

@@ -307,7 +307,8 @@ class ExtractionWork:
 
     def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what must agree for blocks to belong to one file, and its `arithmetic`."""
-        backbone, kind = self.backbone, self.backbone.device.type
+        backbone = self.backbone
+        kind = self.backbone.device.type
         job = {
             "samples": self.source.digest,
             "source": self.source.name,

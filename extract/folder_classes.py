@@ -160,7 +160,8 @@ def read_folders(ids: Sequence[str], where: str) -> dict[str, Any]:
     if found is not None:
         kept = [i for i, parts in enumerate(folders) if parts[found.level] in found.roles]
         left_out = _others(folders, found)
-        ids, folders = [ids[i] for i in kept], [folders[i] for i in kept]
+        ids = [ids[i] for i in kept]
+        folders = [folders[i] for i in kept]
         split, official = _official_split(folders, found)
         folders = without_parts(folders, found)
     for name, parts in zip(ids, folders, strict=True):

@@ -257,7 +257,8 @@ class ImageInputs:
             raise UserError("the processor of this model decides the size of images", "drop --size")
         self.processor = AutoImageProcessor.from_pretrained(folder, **LOCAL, backend="pil")
         self.recipe = _recipe(self.processor)
-        wide, high = (Image.new("RGB", size) for size in ((96, 64), (64, 96)))
+        wide = Image.new("RGB", (96, 64))
+        high = Image.new("RGB", (64, 96))
         made = [self.processor(image, return_tensors="np") for image in (wide, high)]
         shapes = {np.shape(one["pixel_values"]) for one in made}
         if any(set(one) != {"pixel_values"} for one in made) or len(shapes) > 1:
@@ -303,7 +304,8 @@ class TextInputs:
                 f"this model takes at most {most:,} tokens", f"give --size {most} or less"
             )
         self.tokens = size or min(most, TOKENS)
-        self.pad, self.whole = self.tokenizer.pad_token_id or 0, whole
+        self.pad = self.tokenizer.pad_token_id or 0
+        self.whole = whole
         self.masked = "attention_mask" in self.tokenizer.model_input_names
         self.turn = threading.Lock()  # a tokenizer keeps its settings in itself
         files = {name: folder / name for name in _VOCABULARY if (folder / name).is_file()}

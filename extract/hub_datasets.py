@@ -86,7 +86,8 @@ def hub_source(source: str) -> Source:
     phrases = [", ".join(f"{option}={column}" for option, column in said.items())]
     left = [f"column {column}" for column in first.kinds if column not in said.values()]
     left += [f"split {part}" for part in splits if part not in roles]
-    phrases += [f"left out: {', '.join(left)}"] if left else []
+    if left:
+        phrases.append(f"left out: {', '.join(left)}")
     facts: dict[str, Any] = {}
     if isinstance(first, HubTable):
         facts = {"revision": first.revision(revision), "licence": first.licence}

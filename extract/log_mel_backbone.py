@@ -122,6 +122,7 @@ def mel_filters() -> Float32s:
     lowest, highest = mel(np.array([LOWEST, HIGHEST])).tolist()
     corners = np.linspace(lowest, highest, BANDS + 2)
     below, top, above = corners[:-2], corners[1:-1], corners[2:]  # (128,)
-    rising, falling = (bins - below) / (top - below), (above - bins) / (above - top)
+    rising = (bins - below) / (top - below)
+    falling = (above - bins) / (above - top)
     weights: Float32s = np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
     return weights

@@ -93,7 +93,8 @@ def _recall(key: str, source: Source, parts: list[Ints]) -> ChannelScale | None:
     """What was measured before on the same contents; None if nothing was."""
     kept: Any = user_cache.load(KIND, key)
     try:
-        measured, scale = kept["contents"], ChannelScale.read(kept["scale"])
+        measured = kept["contents"]
+        scale = ChannelScale.read(kept["scale"])
     except (TypeError, KeyError, AttributeError, ValueError, UserError):
         return None  # nothing, or damaged
     contents = hashlib.sha256()

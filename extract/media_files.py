@@ -221,7 +221,8 @@ class Archive(MediaFiles):
             path = PurePosixPath(self._name(member))
             name = path.as_posix()  # without `./`
             if any(is_hidden(part) for part in path.parts if part != ".."):
-                self.hidden += [] if member.is_dir() else [name]
+                if not member.is_dir():
+                    self.hidden.append(name)
                 continue
             self.folders += [str(folder) for folder in path.parents if str(folder) not in "./"]
             if member.is_dir():

@@ -136,7 +136,8 @@ class Images(Backbone):
                 "bring all to a smaller size with --size N",
             )
         recipe = pixels_recipe()
-        self.backbone, self.preprocessing = recipe["backbone"], recipe["preprocessing"]
+        self.backbone = recipe["backbone"]
+        self.preprocessing = recipe["preprocessing"]
         if self.dtype == "uint8":
             self.backbone["name"] = "none"
             self.preprocessing = {

@@ -125,12 +125,14 @@ def _idx(root: Path) -> Source:
 
 def _class_folders(path: Path) -> Source:
     """Return the samples in class folders, maybe zipped: images or sounds."""
-    zipped, where = not path.is_dir(), str(path)
+    zipped = not path.is_dir()
+    where = str(path)
     found: Folder | Archive = Archive(path) if zipped else Folder(path)
     paths, holds = found.one_kind(where)
     above = _common_folder(paths) if zipped else ""
     fields = read_folders([inside.removeprefix(above) for inside in paths], where)
-    ids, more = fields["ids"], fields.pop("left_out")
+    ids = fields["ids"]
+    more = fields.pop("left_out")
     if isinstance(found, Archive) and found.unmarked:
         line = f"{where}: names in no encoding that is known, such as {found.unmarked[0]}."
         fields["remark"] = " ".join(filter(None, (fields["remark"], line)))

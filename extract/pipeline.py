@@ -275,7 +275,8 @@ def _pictures(notes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], list[
 
 def _same_contents(samples: Samples, hashes: Bytes, holds: str) -> Iterator[str]:
     """Yield sentences on samples with the same content in two splits, and in two classes."""
-    splits, classes = pairs_apart(hashes, samples.split), pairs_apart(hashes, samples.labels)
+    splits = pairs_apart(hashes, samples.split)
+    classes = pairs_apart(hashes, samples.labels)
     if said := describe_two_splits(splits, samples, holds, "extract"):
         yield f"{said}; embedbench inspect --json names up to 100 pairs."
     if said := describe_two_classes(classes, samples, holds, "extract"):
@@ -454,7 +455,8 @@ class Workers:
         tell(n, n)
 
     def _fill_by_tasks(self, partial: Partial, missing: Sequence[int], tell: Progress) -> None:
-        n, path = len(self.source.ids), partial.path.absolute()
+        n = len(self.source.ids)
+        path = partial.path.absolute()
         waiting = set[Future[Any]]()
         unchecked = set(missing)
         try:

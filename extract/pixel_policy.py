@@ -131,7 +131,8 @@ class PixelPolicy:
             wrongly.
         """
         _refuse_unreadable(image)
-        raw, touched = _raw_mode(image), _header_rules(image)
+        raw = _raw_mode(image)
+        touched = _header_rules(image)
         image.load()
         if image.mode in (*DEEP_GREY, "I"):
             plain = _scaled(image, raw)

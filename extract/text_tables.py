@@ -6,6 +6,7 @@ cell is its text; an empty cell is a missing value, and nothing else is.
 
 import csv
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -95,7 +96,8 @@ def read_text_tables(paths: Sequence[Path]) -> TextTable:
         where = f" of {path.name}" if len(paths) > 1 else ""
         places += [f"{table.place(row)}{where}" for row in range(len(table.places or ()))]
     columns = {
-        name: [value for table in tables for value in table.columns[name]] for name in first.columns
+        name: list(itertools.chain(*[table.columns[name] for table in tables]))
+        for name in first.columns
     }
     if not any(columns.values()):
         raise UserError(f"{paths[0]} has no row of values", "add some, or name another file")

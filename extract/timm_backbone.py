@@ -133,7 +133,8 @@ def create_model(name: str, size: int | None, channels: int = 3) -> Any:
         raise unknown("backbone", name, [*OURS, *plugins.entry_points_by_name("backbones"), *known])
     build: Callable[..., Any] = timm.create_model
     options: dict[str, Any] = {"num_classes": 0, "pretrained": False}
-    options |= {} if channels == 3 else {"in_chans": channels}
+    if channels != 3:
+        options["in_chans"] = channels
     with explain_errors(f"{name} cannot be built" + (f" at --size {size}" if size else "")):
         model = build(name, **options)
         if size and model.pretrained_cfg.get("fixed_input_size"):
@@ -156,7 +157,8 @@ def fold_batchnorm(model: nn.Module, example: torch.Tensor) -> nn.Module:
     pairs, before = _watch(model, example)
     lighter = copy.deepcopy(model)
     for conv_name, norm_name in pairs:
-        conv, norm = lighter.get_submodule(conv_name), lighter.get_submodule(norm_name)
+        conv = lighter.get_submodule(conv_name)
+        norm = lighter.get_submodule(norm_name)
         assert isinstance(conv, nn.Conv2d)
         assert isinstance(norm, nn.BatchNorm2d)
         # timm's BatchNormAct2d carries dropout and activation; a plain one carries neither

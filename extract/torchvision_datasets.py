@@ -48,7 +48,9 @@ def torchvision_source(source: str) -> Source:
         Nothing is downloaded unless `download=yes` asks for it.
     """
     typed, options, place = parse_address(source)
-    known = {name.lower(): row for row in _OFFICIAL for name in row[2].split()}
+    known: dict[str, tuple[Any, ...]] = {}
+    for row in _OFFICIAL:
+        known |= dict.fromkeys(row[2].lower().split(), row)
     key = typed.lower().replace("_", "").replace("-", "")
     if key not in known:
         raise unknown("data set of torchvision with one label an image", typed, sorted(known))

@@ -61,7 +61,8 @@ class Choice:
         The log also has its name, `learner`; the share of right answers by name, `judged`; and of
         how many samples they are, `judged_samples`.
         """
-        whole, taught = self.session, dict[str, tuple[Learner, dict[str, Any]]]()
+        whole = self.session
+        taught = dict[str, tuple[Learner, dict[str, Any]]]()
         if len(whole.val_y) >= ENOUGH:
             n = len(whole.val_y)
             taught = {name: self._teach(name, whole) for name in self.names}
@@ -111,7 +112,8 @@ def fifths(session: Session) -> Iterator[tuple[Session, Any, Labels]]:
     """
     fold = deal_groups(session)
     for k in range(FOLDS):
-        held, rest = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+        held = np.flatnonzero(fold == k)
+        rest = np.flatnonzero(fold != k)
         if len(held) and len(rest):
             yield without(session, rest), session.x.select(held), session.y[held]
 

@@ -156,9 +156,8 @@ class RidgeLearner(Learner):
         raise NotImplementedError
 
     def no_moments(self, size: int, n_classes: int) -> tuple[Tensor, Tensor]:
-        gram, targets = (
-            torch.zeros(size, n, device=self.device, dtype=torch.float64) for n in (size, n_classes)
-        )
+        gram = torch.zeros(size, size, device=self.device, dtype=torch.float64)
+        targets = torch.zeros(size, n_classes, device=self.device, dtype=torch.float64)
         return gram, targets
 
     def feature_blocks(self, session: Session, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

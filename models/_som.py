@@ -137,7 +137,9 @@ class MapNetwork(Stateful):
         `take` returns copies of samples by index, (m, D); `seed` is for the samples at which the
         units start.
         """
-        som, n, begin = self.som, len(y), np.random.default_rng(seed)
+        som = self.som
+        n = len(y)
+        begin = np.random.default_rng(seed)
         self.W = take(begin.choice(n, len(self.W), replace=n < len(self.W)))
         some = take(begin.choice(n, min(n, FIRST_LOOK), replace=False))
         self.error = float(self.distances(some).min(1).values.sqrt().mean())
@@ -308,7 +310,8 @@ class Rehearsal:
 
     def draw(self, y: NDArray[np.int32], new: int, rng: np.random.Generator) -> Ints:
         """(iterations,) indices of drawn samples, of n stored ones; the last `new` are new."""
-        n, replayed = len(y), round(self.share * self.iterations)
+        n = len(y)
+        replayed = round(self.share * self.iterations)
         first = rng.integers(n - new, n, size=self.iterations - replayed)
         if self.draws == "iid":
             return np.concatenate([first, rng.integers(n, size=replayed)])
@@ -344,7 +347,8 @@ class MapLearner(Learner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.samples.add(session.x, session.y)
-        y, rng = self.samples.y, np.random.default_rng([self.seeds.batches, self.learned])
+        y = self.samples.y
+        rng = np.random.default_rng([self.seeds.batches, self.learned])
         if self.learned == 0:
             return self.net.learn_base(self.samples.take, y, self.seeds.init, rng)
         return self.learn_draws(self.rehearsal.draw(y, len(session.x), rng), rng)

@@ -56,7 +56,9 @@ class ACIL(RidgeLearner):
     }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        width, n_classes, size = spec.input_shape[0], spec.n_classes, self.projections
+        width = spec.input_shape[0]
+        n_classes = spec.n_classes
+        size = self.projections
         check_size(self.name, size * (size + width))
         drawn = torch.rand(width, size, generator=generator(seeds.init, 0))
         self.projection = ((2 * drawn - 1) / math.sqrt(width)).to(device)
@@ -83,8 +85,10 @@ class ACIL(RidgeLearner):
 
     def prepare(self) -> None:
         """Solve the regression: M³/3 multiplications. Samples that wait go into copies."""
-        gram, targets = self.gram, self.targets
+        gram = self.gram
+        targets = self.targets
         for x, y in self.blocks.waiting_block():
-            gram, targets = gram.clone(), targets.clone()
+            gram = gram.clone()
+            targets = targets.clone()
             add_moments(gram, targets.T, self.features(x).double(), y)
         self.weights = ridge(gram, targets.T, self.lam, self.lam)[0].float()

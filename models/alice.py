@@ -79,7 +79,8 @@ class ALICE(Learner):
 
     def _whole(self, mixtures: int) -> CosineNet:
         """φ with a cosine head for all classes, followed by the mixtures."""
-        n_inputs, n_classes = self.spec.input_shape[0], self.spec.n_classes + mixtures
+        n_inputs = self.spec.input_shape[0]
+        n_classes = self.spec.n_classes + mixtures
         net = cosine_mlp(
             n_inputs, self.units, self.layers, n_classes, eta=self.scale, seed=self.seeds.init
         )
@@ -102,7 +103,8 @@ class ALICE(Learner):
         return log
 
     def _objective(self, whole: CosineNet, base: Tensor, draws: np.random.Generator) -> Objective:
-        n, n_all = self.spec.n_classes, len(whole.theta)
+        n = self.spec.n_classes
+        n_all = len(whole.theta)
         mask = only({*base.tolist(), *range(n, n_all)}, n_all, self.device)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
@@ -117,14 +119,17 @@ class ALICE(Learner):
         self, x: Tensor, y: Tensor, base: Tensor, draws: np.random.Generator
     ) -> tuple[Tensor, Tensor]:
         """The batch and its mixtures; pairs of base classes have labels from n_classes on."""
-        place, n = torch.searchsorted(base, y), len(base)
-        xs, ys = [x], [y]
+        place = torch.searchsorted(base, y)
+        n = len(base)
+        xs = [x]
+        ys = [y]
         for _ in range(self.mixes):
             other = torch.from_numpy(draws.permutation(len(x))).to(self.device)
             shares = draws.beta(20, 20, len(x))
             shares[abs(shares - 0.5) > 0.1] = 0.5
             share = torch.from_numpy(shares).to(x)[:, None]
-            low, high = torch.minimum(place, place[other]), torch.maximum(place, place[other])
+            low = torch.minimum(place, place[other])
+            high = torch.maximum(place, place[other])
             pair = low * (2 * n - low - 1) // 2 + high - low - 1  # (0, 1), (0, 2), …, (1, 2), …
             two = low < high
             xs.append((share * x + (1 - share) * x[other])[two])

@@ -103,8 +103,10 @@ class BiC(ReplayLearner):
         self.session_of = torch.zeros(spec.n_classes, dtype=torch.int64, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        present, seen = session_classes(session), set(self.exemplars.classes)
-        old, new = sorted(seen - present), sorted(present - seen)
+        present = session_classes(session)
+        seen = set(self.exemplars.classes)
+        old = sorted(seen - present)
+        new = sorted(present - seen)
         self.session_of[new] = len(self.biases)
         self.biases = torch.cat([self.biases, self.biases.new_tensor([[1.0, 0.0]])])
         held, held_y = None, None
@@ -112,7 +114,8 @@ class BiC(ReplayLearner):
             session = self._set_aside(session, new)
         joined = self.exemplars.join(session)
         if old and new and self.hold_out_kept:
-            held, held_y = self.kept.x, self.kept.y
+            held = self.kept.x
+            held_y = self.kept.y
         elif old and new:
             joined, held, held_y = self._hold_out(joined, old)
         log = self.train(joined, ctx, objective=self._objective(old, sorted(present | seen)))
@@ -172,8 +175,10 @@ class BiC(ReplayLearner):
         return fitted_bias(logits[:, seen], labels, [place[c] for c in new])
 
     def _objective(self, old: list[int], seen: list[int]) -> Objective:
-        classes, share = torch.tensor(seen, device=self.device), len(old) / len(seen)
-        parts, t = (1 - share, share), self.temperature
+        classes = torch.tensor(seen, device=self.device)
+        share = len(old) / len(seen)
+        parts = (1 - share, share)
+        t = self.temperature
         if not self.spec.multilabel:
             return distilling_loss(self.net, classes, [old], t, parts, self.corrected)
         teacher = copy.deepcopy(self.net)

@@ -127,7 +127,8 @@ class CFSCIL(Learner):
 
 def nudge_apart(keys: Tensor, steps: int, lr: float) -> Tensor:
     """The prototypes keys (k, d) after `steps` gradient steps that reduce `crowding`."""
-    moved, before = nn.Parameter(keys.clone()), keys.tanh()
+    moved = nn.Parameter(keys.clone())
+    before = keys.tanh()
     _descend([moved], lambda: crowding(moved.tanh(), before), steps, lr)
     return moved.detach()
 

@@ -30,7 +30,8 @@ class Chance(Learner):
         n_inputs = math.prod(spec.input_shape)
         odd = torch.randint(-(2**62), 2**62, (n_inputs + spec.n_classes,), generator=draw) * 2 + 1
         self.least = -0.5 if spec.multilabel else 0.0
-        self.column, self.class_ = odd[:n_inputs].to(device), odd[n_inputs:].to(device)
+        self.column = odd[:n_inputs].to(device)
+        self.class_ = odd[n_inputs:].to(device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         return {}

@@ -79,7 +79,8 @@ class EEIL(ReplayLearner):
         self.session_of = torch.full((spec.n_classes,), -1, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        present, seen = session_classes(session), set(self.exemplars.classes)
+        present = session_classes(session)
+        seen = set(self.exemplars.classes)
         objective = self._objective(self.heads(seen - present), seen | present)
         log = self.train_with_exemplars(session, ctx, objective=objective)
         self.session_of[sorted(present - seen)] = self.learned
@@ -107,7 +108,8 @@ class EEIL(ReplayLearner):
         )
         stop = Stop(rule="epochs", epochs=self.finetune_epochs)
         batches = generator(self.seeds.batches, self.learned, BALANCED)
-        objective, balanced = self._objective(self.heads(seen), seen), self.balanced(session)
+        objective = self._objective(self.heads(seen), seen)
+        balanced = self.balanced(session)
         log = Training(
             self.net, optimiser, balanced, self.batch_size, stop, batches, self.device,
             views=augmented_views(self, self.learned), objective=objective,

@@ -204,7 +204,8 @@ class EWC(NetLearner):
         """Add the session's Fisher information to the penalty."""
         draw = generator(self.seeds.memory, self.learned)
         chosen = torch.randperm(len(session.x), generator=draw)[: self.fisher_samples]
-        x, y = session.x.select(chosen.numpy()), torch.from_numpy(session.y)[chosen].to(self.device)
+        x = session.x.select(chosen.numpy())
+        y = torch.from_numpy(session.y)[chosen].to(self.device)
         mask = loss_mask(session, self.device)
         new = fisher_diagonal(self.net, x, y, self.fisher, draw, mask=mask, device=self.device)
         share_left = self.gamma if self.merge == "online" else 1.0
@@ -282,7 +283,8 @@ def fisher_diagonal(
 
 def _labels(p: Tensor, y: Tensor, u: Tensor, kind: str) -> list[tuple[Tensor, Tensor]]:
     """The labels (b,) whose squared gradients are added, each with its probability (b, 1)."""
-    n_classes, one = p.shape[1], torch.ones_like(u)
+    n_classes = p.shape[1]
+    one = torch.ones_like(u)
     if kind == "exact":
         return [(torch.full_like(y, c), p[:, c : c + 1]) for c in range(n_classes)]
     if kind == "empirical":
@@ -323,7 +325,8 @@ def _squared_deltas(
     """E_c[δ²] (b, out) and the input a (b, in) of every layer; u (b, 1) uniform, for the draws."""
     linears, inputs, logits = per_sample.forward_layers(net, x)
     p = torch.softmax(logits if mask is None else logits + mask, dim=1)  # (b, C)
-    labels, one = _labels(p, y, u, kind), torch.ones_like(u)
+    labels = _labels(p, y, u, kind)
+    one = torch.ones_like(u)
     squares = [p.new_zeros(len(x), m.out_features) for m in linears]
     for label, probability in labels:
         at_logits = (-p).scatter_add(1, label[:, None], one)  # e_c - p

@@ -161,7 +161,8 @@ class Clusters(Stateful):
 
     def __init__(self, kind: str, n_classes: int, size: int, width: int, seed: list[int]) -> None:
         check_size("the buffers", n_classes * size * width)
-        self.kind, self.size = KINDS.index(kind), size
+        self.kind = KINDS.index(kind)
+        self.size = size
         self.x = torch.zeros(n_classes, size, width)
         self.counts = torch.zeros(n_classes, size, dtype=torch.int32)  # samples in a prototype
         self.held = torch.zeros(n_classes, dtype=torch.int64)  # prototypes, the first of a class
@@ -211,7 +212,8 @@ def _add(
     P, counts, held, seen, nearest, apart = tables
     size = P.shape[1]
     for i in range(len(y)):
-        c, slot = y[i], held[y[i]]
+        c = y[i]
+        slot = held[y[i]]
         if slot < size:
             held[c] += 1
             _put(x[i], slot, P[c], counts[c])
@@ -243,7 +245,8 @@ def _put(x: Array, slot: int, P: Array, counts: Array) -> None:
 def _include(x: Array, slot: int, P: Array, counts: Array) -> None:
     """Make a sample part of a prototype, the mean of its samples."""
     counts[slot] += 1
-    p, share = P[slot], np.float32(1 / counts[slot])
+    p = P[slot]
+    share = np.float32(1 / counts[slot])
     for d in range(len(p)):
         p[d] += share * (x[d] - p[d])
 
@@ -255,10 +258,12 @@ def _merge(P: Array, counts: Array, nearest: Array, apart: Array) -> int:
     for k in range(len(apart)):
         if apart[k] < apart[a]:
             a = k
-    first, second = min(a, nearest[a]), max(a, nearest[a])
+    first = min(a, nearest[a])
+    second = max(a, nearest[a])
     n = counts[first] + counts[second]
     share = np.float32(counts[first] / n)
-    p, q = P[first], P[second]
+    p = P[first]
+    q = P[second]
     for d in range(len(q)):
         q[d] += share * (p[d] - q[d])
     counts[second] = n
@@ -295,7 +300,8 @@ def _search(k: int, n: int, P: Array, nearest: Array, apart: Array) -> None:
 
 @_fast
 def _closest(x: Array, P: Array) -> int:
-    best, least = 0, np.float32(np.inf)
+    best = 0
+    least = np.float32(np.inf)
     for k in range(len(P)):
         d2 = _squared(x, P[k])
         if d2 < least:

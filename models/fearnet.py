@@ -122,7 +122,8 @@ class FearNet(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
-        self.width, n_classes = spec.input_shape[0], spec.n_classes
+        self.width = spec.input_shape[0]
+        n_classes = spec.n_classes
         widths = [self.width, *[self.hidden] * (self.layers - 1), self.code]
         self.net = MPFC(widths, n_classes, seeds.init).to(device)
         self.codes = Codes(n_classes, self.code, self.covariance, device)
@@ -148,12 +149,14 @@ class FearNet(Learner):
         self.hc_x = torch.cat([self.hc_x, session.x.tensor(self.device)])
         self.hc_y = torch.cat([self.hc_y, new])
         self.awake += 1
-        held, asleep = tensor_bytes(self.hc_x, self.hc_y), self.awake >= self.period
+        held = tensor_bytes(self.hc_x, self.hc_y)
+        asleep = self.awake >= self.period
         draws = generator(self.seeds.memory, self.learned)
         codes, classes = self.codes.draw(self._each(), draws)
         with torch.no_grad():
             dreamt = self.net.decoded(codes)[0]
-        x, y = torch.cat([self.hc_x, dreamt]), torch.cat([self.hc_y, classes])
+        x = torch.cat([self.hc_x, dreamt])
+        y = torch.cat([self.hc_y, classes])
         if asleep:
             log = self._teach(_table(session, x, y), self.sleep, ctx)
             self._clear()
@@ -305,7 +308,8 @@ class Codes(Stateful):
     state: ClassVar[dict[str, str]] = {"known": "means", "means": "means", "roots": "covariances"}
 
     def __init__(self, n_classes: int, width: int, covariance: str, device: str) -> None:
-        self.full, self.device = covariance == "full", device
+        self.full = covariance == "full"
+        self.device = device
         self.known = torch.zeros(n_classes, dtype=torch.bool, device=device)
         self.means = torch.zeros(0, width, device=device)
         shape = (0, width, width) if self.full else (0, width)
@@ -328,7 +332,8 @@ class Codes(Stateful):
             old[c] = mean.float(), root.float()
         self.known = self.known.index_fill(0, y, True)
         means, roots = zip(*(old[c] for c in self.classes.tolist()), strict=True)
-        self.means, self.roots = torch.stack(means), torch.stack(roots)
+        self.means = torch.stack(means)
+        self.roots = torch.stack(roots)
 
     def _root(self, away: Tensor) -> Tensor:
         """A root of Σ = AᵀA, A (n, k) float64; no inverse is needed, so Σ may be singular."""

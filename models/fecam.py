@@ -77,7 +77,8 @@ class FeCAM(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.device = device
-        n_classes, width = spec.n_classes, spec.input_shape[0]
+        n_classes = spec.n_classes
+        width = spec.input_shape[0]
         self.counts = torch.zeros(n_classes, dtype=torch.int64, device=device)
         self.means = torch.zeros(n_classes, width, device=device)
         self.factors = [torch.zeros(0, width, device=device) for _ in range(n_classes)]  # F
@@ -99,7 +100,8 @@ class FeCAM(Learner):
 
     def _add(self, c: int, x: Tensor) -> None:
         """Add samples x (n, D) to the mean and the scatter of class c."""
-        old, n = int(self.counts[c]), len(x)
+        old = int(self.counts[c])
+        n = len(x)
         mean = x.mean(0)
         shift = mean - self.means[c]
         between = shift * (old * n / (old + n)) ** 0.5
@@ -154,12 +156,14 @@ def transform(x: Tensor, power: float) -> Tensor:
 
 def shrink(root: Tensor, gamma1: float, gamma2: float) -> Shape:
     """Step 2: S = Σ + γ₁ V₁ I + γ₂ V₂ (1 - I) of Σ = rootᵀ root, root (r, D)."""
-    diagonal, width = root.square().sum(0), root.shape[1]
+    diagonal = root.square().sum(0)
+    width = root.shape[1]
     v1 = float(diagonal.mean())
     if v1 == 0:  # the class does not vary: R itself
         return Shape(gamma1 / (1 + gamma1), 0.0, torch.ones_like(diagonal))
     v2 = (float(root.sum(1).square().sum()) / width - v1) / max(width - 1, 1)
-    level, every = max(gamma1 * v1 - gamma2 * v2, 1e-6 * v1), gamma2 * v2
+    level = max(gamma1 * v1 - gamma2 * v2, 1e-6 * v1)
+    every = gamma2 * v2
     return Shape(level, every, diagonal + level + every)
 
 
@@ -175,7 +179,9 @@ def _distances(
     x: Tensor, mean: Tensor, root: Tensor, shape: Shape, s: Tensor, squares: Tensor, along: Tensor
 ) -> Tensor:
     """tᵀ S⁻¹ t, t = s (x̂ - μ̂); x (n, D) is x̂, `squares` (n,) Σ (s x̂)², `along` (n, r) root s x̂."""
-    level, every, centre = shape.level, shape.every, nn.functional.normalize(mean, dim=0)
+    level = shape.level
+    every = shape.every
+    centre = nn.functional.normalize(mean, dim=0)
     rows = torch.stack([s, s * s * centre])
     offset = rows @ centre
     total, last = (x @ rows.T - offset).T  # (n, D) @ (D, 2): 1ᵀ t, (s μ̂)ᵀ t

@@ -116,7 +116,9 @@ class _ExpansionNet(nn.Module):
 
     def __init__(self, fel: FEL, n_inputs: int, n_classes: int) -> None:
         super().__init__()
-        self.k_pos, self.k_neg, self.value = fel.k_pos, fel.k_neg, fel.value
+        self.k_pos = fel.k_pos
+        self.k_neg = fel.k_neg
+        self.value = fel.value
         self.hidden = nn.Linear(n_inputs, fel.units)
         self.head = nn.Linear(fel.fel_units, n_classes)
         self.register_buffer("expand", expansion(fel.units, fel.fel_units, fel.fan_in))
@@ -126,12 +128,15 @@ class _ExpansionNet(nn.Module):
         """Logits of x (n, D), (n, C)."""
         h = torch.relu(self.hidden(x))
         sums = torch.addmm(self.bias, h, self.expand)  # (n, h) @ (h, F) -> (n, F)
-        high, low = sums.topk(self.k_pos, 1), sums.topk(self.k_neg, 1, largest=False)
+        high = sums.topk(self.k_pos, 1)
+        low = sums.topk(self.k_neg, 1, largest=False)
         won = torch.cat([high.values, low.values], 1)  # (n, k), each kind sorted from its extreme
         if self.value != "raw":
-            top, bottom = torch.ones_like(high.values), -torch.ones_like(low.values)
+            top = torch.ones_like(high.values)
+            bottom = -torch.ones_like(low.values)
             if self.value == "saturate":
-                top, bottom = top * high.values[:, :1], -bottom * low.values[:, :1]
+                top = top * high.values[:, :1]
+                bottom = -bottom * low.values[:, :1]
             won = won + (torch.cat([top, bottom], 1) - won).detach()
         winners = torch.cat([high.indices, low.indices], 1)
         out: Tensor = self.head(torch.zeros_like(sums).scatter(1, winners, won))

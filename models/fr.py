@@ -119,7 +119,8 @@ class FR(Learner):
         self.seeds, self.device, self.learned = seeds, device, 0
         self.slices = slices(spec, self.layers)
         n_classes, (all_columns,) = spec.n_classes, spec.input_shape
-        n_layers, width = len(self.slices) - 1, self.slices[0][1]
+        n_layers = len(self.slices) - 1
+        width = self.slices[0][1]
         check_size(self.name, 4 * n_layers * width * (width + (self.hidden or 0)))
         self.net = Rectifier(n_layers, width, self.hidden or width, seeds.init).to(device)
         self.prototypes = Prototypes(n_classes, all_columns, width, device)
@@ -181,7 +182,8 @@ class FR(Learner):
     def _replayed(self, session: Session, y: Tensor, draws: torch.Generator) -> Callable[[], Batch]:
         """Batches of a later session: draws of classes seen, and the session's samples."""
         means = self._tables(self.prototypes.means()).transpose(0, 1)
-        seen, size = self.prototypes.seen.nonzero().flatten(), self.batch_samples
+        seen = self.prototypes.seen.nonzero().flatten()
+        size = self.batch_samples
         most = self.batch_classes * size
         everything = torch.arange(len(y), device=self.device)
 
@@ -197,7 +199,8 @@ class FR(Learner):
 
     def _train(self, batch: Callable[[], Batch], steps: int) -> dict[str, Any]:
         """Train the modules on `steps` batches an epoch, at least one."""
-        steps, total = max(steps, 1), torch.zeros(5, device=self.device)
+        steps = max(steps, 1)
+        total = torch.zeros(5, device=self.device)
         weights = self._weights()
         optimiser: torch.optim.Optimizer = torch.optim.SGD(
             self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
@@ -227,9 +230,11 @@ class FR(Learner):
 
     def _losses(self, tables: Tensor, y: Tensor) -> Tensor:
         """The five losses of a batch, each summed over the layers, (5,)."""
-        final, layers = tables[0], tables[1:]
+        final = tables[0]
+        layers = tables[1:]
         seen = self.prototypes.seen
-        rows, place = self.prototypes.rows[seen], seen.cumsum(0) - 1
+        rows = self.prototypes.rows[seen]
+        place = seen.cumsum(0) - 1
         rectified = self.net(final, layers)  # (L, n, d)
         logits = self.scale * cosines(rectified, rows)  # (L, n, classes seen)
         terms = (
@@ -346,7 +351,8 @@ def class_relation(logits: Tensor, targets: Tensor) -> Tensor:
 
     The targets get no gradient.
     """
-    mine, aim = logits.log_softmax(-1), targets.detach().log_softmax(-1)
+    mine = logits.log_softmax(-1)
+    aim = targets.detach().log_softmax(-1)
     return functional.kl_div(mine, aim, reduction="none", log_target=True).sum(-1).mean(-1)
 
 
@@ -360,7 +366,8 @@ def instance_relation(rectified: Tensor, layers: Tensor, y: Tensor) -> tuple[Ten
         targets = _distances(layers)
     each = functional.smooth_l1_loss(_distances(rectified), targets, reduction="none")  # (L, n, n)
     alike = (y[:, None] == y).to(each.dtype)
-    total, same = each.sum((1, 2)), (each * alike).sum((1, 2))
+    total = each.sum((1, 2))
+    same = (each * alike).sum((1, 2))
     pairs = alike.sum()
     return same / pairs, (total - same) / (alike.numel() - pairs).clamp(min=1)
 
@@ -427,7 +434,8 @@ def draw(
     triangular factors (B, T, d, d). Σ_k F_k z_k / √K has exactly this covariance, so the mean needs
     no factor of its own.
     """
-    tables, k = torch.arange(means.shape[1], device=means.device), donors.shape[1]
+    tables = torch.arange(means.shape[1], device=means.device)
+    k = donors.shape[1]
     z = torch.randn(
         (*donors.shape, n, means.shape[2]), generator=generator, device=means.device
     )  # (P, K, T, n, d)

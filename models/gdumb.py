@@ -94,7 +94,8 @@ class GDumb(ReplayLearner):
             steps += 1
 
         seen = self.exemplars.seen
-        batches, views = generator(self.seeds.batches, seen), augmented_views(self, seen)
+        batches = generator(self.seeds.batches, seen)
+        views = augmented_views(self, seen)
         stop = AS_LONG if self.passes else self.stop
         Training(
             self.net, optimiser, self._session(), self.batch_size, stop, batches, self.device,
@@ -111,7 +112,8 @@ class GDumb(ReplayLearner):
 
     def _session(self) -> Session:
         """The memory as a session without validation data."""
-        rows, y = self.exemplars.rows, self.exemplars.y.cpu().numpy()
+        rows = self.exemplars.rows
+        y = self.exemplars.y.cpu().numpy()
         seen = self.exemplars.seen_with(self.exemplars.y)
         data: dict[str, Any] = {"x": rows, "val_x": replace(rows, x=rows.x[:0])}
         every = np.arange(self.spec.n_classes)

@@ -71,7 +71,8 @@ class GeppNetSTM(MapLearner):
 
     def learn_draws(self, drawn: Ints, rng: np.random.Generator) -> dict[str, Any]:
         """Learn in phases: awake, novel samples are only remembered; asleep, they are learned."""
-        novel, sleeps = 0, []
+        novel = 0
+        sleeps = []
         for start in range(0, len(drawn), self.period):
             awake = drawn[start : start + self.period]
             chosen = awake[self.net.is_novel(self.samples.take, self.samples.y, awake)]

@@ -86,7 +86,8 @@ class GSS(OnlineLearner):
 
     def store_session(self, session: Session) -> None:
         seen = self.exemplars.seen_with(torch.from_numpy(session.y))
-        n, draw = len(session.y), generator(self.seeds.memory, self.learned + 1)
+        n = len(session.y)
+        draw = generator(self.seeds.memory, self.learned + 1)
         for x, y in self.session_batches(session, torch.randperm(n, generator=draw)):
             self._offer(x, y, seen)
 
@@ -210,7 +211,8 @@ def _dots_of_any(
     means = torch.zeros((), device=share.device)  # (means, parameters)
     for part, (x, y) in zip(shares, _blocks(*old), strict=True):
         means = means + part @ of(x, y)
-    dots, squares = [], []
+    dots = []
+    squares = []
     for x, y in _blocks(*new):
         g = of(x, y)
         dots.append(g @ means.T)

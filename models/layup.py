@@ -98,7 +98,8 @@ class LayUP(RidgeLearner):
         """For every λ the mean over the folds of the accuracy on the fold; `parts` are theirs."""
         right = np.zeros((len(folds), len(LAMBDAS)))
         for f, fold in enumerate(folds):
-            gram, targets = self.gram.clone(), self.targets.clone()
+            gram = self.gram.clone()
+            targets = self.targets.clone()
             for part in (*parts[:f], *parts[f + 1 :]):
                 gram += part[0]
                 targets += part[1]

@@ -68,11 +68,13 @@ class LUCIR(ReplayLearner):
         return cosine_net(self, spec, seed, eta=self.eta)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        present, seen = session_classes(session), set(self.exemplars.classes)
+        present = session_classes(session)
+        seen = set(self.exemplars.classes)
         old = sorted(seen - present)
         if seen:
             self._imprint(session, sorted(present - seen), sorted(seen))
-        theta, fixed = self.net.theta, self.net.theta.detach()[old].clone()
+        theta = self.net.theta
+        fixed = self.net.theta.detach()[old].clone()
 
         def stepped() -> None:
             theta.data[old] = fixed

@@ -74,7 +74,6 @@ def growth(net: nn.Module, lr: float, x: Tensor, y: Tensor, classes: Tensor | No
     now = in_parts(net, x)
     then = in_parts(lambda part: functional_call(net, ahead, (part,)), x)
     net.train()
-    before, after = (
-        nn.functional.cross_entropy(among(z, classes, y), y, reduction="none") for z in (now, then)
-    )
+    before = nn.functional.cross_entropy(among(now, classes, y), y, reduction="none")
+    after = nn.functional.cross_entropy(among(then, classes, y), y, reduction="none")
     return after - before

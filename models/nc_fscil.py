@@ -67,7 +67,8 @@ class NCFSCIL(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
-        n_classes, width = spec.n_classes, spec.input_shape[0]
+        n_classes = spec.n_classes
+        width = spec.input_shape[0]
         outputs = self.outputs or width
         if outputs < n_classes - 1:
             raise UserError(

@@ -49,6 +49,7 @@ class OneVsRest(ClassSums):
             out = x @ (means - rest).float().T  # (n, D) @ (D, C)
         else:
             x = x.double()
-            own, whole = x @ means.T, x @ (means + rest).T
+            own = x @ means.T
+            whole = x @ (means + rest).T
             out = torch.where(whole == 0, 0.0, own / whole).float()
         return out.masked_fill(self.counts == 0, UNSEEN)

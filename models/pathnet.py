@@ -93,7 +93,9 @@ class PathNet(Learner):
         return {f"val_samples={self.val_samples}": ""}  # they choose the path
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device, self.n_classes = seeds, device, spec.n_classes
+        self.seeds = seeds
+        self.device = device
+        self.n_classes = spec.n_classes
         inputs = [spec.input_shape[0], *[self.units] * (self.layers - 1)]
         check_size(self.name, self.modules * self.units * sum(inputs))
         self.banks = [  # the modules of each layer, (M, U, f + 1)
@@ -162,7 +164,10 @@ class _Tournaments:
     @torch.no_grad()
     def run(self, genes: Tensor) -> dict[str, Any]:
         """Hold tournaments, then restore the best path's weights; `genes` (population, L, N)."""
-        learner, best, best_at, reason = self.learner, (-1.0, -1.0), 0, "cap"
+        learner = self.learner
+        best = (-1.0, -1.0)
+        best_at = 0
+        reason = "cap"
         self._remember(path_masks(genes[:1], learner.modules)[0].to(learner.device))
         tournament = 0
         while reason == "cap" and tournament < learner.cap:
@@ -199,13 +204,16 @@ class _Tournaments:
 
     def _train(self, paths: Tensor) -> tuple[Tensor, Tensor]:
         """Train paths (P, L, M) on the same mini-batches; training accuracy and loss, (P,) each."""
-        learner, n = self.learner, len(self.y)
+        learner = self.learner
+        n = len(self.y)
         size = learner.batches * learner.batch_size
         # each sample once before any is repeated
         orders = [torch.randperm(n, generator=self.draw) for _ in range(math.ceil(size / n))]
         index = torch.cat(orders)[:size].to(learner.device)
-        x, y = with_ones(self.session.x.batch(index, learner.device)), self.y[index]
-        layers, logits = gather_layers(self.modules, self.frozen, paths), []
+        x = with_ones(self.session.x.batch(index, learner.device))
+        y = self.y[index]
+        layers = gather_layers(self.modules, self.frozen, paths)
+        logits = []
         for first in range(0, size, learner.batch_size):
             batch = slice(first, first + learner.batch_size)
             self.optimiser.zero_grad()  # modules of other paths must not move

@@ -75,7 +75,9 @@ class RanDumb(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.scores_are = "log-likelihoods" if self.ensemble == 1 else "probabilities"
-        width, n_classes, size = spec.input_shape[0], spec.n_classes, self.features
+        width = spec.input_shape[0]
+        n_classes = spec.n_classes
+        size = self.features
         members = self.ensemble
         check_size(self.name, members * size * (size + width + 2 * n_classes))
         gamma = 1 / width if self.gamma is None else self.gamma
@@ -128,7 +130,9 @@ class RanDumb(Learner):
 
     def _solve(self, e: int) -> None:
         """The discriminants of member e. Samples that wait are added to copies of its sums."""
-        sigma, sums, counts = self.scatter[e].clone(), self.sums[e].clone(), self.counts
+        sigma = self.scatter[e].clone()
+        sums = self.sums[e].clone()
+        counts = self.counts
         for x, y in self.blocks.waiting_block():
             self._add(e, sigma, sums, x, y)
             counts = counts + torch.bincount(y, minlength=len(counts))

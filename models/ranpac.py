@@ -80,7 +80,8 @@ class RanPAC(RidgeLearner):
         self.seeds, self.device = seeds, device
         self.learned = self.searched = 0
         self.lam_ = 1.0 if self.lam is None else self.lam
-        size, n_classes = self.projections, spec.n_classes
+        size = self.projections
+        n_classes = spec.n_classes
         apart = self.lam is None and self.lam_rule == "all" and self.lam_sessions != 1
         check_size(self.name, size * ((1 + apart) * size + spec.input_shape[0]))
         drawn = torch.randn(spec.input_shape[0], size, generator=generator(seeds.init, 0))
@@ -113,7 +114,8 @@ class RanPAC(RidgeLearner):
             self.held_targets += rest[1]
             self.n_held += held
         else:
-            gram, targets = gram + rest[0], targets + rest[1]
+            gram = gram + rest[0]
+            targets = targets + rest[1]
         self.gram += gram
         self.targets += targets
         if chooses and not by_session:
@@ -121,9 +123,11 @@ class RanPAC(RidgeLearner):
         self.searched += chooses
         if self.lam is not None:
             self.lam_ = self.lam
-        gram, targets = self.gram, self.targets
+        gram = self.gram
+        targets = self.targets
         if len(self.held_gram):
-            gram, targets = gram + self.held_gram, targets + self.held_targets
+            gram = gram + self.held_gram
+            targets = targets + self.held_targets
         weights, self.lam_ = ridge(gram, targets, self.lam_, LAMBDAS[0])
         self.weights = weights.float()
         return log | {"lam": self.lam_}
@@ -153,7 +157,8 @@ class RanPAC(RidgeLearner):
             right = vectors.T @ targets
         total = torch.zeros(len(LAMBDAS), dtype=torch.float64, device=gram.device)
         for h, y in self.feature_blocks(session, held_out):
-            left, true = h @ vectors, nn.functional.one_hot(y, n_classes).double()
+            left = h @ vectors
+            true = nn.functional.one_hot(y, n_classes).double()
             for k, lam in enumerate(LAMBDAS):
                 total[k] += ((left / (values.clamp(min=0) + lam)) @ right - true).square().sum()
         return total / (len(held_out) * n_classes)

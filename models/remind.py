@@ -176,7 +176,8 @@ class ProductQuantiser(Packing, Stateful):
 
     def __init__(self, width: int, parts: int, device: str) -> None:
         self.dtype = torch.uint8
-        self.width, length = width, -(-width // min(parts, width))
+        self.width = width
+        length = -(-width // min(parts, width))
         self.parts = -(-width // length)
         self.books = torch.zeros(self.parts, CENTROIDS, length, device=device)
         self.trained = False

@@ -107,13 +107,16 @@ class SLDA(ClassSums):
     def prepare(self) -> None:
         """Invert the covariance: (D³)/3 multiplications, once per evaluation."""
         n = max(min(self.seen, self.base_samples) if self.freeze else self.seen, 1)
-        epsilon, rho, mean = self.shrinkage or EPSILON, 0.0, 0.0
+        epsilon = self.shrinkage or EPSILON
+        rho = 0.0
+        mean = 0.0
         if self.shrinkage is None and not self.base_samples:
             rho, mean = oas(self.scatter / n, n)
         sigma = self.scatter * ((1 - epsilon) * (1 - rho) / n)
         sigma.diagonal().add_(epsilon + (1 - epsilon) * rho * mean)
         weights, bias = discriminants(sigma, self.class_means(), self.counts)
-        self.weights, self.bias = weights.float(), bias.float()
+        self.weights = weights.float()
+        self.bias = bias.float()
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return torch.addmm(self.bias, x, self.weights.T)  # (n, D) @ (D, C)

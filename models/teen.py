@@ -54,7 +54,8 @@ class TEEN(Learner):
 
     def _calibrated(self) -> Tensor:
         """(C, D) prototypes of length 1."""
-        p, base = self.prototypes.rows, self.prototypes.rows[self.base]
+        p = self.prototypes.rows
+        base = self.prototypes.rows[self.base]
         likeness = torch.softmax(self.scale * p @ base.T, dim=1)  # (C, base classes)
         moved = (1 - self.alpha) * p + self.alpha * nn.functional.normalize(likeness @ base)
         return nn.functional.normalize(torch.where(self.base[:, None], p, moved))

@@ -60,20 +60,23 @@ class WA(ReplayLearner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         present = session_classes(session)
-        old, new = sorted(self.exemplars.classes - present), sorted(present)
+        old = sorted(self.exemplars.classes - present)
+        new = sorted(present)
         self.net: Net
         weights = self.net.head.weight
 
         def clip() -> None:
             weights.data.clamp_(min=0)
 
-        objective, stepped = self._objective(old, new), clip if self.positive else None
+        objective = self._objective(old, new)
+        stepped = clip if self.positive else None
         log = self.train_with_exemplars(session, ctx, objective=objective, stepped=stepped)
         return log | {"gamma": align(weights.data, old, new)}
 
     def _objective(self, old: list[int], new: list[int]) -> Objective:
         seen = old + new
-        classes, share = torch.tensor(seen, device=self.device), len(old) / len(seen)
+        classes = torch.tensor(seen, device=self.device)
+        share = len(old) / len(seen)
         return distilling_loss(self.net, classes, [old], self.temperature, (1 - share, share))
 
 

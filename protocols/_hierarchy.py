@@ -84,7 +84,8 @@ class Hierarchy:
 
 def file_hierarchy(file: EmbeddingFile) -> Hierarchy:
     """The hierarchy that an embedding file carries."""
-    name, n = file.path.name, len(file.classes)
+    name = file.path.name
+    n = len(file.classes)
     if n > MOST:
         raise UserError(f"{name} has {n:,} classes; iirc takes at most {MOST:,}")
     return Hierarchy(name, file.classes, file.parents, np.arange(file.samples.n_leaves))

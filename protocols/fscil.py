@@ -1,6 +1,7 @@
 """Few-shot class-incremental learning: a base session with all samples, then N-way K-shot ones."""
 
 import gzip
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
     numbered = name == "cifar100"
     row = _by_number(file, pool) if numbered else {_last(file.sample_ids[k]): k for k in pool}
     keys = [[_last(line) for line in lines] for lines in sessions]
-    missing = [line for lines in sessions for line in lines if _last(line) not in row]
+    missing = [line for line in itertools.chain(*sessions) if _last(line) not in row]
     if missing:
         raise UserError(
             f"the lists of {name} name {sum(map(len, sessions))} training images, and "
@@ -231,7 +232,8 @@ class FSCIL(Protocol):
         self, file: EmbeddingFile, pool: Ints, chosen: OrderedFile, seed: int
     ) -> tuple[list[Drawn], tuple[str, ...]]:
         """Sessions drawn by the seed, and notes."""
-        labels, n = file.labels[pool], file.samples.n_leaves
+        labels = file.labels[pool]
+        n = file.samples.n_leaves
         few = np.bincount(labels, minlength=n) < self.shot
         untested = np.bincount(file.labels[file.split == TEST], minlength=n) == 0
         order = chosen.order

@@ -126,7 +126,8 @@ class IncrementalClass(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         taken = tools.one_file(files, self.name, self.validation)
         chosen = order_chosen(taken, self.classes, self.order, seed)
-        file, order = chosen.file, chosen.order
+        file = chosen.file
+        order = chosen.order
         split = tools.split_rows(file, self.validation, self.val_fraction)
         tested = np.isin(order, file.labels[file.split == TEST])
         order, untested = np.concatenate([order[~tested], order[tested]]), order[~tested]
@@ -262,5 +263,7 @@ def describe_places(file: EmbeddingFile, parts: Sequence[Ints]) -> str:
     """The classes of each place, session by session."""
     places = np.transpose(parts).tolist()
     listed = [list_some([file.classes[c] for c in place], PLACED) for place in places]
-    said = [f"place {k + 1}: {names}" for k, names in enumerate(listed[:PLACED])]
-    return "; ".join([*said, *(["…"] if len(listed) > PLACED else [])])
+    texts = [f"place {number}: {names}" for number, names in enumerate(listed[:PLACED], 1)]
+    if len(listed) > PLACED:
+        texts.append("…")
+    return "; ".join(texts)

@@ -109,10 +109,13 @@ class Instance(Protocol):
 
     def _parts(self, file: EmbeddingFile, train: Ints, seed: int) -> list[Ints]:
         """The training rows of each session, in the order of the stream."""
-        rng, what = np.random.default_rng(seed), "training samples"
-        units, number = train, self.sessions or SESSIONS
+        rng = np.random.default_rng(seed)
+        what = "training samples"
+        units = train
+        number = self.sessions or SESSIONS
         if self._by_class:
-            classes, what = rng.permutation(np.unique(file.labels[train])), "classes"
+            classes = rng.permutation(np.unique(file.labels[train]))
+            what = "classes"
             tested = tools.class_mask(file, file.labels[file.split == TEST])[classes]
             units = np.concatenate([classes[tested], classes[~tested]])
             number = self.sessions or min(SESSIONS, len(units))

@@ -143,7 +143,8 @@ class Mixture(Protocol):
         """The training rows of each session; `order` (C,) is that of the classes."""
         tested = tools.class_mask(file, file.labels[file.split == TEST])[order]
         classes = np.concatenate([order[tested], order[~tested]])
-        labels, rng = file.labels, np.random.default_rng([seed, 1])
+        labels = file.labels
+        rng = np.random.default_rng([seed, 1])
         if self.setting == "repetition":
             least = -(-len(classes) // self.sessions)  # fewer leave a class without a slot
             slots = self.slots or max(least, len(classes) // 2)
@@ -170,14 +171,16 @@ class Mixture(Protocol):
             return 1
         if not self.setting.startswith("long-tailed"):
             return tools.mean_rows(sizes, len(sizes)) / self.sessions
-        n, whole = len(sizes), len(sizes) // self.sessions
+        n = len(sizes)
+        whole = len(sizes) // self.sessions
         last = n - 1 if self.setting == "long-tailed-shuffled" else whole
         kept = np.minimum(sizes, int(sizes.max() * self.imbalance ** (last / (n - 1))))
         return tools.mean_rows(kept, whole)
 
     def _held(self, file: EmbeddingFile, split: tools.Split, parts: list[Ints]) -> Ints:
         """Validation rows; a class that lost training samples loses as large a share of them."""
-        label, n = file.labels, file.samples.n_leaves
+        label = file.labels
+        n = file.samples.n_leaves
         taught = np.bincount(label[np.concatenate(parts)], minlength=n)
         there = np.bincount(label[split.train], minlength=n)
         rows = {c: split.val[label[split.val] == c] for c in np.flatnonzero(there)}
@@ -318,16 +321,18 @@ def long_tailed(
     LT-CIL; n_i as in their code, cut to an integer.
     """
     own = {c: rng.permutation(rows[labels[rows] == c]) for c in classes.tolist()}
-    largest, last = max(map(len, own.values())), max(len(classes) - 1, 1)
+    largest = max(map(len, own.values()))
+    last = max(len(classes) - 1, 1)
     rank = rng.permutation(len(classes)) if shuffled else np.arange(len(classes))
-    kept = {
-        c: own[c][: max(1, int(_floor(largest * ratio ** (i / last))))]
-        for c, i in zip(classes.tolist(), rank.tolist(), strict=True)
-    }
-    return [
-        np.sort(np.concatenate([rows[:0], *(kept[c] for c in share.tolist())]))
-        for share in np.array_split(classes, sessions)
-    ]
+    kept = {}
+    for c, i in zip(classes.tolist(), rank.tolist(), strict=True):
+        size = int(_floor(largest * ratio ** (i / last)))
+        kept[c] = own[c][: max(1, size)]
+    of_sessions = []
+    for share in np.array_split(classes, sessions):
+        parts = [kept[c] for c in share.tolist()]
+        of_sessions.append(np.sort(np.concatenate([rows[:0], *parts])))  # a session may have none
+    return of_sessions
 
 
 def _shared(classes: Ints, disjoint: float) -> tuple[Ints, Ints]:

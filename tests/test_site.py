@@ -123,7 +123,7 @@ def test_a_docstring_is_read_and_escaped() -> None:
 
 def test_every_comment_of_a_page_is_filled() -> None:
     named = {p.name: p for p in DOCS.rglob("*.md") if "\n<!-- " in p.read_text("utf-8")}
-    assert {"which-learner.md", "confidence.md", "orders.md"} <= named.keys()
+    assert {"floor.md", "confidence.md", "orders.md"} <= named.keys()
     assert {f"{name}.md" for name, *_ in paper_folders.names().values()} <= named.keys()
     made = {name: page(str(path.relative_to(DOCS))) for name, path in named.items()}
     assert not [name for name, text in made.items() if "\n<!-- " in text]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PLACES = ("floor.md", "reference/*.md", "results/*.md", "studies/*.md")
+PLACES = ("agreement.md", "floor.md", "reference/*.md", "results/*.md", "studies/*.md")
 
 
 def pages() -> list[Path]:

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import agreement
 import typer
 from typer.cli import get_docs_for_click
 
@@ -19,7 +20,7 @@ from embedbench.papers.paper_table import rows_and_parts
 from embedbench.papers.result_files import read_results
 from embedbench.reports.toml_report import show_file
 from embedbench.runs import learner_and_protocol_names as by_name
-from embedbench.sharing.floor import read_floor
+from embedbench.sharing.floor import list_floor, read_floor
 from embedbench.studies import presets
 from embedbench.text.markdown import code, escape_markdown, table
 from embedbench.text.table_export import export_tables
@@ -176,9 +177,20 @@ def show_paper(paper: str) -> str:
     return text
 
 
-def show_floor(_: str) -> str:
+def show_floor(regime: str) -> str:
     """The table of `embedbench rank`: each learner of the floor on each set."""
-    return export_tables(floor_parts(read_floor(print))[:1], "markdown")[0]
+    return export_tables(floor_parts(read_floor(print, regime))[:1], "markdown")[0]
+
+
+def show_pairs(regime: str) -> str:
+    """A row and a column a learner: on how many sets a verdict puts the row above the column."""
+    rows = list_floor(read_floor(print, regime))
+    names = [row["learner"] for row in rows]
+    lines = [f"| above → | {' | '.join(names)} |", f"| --- |{' ---: |' * len(names)}"]
+    for row in rows:
+        counts = [str(row["above"][name]) if name in row["above"] else "" for name in names]
+        lines.append(f"| {row['learner']} | {' | '.join(counts)} |")
+    return "\n".join(lines)
 
 
 MAKE: Any = {
@@ -187,10 +199,16 @@ MAKE: Any = {
     "report": report,
     "results": show_paper,
     "rank": show_floor,
+    "pairs": show_pairs,
+    "agreement": agreement.show_agreement,
+    "printed": agreement.show_printed,
 }
 COMMITTED: Any = {
     "list": list_with_code,
     "report": report,
     "results": show_paper,
     "rank": show_floor,
+    "pairs": show_pairs,
+    "agreement": agreement.show_agreement,
+    "printed": agreement.show_printed,
 }  # what the repository has, too

@@ -83,7 +83,8 @@ def blobs(
 def permuted_blobs(tags: Tags) -> Stream:
     """Two sessions of all classes, the second with permuted columns; session ids are revealed."""
     one = blobs(tags, EVERY_CLASS, reveal=True)
-    session, test = one.sessions[0], one.eval_sets[0]
+    session = one.sessions[0]
+    test = one.eval_sets[0]
     columns = np.random.default_rng(0).permutation(session.x.width)
     again = replace(
         session,
@@ -119,7 +120,8 @@ def family_blobs(tags: Tags, size: int = 96, *, n_val: int = 16) -> Stream:
     later with their own. They are tested for both labels. The same holds for validation data.
     """
     one = blobs(tags, EVERY_CLASS, size, n_val=n_val)
-    base, test = one.sessions[0], one.eval_sets[0]
+    base = one.sessions[0]
+    test = one.eval_sets[0]
     leaf = np.eye(N_CLASSES, dtype=np.bool_)
     above = leaf | leaf[np.array([0, 1, 0, 1])]  # (C, C) the labels of a leaf
     seen = np.zeros(N_CLASSES, dtype=np.bool_)
@@ -127,8 +129,10 @@ def family_blobs(tags: Tags, size: int = 96, *, n_val: int = 16) -> Stream:
     for classes in SESSIONS:
         mask = class_mask(classes)
         seen = seen | mask
-        y, val_y = above[base.y] & mask, above[base.val_y] & mask
-        mine, held = y.any(axis=1), val_y.any(axis=1)
+        y = above[base.y] & mask
+        val_y = above[base.val_y] & mask
+        mine = y.any(axis=1)
+        held = val_y.any(axis=1)
         x = base.x.select(np.flatnonzero(mine))
         val_x = base.val_x.select(np.flatnonzero(held))
         new = np.array(classes, dtype=np.int64)

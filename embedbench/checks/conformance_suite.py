@@ -215,5 +215,8 @@ def _kinds_of_thing(thing: Any) -> list[str]:
     from embedbench.extract.backbone import Backbone
 
     bases = {Learner: "learners", Protocol: "protocols", Backbone: "backbones"}
-    classes = [k for base, k in bases.items() if inspect.isclass(thing) and issubclass(thing, base)]
-    return classes or ["trackers"] * hasattr(thing, "add_run")
+    if inspect.isclass(thing):
+        kinds = [kind for base, kind in bases.items() if issubclass(thing, base)]
+        if kinds:
+            return kinds
+    return ["trackers"] if hasattr(thing, "add_run") else []

@@ -187,7 +187,8 @@ def ask(
         for batch, numbers in zip(torch.split(x, cut), torch.split(ids, cut), strict=True):
             session_id = numbers.to(device()) if stream.spec.reveals_session_id else None
             scores = torch.as_tensor(learner.scores(batch.to(device()), session_id=session_id))
-            shape, got = (len(batch), stream.spec.n_classes), tuple(scores.shape)
+            shape = (len(batch), stream.spec.n_classes)
+            got = tuple(scores.shape)
             demand(got == shape, f"expected scores of shape {shape}, got {got}")
             out.append(scores.cpu())
     joined: Floats = torch.cat(out).double().numpy()
@@ -236,7 +237,8 @@ def reachable(root: Any) -> Iterator[Any]:
 
     It follows attributes, containers and closures: everything that the object holds in memory.
     """
-    stack, seen = [root], set()
+    stack = [root]
+    seen = set()
     while stack:
         value = stack.pop()
         if id(value) in seen or isinstance(value, type):

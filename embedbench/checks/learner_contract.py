@@ -57,7 +57,8 @@ def logs_survive_json(cls: type[Learner]) -> None:
 @tools.learner_check
 def inputs_stay_untouched(cls: type[Learner]) -> None:
     """Arrays and tensors that a learner is given are never written to."""
-    learner, stream = tools.small(cls), blobs(cls.tags)
+    learner = tools.small(cls)
+    stream = blobs(cls.tags)
     before = [(a, a.copy()) for a in tools.reachable(stream) if isinstance(a, np.ndarray)]
     with (
         mock.patch.object(learner, "scores", _guarded(learner.scores)),
@@ -97,9 +98,11 @@ def scores_are_finite(cls: type[Learner]) -> None:
 @tools.learner_check
 def scores_are_pure(cls: type[Learner]) -> None:
     """`scores` changes neither the state, nor later answers, nor later learning."""
-    learner, stream = tools.small(cls), blobs(cls.tags)
+    learner = tools.small(cls)
+    stream = blobs(cls.tags)
     tools.teach(learner, stream)
-    state, first = learner.state_dict(), tools.ask(learner, stream)
+    state = learner.state_dict()
+    first = tools.ask(learner, stream)
     tools.ask(learner, stream, tools.probe(stream) + 1)
     tools.demand_same("state_dict() after scores", state, learner.state_dict())
     tools.demand_same("scores when asked again", first, tools.ask(learner, stream))
@@ -120,7 +123,9 @@ def evaluating_changes_nothing(cls: type[Learner]) -> None:
     Once it is evaluated at the ends of sessions, once twice after every batch that it observed.
     """
     applies_where(cls.tags.deterministic)
-    rarely, often, stream = tools.small(cls), tools.small(cls), blobs(cls.tags)
+    rarely = tools.small(cls)
+    often = tools.small(cls)
+    stream = blobs(cls.tags)
     tools.teach(rarely, stream)
     prepare = often.prepare
 
@@ -174,7 +179,9 @@ def same_seed_same_predictions(make: Callable[[], Learner], stream: Stream) -> N
 def start_forgets_everything(cls: type[Learner]) -> None:
     """A learner that is started again behaves like a new one."""
     applies_where(cls.tags.deterministic)
-    used, new, stream = tools.small(cls), tools.small(cls), blobs(cls.tags)
+    used = tools.small(cls)
+    new = tools.small(cls)
+    stream = blobs(cls.tags)
     tools.teach(used, blobs(cls.tags, seed=1))
     tools.teach(used, stream)
     tools.teach(new, stream)
@@ -188,7 +195,8 @@ def state_round_trips(make: Callable[[], Learner], stream: Stream) -> None:
 
     An offline learner learns nothing more.
     """
-    old, new = make(), make()
+    old = make()
+    new = make()
     first, rest = (stream, stream) if old.tags.offline else tools.cut(stream, 1)
     tools.run(first, old)
     state = old.state_dict()
@@ -303,7 +311,8 @@ def footprint_counts_the_state(make: Callable[[], Learner], stream: Stream) -> N
     """The footprint covers the state's bytes (optimisers aside) and no more than is in memory."""
     learner = make()
     tools.run(stream, learner)
-    least, most = tools.state_bytes(learner.state_dict()), tools.held_bytes(learner)
+    least = tools.state_bytes(learner.state_dict())
+    most = tools.held_bytes(learner)
     footprint = learner.footprint()
     counted = footprint.total - footprint.get("optimiser", 0)
     demand(counted >= least, f"footprint of {counted} bytes, the state holds {least}")
@@ -313,11 +322,13 @@ def footprint_counts_the_state(make: Callable[[], Learner], stream: Stream) -> N
 @tools.learner_check
 def tags_are_true(cls: type[Learner]) -> None:
     """The tags are true; `deterministic` and `stores_samples` have their own checks."""
-    observes, learns = cls.observe is not Learner.observe, cls.learn is not Learner.learn
+    observes = cls.observe is not Learner.observe
+    learns = cls.learn is not Learner.learn
     online = cls.tags.online
     demand(observes == online, f"expected observe() just where tags.online, which is {online}")
     demand(learns or online, "expected learn() where not tags.online")
-    learner, stream = tools.small(cls), blobs(cls.tags)
+    learner = tools.small(cls)
+    stream = blobs(cls.tags)
     tools.teach(learner, stream)
     scores = tools.ask(learner, stream)
     if not cls.tags.learns:
@@ -380,7 +391,9 @@ def _check(make: Callable[[], Learner], stream: Stream, after: int) -> bool:
     """
     with tempfile.TemporaryDirectory() as directory:
         whole = Saboteur(Path(directory) / "whole")
-        one, other, saves = make(), make(), 0
+        one = make()
+        other = make()
+        saves = 0
         expected, _ = tools.run(stream, one, checkpoint=whole)
         if not whole.inside:
             return False  # "state round trips" checks the ends of sessions
@@ -391,7 +404,8 @@ def _check(make: Callable[[], Learner], stream: Stream, after: int) -> bool:
                 answers, _ = tools.run(stream, other, checkpoint=checkpoint)
                 break
             except CutOffError:
-                other, saves = make(), saves + checkpoint.saves
+                other = make()
+                saves = saves + checkpoint.saves
     stuck = saves > whole.saves
     demand(not stuck, f"after one of {whole.saves} checkpoints it began the session again")
     tools.demand_same(

@@ -84,7 +84,8 @@ def _answers(cls: type[Learner], kind: str, *, hidden: bool = False) -> list[Flo
 
     Of the stream before the change only these samples are kept.
     """
-    stream, show = _mixed(blob_streams.each_kind(cls.tags)[kind]), None
+    stream = _mixed(blob_streams.each_kind(cls.tags)[kind])
+    show = None
     x = tools.probe(stream)
     if hidden:
         stream, show = _hide(stream)
@@ -106,7 +107,8 @@ def _mixed(stream: Stream) -> Stream:
     """The stream with the rows of its table in another order, test samples among the others."""
     table = table_of(stream.sessions[0].x)
     order = np.random.default_rng(0).permutation(len(table.values))
-    place, mixed = np.argsort(order), table.part(order, table.width)
+    place = np.argsort(order)
+    mixed = table.part(order, table.width)
     moved = blob_streams.with_views(
         stream, lambda v: View(mixed, place[rows_of(v)], v.width, v.columns)
     )
@@ -118,7 +120,8 @@ def _hide(stream: Stream) -> tuple[Stream, Callable[[int], None]]:
 
     The labels of eval sets are moved on by one class. The function shows so many sessions.
     """
-    table, taught = table_of(stream.sessions[0].x), stream.sessions
+    table = table_of(stream.sessions[0].x)
+    taught = stream.sessions
     noise = np.random.default_rng(0).permutation(table.values.ravel()).reshape(table.values.shape)
     sessions = [*taught]  # changed in place: the runner reads one after the other
 
@@ -134,7 +137,8 @@ def _hide(stream: Stream) -> tuple[Stream, Callable[[int], None]]:
             sessions[t] = replace(s, x=x, val_x=val_x)
 
     show(1)
-    noisy, n = table_of(sessions[0].x), stream.spec.n_classes
+    noisy = table_of(sessions[0].x)
+    n = stream.spec.n_classes
     sets = [
         replace(
             e,

@@ -59,7 +59,8 @@ def one_session_is_no_silent_zero(metric: Metric) -> None:
     """With a single session the value is the score of that session, or NaN."""
     for seed in SEEDS:
         scores = random_scores(seed, sessions=1)
-        value, one = value_of(metric, scores, reference(1)), float(scores.R[0, 0])
+        value = value_of(metric, scores, reference(1))
+        one = float(scores.R[0, 0])
         right = math.isnan(value) or abs(value - one) < 1e-9
         demand(right, f"expected NaN or the score of one session, {one}, got {value}")
 
@@ -85,6 +86,7 @@ def scores_stay_untouched(metric: Metric) -> None:
     before = copy.deepcopy(scores)
     metric(scores, reference())
     for f in fields(scores):
-        a, b = (np.asarray(getattr(s, f.name)) for s in (scores, before))
+        a = np.asarray(getattr(scores, f.name))
+        b = np.asarray(getattr(before, f.name))
         same = np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         demand(same, f"expected {f.name} as it was, the metric changed it")

@@ -73,7 +73,8 @@ def _images() -> list[Any]:
 
 def _sounds() -> list[Any]:
     """WAV files of noise, of several lengths, 16 bits at 16 kHz."""
-    draw, result = np.random.default_rng(0), []
+    draw = np.random.default_rng(0)
+    result = []
     for seconds in (0.5, 1.0, 1.5, 3.0):
         file = io.BytesIO()
         wavfile.write(file, 16_000, draw.integers(-9000, 9000, int(16_000 * seconds), np.int16))
@@ -125,7 +126,9 @@ def rows_depend_on_their_samples_alone(name: str) -> None:
     """A sample has one row: made anew, in other batches, in threads. Nothing given is changed."""
     backbone, contents = _open_backbone(name)
     batch = _prepare(backbone, contents)
-    expected, kept, n = _compute(backbone, batch.copy()), batch.copy(), len(batch)
+    expected = _compute(backbone, batch.copy())
+    kept = batch.copy()
+    n = len(batch)
 
     def prepare_and_compute(maker: Backbone) -> dict[str, Array]:
         return _compute(maker, _prepare(maker, contents))
@@ -268,7 +271,8 @@ def values_stay_untouched(name: str) -> None:
     runs = _runs()
     place = record_files.find(runs)[0]
     made = record_files.load(place)
-    run, kept = Run(place, runs, made), made.to_json()
+    run = Run(place, runs, made)
+    kept = made.to_json()
     log = {"learn_seconds": 0.5, "bytes": 8, **LOG}
     scores: list[dict[str, float]] = [{made.score: made.pooled[0], "R/0": made.R[0][0]}, {}]
     sessions = [Session(each, dict(log)) for each in scores]

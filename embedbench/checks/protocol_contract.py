@@ -55,7 +55,8 @@ def parameters_survive_json(cls: type[Protocol]) -> None:
     before = dataclasses.asdict(protocol)
     again = make(cls, json.loads(json.dumps(before)), name=cls.name)
     demand(again == protocol, f"expected {protocol} back from JSON, got {again}")
-    recipe, later = json.loads(protocol.recipe()), later_fields(cls)
+    recipe = json.loads(protocol.recipe())
+    later = later_fields(cls)
     same = {name for name, value in later.items() if getattr(protocol, name) == value}
     missing = sorted({*before, "protocol"} - same - recipe.keys())
     demand(not missing, f"expected every parameter in the recipe, {missing} are missing")
@@ -91,7 +92,8 @@ def counts_are_exact(case: Case) -> None:
 
     Protocols may leave training samples out by design; then no training sample occurs twice.
     """
-    stream, all_taught = case.stream, case.protocol.teaches_all
+    stream = case.stream
+    all_taught = case.protocol.teaches_all
     applies_where(not stream.spec.multilabel)
     held_out = case.validation != "none"
     brought = held_out and (case.split == VAL).any()
@@ -111,7 +113,8 @@ def counts_are_exact(case: Case) -> None:
         expected = {1 if count.max() == 1 else len(stream.sessions)}
         got = set(count[mine].tolist())
         if not all_taught and role != "test":
-            expected, got = {0, 1}, got | {0, 1}
+            expected = {0, 1}
+            got = got | {0, 1}
         demand(got == expected, f"{role} samples come {got} times, expected {expected}")
         strange = np.flatnonzero(count * ~mine)[:3].tolist()
         demand(not strange, f"rows {strange} are no {role} samples of the file")
@@ -129,7 +132,8 @@ def samples_are_the_files(cls: type[Protocol]) -> None:
         views = [(part.x, part.y, part.ids) for part in parts]
         views += [(s.val_x, s.val_y, case.rows(s.val_x)) for s in case.stream.sessions]
         for view, y, ids in views:
-            rows, x = case.rows(view), values[case.file(view)][rows_of(view)]
+            rows = case.rows(view)
+            x = values[case.file(view)][rows_of(view)]
             if view.columns is not None:
                 x = x[:, view.columns]  # a copy, in which -1 took the last column
                 x[:, view.columns == BLACK] = 0
@@ -145,7 +149,8 @@ def samples_are_the_files(cls: type[Protocol]) -> None:
 def same_seed_same_stream(cls: type[Protocol]) -> None:
     """The same file, parameters and seed give the same stream with the same digests."""
     for kind in KINDS:
-        a, b = build(cls, kind, 3).stream, build(cls, kind, 3).stream
+        a = build(cls, kind, 3).stream
+        b = build(cls, kind, 3).stream
         demand(a.digests == b.digests, f"file {kind!r}: expected the same digests, got others")
         demand(_taught(a) == _taught(b), f"file {kind!r}: expected the same sessions, got others")
 
@@ -155,7 +160,8 @@ def train_digest_tells_streams_apart(cls: type[Protocol]) -> None:
     """With another seed the train digest changes if and only if the taught data change."""
     streams = [build(cls, "plain", seed).stream for seed in range(6)]
     for a, b in itertools.combinations(streams, 2):
-        alike, agree = _taught(a) == _taught(b), a.digests["train"] == b.digests["train"]
+        alike = _taught(a) == _taught(b)
+        agree = a.digests["train"] == b.digests["train"]
         demand(alike or not agree, "streams that teach different things have the same train digest")
         demand(agree or not alike, "streams that teach the same have different train digests")
 
@@ -183,7 +189,8 @@ def recipe_is_the_parameters(cls: type[Protocol]) -> None:
 @stream_check
 def one_table_for_all(case: Case) -> None:
     """All views of a file share one table: nothing is copied."""
-    shapes, expected = [t.values.shape for t in case.tables], [f.shape for f in case.files]
+    shapes = [t.values.shape for t in case.tables]
+    expected = [f.shape for f in case.files]
     demand(shapes == expected, f"expected tables of shapes {expected}, got {shapes}")
 
 
@@ -230,7 +237,8 @@ def labels_never_reveal_the_future(case: Case) -> None:
     applies_where(case.protocol.reveals_no_future and not case.stream.spec.multilabel)
     seen: set[int] = set()
     for i, (session, test) in enumerate(case.pairs):
-        new, got = _labels(session.y) - seen, _labels(session.classes)
+        new = _labels(session.y) - seen
+        got = _labels(session.classes)
         demand(new == got, f"session {i} introduces {got}, and teaches {new} anew")
         seen |= new
         classes = _labels(np.flatnonzero(test.classes))
@@ -267,7 +275,8 @@ def labels_are_introduced(case: Case) -> None:
 def session_ids_are_as_announced(case: Case) -> None:
     """Session ids are the sessions' numbers if the spec reveals them, and None otherwise."""
     for i, session in enumerate(case.stream.sessions):
-        expected, got = i if case.stream.spec.reveals_session_id else None, session.session_id
+        expected = i if case.stream.spec.reveals_session_id else None
+        got = session.session_id
         demand(got == expected, f"expected session id {expected}, got {got}")
 
 

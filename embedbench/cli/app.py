@@ -163,10 +163,14 @@ def main() -> None:
         if _is_broken_pipe(e):
             standard_streams.drop_output()
             sys.exit(standard_streams.READER_GONE)
-        sentence, failed = str(e), 1
+        sentence = str(e)
+        failed = 1
     except OSError as e:
-        of_output = standard_streams.unwritable_output(e)
-        sentence = of_output or f"{e.filename}: " * bool(e.filename) + f"{e.strerror or e}"
+        sentence = standard_streams.unwritable_output(e)
+        if not sentence:
+            sentence = str(e.strerror or e)
+            if e.filename:
+                sentence = f"{e.filename}: {sentence}"
     except help_and_usage_errors.UsageError as e:
         sentence = help_and_usage_errors.usage_sentence(e)
     else:

@@ -56,7 +56,8 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     """
     say: Callable[[str], None] = (lambda _: None) if quiet else note
     began = time.perf_counter()
-    file, runs = out / "emoji.h5", out / "runs"
+    file = out / "emoji.h5"
+    runs = out / "runs"
     if file.is_file():
         say(f"1/3  {file} of an earlier demo is used; delete it, and it is made again")
     else:
@@ -65,7 +66,8 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     for protocol, settings in STREAMS:
         _run(file, protocol, settings, runs, quiet)
     say("3/3  predictions to scores")
-    rows, page = tables_from_runs.collect(runs), out / "report.html"
+    rows = tables_from_runs.collect(runs)
+    page = out / "report.html"
     html_report.write_html(rows, page, html_report.page_heading([runs]))
     terminal_tables.print_tables(rows)
     print(f"\nreport: {page.resolve().as_uri()}\n")

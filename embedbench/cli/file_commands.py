@@ -137,7 +137,9 @@ def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
     shared.check_free(path, overwrite)
     drawing = picture_of_file.draw_file(file, figure_kinds.WIDTHS["column"])
     figure_style.write(path, drawing)
-    n, most, seed = len(file.labels), picture_of_file.POINTS, picture_of_file.SEED
+    n = len(file.labels)
+    most = picture_of_file.POINTS
+    seed = picture_of_file.SEED
     note(f"wrote {path}" + (f": {most:,} of {n:,} samples, seed {seed}" if n > most else ""))
 
 
@@ -152,7 +154,8 @@ def _redundancy(file: EmbeddingFile, heatmap: Path | None, quiet: bool) -> Redun
             from embedbench.reports import figure_style, score_figures
 
             matrix = feature_redundancy.su_matrix(codes, lambda *n: advance(*n, "heat map"))
-            names, scale = ("feature", "feature"), "symmetric uncertainty (%)"
+            names = ("feature", "feature")
+            scale = "symmetric uncertainty (%)"
             figure = score_figures.draw_maps({"": matrix}, 5, axes_names=names, scale=scale)
             write_safely(heatmap, figure_style.render_figure(figure, "png"))
     return result

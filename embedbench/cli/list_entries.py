@@ -307,9 +307,12 @@ def _class(kind: str, name: str) -> dict[str, Any]:
     given: dict[str, Any] = {}
     cls: type[Any]
     if kind == "learners":
-        cls, key, given = by_name.learner_class(name), name, by_name.alias_settings(name)
+        cls = by_name.learner_class(name)
+        key = name
+        given = by_name.alias_settings(name)
     else:
-        cls, key = by_name.protocol_class(name), "protocol"
+        cls = by_name.protocol_class(name)
+        key = "protocol"
     # What the learner does not refuse, in the place of what any memory takes.
     selects = getattr(cls, "selects", ())
     ranges = {"memory.select": f"one of {', '.join(selects)}"} if selects else {}

@@ -10,17 +10,19 @@ import typer
 
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import parse_seeds
-from embedbench.runs.progress_line import RunsAtWork
+from embedbench.errors import UserError
 from embedbench.studies.study import parse_settings
 from embedbench.text.table_export import flatten
 from embedbench.text.terminal_text import line, new_table
 
 from . import shared_options as shared
-from .command_output import bar, note, show_tables
+from .command_output import note, show_tables
+from .run import make_runs
 
 if TYPE_CHECKING:
     from embedbench.runs.grid_scheduler import Outcome
     from embedbench.sharing.floor import Place, Standing
+    from embedbench.studies.study import Study
 
     from .command_output import Part
 
@@ -44,6 +46,15 @@ def rank(
     seeds: Annotated[
         str | None, typer.Option("--seeds", help="Fewer than the floor's: 0-2.", show_default="0-4")
     ] = None,
+    regime: Annotated[
+        str, typer.Option(help="pilot: whole sessions; online: each sample once, ten at a time.")
+    ] = "pilot",
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SET=FILE", help="A set that does not ship, made by the commands of floor.md."
+        ),
+    ] = None,
     jobs: shared.Jobs = None,
     form: str = "text",
     quiet: shared.Quiet = False,
@@ -55,54 +66,43 @@ def rank(
     from embedbench.sharing import floor
 
     if learner is None:
-        sets = floor.read_floor(note)
+        sets = floor.read_floor(note, regime)
         listed = floor.list_floor(sets)
-        data = plain({"schema": floor.SCHEMA, "floor": listed})
-        show_tables(form, data, [flatten(row) for row in listed], floor_parts(sets))
+        found = plain({"schema": floor.SCHEMA, "floor": listed})
+        show_tables(form, found, [flatten(row) for row in listed], floor_parts(sets))
         return
     if Path(learner).is_dir():
-        failed, standings = False, floor.stand(Path(learner), note)
+        failed, standings = False, floor.stand(Path(learner), note, regime=regime)
     else:
-        outcome = _make(learner, out, settings or (), seeds, jobs, quiet)
-        failed, standings = bool(outcome.failed), floor.stand(out, note, outcome.run_dirs)
-    data = floor.to_json(standings)
-    rows = [one for entry in data["learners"] for one in entry["sets"]]
-    show_tables(form, data, [_flat(row) for row in rows], _parts(standings))
+        chosen = tuple(parse_seeds(seeds)) if seeds else ()
+        files = _read_data(data or ())
+        study = floor.floor_study(learner, chosen, parse_settings(settings or ()), regime, files)
+        outcome = _make(study, out, jobs, quiet)
+        failed = bool(outcome.failed)
+        standings = floor.stand(out, note, outcome.run_dirs, regime)
+    found = floor.to_json(standings)
+    rows = [one for entry in found["learners"] for one in entry["sets"]]
+    show_tables(form, found, [_flat(row) for row in rows], _parts(standings))
     if failed:
         raise typer.Exit(1)
 
 
-def _make(
-    learner: str,
-    out: Path,
-    settings: Sequence[str],
-    seeds: str | None,
-    jobs: int | None,
-    quiet: bool,
-) -> Outcome:
-    """Make the runs of one learner on the floor's sets."""
-    from embedbench.sharing.floor import floor_study
-    from embedbench.studies.study_runs import StudyRuns, describe_outcome
+def _read_data(items: Sequence[str]) -> dict[str, str]:
+    """The files of `--data`, by the names of their sets."""
+    files = {}
+    for item in items:
+        name, equals, file = item.partition("=")
+        if not (name and equals and file):
+            raise UserError("--data", expected="SET=FILE, such as cub50=cub50.h5", got=item)
+        files[name] = file
+    return files
 
-    given = tuple(parse_seeds(seeds)) if seeds else ()
-    study = floor_study(learner, given, parse_settings(settings))
+
+def _make(study: Study, out: Path, jobs: int | None, quiet: bool) -> Outcome:
+    """Make the runs of one learner on the floor's sets."""
     study = shared.fixed_study(study, quiet)
-    with bar("rank", quiet) as advance:
-        engine = shared.chosen_engine(None, None, None, study.threads or 1, jobs)
-        at_work = RunsAtWork()
-        outcome = StudyRuns(
-            study=study,
-            out=out,
-            engine=engine,
-            device=shared.chosen_device(study.device or "auto", engine),
-            quiet=quiet,
-            progress=advance.coming_stage("runs", at_work),
-            planned=at_work.plan,
-            failing=advance.fail,
-            notify=note,
-        ).make()
-    for sentence in describe_outcome(outcome):
-        note(sentence)
+    engine = shared.chosen_engine(None, None, None, study.threads or 1, jobs)
+    outcome = make_runs("rank", study, out, engine, quiet=quiet)
     if outcome.failed and not outcome.run_dirs:
         raise typer.Exit(2 if outcome.bad_input else 1)
     return outcome
@@ -148,7 +148,7 @@ def _parts(of: dict[str, list[Standing]]) -> list[Part]:
         for one in standings:
             ranks = one.verdict.ranks or (0, 0)
             table.add_row(
-                one.name,
+                f"{one.name}{'*' if one.other_bits else ''}",
                 one.row.n,
                 stat_text(one.row.metrics[FINAL], FINAL),
                 f"{one.verdict.rank} ({ranks[0]}–{ranks[-1]}) of {len(one.floor) + 1}",
@@ -177,7 +177,8 @@ FLOOR_LEGEND = (
 )
 LEGEND = (
     "rank: of the mean, and in brackets the ranks that the verdicts allow · behind by: mean paired "
-    "difference to the best, and its 95 % interval over seeds and test samples: above 0 it is "
-    "behind · above, behind: on how many sets a verdict says so · (floor): the median of its "
-    "learners · closed forms: ncm, slda, fecam, ranpac, acil · docs/floor.md"
+    "difference to the best, and the 95 % interval of the distance to whichever is the best, over "
+    "seeds and test samples: above 0 it is behind · above, behind: on how many sets a verdict says "
+    "so · (floor): the median of its learners · closed forms: ncm, slda, fecam, ranpac, acil, "
+    "randumb · *: features of other bits than the floor's · docs/floor.md"
 )

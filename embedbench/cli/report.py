@@ -156,7 +156,8 @@ class ReportOptions:
         if any(path.suffix == ".toml" for path in folders):
             raise UserError(f"{folders[0]} says what to show", f"name {files[0]} in its runs")
         given = [*self.views, *(["--figure"] if self.figure else [])]
-        given += ["--over"] if self.over and not folders else []
+        if self.over and not folders:
+            given.append("--over")
         if given:
             raise UserError(
                 f"{given[0]} is for runs, and {files[0]} has results alone", f"leave {given[0]} out"
@@ -305,7 +306,8 @@ def _read(
         tables = selected_tables(toml_report.show_file(runs[0], say))
         return [], tables, tables[2]
     rows: list[Row] = []
-    metrics, names = options.metric or [], RowNames(parse_names(options.name or ()))
+    metrics = options.metric or []
+    names = RowNames(parse_names(options.name or ()))
     if files:  # of which --metric also names what they alone have
         score = first_score(map(meant, metrics))
         metrics = [] if score is None else [score]
@@ -366,7 +368,8 @@ def _tables(rows: list[Row], options: ReportOptions, form: str) -> Tables:
         from embedbench.zoo.beside_zoo import beside_parts, rows_beside
 
         published = rows_beside(rows, note)
-        data, listed = {**data, "published": published}, [*listed, *published]
+        data = {**data, "published": published}
+        listed = [*listed, *published]
         parts = [*parts, *beside_parts(published)]
     return data, listed, parts
 

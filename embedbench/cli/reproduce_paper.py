@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 ALL = "all"  # in the place of a paper's name
 NAMES = ", ".join(" or ".join(names) for names in paper_folders.names().values() if names)
 DATA = (
-    "FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for masana2020 cifar100=FILE; "
-    "for abdelsalam2021 cifar=FILE, …; for tang2024 cifar100=FILE, …"
+    "FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for masana2020 and michel2023 "
+    "cifar100=FILE, …; for abdelsalam2021 cifar=FILE, …; for tang2024 cifar100=FILE, …"
 )
 RESULTS = "Files that reproduce wrote, or directories of them: print their tables; nothing runs."
 CLAIMS = (
@@ -113,7 +113,8 @@ def _present(
     from embedbench.papers.result_files import Results
 
     files = [runs.streams.file(str(data.file)) for data in runs.data.values()]
-    results = Results.now(paper.name, words, runs.seeds, files, tables, runs.failed)
+    kinds = [(data.kind, runs.label(name)) for name, data in runs.data.items()]
+    results = Results.now(paper.name, words, runs.seeds, files, tables, runs.failed, kinds)
     path = runs.out / f"{paper.stem}.json"
     results.write(path)
     show_tables(form, results.to_json(), *rows_and_parts(tables))
@@ -130,7 +131,9 @@ def _show_stored(paper: str, paths: list[Path], form: str) -> None:
     from embedbench.papers.result_files import read_results
     from embedbench.text.terminal_text import line
 
-    data, rows, parts = [], list[Any](), list[Any]()
+    data = []
+    rows = list[Any]()
+    parts = list[Any]()
     for name, results in read_results(paths, paper_folders.facts(paper)["name"]).items():
         of_rows, of_parts = rows_and_parts(results.tables)
         data.append({"source": name, **results.to_json()})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,7 +25,8 @@ from . import shared_options as shared
 from .command_output import bar, note, run_tables, show_tables
 
 if TYPE_CHECKING:
-    from embedbench.runs import grid_scheduler
+    from embedbench.engines.engine import Engine
+    from embedbench.runs.grid_scheduler import Outcome
 
 
 # Options that a study has as they are given.
@@ -195,33 +196,60 @@ def run(
         write_safely(save_config, text)
         return
     study = shared.fixed_study(options.study(), quiet)
-    with bar("run", quiet) as advance:
-        from embedbench.studies.study_runs import StudyRuns
+    engine_of = shared.chosen_engine(engine, resources, engine_set, study.threads or 1, jobs)
+    outcome = make_runs(
+        "run",
+        study,
+        out,
+        engine_of,
+        quiet=quiet,
+        shard=shard,
+        checkpoint=checkpoint,
+        overwrite=overwrite,
+    )
+    if not (outcome.run_dirs or outcome.failed):
+        return  # of a shard without runs
+    _report(outcome, out, form, study, options.config)
 
-        engine_of = shared.chosen_engine(engine, resources, engine_set, study.threads or 1, jobs)
+
+def make_runs(
+    what: str, study: Study, out: Path, engine: Engine, *, quiet: bool, **how: Any
+) -> Outcome:
+    """Make the runs of a study below a bar, and say what failed or was there before.
+
+    Parameters
+    ----------
+    what : str
+        What the bar says is done.
+    study : Study
+        As `fixed_study` returns it.
+    **how : object
+        Further arguments of `StudyRuns`.
+    """
+    from embedbench.studies.study_runs import StudyRuns, describe_outcome
+
+    with bar(what, quiet) as advance:
         at_work = RunsAtWork()
         outcome = StudyRuns(
             study=study,
             out=out,
-            engine=engine_of,
-            device=shared.chosen_device(study.device or "auto", engine_of),
-            shard=shard,
-            checkpoint=checkpoint,
-            overwrite=overwrite,
+            engine=engine,
+            device=shared.chosen_device(study.device or "auto", engine),
             quiet=quiet,
             trials=advance.coming_stage("trials"),
             progress=advance.coming_stage("runs", at_work),
             planned=at_work.plan,
             failing=advance.fail,
             notify=note,
+            **how,
         ).make()
-    if not (outcome.run_dirs or outcome.failed):
-        return  # of a shard without runs
-    _report(outcome, out, form, study, options.config)
+    for sentence in describe_outcome(outcome):
+        note(sentence)
+    return outcome
 
 
 def _report(
-    outcome: grid_scheduler.Outcome,
+    outcome: Outcome,
     out: Path,
     form: str,
     study: Study,
@@ -235,12 +263,10 @@ def _report(
     from embedbench.reports.tables_from_runs import collect, with_chance
     from embedbench.reports.toml_report import published_beside
     from embedbench.scores.record_files import find
-    from embedbench.studies.study_runs import describe_outcome
 
-    for sentence in describe_outcome(outcome):
-        note(sentence)
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
-    metrics, names = (study.metric,) if study.metric else (), RowNames(study.names)
+    metrics = (study.metric,) if study.metric else ()
+    names = RowNames(study.names)
     places = with_chance(out, outcome.run_dirs)
     rows = collect(out, places, metrics=metrics, names=names)
     for key in names.unused if rows else ():
@@ -249,7 +275,8 @@ def _report(
     published = None if config is None else published_beside(config, out, note)
     if published is not None:
         data = {**data, "published": published.data}
-        listed, parts = [*listed, *published.rows], [*parts, line(""), *published.parts]
+        listed = [*listed, *published.rows]
+        parts = [*parts, line(""), *published.parts]
     show_tables(form, {**data, "failed": failed}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):

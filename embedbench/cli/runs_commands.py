@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -86,8 +86,9 @@ def status(
 
     now = runs_status.status(root)
     data = now.to_json()
-    kinds = ("running", "abandoned")
-    rows = [{"state": kind, **row} for kind in kinds for row in records(data[kind])]
+    rows: list[dict[str, Any]] = []
+    for state in ("running", "abandoned"):
+        rows += [{"state": state, **row} for row in records(data[state])]
     show_tables(form, data, rows, parts=status_parts(now))
 
 

@@ -95,6 +95,8 @@ def scores_text(results: Sequence[RescoredRun]) -> str:
             about.append(("differs", f"{d.metric}: {values}"))
         about += [("new", ", ".join(r.new)), ("not checked", ", ".join(r.unchecked))]
         lines += [f"{word}: {r.run}: {what}" for word, what in about if what]
-        lines += [f"not pinned: {r.run}"] if r.fault is None and not r.pinned else []
-        lines += [f"updated: {r.run}"] if r.updated else []
+        if r.fault is None and not r.pinned:
+            lines.append(f"not pinned: {r.run}")
+        if r.updated:
+            lines.append(f"updated: {r.run}")
     return "\n".join([*lines, NOT_CHECKED])

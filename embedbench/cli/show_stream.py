@@ -56,7 +56,8 @@ def show(
         shared.check_free(out, overwrite)
     if export is not None:
         _check_free(export, overwrite)
-    streams, summaries = StreamCache(), []
+    streams = StreamCache()
+    summaries = []
     for spec in specs:
         task = make_task(spec, Path(), streams)
         files = ", ".join(file.path.name for file in task.files)
@@ -69,12 +70,12 @@ def show(
                 command_output.note(f"note: {sentence}")
         if out is not None:
             _draw(task, out)
-    command_output.show_tables(
-        form,
-        [s.to_json() for s in summaries],
-        [row for summary in summaries for row in stream_rows(summary)],
-        parts=[part for summary in summaries for part in stream_parts(summary)],
-    )
+    rows: list[dict[str, Any]] = []
+    parts: list[command_output.Part] = []
+    for summary in summaries:
+        rows += stream_rows(summary)
+        parts += stream_parts(summary)
+    command_output.show_tables(form, [s.to_json() for s in summaries], rows, parts=parts)
 
 
 def _class_names(task: Task) -> list[str]:
@@ -90,7 +91,8 @@ def _draw(task: Task, path: Path) -> None:
 
     train, test = stream_summary.class_counts(task.stream)
     sets = [s.split for s in task.stream.eval_sets]
-    names, width = _class_names(task), figure_kinds.WIDTHS["column"]
+    names = _class_names(task)
+    width = figure_kinds.WIDTHS["column"]
     figure_style.write(path, stream_plot.draw_stream(train, test, names, width, sets=sets))
     command_output.note(f"wrote {path}")
 
@@ -113,14 +115,18 @@ NAMED = 3  # classes of a session that are named
 
 def stream_parts(summary: StreamSummary) -> list[command_output.Part]:
     """Title, a table of the sessions, and the digests."""
-    sessions, tests = summary.sessions, summary.tests
+    sessions = summary.sessions
+    tests = summary.tests
     each = len(tests) == len(sessions)
-    table = new_table(
-        ["session", "introduces", "classes", "train", "val", *["test"] * each], names=2
-    )
+    heads = ["session", "introduces", "classes", "train", "val"]
+    if each:
+        heads.append("test")
+    table = new_table(heads, names=2)
     for i, s in enumerate(sessions):
-        counts = [len(s.classes), s.train, s.val, *([tests[i]] if each else [])]
-        table.add_row(str(i), line(_names(s.classes)), *(f"{n:,}" for n in counts))
+        counts = [len(s.classes), s.train, s.val]
+        if each:
+            counts.append(tests[i])
+        table.add_row(str(i), line(_names(s.classes)), *[f"{n:,}" for n in counts])
     parts: list[command_output.Part] = [line(summary.title, "bold"), table]
     if not each:
         parts.append(line(f"samples of the eval sets: {', '.join(f'{n:,}' for n in tests)}"))

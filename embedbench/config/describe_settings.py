@@ -39,7 +39,9 @@ class Setting:
 
 def list_settings(cls: type) -> list[Setting]:
     """The fields of a dataclass, those first that its docstring describes; groups as one."""
-    known, own, hints = inherited_parameters(cls), parameters(cls), field_hints(cls)
+    known = inherited_parameters(cls)
+    own = parameters(cls)
+    hints = field_hints(cls)
     result = []
     for field in sorted(dataclasses.fields(cls), key=lambda f: f.name not in own):
         kind, text = known.get(field.name, ("", ""))

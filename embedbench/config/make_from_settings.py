@@ -72,7 +72,8 @@ def nearest(cls: type, name: str) -> list[str]:
     >>> nearest(dataclasses.make_dataclass("Mine", [("lam", float), ("scale", float)]), "lambda")
     ['lam']
     """
-    hints, names = field_hints(cls), _init_names(cls)
+    hints = field_hints(cls)
+    names = _init_names(cls)
     meant = {"lambda": "lam", "learning_rate": "lr"}.get(name, name)  # what is often typed
     same = [meant] if meant in names else []
     nested = [f"{n}.{meant}" for n in names if meant in _init_names(hints[n].kind)]

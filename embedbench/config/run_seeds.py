@@ -76,7 +76,8 @@ def parse_seeds(text: str) -> list[int]:
         first, dash, last = part.strip().partition("-")
         if not (has_only_digits(first) and (has_only_digits(last) or not dash)):
             raise UserError("--seeds", expected="numbers and ranges such as 0-4 or 0,2,5", got=text)
-        low, high = int(first), int(last or first)
+        low = int(first)
+        high = int(last or first)
         check_seed(high, "--seeds")
         if len(seeds) + high - low >= MOST:
             raise UserError("--seeds", "give fewer", expected=f"at most {MOST:,} seeds", got=text)

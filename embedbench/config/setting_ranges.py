@@ -165,7 +165,8 @@ class FieldHint:
     @classmethod
     def parse(cls, hint: Any) -> Self:
         """Take a hint apart."""
-        origin, args = typing.get_origin(hint), typing.get_args(hint)
+        origin = typing.get_origin(hint)
+        args = typing.get_args(hint)
         if origin is typing.Annotated:
             inner = cls.parse(args[0])
             declared = tuple(a for a in args[1:] if isinstance(a, Range))

@@ -91,7 +91,8 @@ def fits(value: Any, hint: Any) -> bool:
     >>> fits((1, 2), collections.abc.Sequence[int]), fits("ab", collections.abc.Sequence[str])
     (True, False)
     """
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    args = typing.get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True
     if origin is typing.Annotated:
@@ -186,7 +187,8 @@ def words(hint: Any) -> str:
     >>> words(int | None), words(collections.abc.Sequence[str])
     ('a whole number or None', 'a list')
     """
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    args = typing.get_args(hint)
     if origin is typing.Annotated:
         return words(args[0])
     if origin in _UNIONS:

@@ -30,7 +30,8 @@ class LocalExecutor(ThreadPoolExecutor):
     """
 
     def __init__(self, processes: int) -> None:
-        self._numbers, self._thread = itertools.count(), threading.local()
+        self._numbers = itertools.count()
+        self._thread = threading.local()
         self._pools: dict[int, ProcessPoolExecutor] = {}  # of one process each, by its number
         self._others = active_children()
         self._stops = False  # nothing begins any more

@@ -142,7 +142,8 @@ class SlurmExecutor(Executor):
             return
         job: Any
         for job in jobs:
-            job.watcher, job._results_timeout_s = self._queue, 0
+            job.watcher = self._queue
+            job._results_timeout_s = 0
         self._queue.forget()
         self._running += zip(taken, jobs, strict=True)
 
@@ -169,7 +170,8 @@ class SlurmExecutor(Executor):
 
     def _go_on(self, task: _Call, job: Any) -> None:
         """Submit a task again, unless its jobs end where they began."""
-        before, task.saved = task.saved, task.progress()
+        before = task.saved
+        task.saved = task.progress()
         task.tries = 0 if task.saved > before else task.tries + 1
         if task.tries < TRIES:
             self._waiting.put(task)
@@ -258,7 +260,8 @@ def _cluster(settings: Mapping[str, str]) -> str:
 
 def _minutes(value: str) -> int:
     """The minutes of "30m", "4h" or "2d"."""
-    number, unit = value[:-1], value[-1:]
+    number = value[:-1]
+    unit = value[-1:]
     if not (has_only_digits(number) and unit in MINUTES and len(number) < 6):
         raise UserError("time", expected="minutes, hours or days: 30m, 4h, 2d", got=value)
     return int(number) * MINUTES[unit]

@@ -55,7 +55,8 @@ def parse_key(key: str) -> tuple[str, str] | None:
     for form in _FORMS:
         match = form.fullmatch(key)
         if match and match["word"]:
-            word, rest = match["word"].casefold(), match["rest"]
+            word = match["word"].casefold()
+            rest = match["rest"]
             return None if _begins_with_part(rest) else (word, rest)
     return None
 
@@ -218,7 +219,8 @@ def _roles_of_parts(
     by_rest: Mapping[str, Mapping[str, str]], features: str, labels: str, where: str
 ) -> dict[str, int]:
     """Return what each part is; all have features and labels."""
-    rows, targets = by_rest[features], by_rest[labels]
+    rows = by_rest[features]
+    targets = by_rest[labels]
     for has, lacks, what in ((rows, targets, "labels"), (targets, rows, "features")):
         alone = [has[word] for word in has if word not in lacks]
         if alone:
@@ -332,7 +334,8 @@ def _row_keys(arrays: Mapping[str, Any], used: set[str]) -> dict[str, list[str]]
         parsed = None if key in used else parse_key(key)
         if parsed is None:
             continue
-        word, rest = parsed[0], parsed[1].casefold()
+        word = parsed[0]
+        rest = parsed[1].casefold()
         if rest in (*ROW_WORDS, *MASK_WORDS) and np.ndim(arrays[key]):
             keys.setdefault(word, []).append(key)
         elif rest in WEAK_WORDS and _may_list_rows(arrays[key]):

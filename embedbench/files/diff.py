@@ -72,10 +72,12 @@ class Diff(JsonRecord):
 
 def diff(a: str | Path, b: str | Path) -> Diff:
     """Compare two files, whose features are both in memory."""
-    one, two = EmbeddingFile.open(a), EmbeddingFile.open(b)
+    one = EmbeddingFile.open(a)
+    two = EmbeddingFile.open(b)
     keys = [*hdf5_layout.DIGESTS, *(["columns"] if one.columns or two.columns else [])]
     agree = {key: one.digests.get(key) == two.digests.get(key) for key in keys}
-    x, y = _features(one), _features(two)
+    x = _features(one)
+    y = _features(two)
     scores: list[Any] = [probe_accuracy(one.samples, x), probe_accuracy(two.samples, y)]
     moved = None if None in scores else scores[1] - scores[0]
     rows_a, rows_b = shared_rows(one.samples, two.samples)
@@ -172,12 +174,15 @@ def _changes(a: Any, b: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
 
 def diff_text(diff: Diff) -> str:
     """Return a difference as text."""
-    cosine, near, scores = diff.cosine, diff.neighbours, diff.scores
+    cosine = diff.cosine
+    near = diff.neighbours
+    scores = diff.scores
     lines = [("a", diff.a), ("b", diff.b)]
     lines += [(key, "agree" if same else "differ") for key, same in diff.digests.items()]
     lines.append(("shared samples", f"{diff.samples['shared']:,}"))
     if diff.contents is not None:
-        changed, compared = diff.contents["changed"], diff.contents["compared"]
+        changed = diff.contents["changed"]
+        compared = diff.contents["compared"]
         lines.append(("their contents", f"{changed:,} of {compared:,} changed"))
     if cosine is not None:
         names = ("min", "p1", "p5", "median", "mean")
@@ -266,7 +271,8 @@ def probe_accuracy(samples: Samples, x: Float32s) -> float | None:
 
     None if there are no train or no test samples.
     """
-    train, test = samples.split == TRAIN, samples.split == TEST
+    train = samples.split == TRAIN
+    test = samples.split == TEST
     if not train.any() or not test.any():
         return None
     known, labels = np.unique(samples.labels[train], return_inverse=True)

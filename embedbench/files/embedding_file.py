@@ -118,7 +118,8 @@ class EmbeddingFile:
         return result
 
     def __repr__(self) -> str:
-        samples, classes = self.shape[0], self.samples.n_leaves
+        samples = self.shape[0]
+        classes = self.samples.n_leaves
         return f"<{self.path.name}: {samples:,} samples of {classes} classes, {self.kind}>"
 
     @property
@@ -308,7 +309,8 @@ def verify(path: str | Path) -> list[str]:
     UserError
         There is no such file, or it is not an embedding file.
     """
-    path, sentences = Path(path), []
+    path = Path(path)
+    sentences = []
     try:
         file = EmbeddingFile.open(path)
     except DamagedFileError as error:

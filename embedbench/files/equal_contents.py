@@ -75,5 +75,7 @@ def describe_two_classes(pairs: Pairs, samples: Samples, holds: str, again: str)
 
 def _list_pairs(pairs: Pairs, samples: Samples, names: Sequence[str]) -> str:
     first = sorted(pairs)[:LISTED]
-    shown = [f"{samples.ids[a]} ({names[a]}) = {samples.ids[b]} ({names[b]})" for a, b in first]
-    return "; ".join(shown + ["…"] * (len(pairs) > LISTED))
+    texts = [f"{samples.ids[a]} ({names[a]}) = {samples.ids[b]} ({names[b]})" for a, b in first]
+    if len(pairs) > LISTED:
+        texts.append("…")
+    return "; ".join(texts)

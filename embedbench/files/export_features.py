@@ -131,7 +131,8 @@ def export_file(
     UserError
         `out` exists or has another ending, a package is missing, or the file is not valid.
     """
-    file, out = EmbeddingFile.open(path), Path(out)
+    file = EmbeddingFile.open(path)
+    out = Path(out)
     if out.suffix not in _WRITERS:
         raise UserError(
             "export writes npz files, .safetensors and .parquet",

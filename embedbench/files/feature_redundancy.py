@@ -95,7 +95,8 @@ def fcbf(
     kept: list[int] = []
     while len(left):
         progress(n_relevant - len(left), n_relevant)
-        batch, left = left[:BATCH], left[BATCH:]
+        batch = left[:BATCH]
+        left = left[BATCH:]
         removes = _removes(codes, relevance, batch, batch)
         alive = np.ones(len(batch), dtype=np.bool_)
         for i in range(len(batch)):
@@ -246,7 +247,8 @@ def _best_cut(v: Float32s, y: NDArray[np.uint16], rank: Ints, table: Floats) -> 
     legal = v[:-1] < v[1:]
     if not legal.any():
         return 0
-    n, totals = len(v), np.bincount(y)
+    n = len(v)
+    totals = np.bincount(y)
     after = totals[y] - rank
     left = np.cumsum(table[rank + 1] - table[rank])[:-1]
     right = table[totals].sum() + np.cumsum(table[after - 1] - table[after])[:-1]

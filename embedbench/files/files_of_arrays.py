@@ -139,7 +139,8 @@ def _take(found: Mapping[str, Any], path: Path, name: str) -> _Taken:
         if rows is not None and rows is not one.array and len(np.unique(rows)) == len(rows):
             one.names[column] = found[column]
     left = [column for column in (*ids, *index) if column not in one.names or column in index]
-    one.left_out += [f"{list_first(left, LISTED)} of {path.name} (names of rows)"] if left else []
+    if left:
+        one.left_out.append(f"{list_first(left, LISTED)} of {path.name} (names of rows)")
     return one
 
 
@@ -161,7 +162,8 @@ def _keep_useful(found: NumberTable, others: Sequence[str], one: _Taken, why: st
     useful = find_keys(USEFUL, others)
     one.columns = {column: found[column] for column in useful}
     left = [column for column in others if column not in useful]
-    one.left_out += [f"{list_first(left, LISTED)} of {one.path.name}{why}"] if left else []
+    if left:
+        one.left_out.append(f"{list_first(left, LISTED)} of {one.path.name}{why}")
 
 
 def _stack(found: NumberTable, values: Sequence[str], one: _Taken) -> None:
@@ -224,7 +226,8 @@ def _bring_in_order(
     by = _common_names(table, one)
     if by is None:
         return
-    ours, theirs = (names.astype(np.str_) for names in (table.names[by[0]], one.names[by[1]]))
+    ours = table.names[by[0]].astype(np.str_)
+    theirs = one.names[by[1]].astype(np.str_)
     if np.array_equal(ours, theirs):
         return
     sure = bool(find_keys(_IDS, by)) or table.names[by[0]].dtype.kind == "U"
@@ -256,16 +259,23 @@ def _common_names(table: _Taken, one: _Taken) -> tuple[str, str] | None:
 
     Texts are those of one name, or with the same values.
     """
-    ids = [find_keys(_IDS, several) for several in (table.names, one.names)]
-    if all(ids):
-        return ids[0][0], ids[1][0]
-    if pair := _common_texts(table, one):
-        return pair
-    index = [
-        [name for name, rows in several.items() if rows.dtype.kind != "U"]
-        for several in (table.names, one.names)
-    ]
-    return (index[0][-1], index[1][-1]) if all(index) else None
+    ids = find_keys(_IDS, table.names)
+    their_ids = find_keys(_IDS, one.names)
+    if ids and their_ids:
+        return ids[0], their_ids[0]
+    texts = _common_texts(table, one)
+    if texts is not None:
+        return texts
+    index = _indices(table)
+    their_index = _indices(one)
+    if index and their_index:
+        return index[-1], their_index[-1]
+    return None
+
+
+def _indices(one: _Taken) -> list[str]:
+    """The columns of numbers that name rows."""
+    return [name for name, rows in one.names.items() if rows.dtype.kind != "U"]
 
 
 def _common_texts(table: _Taken, one: _Taken) -> tuple[str, str] | None:

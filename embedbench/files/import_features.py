@@ -85,7 +85,8 @@ def import_file(
     UserError
         The format of the source is unknown, or its parts are missing or contradict each other.
     """
-    paths, out = _paths(src), Path(out)
+    paths = _paths(src)
+    out = Path(out)
     check_target(out, overwrite=overwrite)
     beside = [Path(name) for name in (labels, columns, split) if name is not None]
     read = [*paths, *[path for path in beside if path.is_file()]]
@@ -193,7 +194,8 @@ def _split_samples(
 
     A split of the source stays, unless another one is asked for; groups do not change it.
     """
-    samples, provenance = source.samples, dict(source.provenance)
+    samples = source.samples
+    provenance = dict(source.provenance)
     if source.has_split and split is None and not stratify:
         return samples, _rule_of(source), provenance
     named = group or ("sample" if source.groups is None else "groups")
@@ -212,7 +214,8 @@ def _with_listed(source: Arrays, path: Path, notify: Notify, *, keep_groups: boo
     listed = _merged(read_list(path, source.samples.ids.tolist()), notify)
     left_out = [*source.left_out]
     left_out += [f"{name} ({path} has another)" for name in source.columns if name in listed]
-    origin, groups = dict(source.origin), source.groups
+    origin = dict(source.origin)
+    groups = source.groups
     if "group" in listed:
         if groups is not None and not keep_groups:
             left_out.append(f"{origin.get('groups', 'groups')} (the groups are those of {path})")

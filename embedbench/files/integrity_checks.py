@@ -96,11 +96,13 @@ def check_tables(path: Path, file: h5py.File) -> None:
         raise DamagedFileError(
             f"{path} is incomplete: its writing was interrupted", "make it again"
         )
-    kind, tables = safe_hdf5.attribute(file, "kind"), hdf5_layout.list_tables(file)
+    kind = safe_hdf5.attribute(file, "kind")
+    tables = hdf5_layout.list_tables(file)
     for group in ("layers", "checksums", "digests"):
         if not isinstance(file.get(group), h5py.Group):
             raise DamagedFileError(f"{path} has no group {group!r}", "copy or make it again")
-    features, columns = _feature_tables(file), _column_tables(path, file)
+    features = _feature_tables(file)
+    columns = _column_tables(path, file)
     ones = ["sample_ids", "classes", "labels", "split", "parents", "provenance", *columns]
     rows = (*features, *hdf5_layout.SAMPLE_TABLES, *columns)
     names = [*ones, *features, *(f"checksums/{x}" for x in rows)]
@@ -111,7 +113,8 @@ def check_tables(path: Path, file: h5py.File) -> None:
             raise UserError(
                 f"{path} has a table {name!r}, which is none of the format", "remove it"
             )
-    n, n_classes = (math.prod(tables[name][1][:1]) for name in ("sample_ids", "classes"))
+    n = math.prod(tables["sample_ids"][1][:1])
+    n_classes = math.prod(tables["classes"][1][:1])
     sums = "|u1", (-(-n // hdf5_layout.BLOCK), 32)
     expected: dict[str, tuple[str, tuple[int, ...]]] = {
         "labels": ("<i4", (n,)),

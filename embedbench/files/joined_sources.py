@@ -124,7 +124,8 @@ def of_other_columns(
     alone = [name for name in names if name not in expected]
     lacking = [name for name in expected if name not in names]
     phrases = [f"has {list_first(alone, 3)}"] if alone else []
-    phrases += [f"lacks {list_first(lacking, 3)}"] if lacking else []
+    if lacking:
+        phrases.append(f"lacks {list_first(lacking, 3)}")
     return UserError(
         f"{path} has other features than {first}: it {' and '.join(phrases)}",
         "give all files the same columns, or import them one by one",
@@ -197,7 +198,8 @@ def _split_of_parts(sources: Mapping[Path, Arrays], parts: Sequence[int]) -> tup
     UserError
         A column says another part.
     """
-    split, own = [], ""
+    split = []
+    own = ""
     for (path, source), part in zip(sources.items(), parts, strict=True):
         rows = np.full(len(source.features), part, np.uint8)
         if source.has_split:

@@ -136,7 +136,8 @@ def read_split(values: Array, where: str) -> Bytes:
     UserError
         A value is none of these; all such values are named.
     """
-    numbers, kind = "0 (train), 1 (val) or 2 (test)", values.dtype.kind
+    numbers = "0 (train), 1 (val) or 2 (test)"
+    kind = values.dtype.kind
     if kind not in "iuU" or values.ndim != 1:
         raise UserError(where, expected=f"{numbers}, or their names", got=f"{values.dtype}")
     unique, places = np.unique(values, return_inverse=True)

@@ -116,7 +116,8 @@ def _other_columns(read: Mapping[str, Any], key: str, n: int) -> tuple[dict[str,
     UserError
         Ids are missing.
     """
-    lists, left_out = {}, [*getattr(read, "not_read", ())]
+    lists = {}
+    left_out = [*getattr(read, "not_read", ())]
     for name in read:
         if name == key:
             continue
@@ -161,7 +162,8 @@ def _check_ids(lists: Mapping[str, Array], path: Path, found: Mapping[str, Any],
     theirs = [name for name in theirs if _names_rows(lists, name) and not counts(lists[name])]
     if not ours or not theirs:
         return
-    wanted, listed = _plain(found, ours[0]), lists[theirs[0]]
+    wanted = _plain(found, ours[0])
+    listed = lists[theirs[0]]
     there = int(np.isin(wanted.astype(np.str_), listed.astype(np.str_)).sum())
     raise UserError(
         f"{path} has {theirs[0]} such as {short(str(listed[0]))}, and {src} has {ours[0]} such as "
@@ -227,7 +229,8 @@ def _left_out(unneeded: Mapping[str, str], path: Path, src: Path) -> list[str]:
 
 def _words_apart(path: Path) -> tuple[Array, Array]:
     """The first word of each line, which may be an id, and the rest of it."""
-    words, rests = [], []
+    words = []
+    rests = []
     for _, cells in read_rows(path):
         word, _, rest = cells[0].partition(" ")
         words.append(word)

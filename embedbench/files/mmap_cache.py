@@ -111,7 +111,8 @@ def _reads_disk() -> bool:
     If not, what it needs is in memory, and asking for each row would cost more than reading it.
     """
     global _input
-    before, _input = _input, resource.getrusage(resource.RUSAGE_SELF).ru_inblock
+    before = _input
+    _input = resource.getrusage(resource.RUSAGE_SELF).ru_inblock
     return _input != before
 
 

@@ -52,7 +52,8 @@ def whole_numbers(labels: Array) -> tuple[Array, str]:
         labels = labels.astype(np.int64)
         said = f"labels such as {float(labels[0])} are whole numbers, and are read as these. "
     if labels.dtype.kind in "iu" and len(labels):
-        low, high = int(labels.min()), int(labels.max())
+        low = int(labels.min())
+        high = int(labels.max())
         if low > 0:
             first = "" if low > 1 else f", and {high} the number {len(np.unique(labels)) - 1}"
             said += (
@@ -114,7 +115,8 @@ def check_counts(labels: Mapping[str, Array]) -> None:
     several = {name: np.unique(values) for name, values in labels.items()}
     first, *others = several
     for name in others:
-        ours, theirs = several[first], several[name]
+        ours = several[first]
+        theirs = several[name]
         if ours.dtype.kind not in "iu" or theirs.dtype.kind not in "iu" or len(ours) < 2:
             continue
         moved = {int(ours[0]), int(theirs[0])} == {0, 1}
@@ -165,7 +167,8 @@ def why_not_names(key: str, names: Array, labels: Array, width: int, where: str)
         It may be two things.
     """
     used = np.unique(labels)
-    n, may_be_other = len(labels), key.casefold() == "names"
+    n = len(labels)
+    may_be_other = key.casefold() == "names"
     texts = names.astype(np.str_)
     if labels.dtype.kind == "U" and {*used.tolist()} <= {*texts.tolist()}:
         if len(names) < n or len(np.unique(texts)) == n:

@@ -216,7 +216,8 @@ class Partial:
 def _differences(stored: str, wanted: str) -> str:
     """Return in brackets what differs between two jobs; empty if the stored one cannot be read."""
     try:
-        there, here = parse_json(stored, "the job"), parse_json(wanted, "the job")
+        there = parse_json(stored, "the job")
+        here = parse_json(wanted, "the job")
         names = sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
     except (UserError, AttributeError, TypeError):
         return ""

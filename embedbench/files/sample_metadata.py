@@ -78,7 +78,8 @@ class Samples:
         check_text(self.classes, "the name of a class")
         check_text("\0".join(self.ids.tolist()), "the ids of the samples")
         self._check_hierarchy()
-        low, high = int(self.labels.min()), int(self.labels.max())
+        low = int(self.labels.min())
+        high = int(self.labels.max())
         if low < 0 or high >= self.n_leaves:
             bad = low if low < 0 else high
             row = int(np.flatnonzero(self.labels == bad)[0])
@@ -187,7 +188,8 @@ def read_by_sample(
     values: dict[str, list[str]] = {}
     known = set(ids)
     for number, fields in lines:
-        where, name = f"{path}, line {number}", fields[0]
+        where = f"{path}, line {number}"
+        name = fields[0]
         if len(fields) != len(head) or not all(fields):
             raise UserError(f"{where}: expected {','.join(head)}, not {short(fields)}.")
         if name not in known or name in values:

@@ -123,7 +123,8 @@ def choose_arrays(found: Mapping[str, Any], src: Path, asked: Mapping[str, str |
     columns = source.optional_columns(asked["groups"])
     source.compare_orders(listed)
     kept = {key: source.take_rows(key)[rows] for key in (*layers, *columns)}
-    features, labels = features[rows], labels[rows]
+    features = features[rows]
+    labels = labels[rows]
     split = None if split is None else split[rows]
     ids = _default_ids(len(labels), split) if ids is None else ids[rows]
     groups = source.groups_of_ids(asked["groups"], ids) if groups is None else groups[rows]
@@ -285,7 +286,8 @@ class _Source:
         if all(len(several) == 1 for several in keys.values()):
             return
         for table, target in itertools.product(keys["features"], keys["labels"]):
-            rows, values = self._plain(table), flat_column(self._plain(target))
+            rows = self._plain(table)
+            values = flat_column(self._plain(target))
             can_be = rows.ndim in (2, 4) and rows.dtype.kind in "fiu" and values.ndim == 1
             if can_be and len(rows) == len(values):
                 yield table, target
@@ -294,8 +296,10 @@ class _Source:
         """Return labels as numbers, the names of all classes, and their parents."""
         labels, names = given, None
         if isinstance(given, NamedLabels):
-            labels, names = given.values, given.names
-        where, keys = str(self.src), self._unused(KEYS["classes"])
+            labels = given.values
+            names = given.names
+        where = str(self.src)
+        keys = self._unused(KEYS["classes"])
         for key in keys:
             if names is not None:
                 self._reasons[key] = "the classes have their names"
@@ -316,7 +320,8 @@ class _Source:
                 self.remarks.append(said)
         if names is None:
             labels, said = whole_numbers(labels)
-            self.remarks += [said] if said else []
+            if said:
+                self.remarks.append(said)
         numbers, leaves = number_labels(labels, names)
         if "parents" in self.arrays:
             return numbers, leaves, self.take("parents", "")
@@ -399,7 +404,8 @@ class _Source:
             raise UserError(f"{self.src}: {keys[0]} has NaN in row {row}", "name every group")
         groups = given.astype(np.str_)
         groups, said = merge_texts(groups, "group")
-        self.remarks += [f"{said}."] if said else []
+        if said:
+            self.remarks.append(f"{said}.")
         return groups
 
     def groups_of_ids(self, rule: str | None, ids: Strings) -> Strings | None:

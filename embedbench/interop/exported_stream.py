@@ -122,15 +122,15 @@ class ExportedStream(DescribedStream):
         named = list(itertools.chain(*[session.introduces for session in self.sessions]))
         named += itertools.chain(*[test.classes for test in self.eval_sets])
         size = max(len(self.sessions), len(self.eval_sets)) * self.n_labels
-        return (
-            bool(self.sessions and self.eval_sets)
-            and size <= MOST
-            and all(0 <= c < self.n_labels for c in named)
-            and tuple(s.train for s in self.sessions) == self.n_train
-            and _DIRECTORY.fullmatch(self.directory) is not None
-            and _RUN.fullmatch(self.run) is not None
-            and self.digest == self.identity
-        )
+        if not (self.sessions and self.eval_sets and size <= MOST):
+            return False
+        if not all(0 <= label < self.n_labels for label in named):
+            return False
+        if tuple(session.train for session in self.sessions) != self.n_train:
+            return False
+        if not (_DIRECTORY.fullmatch(self.directory) and _RUN.fullmatch(self.run)):
+            return False
+        return self.digest == self.identity
 
 
 STREAM, FEATURES = "stream.json", "features.npy"
@@ -157,7 +157,8 @@ class EvalList:
 
 def describe_stream(task: Task) -> ExportedStream:
     """The contents of `stream.json` for a run's stream."""
-    stream, spec = task.stream, task.spec
+    stream = task.stream
+    spec = task.spec
     limited = any(e.candidates is not None for e in stream.eval_sets)
     if stream.spec.multilabel or limited or len(task.files) > 1:
         raise UserError(
@@ -231,7 +232,8 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
     """
     exported = describe_stream(task)
     check_text(exported.to_json(), "what stream.json holds")
-    stream, names = task.stream.without_layers(), task.files[0].sample_ids
+    stream = task.stream.without_layers()
+    names = task.files[0].sample_ids
     sessions = stream.sessions
     parts = (
         [(s.ids, s.y) for s in sessions],
@@ -266,7 +268,8 @@ def _list_text(lists: Sequence[tuple[Ints, Any]], names: Any) -> str:
 def _write_features(stream: Stream, path: Path) -> None:
     """Write the table behind a stream of one file, (N, *input_shape) float32, block by block."""
     first_view = stream.sessions[0].x
-    table, width = view.table_of(first_view), first_view.width
+    table = view.table_of(first_view)
+    width = first_view.width
     n = len(table.values)
     with atomic_write.writing(path) as temporary:
         array = np.lib.format.open_memmap(
@@ -279,7 +282,8 @@ def _write_features(stream: Stream, path: Path) -> None:
 
 def load(directory: Path) -> tuple[ExportedStream, EvalList]:
     """Read an exported stream, and its test samples."""
-    path, lists = directory / STREAM, directory / LISTS[2]
+    path = directory / STREAM
+    lists = directory / LISTS[2]
     if not path.is_file():
         raise UserError(
             f"{directory} holds no {STREAM}",

@@ -257,7 +257,8 @@ class _AnswerFile:
         """
         import torch
 
-        name, n = f"scores_after_{session}", len(self.tests.rows)
+        name = f"scores_after_{session}"
+        n = len(self.tests.rows)
         scores = self._array(name, (n, self.stream.n_labels), "fiu", "numbers")
         blocked = [torch.from_numpy(~mask) for mask in (allowed, self.classes)]
         candidates = scoring.Candidates(allowed, "cpu")
@@ -271,7 +272,8 @@ class _AnswerFile:
                     f"{name} holds NaN in row {row}; give numbers, or answers_after_… with -1 "
                     "where there is no answer"
                 )
-            which, y = (torch.from_numpy(a[here]) for a in (self.tests.sets, self.tests.labels))
+            which = torch.from_numpy(self.tests.sets[here])
+            y = torch.from_numpy(self.tests.labels[here])
             best = scoring.best_classes(x, *(mask[which] for mask in blocked))
             values = dict(zip(scoring.ANSWERS, best, strict=True))
             logits = scoring.logits_of(x, self.kind)
@@ -282,8 +284,10 @@ class _AnswerFile:
 
     def predictions(self, kind: str) -> Predictions:
         """All answers, given or chosen."""
-        stream, tests = self.stream, self.tests
-        seen, answers = stream.seen(), list[dict[str, Any]]()
+        stream = self.stream
+        tests = self.tests
+        seen = stream.seen()
+        answers = list[dict[str, Any]]()
         for i, known in enumerate(seen):
             allowed = np.tile(known, (len(self.classes), 1))
             if kind == "scores":

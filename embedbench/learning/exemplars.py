@@ -172,7 +172,8 @@ class Exemplars:
         self.given = self.presented = 0  # new samples, and samples trained on: see `passes`
         # labels offered so far, if the choice or the loss depends on them
         self.classes: set[int] = set()
-        self.multilabel, n_classes = spec.multilabel, spec.n_classes
+        self.multilabel = spec.multilabel
+        n_classes = spec.n_classes
         self.loss_over_seen = spec.multilabel or spec.loss_over_seen
         self.heads = SessionHeads(spec)
         self.packing = packing or Packing(spec, device)
@@ -227,12 +228,14 @@ class Exemplars:
         quota = self.memory.quota(len(self.classes))
         parts: list[tuple[Tensor, Tensor]] = []
         for c in sorted(self.classes):
-            x, sets = self.rows.x[self.lists == c], self.sets[self.lists == c]
+            x = self.rows.x[self.lists == c]
+            sets = self.sets[self.lists == c]
             if c in new:
                 rows = (labels[:, c] if self.multilabel else labels == c).nonzero().flatten()
                 x = torch.cat([x, self.packing.pack(session.x.batch(rows, self.device))])
                 order = self._ranked(x, features, quota, draw)
-                x, sets = x[order], torch.cat([sets, self._sets_of(labels[rows])])[order]
+                x = x[order]
+                sets = torch.cat([sets, self._sets_of(labels[rows])])[order]
             parts.append((x[:quota], sets[:quota]))
         self._x, self._sets = (torch.cat(part) for part in zip(*parts, strict=True))
         counts = torch.tensor([len(x) for x, _ in parts], device=self.device)
@@ -331,7 +334,8 @@ class Exemplars:
     def _places(self, labels: list[int]) -> dict[int, int]:
         """Place in the memory → sample of the batch that is there in the end."""
         draw = np.random.default_rng([self.seed, self.seen])
-        first, self.seen = self.seen, self.seen + len(labels)
+        first = self.seen
+        self.seen = self.seen + len(labels)
         if self.memory.select == "balanced":
             return self._balanced(labels, draw)
         numbers = np.arange(first, self.seen)
@@ -343,7 +347,8 @@ class Exemplars:
         return {int(p): i for i, p in enumerate(places) if p < total}  # a later sample overwrites
 
     def _balanced(self, labels: list[int], draw: np.random.Generator) -> dict[int, int]:
-        total, n = self.memory.total, self.n
+        total = self.memory.total
+        n = self.n
         if total == 0:
             return {}
         held: dict[int, list[int]] = {}
@@ -358,7 +363,8 @@ class Exemplars:
             if len(members) >= max(1, quota):
                 continue
             if total is None or n < total:
-                place, n = n, n + 1
+                place = n
+                n = n + 1
             else:
                 largest = max(held.values(), key=len)
                 place = largest.pop(int(draw.integers(len(largest))))
@@ -406,6 +412,7 @@ class Exemplars:
             setattr(self, f"_{name}", state[name].to(self.device))
         for name in COUNTS:
             setattr(self, name, state[name])
-        self.n, self.classes = len(self._x), set(state["classes"])
+        self.n = len(self._x)
+        self.classes = set(state["classes"])
         if self.heads.exist:
             self.heads.load_state_dict(state["heads"])

@@ -58,7 +58,8 @@ def crop_and_flip(x: Tensor, corners: Tensor, flips: Tensor) -> Tensor:
 
 def timm_like(x: Tensor, generator: torch.Generator) -> Tensor:
     """Crop, resize, flip and erase x (b, C, H, W)."""
-    n, size = len(x), (int(x.shape[2]), int(x.shape[3]))
+    n = len(x)
+    size = (int(x.shape[2]), int(x.shape[3]))
     boxes, fits = drawn_boxes(n, size, CROP_AREA, CROP_RATIO, generator)
     boxes[~fits] = torch.tensor(centre_box(size))
     flips = torch.rand(n, generator=generator) < FLIPPED
@@ -86,7 +87,8 @@ def drawn_boxes(
     pixels = (area[0] + (area[1] - area[0]) * share) * high * wide
     low, top = (math.log(r) for r in ratio)
     stretch = (low + (top - low) * shape).exp()
-    heights, widths = ((pixels * s).sqrt().round().clamp(min=1) for s in (1 / stretch, stretch))
+    heights = (pixels * (1 / stretch)).sqrt().round().clamp(min=1)
+    widths = (pixels * stretch).sqrt().round().clamp(min=1)
     fit = (heights <= high) & (widths <= wide)
     first = fit.int().argmax(1, keepdim=True)
     sides = torch.cat([heights.gather(1, first), widths.gather(1, first)], dim=1)  # (n, 2)
@@ -106,13 +108,15 @@ def resize_boxes(x: Tensor, boxes: Tensor, flips: Tensor) -> Tensor:
     """The boxes (b, 4) of x (b, C, H, W), resized to H x W (bilinear), flipped where `flips`."""
     for dim in (2, 3):
         n = x.shape[dim]
-        start, length = boxes[:, dim - 2, None], boxes[:, dim, None]
+        start = boxes[:, dim - 2, None]
+        length = boxes[:, dim, None]
         at = ((torch.arange(n) + 0.5) * (length / n) - 0.5).clamp(min=0)  # (b, n)
         if dim == 3:
             at = _turned(at, flips)
         low = at.long()
         high = torch.minimum(low + 1, length - 1)
-        a, b = (_picked(x, dim, start + place) for place in (low, high))
+        a = _picked(x, dim, start + low)
+        b = _picked(x, dim, start + high)
         x = torch.lerp(a, b, _along(at - low, dim, x))
     return x
 
@@ -121,7 +125,8 @@ def erase_boxes(x: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
     """x (b, C, H, W) with zeros in the boxes (b, 4) of the images `chosen`, (b,) bool."""
     inside = []
     for dim in (2, 3):
-        start, length = boxes[:, dim - 2, None], boxes[:, dim, None]
+        start = boxes[:, dim - 2, None]
+        length = boxes[:, dim, None]
         at = torch.arange(x.shape[dim])
         within = (at >= start) & (at < start + length) & chosen[:, None]
         inside.append(_along(within, dim, x))

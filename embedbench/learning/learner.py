@@ -266,7 +266,8 @@ def _watching_rules(settings: Any, prefix: str) -> dict[str, str]:
     """The stopping rules in settings, nested ones too, that look at validation data."""
     needs: dict[str, str] = {}
     for field in dataclasses.fields(settings):
-        value, name = getattr(settings, field.name), f"{prefix}{field.name}"
+        value = getattr(settings, field.name)
+        name = f"{prefix}{field.name}"
         if not dataclasses.is_dataclass(value):
             continue
         if getattr(value, "watches", False):

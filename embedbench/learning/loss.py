@@ -26,7 +26,8 @@ def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> 
     the loss does not grow with their number.
     """
     if classes is not None:
-        logits, targets = logits[:, classes], targets[:, classes]
+        logits = logits[:, classes]
+        targets = targets[:, classes]
     return binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
 
 
@@ -99,7 +100,8 @@ def distilling_loss(
         total = batch_loss(logits, y, classes)
         if not heads:
             return total
-        before, total = corrected(predict(teacher, x)), plain * total
+        before = corrected(predict(teacher, x))
+        total = plain * total
         for head in heads:
             total = total + distilled * distillation(logits[:, head], before[:, head], temperature)
         return total

@@ -159,7 +159,8 @@ class OnlineLearner(ReplayLearner):
         x = self.as_learned(x)
         if self.joins and self.replay_weight == "samples":
             old_x, old_y = self.retrieve(draw, classes)
-            x, y = torch.cat([x, old_x]), torch.cat([y, old_y])
+            x = torch.cat([x, old_x])
+            y = torch.cat([y, old_y])
         return self.loss(view(x), y, classes)
 
     def loss(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:

@@ -57,16 +57,20 @@ class NAdam(torch.optim.Optimizer):
     def _pass(self, params: list[nn.Parameter], t: int, lr: float, decay: float) -> None:
         """The `t`-th step of these parameters."""
         states = [self.state[p] for p in params]
-        mu, following = (BETA1 * (1 - 0.5 * 0.96 ** (k * DECAY)) for k in (t, t + 1))
+        mu = BETA1 * (1 - 0.5 * 0.96 ** (t * DECAY))
+        following = BETA1 * (1 - 0.5 * 0.96 ** ((t + 1) * DECAY))
         product = states[0]["product"] * mu
-        c_g, c_m = (1 - mu) / (1 - product), following / (1 - product * following)
+        c_g = (1 - mu) / (1 - product)
+        c_m = following / (1 - product * following)
         b = BETA1 * c_m / (c_g + c_m)
         for state in states:
             state |= {"taken": t, "product": product}
         grads: list[Tensor] = [p.grad for p in params if p.grad is not None]
         if decay:  # the fused pass does not return the decayed gradient
             torch._foreach_add_(grads, [*params], alpha=decay)
-        m, v, steps = ([s[name] for s in states] for name in ("exp_avg", "exp_avg_sq", "step"))
+        m = [s["exp_avg"] for s in states]
+        v = [s["exp_avg_sq"] for s in states]
+        steps = [s["step"] for s in states]
         rate = lr * (c_g + c_m) * (1 - b**t)
         adam(
             [*params], grads, m, v, [], steps, foreach=False, fused=True, amsgrad=False,

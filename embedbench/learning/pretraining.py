@@ -93,7 +93,8 @@ class Pretraining:
 
     def rate(self, step: int, steps_an_epoch: int) -> float:
         """Learning rate of a step, counted from 0."""
-        rising, total = self.warmup * steps_an_epoch, self.epochs * steps_an_epoch
+        rising = self.warmup * steps_an_epoch
+        total = self.epochs * steps_an_epoch
         if step < rising:
             return self.lr * (step + 1) / rising
         return self.lr * (1 + math.cos(math.pi * (step - rising) / (total - rising))) / 2
@@ -116,8 +117,10 @@ def pretrain(
     is refused; `overwrite` deletes it. One call of the training loop trains one epoch. With the
     `samples` of the stream's one file a cosine head is returned beside the trunk's weights.
     """
-    session, seeds = base_session(stream), Seeds.of(settings.seed)
-    shape, n_classes = stream.spec.input_shape, len(session.classes)
+    session = base_session(stream)
+    seeds = Seeds.of(settings.seed)
+    shape = stream.spec.input_shape
+    n_classes = len(session.classes)
     net = new_net(settings.trunk, settings.head, shape, n_classes, seeds.init).to(device)
     objective = deep_objective(net, settings.deep_supervision)
     optimiser = _optimiser(net, settings)

@@ -62,7 +62,8 @@ class Prototypes(nn.Module):
         `seed` is that of the batches, if there is a training; `ctx` saves this training, and has
         the weights of a pretrained classifier.
         """
-        first, device = not self.seen.any(), self.device
+        first = not self.seen.any()
+        device = self.device
         y = torch.from_numpy(session.y).to(device)
         for index in torch.split(torch.arange(len(y), device=device), BLOCK):
             self.include(session.x.batch(index, device), y[index])
@@ -100,7 +101,8 @@ class Prototypes(nn.Module):
             return cross_entropy(net(x[:, :head]) + mask, y)
 
         stop = Stop(rule="epochs", epochs=settings.epochs)
-        optimiser, draws = make_optimiser("adam", net, lr=settings.lr), generator(seed, 0)
+        optimiser = make_optimiser("adam", net, lr=settings.lr)
+        draws = generator(seed, 0)
         Training(
             net, optimiser, session, settings.batch_size, stop, draws, device, objective=objective
         ).run(checkpoint)

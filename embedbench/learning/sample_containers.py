@@ -144,10 +144,12 @@ class Store:
         """
         if self.y.ndim == 2:
             assert ids is not None
-            new, order = ~np.isin(ids, self.ids), np.argsort(self.ids, kind="stable")
+            new = ~np.isin(ids, self.ids)
+            order = np.argsort(self.ids, kind="stable")
             self.y[order[np.searchsorted(self.ids, ids[~new], sorter=order)]] |= y[~new]
             self.ids = np.concatenate([self.ids, ids[new]])
-            view, y = view.select(np.flatnonzero(new)), y[new]
+            view = view.select(np.flatnonzero(new))
+            y = y[new]
         if self.views and self.views[-1].joinable(view):
             self.views[-1] = self.views[-1].joined(view)
         else:
@@ -184,5 +186,6 @@ class Store:
         return {"y": self.y, "ids": self.ids, **View.state_dict(self.views)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.y, self.ids = state["y"], state["ids"]
+        self.y = state["y"]
+        self.ids = state["ids"]
         self.views = View.from_state_dict(state)

@@ -31,7 +31,8 @@ class SessionHeads(Stateful):
     state: ClassVar[dict[str, str]] = {"number": "transient"}
 
     def __init__(self, spec: StreamSpec) -> None:
-        self.exist, self.n_classes = spec.loss_over_session, spec.n_classes
+        self.exist = spec.loss_over_session
+        self.n_classes = spec.n_classes
         self.number: dict[int, int] = {}  # class → number of its head
 
     def add(self, session: Session) -> None:

@@ -178,7 +178,8 @@ def validation_value(
 
 def _mean_loss(loss_of: Objective, session: Session, y: Tensor, device: str) -> float:
     """The mean loss of the validation data; images go in parts, as in `in_parts`."""
-    means, sizes = list[float](), list[int]()
+    means = list[float]()
+    sizes = list[int]()
     for x in blocks(session.val_x, device):
         for part in [x] if x.ndim == 2 else torch.split(x, PART):
             first = sum(sizes)
@@ -194,9 +195,12 @@ def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
 
     **Source**: Abdelsalam et al. (2021, IIRC), Eq. 2: |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|, 0 where Ŷ is empty.
     """
-    answer, true = logits > 0, y
+    answer = logits > 0
+    true = y
     if classes is not None:
-        answer, true = answer[:, classes], true[:, classes]
+        answer = answer[:, classes]
+        true = true[:, classes]
     common = (answer & true).sum(1).double()
-    either, answered = (answer | true).sum(1), answer.sum(1)
+    either = (answer | true).sum(1)
+    answered = answer.sum(1)
     return float((common / either.clamp(min=1) * common / answered.clamp(min=1)).mean())

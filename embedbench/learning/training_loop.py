@@ -164,7 +164,9 @@ class Training:
 
         It ends early where no more samples may be presented.
         """
-        x, device, shown = self.session.x, self.device, 0
+        x = self.session.x
+        device = self.device
+        shown = 0
         stores = self.store is not None and (epoch == 1 or not self.store_once)
         self.net.train()
         total = torch.zeros((), device=device)
@@ -172,7 +174,8 @@ class Training:
         for index in torch.split(order, self.batch_size):
             before = self.replayed()
             self.optimiser.zero_grad(set_to_none=True)
-            batch, labels = x.batch(index, device), self.y[index]
+            batch = x.batch(index, device)
+            labels = self.y[index]
             if self.step_loss is None:
                 loss = self.loss(self.views(batch), labels)
             else:
@@ -195,7 +198,8 @@ class Training:
 
     def verdict(self, epoch: int, loss: float) -> str:
         """Why training ends after this epoch with mean loss `loss`; "" if it continues."""
-        stop, at_cap = self.stop, "epochs" if epoch == self.cap else ""
+        stop = self.stop
+        at_cap = "epochs" if epoch == self.cap else ""
         if self.count.samples >= self.presented:
             at_cap = "presented"
         if not math.isfinite(loss):

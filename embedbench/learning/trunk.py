@@ -261,9 +261,13 @@ class _Block(nn.Module):
 
     def __init__(self, inputs: int, width: int, stride: int, *, relu: bool) -> None:
         super().__init__()
-        self.conv1, self.norm1 = _conv(inputs, width, stride), nn.BatchNorm2d(width)
-        self.conv2, self.norm2 = _conv(width, width, 1), nn.BatchNorm2d(width)
-        self.stride, self.more, self.relu = stride, width - inputs, relu
+        self.conv1 = _conv(inputs, width, stride)
+        self.norm1 = nn.BatchNorm2d(width)
+        self.conv2 = _conv(width, width, 1)
+        self.norm2 = nn.BatchNorm2d(width)
+        self.stride = stride
+        self.more = width - inputs
+        self.relu = relu
 
     def forward(self, x: Tensor) -> Tensor:
         h = torch.relu(self.norm1(self.conv1(x)))

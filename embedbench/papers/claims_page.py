@@ -10,13 +10,13 @@ from embedbench.scores.number_text import format_signed
 from embedbench.text.markdown import block, escape_markdown, table
 
 from .claims import Claim, PaperClaims, load_claims
+from .data_kinds import OTHER, read_label
 from .judge_claims import (
     HOLDS,
     KINDS,
     NONE,
     NOT,
     OF_PRINT,
-    OTHER,
     STATUSES,
     TOO_FEW,
     Answer,
@@ -137,8 +137,8 @@ def _count_claims(judged: Sequence[JudgedPaper]) -> str:
         f"{len(fails)} fail on at least one."
     )
     given = {answer.kind for answer in every if answer.status != NONE}
-    absent = [kind for kind in KINDS if kind not in given]
-    return text + "".join(f" There is no answer on {kind}." for kind in absent)
+    absent = "; ".join(f"on {kind}" for kind in KINDS if kind not in given)
+    return text + (f" There is no answer {absent}." if absent else "")
 
 
 def _words(numbers: Iterable[int]) -> str:
@@ -207,7 +207,8 @@ def _answer_text(answer: Answer, paper: PaperClaims, claim: Claim) -> str:
     """One answer: file, status, contrasts that hold, and the one that decides."""
     runs = f"{answer.runs} run{'s' if answer.runs > 1 else ''}"
     status = f"{answer.status} with {runs}" if answer.status == TOO_FEW else answer.status
-    kind = "" if answer.kind in (OF_PRINT, OTHER) else f" ({answer.kind})"
+    said = answer.kind in (OF_PRINT, OTHER) or bool(read_label(answer.file)[1])
+    kind = "" if said else f" ({answer.kind})"
     fitted = ", fitted" if answer.file in claim.fitted else ""
     of = f"{answer.holding} of {answer.judged + answer.missing}"
     start = f"{escape_markdown(answer.file)}{kind}: **{status}**{fitted} ({of})"

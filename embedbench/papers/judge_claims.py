@@ -30,16 +30,16 @@ from embedbench.reports.contrasts import OneTest
 
 from .claim_table import PRINTED, ClaimTable, Draws
 from .claims import Claim, PaperClaims
+from .data_kinds import BACKBONE, DATA_KINDS, OTHER, THEIRS, read_label
 from .paper_folders import facts
-from .reproduction_plan import plan_data
+from .plan_data import plan_data
 from .result_files import Results
 
 HOLDS, NOT, UNDECIDED = "holds", "does not hold", "undecided"
 TOO_FEW, NONE = "cannot be decided", "no result"
 STATUSES = (HOLDS, NOT, UNDECIDED, TOO_FEW)
-OF_PRINT, THEIRS, OTHER = "printed numbers", "the paper's data", "other data"
-BACKBONE = "the paper's data, another backbone"
-KINDS = (OF_PRINT, THEIRS, BACKBONE, OTHER)
+OF_PRINT = "printed numbers"
+KINDS = (OF_PRINT, *DATA_KINDS)
 ENOUGH = 0.5  # chance to say that a true claim holds
 TABLES = 2000  # simulated; the chance is known to .01
 
@@ -162,7 +162,7 @@ def _answer(
     return Answer(
         claim=claim.id,
         file=table.file,
-        kind=OF_PRINT if claim.of_print else kinds.get(table.file, OTHER),
+        kind=OF_PRINT if claim.of_print else _kind_of(table.file, kinds),
         status=status,
         what=numbers[one].name,
         effect=float(numbers[one].mean),
@@ -173,6 +173,14 @@ def _answer(
         judged=int(known.sum()),
         missing=int((~known).sum()),
     )
+
+
+def _kind_of(file: str, kinds: Mapping[str, str]) -> str:
+    """The kind of the data of a table; of two modalities that further from the paper's."""
+    if file in kinds:
+        return kinds[file]
+    each = [read_label(part)[1] or kinds.get(part, OTHER) for part in file.split(" / ")]
+    return max(each, key=DATA_KINDS.index)
 
 
 def _deciding(claim: Claim, test: OneTest, status: str) -> int:
@@ -203,15 +211,18 @@ def _status(test: OneTest, *, missing: bool) -> str:
 def find_kinds(paper: PaperClaims, sources: Mapping[str, Results]) -> dict[str, str]:
     """The kind of data of each file, by its name in tables; of other data there is nothing.
 
-    Data are the paper's by their official name, or by the digest of their samples. A paper that
-    trains its network on images has another backbone where the file holds no images.
+    Tables name data of the paper by their official name, which is that of its own data alone, or by
+    a label that says that they are a part or through another backbone. Older results have no kinds:
+    there a paper that trains its network on images has another backbone where no file holds images.
+    Of data without a name the digest of the samples says whether they are the paper's.
     """
     files = [file for results in sources.values() for file in results.files]
-    own = not paper.trains or any(file.pixels for file in files)
+    older = [file for file in files if file.kind is None]
+    own = not paper.trains or not older or any(file.pixels for file in older)
     kinds = dict.fromkeys(paper.theirs, THEIRS if own else BACKBONE)
     known = {data.get("samples_digest") for data in plan_data(facts(paper.name))} - {None}
     for file in files:
-        if file.digests.get("samples") in known:
+        if file.kind in (None, OTHER) and file.digests.get("samples") in known:
             name = file.name.rpartition(".")[0]
             kinds.setdefault(name, THEIRS if paper.trains and file.pixels else BACKBONE)
     return kinds

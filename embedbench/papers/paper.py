@@ -4,7 +4,7 @@ Every run is planned once, saved under `out/runs`, and read again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,11 +25,13 @@ from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
+from embedbench.streams.class_order import cifar100_labels
 from embedbench.studies.resolve import resolve, sort_settings, without_others
 from embedbench.studies.study import Settings, Study, parse_settings
 from embedbench.studies.study_file import flat_table
 from embedbench.system.callback_types import Notify, StageProgress
 
+from .data_kinds import OTHER, THEIRS, PaperSet, label_data
 from .paper_table import PaperTable
 
 Read = Callable[[RunRecord], Iterable[float]]
@@ -44,10 +46,15 @@ SHIPPED = Path(__file__).parents[1] / "assets" / "emoji-vit.h5"  # 600 emoji, wi
 
 @dataclass(frozen=True)
 class PaperData:
-    """One of a paper's data sets by its official name, or a stand-in, which has none."""
+    """One of a paper's data sets by its official name, or a stand-in, which has none.
+
+    `of` is the data set as the paper has it; None: the file is taken for all of it, through the
+    paper's backbone.
+    """
 
     file: Path
     official: str | None = None
+    of: PaperSet | None = field(default=None, compare=False)
 
     @cached_property
     def opened(self) -> EmbeddingFile:
@@ -57,6 +64,24 @@ class PaperData:
     @property
     def stands_in(self) -> bool:
         return self.official is None
+
+    @cached_property
+    def kind(self) -> str:
+        """One of `DATA_KINDS`: the paper's own data, a part, another backbone, or other data."""
+        if self.official is None:
+            return OTHER
+        return THEIRS if self.of is None else self.of.kind(self.opened)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the paper's data set, whole and through the paper's backbone."""
+        return self.kind == THEIRS
+
+    @property
+    def all_classes(self) -> str | None:
+        """The official name if the file has all classes: published lists and orders are for it."""
+        has_all = self.of is None or self.official is None or self.of.has_all_classes(self.opened)
+        return self.official if has_all else None
 
     @property
     def holds_images(self) -> bool:
@@ -177,6 +202,7 @@ class PaperRuns:
     official: ClassVar[Mapping[str, str]] = {}  # its names of its data sets, by ours
     replaces: ClassVar[str] = ""  # the one that a file without a name stands in for
     default: ClassVar[str] = ""  # what `--data` has before the shipped file
+    sets: ClassVar[Mapping[str, PaperSet]] = {}  # its data sets as it has them, by our names
 
     def __post_init__(self) -> None:
         self.learners = select_names(self.learners, self.every, "learner of the paper")
@@ -185,18 +211,63 @@ class PaperRuns:
         """Return the user's files by the names in tables; the shipped emoji stand in for none."""
         if not given:
             self.notify(f"no --data: {SHIPPED.name} is taken, 600 emoji with the layers of a ViT")
-        return find_files(given or [f"{self.default}{SHIPPED}"], self.official)
+        files = find_files(given or [f"{self.default}{SHIPPED}"], self.official)
+        found = {
+            name: replace(data, of=self.sets.get(data.official or ""))
+            for name, data in files.items()
+        }
+        for name, data in found.items():
+            self._check_named(name, data)
+        return found
+
+    def _check_named(self, name: str, data: PaperData) -> None:
+        """Refuse a file that cannot be the data set that it is called; say if it is not all of it.
+
+        Of CIFAR-100 alone the names of the classes are known in every form.
+        """
+        remedy = f"give it as a stand-in: --data {name}{STAND_IN}={data.file}"
+        try:
+            kind = data.kind
+        except UserError as e:
+            raise UserError(str(e), remedy) from None
+        shared = data.of.shared if data.of else ""
+        if data.all_classes and shared == "cifar100" and cifar100_labels(data.opened) is None:
+            raise UserError(
+                f"{name}= takes CIFAR-100's 100 classes, and {data.file} has others: see --plan",
+                remedy,
+            )
+        if kind not in (THEIRS, OTHER):
+            self.notify(f"{name}: {data.file.name} is {kind}; no difference to it is computed")
 
     def label(self, *names: str) -> str:
-        """The paper's names of data; of other data "emoji for CUB-200" or "emoji, a stand-in"."""
+        """The paper's names of data; "CUB-200, another backbone (birds)" where it is not its own.
+
+        Other data are "emoji for CUB-200", or "emoji, a stand-in".
+        """
         labels = []
         for name in names:
             paper = self.official.get(name) or self.official.get(self.replaces, "")
             data = self.data.get(name)
             if data is not None and data.stands_in:
                 paper = data.file.stem + (f" for {paper}" if paper else ", a stand-in")
+            elif data is not None:
+                paper = label_data(paper, data.kind, data.file)
             labels.append(paper)
         return " / ".join(labels)
+
+    def tag(self, name: str) -> str:
+        """What the name of a table of one file ends with: which file it is, and what it is.
+
+        That is our name of the paper's own data; of other data that of the file.
+        """
+        data = self.data[name]
+        if data.stands_in:
+            return data.file.stem
+        return name if data.is_own else self.label(name)
+
+    def is_own(self, *names: str) -> bool:
+        """Whether all of the given data are the paper's own."""
+        return all(self.data[name].is_own for name in names if name in self.data)
 
     @property
     def given(self) -> Settings:

@@ -33,7 +33,8 @@ class Value(JsonRecord):
     decimals : int
         Number of decimals in the table, for both numbers.
     stands_in : bool
-        Whether ours was measured on other data; then no difference is computed.
+        Whether ours was measured on other data, on a part, or through another backbone; then no
+        difference is computed.
     remark : str
         A misprint.
     sd : float or None
@@ -131,7 +132,8 @@ class PaperTable(JsonRecord):
         """
         given = {"heads": (), "columns": (), "notes": (), **facts["tables"][key], **more}
         given |= {name: tuple(given[name]) for name in ("heads", "columns", "notes")}
-        given["name"] += f" · {file}" if file else ""
+        if file:
+            given["name"] += f" · {file}"
         given["title"] = given["title"].replace("{data}", label)
         return cls(**given, misprints=read_misprints(facts, key))
 

@@ -4,14 +4,13 @@ A plan is `[plan]` of a `paper.toml`: data sets, the files that are made of them
 is printed without network, without reading any file of the user, and without torch.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from embedbench.text.terminal_text import line, new_table, render_text
 
 from .paper_folders import facts
+from .plan_data import plan_data, read_shared
 
 UNKNOWN = "not computed here; compare what inspect prints with other teams"
 
@@ -23,7 +22,7 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
     """
     paper = facts(name)
     plan = paper["plan"]
-    rates = _shared()["rates"]
+    rates = read_shared()["rates"]
     data = []
     work = []
     steps = {}
@@ -58,17 +57,6 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
         "send_back": plan["back"],
         "remarks": plan["remarks"],
     }
-
-
-def plan_data(paper: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the data sets of a paper's plan, with what several papers share."""
-    shared = _shared()["data"]
-    return [{**shared.get(given.get("shared"), {}), **given} for given in paper["plan"]["data"]]
-
-
-def _shared() -> dict[str, Any]:
-    text = (Path(__file__).parent / "shared.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:

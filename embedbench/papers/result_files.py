@@ -35,12 +35,15 @@ CLOSE = 1e-9  # of a stored mean to that of its values
 class DataFile(JsonRecord):
     """A file that tables were measured on: its name without directory, and its digests.
 
-    `pixels` is whether it holds images and no embeddings; None in older files of results.
+    `pixels` is whether it holds images and no embeddings, `kind` what it is to the paper, one of
+    `data_kinds.DATA_KINDS`, and `label` what tables call it; None in older files of results.
     """
 
     name: str
     digests: dict[str, str]
     pixels: bool | None = field(default=None, metadata=ABSENT)
+    kind: str | None = field(default=None, metadata=ABSENT)
+    label: str | None = field(default=None, metadata=ABSENT)
 
 
 @dataclass(frozen=True)
@@ -77,16 +80,21 @@ class Results(JsonRecord):
         files: Sequence[Path | EmbeddingFile],
         tables: Sequence[PaperTable],
         failed: Sequence[str],
+        data: Sequence[tuple[str, str]] = (),
     ) -> "Results":
         """The results of a command that ends now; `words` follow `embedbench reproduce`.
 
-        A file that was opened is named by what it held then, a path by what is there now.
+        A file that was opened is named by what it held then, a path by what is there now. `data`
+        has the kind and the label of each file.
         """
         opened = {}
-        for item in files:
+        known = [*data, *[(None, None)] * (len(files) - len(data))]
+        for item, (kind, label) in zip(files, known, strict=True):
             file = item if isinstance(item, EmbeddingFile) else EmbeddingFile.open(item)
             pixels = file.kind == PIXELS or None
-            opened[file.path] = DataFile(as_text(file.path.name), dict(file.digests), pixels)
+            opened[file.path] = DataFile(
+                as_text(file.path.name), dict(file.digests), pixels, kind, label
+            )
         return cls(
             paper,
             join_words(["embedbench", "reproduce", *without_paths(words)]),

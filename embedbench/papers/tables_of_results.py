@@ -10,6 +10,7 @@ from embedbench.reports.results import Results as Rows
 from embedbench.scores.mean_intervals import Stat
 
 from .claim_table import FIELDS, PRINTED, ClaimTable, Digits
+from .data_kinds import OTHER, read_label
 from .paper_table import EXACT, PaperTable, TableRow, Value
 from .result_files import Results
 
@@ -36,7 +37,8 @@ def tables_of_results(
                 file, paper = _data_of(results, table, row, official)
                 stands_for.setdefault(file, paper)
                 cells = files.setdefault(file, {})
-                labels, with_data = _labels(table, row), _labels(table, row, "data")
+                labels = _labels(table, row)
+                with_data = _labels(table, row, "data")
                 for column, value in row.values.items():
                     if digits := _digits(value):
                         for where in (cells, files.setdefault(PRINTED, {})):
@@ -62,19 +64,34 @@ def _data_of(
 ) -> tuple[str, str]:
     """The data of a row, and the paper's data set that it stands in for.
 
-    These are "emoji for CUB-200", those of a table "5 · emoji", or the only file.
+    These are "emoji for CUB-200", those of a table "5 · emoji", or the only file; and where the
+    label says it, a part of a data set of the paper or another backbone.
     """
     number, _, name = table.name.partition(" · ")
     data = dict(_labels(table, row, "data")).get("data")
     if not name and data is not None:  # two of them in a multi-modal experiment
-        parts = [part.partition(" for ") for part in data.split(" / ")]
-        return " / ".join(p[0] for p in parts), " / ".join(p[2] or p[0] for p in parts)
+        parts = [_data_of_label(part) for part in data.split(" / ")]
+        return " / ".join(p[0] for p in parts), " / ".join(p[1] for p in parts)
+    if stands_for := read_label(name)[0]:
+        return name, stands_for
     if name:
         return official.get(name, name), official.get(name, "")
     if number in official and results.files:
         return official[number], official[number]
-    stems = [file.name.rpartition(".")[0] for file in results.files]
-    return stems[0] if len(stems) == 1 else PRINTED, ""
+    if len(results.files) != 1:
+        return PRINTED, ""
+    (file,) = results.files
+    if file.label is None or file.kind == OTHER:
+        return file.name.rpartition(".")[0], ""
+    return file.label, read_label(file.label)[0] or file.label
+
+
+def _data_of_label(label: str) -> tuple[str, str]:
+    """The data of a label, and the paper's data set that they are or stand in for."""
+    if stands_for := read_label(label)[0]:
+        return label, stands_for
+    file, _, paper = label.partition(" for ")
+    return file, paper or file
 
 
 def _labels(table: PaperTable, row: TableRow, *also: str) -> Labels:

@@ -136,7 +136,8 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
             "are equal, or stored answers"
         ]
     sentence = (
-        "behind by: mean paired difference to the best, and in brackets its 95 % interval over "
+        "behind by: mean paired difference to the best, and in brackets the 95 % interval of the "
+        "distance to whichever row is the best (an end may be that to another one), over "
         f"{_basis(judged, tested)}: above 0 a row is behind, else it may be level; 5 % for each "
         "row, with normal residuals"
     )

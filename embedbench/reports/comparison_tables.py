@@ -62,17 +62,19 @@ def section(
 def _view(
     study: ComparisonStudy, entries: dict[str, Any], table: Table, remarks: Sequence[str]
 ) -> TableView:
-    orders, unit = study.orders, _unit(study)
+    orders = study.orders
+    unit = _unit(study)
     keys = ("title", "metric", "score", "orders", "units")
     data = plain({k: getattr(study, k) for k in keys} | entries)
-    facts = [unit, f"{len(orders)} class order{'s' * (len(orders) > 1)}"]
+    facts = [unit, "1 class order" if len(orders) == 1 else f"{len(orders)} class orders"]
     parts = section(study.title, facts, table, ["", *remarks])
     return TableView(study.title, records(data, "learners"), parts, data)
 
 
 def _unit(study: ComparisonStudy) -> str:
     """What is compared, and by which base score."""
-    name, of = metric_name(study.metric, study.score), ""
+    name = metric_name(study.metric, study.score)
+    of = ""
     if study.metric != FINAL and study.score:
         of = f" (of {metric_name(FINAL, study.score)})"
     return f"{name}{of}, %" if is_percent(study.metric) else f"{name}{of}"
@@ -86,8 +88,10 @@ def rank_learners(study: ComparisonStudy) -> TableView:
     sample is counted in: `groups` of a file, or `samples`.
     """
     check_several(study)
-    metric, learners = study.metric, []
-    score_head, behind = heading(metric, study.score), heading("behind")
+    metric = study.metric
+    learners = []
+    score_head = heading(metric, study.score)
+    behind = heading("behind")
     table = new_table(["learner", "n", score_head, "rank", "possible ranks", behind])
     crossed = study.units == "orders"  # several seeds on each
     named = {label: runs for (label,), runs in study.results.group("learner").items()}
@@ -125,8 +129,10 @@ def allowed_ranks(verdict: RowVerdict) -> str:
 
 
 def _notes(study: ComparisonStudy) -> list[str]:
-    one = "one class order: another one may rank them differently (--by order)"
-    return [one] * (len(study.orders) == 1) + [f"note: {note}" for note in study.notes]
+    notes = [f"note: {note}" for note in study.notes]
+    if len(study.orders) == 1:
+        notes.insert(0, "one class order: another one may rank them differently (--by order)")
+    return notes
 
 
 def spread_over_orders(study: ComparisonStudy) -> TableView:
@@ -142,7 +148,8 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
     """
     from scipy.stats import kendalltau, rankdata
 
-    orders, metric = study.orders, study.metric
+    orders = study.orders
+    metric = study.metric
     if len(orders) < 2:
         raise UserError(
             f"--by order needs runs on two class orders or more; {study.title} has "

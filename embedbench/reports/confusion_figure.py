@@ -218,10 +218,12 @@ def _draw(
 ) -> Figure:
     """Draw matrices of one order with lines between sessions; `names` may be empty."""
     true = "true class, by session"
-    room, most = ROOM, 2 * round(width / 3.25)
+    room = ROOM
+    most = 2 * round(width / 3.25)
     longest = max(map(len, names), default=0) * LETTER
     if (width - room - longest) / min(len(maps), most) >= NAME_STEP * len(sessions) and names:
-        true, room = "true class", room + longest
+        true = "true class"
+        room = room + longest
     else:
         names = ()
     figure = draw_maps(

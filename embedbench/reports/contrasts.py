@@ -209,7 +209,8 @@ def _difference(a: str, b: str) -> str:
     >>> _difference("EWC, Ω_all", "MLP, Ω_all"), _difference("ER, at K", "ER, at K/4")
     ('EWC − MLP, Ω_all', 'ER, at K − at K/4')
     """
-    first, second = a.split(", "), b.split(", ")
+    first = a.split(", ")
+    second = b.split(", ")
     before: list[str] = []
     while first[1:] and second[1:] and first[0] == second[0]:
         before.append(first.pop(0))

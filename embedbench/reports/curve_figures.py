@@ -82,8 +82,10 @@ def draw_curves(
         if curve.style is None and ((low <= known) & (known <= high)).all():
             draw_curve(axes, curve)
     begin_at_zero(axes, [float(np.nanmin(c.values, initial=np.inf)) for c in curves], fit=fit)
-    name += spread_words(curves, units) + CUT * fit
-    number_sessions(axes, {x for curve in curves for x in curve.x})
+    name += spread_words(curves, units)
+    if fit:
+        name += CUT
+    number_sessions(axes, set[float]().union(*[curve.x for curve in curves]))
     axes.grid(axis="y")
     axes.set_xlabel("after session")
     axes.set_title(title_lines(name, width), loc="left")
@@ -97,7 +99,7 @@ def spread_words(curves: Sequence[Curve], units: str = "seeds") -> str:
     if any(1 < n < LEAST for n in counts):
         text += f" · thin: single {'runs' if units == 'seeds' else units}"
     if any(n >= LEAST for n in counts):
-        text += f" · bands: 95 % over {units}"
+        text += f" · bands: 95 % over {units}"
     return text
 
 
@@ -132,8 +134,10 @@ def draw_curve(axes: Axes, curve: Curve, *, turns: bool = True) -> None:
     interval says little, the runs themselves. Where not every point has a mark, the marks of
     learners take `turns`, or all are at the same places.
     """
-    values, x = curve.values, curve.x
-    n, mean = len(values), values.mean(axis=0)
+    values = curve.values
+    x = curve.x
+    n = len(values)
+    mean = values.mean(axis=0)
     label = "" if np.isnan(mean).all() else words(curve.label)
     if curve.style is None:
         if label and len(x) == 1:  # of one point a level is seen
@@ -146,7 +150,8 @@ def draw_curve(axes: Axes, curve: Curve, *, turns: bool = True) -> None:
         axes.plot(x, values.T, color=ink, linewidth=0.6, alpha=0.5)
     elif n > 1:
         half = values.std(axis=0, ddof=1) * t_quantile(n) / np.sqrt(n)
-        low, high = np.clip(mean - half, 0, 100), np.clip(mean + half, 0, 100)
+        low = np.clip(mean - half, 0, 100)
+        high = np.clip(mean + half, 0, 100)
         axes.fill_between(x, low, high, color=ink, alpha=0.1, linewidth=0)
     every = max(1, -(-len(x) // 6))
     whole: Any = {"clip_on": False, "zorder": 3}  # also at 0, where the axis would cover half
@@ -195,10 +200,12 @@ def accuracy_curves(
     On all sessions so far; where R is square, on session 0 and on the newest. `metric` is one of
     `POOLED`, which the title of the first says.
     """
-    group, drawn = rows[0].group, [row for row in rows if row.used and row.learner != GUESSES]
+    group = rows[0].group
+    drawn = [row for row in rows if row.used and row.learner != GUESSES]
     if group.sessions < 2 or not any(row.used for row in rows):
         return {}
-    guess, orders = group.guessed, order_words(drawn)
+    guess = group.guessed
+    orders = order_words(drawn)
 
     def figure(
         values: Sequence[Any],
@@ -210,7 +217,8 @@ def accuracy_curves(
         level: str = ALL_CLASSES,
     ) -> Figure:
         """A figure of (n, T) fractions of each row, and the (T,) of guessing."""
-        curves, x = [], range(first, group.sessions)
+        curves = []
+        x = range(first, group.sessions)
         for row, each in zip(drawn, values, strict=True):
             scores = 100 * np.array(each, dtype=np.float64)
             curves.append(Curve(scores, x, styles.get(row.label), row.label))
@@ -249,7 +257,8 @@ def draw_one(
     if metric in POOLED:
         return accuracy_curves(rows, styles, width, metric, fit=fit)["All sessions so far"]
     check_curve(rows, metric)
-    curves, factor = [], 100 if is_percent(metric) else 1
+    curves = []
+    factor = 100 if is_percent(metric) else 1
     for row in (row for row in rows if row.used and row.learns):
         values = factor * stack(row.results, lambda run, place: read_curve(run, place, metric))
         if values.size and not np.isnan(values).all():

@@ -18,8 +18,7 @@ def find_alike(cells: Answers) -> Bools:
     answers are the same in every unit.
     """
     rows = [[_each_once(answers) for answers in row] for row in cells]
-    steady = np.array([len({answers for answers in row if answers != ()}) == 1 for row in rows])
-    steady &= [None not in row for row in rows]
+    steady = np.array([None not in row and len({*row} - {()}) == 1 for row in rows])
     alike = np.asarray(steady[:, None] & steady, dtype=np.bool_)
     for i, j in itertools.combinations(range(len(rows)), 2):
         shared = [(a, b) for a, b in zip(rows[i], rows[j], strict=True) if () not in (a, b)]

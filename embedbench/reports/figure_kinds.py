@@ -99,7 +99,8 @@ def draw_figure(
         raise UserError(f"no learner is left to draw: --figure {kind} draws none of guessing")
     if kind in (*CURVES, "gacc") and streams[0].sessions < 2:
         raise UserError(f"--figure {kind} needs two sessions", "--figure trade-off draws one")
-    styles, inches = styles_in(rows), WIDTHS[width]
+    styles = styles_in(rows)
+    inches = WIDTHS[width]
 
     def curves() -> "Figure":
         if len(streams) > 1:

@@ -46,7 +46,8 @@ def gacc_by_alpha(
     curves = []
     for row in rows:
         if row.used and row.learner != GUESSES:
-            matrices, style = stack_matrices(row), styles.get(row.label)
+            matrices = stack_matrices(row)
+            style = styles.get(row.label)
             curves.append(_curve(matrices, ratio, alphas, row.label, style))
     if group.guessed is not None:
         T = group.sessions

@@ -92,9 +92,12 @@ def metric_name(name: str, score: str | None = None) -> str:
 
 def describe_score(score: str, *, incremental: bool) -> list[str]:
     """What the columns of a base score are: after the last session, and averaged over sessions."""
-    last, average = (" (A_last)", " (A_avg)") if score == "accuracy" else ("", "")
-    words = [f"{SCORE_MEANINGS.get(score, metric_name(score))}, at the end{last}"]
-    return words + [f"AIA: average incremental accuracy, over sessions{average}"] * incremental
+    at_the_end = f"{SCORE_MEANINGS.get(score, metric_name(score))}, at the end"
+    over_sessions = "AIA: average incremental accuracy, over sessions"
+    if score == "accuracy":  # what papers call them
+        at_the_end += " (A_last)"
+        over_sessions += " (A_avg)"
+    return [at_the_end, over_sessions] if incremental else [at_the_end]
 
 
 def is_percent(name: str) -> bool:
@@ -150,4 +153,5 @@ def is_equal(stat: Stat) -> bool:
 
 def difference_text(value: float, name: str = FINAL) -> str:
     """A difference with its unit."""
-    return value_text(value, name) + " points" * is_percent(name)
+    text = value_text(value, name)
+    return f"{text} points" if is_percent(name) else text

@@ -66,8 +66,10 @@ def _place(value: float, low: float, high: float) -> float:
 def _draw(verdict: RowVerdict, low: float, high: float) -> str:
     parts = [f'<i class="best" style="left:{_place(0.0, low, high)}%"></i>']
     if verdict.behind_by > 0:
-        least, most = verdict.behind_by_least, verdict.behind_by_most
-        start, end = _place(least, low, high), _place(most, low, high)
+        least = verdict.behind_by_least
+        most = verdict.behind_by_most
+        start = _place(least, low, high)
+        end = _place(most, low, high)
         parts.append(f'<i class="bar" style="left:{start}%;right:{round(100 - end, 1)}%"></i>')
         if least < low:
             parts.append(f'<i class="arrow" style="left:{start}%">◂</i>')

@@ -32,7 +32,8 @@ def styles_in(rows: "Iterable[Row]") -> dict[str, int]:
 
 def styles_of(rows: "Iterable[Row]", names: Iterable[str]) -> dict[str, int]:
     """The styles of the learners of a study: those of the rows, unless it has other names."""
-    of_rows, names = styles_in(rows), sorted(names)
+    of_rows = styles_in(rows)
+    names = sorted(names)
     if of_rows.keys() >= {*names}:
         return of_rows
     return {name: style for style, name in enumerate(names)}

@@ -52,7 +52,8 @@ class Run:
 
     def __repr__(self) -> str:
         """Three lines: its directory, the stream, and the final score."""
-        b, final = self.record, self.record.metrics.get(FINAL, math.nan)
+        b = self.record
+        final = self.record.metrics.get(FINAL, math.nan)
         files = " ".join(f.name for f in b.files)
         return (
             f"<Run {self.name}\n {b.learner} on {b.protocol} of {files}, "
@@ -124,7 +125,7 @@ class Run:
             The run has no such score; or as in `predictions`.
         """
         matrices = self.predictions().score_matrices(self.record.n_train_by_class)
-        name = next(iter(matrices)) if score is None else score
+        name = self.record.score if score is None else score
         if name not in matrices:
             raise unknown("score", name, matrices)
         return matrices[name]
@@ -134,7 +135,8 @@ class Run:
 
         Its columns are in the order of `classes`. It is computed from the predictions.
         """
-        matrix = self.matrix()
+        matrices = self.predictions().score_matrices(self.record.n_train_by_class)
+        matrix = next(iter(matrices.values()))
         return matrix.per_class[matrix.ends]
 
     @property

@@ -125,7 +125,8 @@ class MeansTable:
         """Why a row cannot be compared, in words; "" if it can."""
         if self.verdicts[label].behind is not None:
             return ""
-        printed, stat = self.printed[label], self.stats[label]
+        printed = self.printed[label]
+        stat = self.stats[label]
         if math.isnan(stat.mean):
             return "it has no mean"
         if printed is not None and printed.lacks:
@@ -139,8 +140,10 @@ class MeansTable:
     @property
     def pairs(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """The pairs (above, below) that are decided, and those (above, below) that are not."""
-        labels, decided = list(self.rows), self.compared.decided
-        sure, open_ = [], []
+        labels = list(self.rows)
+        decided = self.compared.decided
+        sure = []
+        open_ = []
         for i, above in enumerate(labels):
             for j in range(i + 1, len(labels)):
                 if decided[j, i]:
@@ -163,7 +166,8 @@ class MeansTable:
 
     def points(self, value: float) -> str:
         """A difference with its unit."""
-        return self.text(value) + " points" * is_percent(self.metric)
+        text = self.text(value)
+        return f"{text} points" if is_percent(self.metric) else text
 
 
 def view(table: MeansTable) -> TableView:
@@ -177,13 +181,15 @@ def view(table: MeansTable) -> TableView:
     """
     heads = ["method", *(["from"] if table.places else []), "n", heading(table.metric), "±"]
     heads += ["rank", "possible ranks", "behind by (95 %)", "seen from"]
-    heads += ["runs"] if table.difference is not None else []
+    if table.difference is not None:
+        heads.append("runs")
     made = new_table(heads, names=2 if table.places else 1)
     rows = []
     for i, label in enumerate(table.rows):
         rows.append(_row(table, i, label))
         made.add_row(*map(line, _cells(table, label, rows[-1])))
-    sentence, remarks = verdict_on(table), _remarks(table)
+    sentence = verdict_on(table)
+    remarks = _remarks(table)
     sure, undecided = table.pairs
     data = {
         "title": table.title,
@@ -196,7 +202,7 @@ def view(table: MeansTable) -> TableView:
         "notes": remarks,
     }
     facts = [
-        f"{len(rows)} row{'s' * (len(rows) > 1)}",
+        "1 row" if len(rows) == 1 else f"{len(rows)} rows",
         "less is better" if table.is_lower else "more is better",
     ]
     parts = section(table.title, facts, made, ["", *remarks])
@@ -206,7 +212,9 @@ def view(table: MeansTable) -> TableView:
 
 def _row(table: MeansTable, i: int, label: str) -> dict[str, Any]:
     """The numbers of a row."""
-    verdict, stat, printed = table.verdicts[label], table.stats[label], table.printed[label]
+    verdict = table.verdicts[label]
+    stat = table.stats[label]
+    printed = table.printed[label]
     spread, kind = (stat.sd, STD) if printed is None else (printed.spread, printed.kind)
     row: dict[str, Any] = {"method": label, "from": table.places.get(label, "")}
     row |= {**verdict.to_json(), "n": stat.n or None, "spread": spread, "spread_is": kind}
@@ -270,7 +278,8 @@ def verdict_on(table: MeansTable) -> str:
             f"no difference is decided: the smallest that could have been is {table.points(least)}"
         )
     level = [label for label in known[len(first) :] if verdicts[label].behind is False]
-    parts += [f"{_listed(level)} may be level"] if level and behind else []
+    if level and behind:
+        parts.append(f"{_listed(level)} may be level")
     unknown: dict[str, list[str]] = {}
     for label in known:
         if verdicts[label].behind is None:
@@ -286,10 +295,13 @@ def _remarks(table: MeansTable) -> list[str]:
     if tested:
         remarks += _basis(table)
         sure, undecided = table.pairs
-        line_of = f"decided: {len(sure)} of {len(sure) + len(undecided)} differences"
-        names = [f"{a} and {b}" for a, b in undecided[:NAMED]]
-        more = f" and {len(undecided) - NAMED} more" if len(undecided) > NAMED else ""
-        remarks.append(line_of + f"; not: {', '.join(names)}{more}" * bool(names))
+        remark = f"decided: {len(sure)} of {len(sure) + len(undecided)} differences"
+        if undecided:
+            names = [f"{a} and {b}" for a, b in undecided[:NAMED]]
+            remark += f"; not: {', '.join(names)}"
+        if len(undecided) > NAMED:
+            remark += f" and {len(undecided) - NAMED} more"
+        remarks.append(remark)
         if table.difference is not None:
             remarks.append(_needed(table, table.difference))
     remarks += _spreads(table)
@@ -302,7 +314,8 @@ def _basis(table: MeansTable) -> list[str]:
     """What the verdicts rest on, and what they cannot see."""
     apart = table.compared.apart
     others = apart.decidable
-    paired, alone = bool((others & apart.paired).any()), bool((others & ~apart.paired).any())
+    paired = bool((others & apart.paired).any())
+    alone = bool((others & ~apart.paired).any())
     lines = [
         "behind by (95 %): mean difference to the best, and its interval; a row is behind where "
         "all of it is above 0, at 5 % for each row, with normal residuals · possible ranks: those "

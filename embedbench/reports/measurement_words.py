@@ -15,7 +15,8 @@ def count_text(measurements: int, runs: int) -> str:
 def describe_measurements(rows: Mapping[str, Results], metric: str = FINAL) -> list[str]:
     """Say what n counts and ± is over, of rows by label whose runs are not seeds each."""
     shared: dict[str, list[str]] = {}
-    equal, fewer = list[str](), list[str]()
+    equal = list[str]()
+    fewer = list[str]()
     for label, runs in rows.items():
         counted = len(runs.measurements(metric))
         if counted == 1 < len(runs):

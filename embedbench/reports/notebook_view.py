@@ -1,7 +1,7 @@
 """What a notebook shows of runs: the table of `report` with its verdict, figures, data frames."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from .load_results import Runs, load_runs
 from .result_rows import Row, split_tables
 from .results import Results
 from .row_names import NO_NAMES, RowNames
+from .table_metric import show_by
 from .tables_from_runs import collect, csv_rows, to_json, with_chance
 from .terminal_tables import table_text
 from .verdict_sentence import verdict
@@ -70,8 +71,17 @@ class NotebookView:
 
     @property
     def runs(self) -> Runs:
-        """The runs one by one, with their records and answers; as `load_runs` gives them."""
-        return Runs(run for run in load_runs(self.directory) if run.place in self.places)
+        """The runs one by one, with their records and answers.
+
+        As `load_runs` gives them, but with the base score of the table at the top of each record.
+        """
+        scores = {row.place: row.group.score for row in self.rows}
+        shown = Runs()
+        for run in load_runs(self.directory):
+            if run.place in self.places:
+                score = scores.get(run.place.parent, run.record.score)
+                shown.append(replace(run, record=show_by(run.record, score)))
+        return shown
 
     def results(self) -> Results:
         """The runs as one table of results, which averages, pairs and compares them."""
@@ -80,8 +90,7 @@ class NotebookView:
     def to_pandas(self, *, means: bool = False) -> "pandas.DataFrame":
         """One row a run; with `means` one a learner and stream, as `report --csv` prints them.
 
-        Metrics are of the base score in the column `score`, which records and tables choose
-        differently: `accuracy` of a run is what the table has as `final_accuracy`.
+        Metrics of both are of the base score that the table shows, in the column `score`.
 
         Raises
         ------

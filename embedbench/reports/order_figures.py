@@ -46,7 +46,8 @@ def mean_curves(rows: Sequence[Row], width: float, metric: str, *, fit: bool = F
     """
     study = order_study(rows, "curves")
     check_curve(rows, metric)
-    styles, curves = styles_of(rows, study.learners), []
+    styles = styles_of(rows, study.learners)
+    curves = []
     for label, by_order in curves_by_order(study, metric).items():
         name = label
         if len(by_order) < len(study.orders):

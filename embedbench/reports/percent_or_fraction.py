@@ -29,7 +29,8 @@ def find_divisors(numbers: Sequence[Number], what: str) -> list[float]:
     beyond = [number for number in unsaid if abs(number.value) > 1]
     within = [number for number in unsaid if 0 < abs(number.value) < 1]
     if beyond and within:
-        high, low = beyond[0], within[0]
+        high = beyond[0]
+        low = within[0]
         raise UserError(
             f"{what} is {high.value:g} in {high.at}, as in percent, and {low.value:g} in {low.at}, "
             "as a fraction",

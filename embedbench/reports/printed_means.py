@@ -131,7 +131,8 @@ def _value_columns(lines: Lines, notify: Callable[[str], None]) -> list[str]:
             raise UserError(f"{line.at} names no method", COLUMNS)
     free = [name for name in lines.names if name and name not in OWN and not is_name(name)]
     if MEAN in lines.names:
-        columns, unread = [MEAN], free
+        columns = [MEAN]
+        unread = free
     else:
         columns = [name for name in free if is_accuracy(name) or _holds_numbers(lines, name)]
         unread = [name for name in free if name not in columns]
@@ -161,12 +162,15 @@ def _holds_numbers(lines: Lines, name: str) -> bool:
 
 def _read_cell(line: Line, column: str, lines: Lines) -> _Cell:
     """A mean of a line with its ±, n and kind; numbers as they are printed."""
-    text, behind = line.cells.get(column, UNDEFINED[0]), line.cells.get(SPREAD, "")
+    text = line.cells.get(column, UNDEFINED[0])
+    behind = line.cells.get(SPREAD, "")
     if both := BOTH.fullmatch(text):
         if behind:
             raise UserError(f"{line.at} has ± twice, {text!r} and {behind!r}", "leave one out")
-        text, behind = both[1], both[2]
-    mean, n = read_number(text, column, line.at), read_count(line)
+        text = both[1]
+        behind = both[2]
+    mean = read_number(text, column, line.at)
+    n = read_count(line)
     spread = read_number(behind or UNDEFINED[0], SPREAD, line.at)
     if spread < 0:
         raise UserError(f"{SPREAD} in {line.at}", expected="0 or more", got=behind)

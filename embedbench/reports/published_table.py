@@ -206,7 +206,8 @@ def _check_percentage(text: str, what: str) -> None:
 
 def compare(table: PublishedTable, runs: Sequence[Result]) -> list[Agreement]:
     """Each printed row beside the runs of ours that it names."""
-    metric, kind = meant(table.metric), find_kind(table.spread_is)
+    metric = meant(table.metric)
+    kind = find_kind(table.spread_is)
     rows = []
     for row in table.rows:
         spread = float(row.spread) / 100 if row.spread else math.nan
@@ -255,7 +256,8 @@ def _runs_of(row: PublishedRow, runs: Sequence[Result]) -> list[Result]:
 def view(table: PublishedTable, rows: Sequence[Agreement]) -> TableView:
     """The table: printed, ours, their difference with its interval, the verdict."""
     heads = ("method", "printed %", "ours %", "difference (95 %)", "margin", "")
-    made, lines = new_table(heads, names=1), []
+    made = new_table(heads, names=1)
+    lines = []
     for row in rows:
         half = "" if math.isnan(row.half) else f" ±{100 * row.half:.1f}"
         apart = "–" if row.ours is None else f"{format_signed(100 * row.difference, 1)}{half}"

@@ -55,7 +55,7 @@ FLAGS = {
     "few-steps": ("F", "fewer than 10 optimiser steps in a session; in parentheses the fewest"),
     "over-budget": ("M", "held more than --budget-mb after a session"),
     "tuned": ("V", "--tune chose among so many settings, on validation data"),
-    "grid-edge": ("G", "a chosen value lies at its grid's edge: one beyond may be better"),
+    "grid-edge": ("G", "the best value tried lies at its grid's edge: one beyond may be better"),
     "collapsed": (
         "K",
         "a run has under half of what the row's median has above chance: a steady row beside such "
@@ -131,10 +131,14 @@ class Group:
         That is so where it is another number than the score per sample.
         """
         name = PER_CLASS.get(self.score, "")
-        both = [(r.by_score[name].metrics, r.metrics) for r in self.records if name in r.by_score]
-        differ = any(abs(other[FINAL] - own[FINAL]) > ROUNDING for other, own in both)
-        asked = [one for one in self.further if one in BASE_SCORES]
-        return list(dict.fromkeys([*([name] if differ else []), *asked]))
+        asked = [metric for metric in self.further if metric in BASE_SCORES]
+        for record in self.records:
+            per_class = record.by_score.get(name)
+            if per_class is None:
+                continue
+            if abs(per_class.metrics[FINAL] - record.metrics[FINAL]) > ROUNDING:
+                return list(dict.fromkeys([name, *asked]))
+        return list(dict.fromkeys(asked))
 
     @property
     def curves(self) -> list[str]:
@@ -234,6 +238,11 @@ class Group:
         guess = self.guessed
         return math.nan if guess is None else float(guess.pooled[-1])
 
+    @property
+    def largest_class(self) -> float:
+        """The score of answering with the largest class always; NaN where it is not known."""
+        return math.nan if self.guessed is None else self.guessed.largest
+
     @cached_property
     def guessed(self) -> "Guess | None":
         """What guessing scores after each session; None where it is not known."""
@@ -291,9 +300,17 @@ class Group:
             values = ", ".join(f"{100 * v:.1f} %" for v in self.ideals)
             data = "all data at once" if len(self.ideals) == 1 else "all data of a session at once"
             if self.omega_references:
-                data = f"{' or '.join(self.omega_references)} on {data}"
+                data = f"{_one_of(self.omega_references)} on {data}"
             phrases.append(f"offline (α_ideal): {data}, {values}")
         return phrases
+
+
+def _one_of(references: Sequence[str]) -> str:
+    """What reference runs are, which may be of another learner in each run."""
+    if len(references) == 1:
+        return references[0]
+    names = [name.removeprefix("best (").removesuffix(")") for name in references]
+    return f"best (of each run: {', '.join(names[:-1])} or {names[-1]})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,6 +319,7 @@ class Guess:
 
     pooled: Floats
     R: Floats
+    largest: float = math.nan  # share of the largest class among the test samples
 
     @classmethod
     def mean(cls, scores: Sequence[BaseScore]) -> "Guess | None":
@@ -342,7 +360,8 @@ PHRASES = {
 def _range(values: Sequence[int]) -> str:
     if not values:
         return ""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
@@ -524,7 +543,8 @@ def _search(log: dict[str, Any]) -> str:
     count = candidates(log)
     seeds = log.get("seeds", [log.get("seed")])
     words = "best" if count else "chosen"
-    if "default" in log and log.get("chosen") == log["default"]:
+    is_kept = "default" in log and log.get("chosen") == log["default"]
+    if is_kept:
         words = "default kept"
     if count:
         words += f" of {count}"
@@ -532,7 +552,7 @@ def _search(log: dict[str, Any]) -> str:
         words += " on seed " if len(seeds) == 1 else " on seeds "
         words += format_seeds(sorted(seeds))
     if log.get("edge"):
-        words += ", at the grid's edge"
+        words += ", the best other at the grid's edge" if is_kept else ", at the grid's edge"
     return words
 
 

@@ -384,7 +384,7 @@ class Results:
             rows[place] = verdict.move(places)
         return TableVerdicts(rows, runs.units, sample.counted, metric, sample.why)
 
-    def _sample_share(self, metric: str) -> "Sampled":
+    def _sample_share(self, metric: str) -> "SampleBasis":
         """What the test sample does, what it is counted in, and why not in groups."""
         runs = [run.record for run in self.rows if run.record]
         is_sampled = metric in BASE_SCORES or find_metric(metric) is not None
@@ -402,7 +402,7 @@ class Results:
                 rows[-1].append(known if len(known) == len(each) else [])
         left_out = itertools.chain(*itertools.chain(*rows))
         counted = "groups" if any(one.grouped for one in left_out) else "samples"
-        return Sampled(metric_jackknife.share_of_rows(rows), counted, why)
+        return SampleBasis(metric_jackknife.share_of_rows(rows), counted, why)
 
     def _leave_out(self, metric: str) -> tuple[dict[int, LeftOut | None], str]:
         """`Result.leave_out` of each run by its `id`, all by groups or all by samples; and why."""
@@ -490,7 +490,7 @@ class TableVerdicts(NamedTuple):
     why: str = ""  # it is not counted in the groups that some runs have
 
 
-class Sampled(NamedTuple):
+class SampleBasis(NamedTuple):
     """The test sample's share of the differences of rows."""
 
     share: learner_verdicts.SampleShare | None = None  # None where it is unknown
@@ -498,7 +498,7 @@ class Sampled(NamedTuple):
     why: str = ""  # it is not counted in the groups that some runs have
 
 
-NOT_SAMPLED = Sampled()
+NOT_SAMPLED = SampleBasis()
 
 
 def column_stats(rows: Iterable[Iterable[float]]) -> list[Stat]:

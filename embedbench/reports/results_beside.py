@@ -59,7 +59,9 @@ def tables_of_files(paths: Sequence[Path], wanted: TableChoice, notify: Notify) 
     """The tables in CSV files alone: one for each table or stream that they name, and metric."""
     tables: dict[str, list[tuple[Path, Result]]] = {}
     read = read_files(paths, wanted.names, notify)
-    every = [(path, result) for path, results in read.items() for result in results]
+    every = []
+    for path, results in read.items():
+        every += [(path, result) for result in results]
     rows = [{**result.values, "learner": result.learner} for _, result in every]
     named = zip(every, streams(rows), settings_apart(rows), strict=True)
     for (path, result), stream, setting in named:
@@ -204,7 +206,8 @@ def _told_apart(
     files: dict[str, dict[Path, None]] = {}
     for path, result in placed:
         files.setdefault(result.label, {})[path] = None
-    named, places = [], {}
+    named = []
+    places = {}
     for path, result in placed:
         if len(files[result.label]) > 1 or result.label in taken:
             result = replace(result, learner=f"{result.label} ({path.name})", setting="")

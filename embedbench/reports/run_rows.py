@@ -56,7 +56,8 @@ def _stream_key(row: RowOfRun) -> tuple[str, ...]:
 
 
 def _title(row: RowOfRun) -> str:
-    protocol, files = (str(row.get(name) or "") for name in ("protocol", "files"))
+    protocol = str(row.get("protocol") or "")
+    files = str(row.get("files") or "")
     made = filter(None, [plain_name(protocol), files])
     return str(row.get("stream") or " · ".join(made))
 
@@ -126,7 +127,8 @@ def labels(
     called = {name: name for name, _ in each}
     if short:
         called = short_names(called)
-    usual, result = [], []
+    usual = []
+    result = []
     for (name, _), words in zip(each, differences(each), strict=True):
         usual.append(" ".join([called[name], *words]))
         result.append(names.label(name, called[name], words))
@@ -154,13 +156,13 @@ def differences(
     """
     result = []
     for name, settings in each:
-        same = [other for n, other in each if n == name]
-        keys = [
-            k
-            for k, mine in settings.items()
-            if any(other.get(k, None if absent else mine) != mine for other in same)
-        ]
-        result.append([f"{k}={_setting(settings[k])}" for k in keys])
+        namesakes = [other for n, other in each if n == name]
+        apart = []
+        for key, mine in settings.items():
+            missing = None if absent else mine
+            if any(other.get(key, missing) != mine for other in namesakes):
+                apart.append(f"{key}={_setting(mine)}")
+        result.append(apart)
     return result
 
 

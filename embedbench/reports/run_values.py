@@ -72,7 +72,8 @@ def _logged(run: RunRecord, name: str) -> list[float]:
 def order_name(run: RunRecord) -> str:
     """The name of a run's class order; two runs on one stream have the same order."""
     order = run.order or ClassOrder(run.protocol_params.get("order", "drawn"))
-    kind, name = str(order.kind), order.name
+    kind = str(order.kind)
+    name = order.name
     if name is None:
         return f"{kind} {run.seeds.order}" if kind in ("random", "drawn") else Path(kind).stem
     name = Path(name).stem
@@ -89,7 +90,8 @@ def leave_out_groups(
 ) -> LeftOut | None:
     """A metric of a run without each of its (n,) groups, or samples; None without a jackknife."""
     if metric in run.by_score:  # its final score
-        run, metric = show_by(run, metric), FINAL
+        run = show_by(run, metric)
+        metric = FINAL
     function = find_metric(metric)
     if function is None:
         return None

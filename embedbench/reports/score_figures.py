@@ -43,29 +43,34 @@ def trade_off(
     logarithms where they differ by more than ten times. Other axes begin at 0; `fit`: they fit what
     is drawn. Levels to compare with are those of `_levels`.
     """
-    drawn, group = [row for row in rows if row.used and row.learns], rows[0].group
+    drawn = [row for row in rows if row.used and row.learns]
+    group = rows[0].group
     factor = 100 if is_percent(metric) else 1
     scores = _scores(drawn, metric)
     costs: dict[str, list[float]] = {}
     for name, value in COSTS.items():
         each = [row.number(value).mean / (1e6 if value == "bytes.total" else 1) for row in drawn]
-        costs |= {} if np.isnan(each).all() else {name: each}
+        if not np.isnan(each).all():
+            costs[name] = each
     if not costs:
         raise UserError("no run says what it cost", "--figure curves draws them")
     beside = width > 4
     shape = (1, len(costs)) if beside else (len(costs), 1)
     figure = Figure((width, 2.4 if beside else 1.9 * len(costs)), layout="constrained")
     panels = figure.subplots(*shape, sharey=True, squeeze=False).ravel()
-    name = metric_name(metric, group.score) + " (%)" * is_percent(metric)
+    name = metric_name(metric, group.score)
+    if is_percent(metric):
+        name += " (%)"
     if metric not in (FINAL, *ANSWER_METRICS, *group.outside):
         name += f", of {metric_name(FINAL, group.score)}"
     if any(not math.isnan(score.half) for score in scores):
-        name += " · bars: 95 % over seeds"
+        name += " · bars: 95 % over seeds"
     panels[0].set_title(title_lines(name + CUT * fit, width), loc="left")
     for axes, (cost, each) in zip(panels, costs.items(), strict=True):
         axes.set_xlabel(cost)
         axes.grid()
-        least, most = float(np.nanmin(each)), float(np.nanmax(each))
+        least = float(np.nanmin(each))
+        most = float(np.nanmax(each))
         if 0 < 10 * least < most:
             axes.set_xscale("log", subs=[2, 5] if most < 100 * least else [])
             axes.xaxis.set_major_formatter("{x:g}")
@@ -156,7 +161,8 @@ def matrix(rows: Sequence[Row], width: float) -> Figure:
 def _mean_words(rows: Sequence[Row]) -> str:
     """Say how many seeds means are over; nothing where each is of one."""
     counts = [len({run.seed for run in row.used}) for row in rows]
-    fewest, most = min(counts), max(counts)
+    fewest = min(counts)
+    most = max(counts)
     return f" · mean over {count_range(fewest, most)} seeds" if most > 1 else ""
 
 

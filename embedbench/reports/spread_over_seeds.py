@@ -5,6 +5,7 @@ differ in one of them alone (`run --seed 0 --set seeds.init=1`, `=2`, …) say w
 runs of other `--seeds` differ in all four at once. A table says over which seeds each spread is.
 """
 
+import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
@@ -49,7 +50,7 @@ class SeedSpread:
 
     @property
     def runs(self) -> list[Result]:
-        return [run for one in self.sets for run in one]
+        return list(itertools.chain(*self.sets))
 
     @property
     def words(self) -> str:
@@ -106,7 +107,7 @@ def spreads_over_seeds(rows: Sequence[Row], metric: str) -> list[TableView]:
         raise unknown("metric", metric, known)
     views = []
     for mine in split_tables(rows):
-        spreads = [spread for row in mine for spread in find_spreads(row)]
+        spreads = list(itertools.chain(*map(find_spreads, mine)))
         if spreads:
             views.append(_view(mine[0], spreads, metric))
     if not views:
@@ -125,7 +126,7 @@ def _view(first: Row, spreads: Sequence[SeedSpread], metric: str) -> TableView:
     learners = []
     for spread in spreads:
         values = spread.values(metric)
-        flat = [value for one in values for value in one]
+        flat = list(itertools.chain(*values))
         if not flat:
             continue
         numbers = {"mean": float(np.mean(flat)), "sd": pooled_sd(values)}

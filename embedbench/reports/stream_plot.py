@@ -42,7 +42,8 @@ def draw_stream(
     step = min(0.3, max(0.11 if classes <= NAMED else 0.0, 5.5 / classes))  # inches of a class
     figure = Figure((width, 0.6 + max(0.8, step * classes)), layout="constrained")
     axes = figure.add_subplot()
-    least, most = int(train[train > 0].min(initial=1 << 62)), max(int(train.max()), 1)
+    least = int(train[train > 0].min(initial=1 << 62))
+    most = max(int(train.max()), 1)
     wide = most > 10 * least
     norm = LogNorm(least, most) if wide else Normalize(0, most)
     shades = np.ma.masked_equal(cells[:, order].T, 0)
@@ -54,7 +55,8 @@ def draw_stream(
     columns, lines = np.nonzero(test[:, order])
     axes.plot(columns + start, lines, **square, rasterized=len(lines) > 3000)
     axes.plot([], [], **square | {"markersize": 5}, label=label)
-    places, texts = list(range(0, sessions, -(-sessions // 12))), list[str](sets if start else ())
+    places = list(range(0, sessions, -(-sessions // 12)))
+    texts = list[str](sets if start else ())
     ticks = [str(place) for place in places] + texts
     axes.set_xticks([*places, *range(start, start + len(texts))], ticks)
     for tick in axes.get_xticklabels()[len(places) :]:

@@ -103,7 +103,8 @@ def show_by(run: RunRecord, score: str) -> RunRecord:
     """
     if score == run.score:
         return run
-    shown, usual = run.by_score[score], run.by_score[run.score]
+    shown = run.by_score[score]
+    usual = run.by_score[run.score]
     of_answers = {k: v for k, v in run.metrics.items() if k not in usual.metrics}
     of_all = bool(kind_of(score).DETAILS)  # curves are of the answers, and not of one score
     return replace(

@@ -32,7 +32,7 @@ from embedbench.scores.record_files import FEW_SHOT as FEW_SHOT_PROTOCOL
 from embedbench.scores.record_files import find, load
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.score_matrix import mean_or_nan
-from embedbench.scores.scores_of_guessing import guess_scores, without_draws
+from embedbench.scores.scores_of_guessing import guess_scores, largest_share, without_draws
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
@@ -52,7 +52,7 @@ from .result_rows import (
 from .results import variations
 from .row_names import NO_NAMES, RowNames
 from .run_rows import differences, labels
-from .table_metric import BASE_SCORES, choose_score, show_by, split_names
+from .table_metric import BASE_SCORES, USUAL, choose_score, show_by, split_names
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
@@ -148,7 +148,8 @@ def collect(
         raise UserError(
             f"none of the {len(cells)} runs under {root} can be reported", "the lines above say why"
         )
-    rows, refused = [], []
+    rows = []
+    refused = []
     for place, learners in tables.items():
         try:
             rows += _table(place, root.resolve(), learners, score, metrics, outside, over, names)
@@ -277,19 +278,23 @@ def _guess(made: Mapping[Path, list[RunRecord]], score: str) -> Guess | None:
         for run in runs:
             streams.setdefault(run.digests.eval, (place, run))
     scores = []
+    largest = math.nan
     for place, run in streams.values():
         cell = find_run(place, run)
         if cell is None:
             continue
         try:
             guess = guess_scores(run, cell).get(score)
+            if score == USUAL and math.isnan(largest):
+                largest = largest_share(run, cell)
         except UserError:  # a record is enough for a table
             continue
         if guess is not None:
             scores.append(guess)
         if not score.startswith("within_") and len({*(run.n_candidates or ())}) < 2:
             break  # in all orders the same
-    return Guess.mean(scores)
+    mean = Guess.mean(scores)
+    return None if mean is None else replace(mean, largest=largest)
 
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
@@ -316,7 +321,8 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _table_json(rows: list[Row]) -> dict[str, Any]:
-    group, judged = rows[0].group, judge(rows)
+    group = rows[0].group
+    judged = judge(rows)
     digests = group.first.digests
     return {
         "place": group.place,

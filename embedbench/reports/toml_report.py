@@ -380,7 +380,7 @@ def _means(selection: Selection, runs: Results) -> TableView:
     score = _one_score(runs)
     streams_here = list(dict.fromkeys(column for _, column in cells))
     columns = [
-        Column(stream, name, _head(stream, name, selection, streams_here, score))
+        MetricColumn(stream, name, _head(stream, name, selection, streams_here, score))
         for stream, name in itertools.product(streams_here, selection.metrics)
     ]
     heads = [*selection.rows, *[column.title for column in columns]]
@@ -408,7 +408,7 @@ def _means(selection: Selection, runs: Results) -> TableView:
     return TableView(selection.title, _without_nan(rows), parts)
 
 
-class Column(NamedTuple):
+class MetricColumn(NamedTuple):
     """A column of numbers: a metric on a stream."""
 
     stream: str  # "" where the metrics alone tell columns apart

@@ -84,8 +84,12 @@ def track(root: Path, names: Sequence[str], *, notify: Callable[[str], None]) ->
     fails at a run gets the others all the same; an error at the end counts what failed.
     """
     places = record_files.find(root)
-    trackers, notify = {name: make_tracker(name) for name in names}, cache(notify)
-    seen, checker, replays, waiting = _seen(root), Checker(root, notify), 0, 0
+    trackers = {name: make_tracker(name) for name in names}
+    notify = cache(notify)
+    seen = _seen(root)
+    checker = Checker(root, notify)
+    replays = 0
+    waiting = 0
     failed: list[UserError] = []
     for place in sorted(places, key=lambda p: (p / record_files.RECORD).stat().st_mtime_ns):
         try:
@@ -186,11 +190,13 @@ class TensorBoard:
             raise UserError(
                 "--to tensorboard needs TensorBoard: pip install 'embedbench-cl[tensorboard]'"
             ) from None
-        self._make, self._root = SummaryWriter, Path(target)
+        self._make = SummaryWriter
+        self._root = Path(target)
 
     def add_run(self, run: Run, sessions: Sequence[Session]) -> None:
         """Write the run's event file: a point of each curve a session, and the HPARAMS."""
-        row, metrics = run.row(), run.record.metrics
+        row = run.row()
+        metrics = run.record.metrics
         settings = {
             k: v if isinstance(v, bool | str | int | float) else str(v)
             for k, v in _chosen(row, SETTINGS).items()

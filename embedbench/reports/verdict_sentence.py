@@ -15,6 +15,7 @@ from .result_rows import Row
 from .results import TableVerdicts
 
 LEARNED = " among those that learned the new sessions"
+IMBALANCED = 0.05  # by so much the largest class is above chance where that is said
 NAMED = 3  # learners named in a list, before "and 4 more"
 
 
@@ -48,7 +49,8 @@ def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
             f"learners that did, {first}"
         )
     parts = [first, *others]
-    parts += [f"{_names(idle)} did not learn the new sessions"] if idle else []
+    if idle:
+        parts.append(f"{_names(idle)} did not learn the new sessions")
     if gone := [row for row in every if not row.used]:
         verb = "has" if len(gone) == 1 else "have"
         parts.append(f"{_names(gone)} {verb} no run without NaN or divergence")
@@ -75,7 +77,8 @@ def _is_flagged(row: Row, flag: str) -> bool:
 
 def _level(row: Row) -> str:
     """The final score of a row, beside those of the offline reference and of chance."""
-    ideal, guess = row.group.offline, row.group.chance
+    ideal = row.group.offline
+    guess = row.group.chance
     name = metric_name(FINAL, row.group.score)
     levels = []
     if not math.isnan(ideal):
@@ -84,6 +87,9 @@ def _level(row: Row) -> str:
         levels.append("offline: open")
     if not math.isnan(guess):
         levels.append(f"chance: {_percent(guess)}")
+    largest = row.group.largest_class
+    if largest > guess + IMBALANCED:
+        levels.append(f"the largest class always: {_percent(largest)}")
     return f"{_final_text(row)} {name}" + (f" ({', '.join(levels)})" if levels else "")
 
 
@@ -124,9 +130,11 @@ class _Table:
         named = level
         if not behind:  # `_highest` has named those with the leader's mean
             named = [row for row in level if not _is_equal(row, leader)]
-        parts += [f"{_names(named)} may be level"] if named else []
+        if named:
+            parts.append(f"{_names(named)} may be level")
         parts += [self._behind(behind, place)] if behind else [self._seen(level)]
-        parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
+        if unknown:
+            parts.append(f"nothing can be said of {_names(unknown)}")
         return parts
 
     def _undecidable(self, leader: Row, following: Row, among: str) -> str:
@@ -139,8 +147,9 @@ class _Table:
 
     def _behind(self, behind: Sequence[Row], leader: int) -> str:
         """Who is behind, by at least how much, and below which row if that is not the leader."""
-        metric, bounds = self.judged.metric, [self.verdict(row).behind_by_least for row in behind]
-        unit = " points" * is_percent(metric)
+        metric = self.judged.metric
+        bounds = [self.verdict(row).behind_by_least for row in behind]
+        unit = " points" if is_percent(metric) else ""
         said = [*self._sources(behind, leader), *self._without_seeds(behind)]
         sources = "".join(f", {text}" for text in said)
         if len(behind) == 1:
@@ -178,7 +187,8 @@ class _Table:
     def _seen(self, level: Sequence[Row]) -> str:
         """The smallest difference to the best that could have been seen, where none was."""
         found = [self.verdict(row) for row in level]
-        metric, units = self.judged.metric, self.judged.units
+        metric = self.judged.metric
+        units = self.judged.units
         closest = min(found, key=lambda verdict: verdict.detectable)
         seen = difference_text(closest.detectable, metric)
         text = f"no difference to the best under {seen} could have been seen"

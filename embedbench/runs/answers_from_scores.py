@@ -42,14 +42,17 @@ def lesson_ends(stream: Stream, number: int, before: int, *, online: bool) -> li
     `before` are the training samples of the earlier sessions; `online` says whether the learner
     learns batches as they come, where the stream has them.
     """
-    n, size, every = len(stream.sessions[number].x), stream.observe_batch, stream.evaluate_every
+    n = len(stream.sessions[number].x)
+    size = stream.observe_batch
+    every = stream.evaluate_every
     batches = range(size, n, size) if online and size and every else ()
     return [*(e for e in batches if (before + e - size) // every < (before + e) // every), n]
 
 
 def moments(stream: Stream, *, online: bool) -> list[tuple[int, int]]:
     """Session and training samples so far at each evaluation moment of a run."""
-    result, before = list[tuple[int, int]](), 0
+    result = list[tuple[int, int]]()
+    before = 0
     for number, session in enumerate(stream.sessions):
         ends = lesson_ends(stream, number, before, online=online)
         result += [(number, before + end) for end in ends]
@@ -159,7 +162,8 @@ class LabelEvaluator(Evaluator):
     @staticmethod
     def truth(stream: Stream) -> dict[str, Any]:
         """The label sets, the classes of each session, and the hierarchy."""
-        sets, n_classes = stream.eval_sets, stream.spec.n_classes
+        sets = stream.eval_sets
+        n_classes = stream.spec.n_classes
         introduces = np.zeros((len(stream.sessions), n_classes), dtype=np.bool_)
         for i, session in enumerate(stream.sessions):
             introduces[i, session.classes] = True
@@ -174,7 +178,8 @@ class LabelEvaluator(Evaluator):
     def ask(self, learner: Learner, moment: Moment) -> None:
         """Store the answers to every sample of all sets."""
         seen = torch.from_numpy(moment.seen).to(self.device)
-        packed, undecided = [], 0
+        packed = []
+        undecided = 0
         for part in self.sets:
             rows = torch.arange(len(part.y), device=self.device)
             for index in torch.split(rows, EVAL_BATCH):
@@ -220,7 +225,8 @@ class ClassEvaluator(Evaluator):
 
     def ask(self, learner: Learner, moment: Moment) -> None:
         """Store the answers to every sample of all sets."""
-        seen, reveals = moment.seen, self.stream.spec.reveals_session_id
+        seen = moment.seen
+        reveals = self.stream.spec.reveals_session_id
         allowed = allowed_classes(seen, [e.candidates for e in self.sets])
         blocked = torch.from_numpy(~allowed).to(self.device)
         candidates = Candidates(allowed, self.device)
@@ -232,7 +238,8 @@ class ClassEvaluator(Evaluator):
             number = np.repeat(group, [len(self.sets[e].y) for e in group])
             which = torch.from_numpy(number).to(self.device)
             for index in torch.split(torch.arange(len(view), device=self.device), EVAL_BATCH):
-                x, session = view.batch(index, self.device), which[index]
+                x = view.batch(index, self.device)
+                session = which[index]
                 given = session if reveals else None
                 scores = self._scores(learner, x, given)
                 best = best_classes(scores, blocked[session], self.other_classes[session])
@@ -261,7 +268,8 @@ class ClassEvaluator(Evaluator):
             scores = self._scores(learner, x, None)
             (answer,) = best_classes(scores, blocked)
             logits = logits_of(scores, learner.scores_are)
-            sets, y = torch.zeros_like(index), answer.clamp(min=0).long()
+            sets = torch.zeros_like(index)
+            y = answer.clamp(min=0).long()
             values = candidates.confidence(scores, logits, answer, y, sets)
             yield {name: values[name] for name in ("score", "logp") if name in values}
 
@@ -315,7 +323,8 @@ class Candidates:
         columns = np.flatnonzero(allowed.any(axis=0))
         place = np.full(allowed.shape[1], -1)
         place[columns] = np.arange(len(columns))
-        self.columns, self.place = (torch.from_numpy(a).to(device) for a in (columns, place))
+        self.columns = torch.from_numpy(columns).to(device)
+        self.place = torch.from_numpy(place).to(device)
         others = ~allowed[:, columns]
         self.others = torch.from_numpy(others).to(device) if others.any() else None  # (E, k)
 
@@ -350,7 +359,8 @@ class Candidates:
         z = values.double().clamp_(max=torch.finfo(values.dtype).max)
         top, first = z.max(1, keepdim=True)
         z -= top
-        given, mine = z.gather(1, self.place[chosen].clamp(min=0)), z.gather(1, true)
+        given = z.gather(1, self.place[chosen].clamp(min=0))
+        mine = z.gather(1, true)
         # all but the highest: a sum with its 1 would round to 1
         shares = z.exp_().scatter_(1, first, 0)
         rest = shares.sum(1)

@@ -113,7 +113,8 @@ class CheckpointDirectory(Checkpoint):
         self._stored = self._read(SESSIONS)
         if self._stored is None or not isinstance(self._stored.get("logs"), list):
             raise UnusableError(f"{SESSIONS} is missing or damaged")
-        self.resumed, self._is_begun = begun.resumed + 1, True
+        self.resumed = begun.resumed + 1
+        self._is_begun = True
         self._save({})
         return True
 
@@ -135,7 +136,8 @@ class CheckpointDirectory(Checkpoint):
         """
         if self._stored is None:
             return []
-        stored, self._stored = self._stored, None
+        stored = self._stored
+        self._stored = None
         try:
             if stored["logs"]:
                 with keep_inside("the learner"):
@@ -182,7 +184,8 @@ class CheckpointDirectory(Checkpoint):
             for name, state in stored["parts"].items():
                 checkpoint_state.put_state(parts[name], state)
             checkpoint_state.set_random_states(stored["random"], self.device)
-            done, spent = int(stored["epochs"]), float(stored["seconds"])
+            done = int(stored["epochs"])
+            spent = float(stored["seconds"])
             log: dict[str, Any] | None = stored["log"]
         except Exception as error:  # whatever a part makes of a state that is not its own
             raise UnusableError(f"{self._fit} does not fit ({type(error).__name__})") from error

@@ -255,7 +255,8 @@ class _Grid:
 
         A run that has its references keeps them: one sentence says that others were asked for.
         """
-        others, kept = 0, KeptRuns()
+        others = 0
+        kept = KeptRuns()
         for run_dir, task in self.tasks.items():
             try:
                 run = _record_at(run_dir)

@@ -59,7 +59,10 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
     directories of one name are equal if their predictions are, or the answers of both where one
     has answers alone; the first is kept. `out` may hold runs already.
     """
-    copied, there, answers_alone, left_out = 0, 0, 0, list[str]()
+    copied = 0
+    there = 0
+    answers_alone = 0
+    left_out = list[str]()
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file", "--out takes a directory for the run records")
     each = {root: record_files.find(root, references=True) for root in roots}

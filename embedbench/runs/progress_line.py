@@ -113,7 +113,8 @@ class Progress:
             said[0] += f": {done:,} of {total:,} {self.unit}".rstrip()
             if self.failed:
                 said[0] += f", {self.failed:,} failed"
-            said += [self._left(now, done + at_work.parts, total)] if done < total else []
+            if done < total:
+                said.append(self._left(now, done + at_work.parts, total))
         said += filter(None, [at_work.text or self.text, self.limit])
         return printable(" · ".join(said))
 
@@ -143,7 +144,8 @@ class RunsAtWork:
         """Look who holds a lease now."""
         from .runs_status import at_work
 
-        said, parts = list[str](), 0.0
+        said = list[str]()
+        parts = 0.0
         for run_dir, run in at_work(self._labels):
             said.append(self._labels[run_dir])
             if run.session and run.sessions:

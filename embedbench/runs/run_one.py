@@ -126,7 +126,8 @@ def train_and_predict(
     progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[RunAnswers, list[run_record.SessionCosts]]:
     """Let the learner learn the run's stream, from the checkpoint if there is one."""
-    spec, stream = task.spec, task.stream
+    spec = task.spec
+    stream = task.stream
 
     def teach() -> tuple[RunAnswers, list[run_record.SessionCosts]]:
         progress(f"session {checkpoint.sessions}/{len(stream.sessions)}")

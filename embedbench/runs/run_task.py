@@ -90,7 +90,8 @@ class Task:
         others under their paths.
         """
         if self.beside(self.spec).place != self.place:
-            spec, host = self.spec, platform.node() or "a worker"
+            spec = self.spec
+            host = platform.node() or "a worker"
             order = str(getattr(spec.protocol.settings, "order", ""))
             names = [*spec.files, spec.unknown, "" if order in ORDERS else order]
             raise UserError(
@@ -128,7 +129,8 @@ class Task:
     @property
     def reference(self) -> References:
         """Directories of the runs that the metrics refer to, and how Ω is computed."""
-        spec, facts = self.spec, self.streams.facts(self.spec)
+        spec = self.spec
+        facts = self.streams.facts(self.spec)
         if spec.is_offline:
             return References(spec.preset, facts.normalise_new, offline_runs=(), chance_run=None)
         offline = tuple(map(self._places, self.streams.offline_runs(spec)))

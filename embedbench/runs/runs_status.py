@@ -86,7 +86,9 @@ def status(root: Path) -> Status:
     """Look up what is finished, being made or abandoned under a directory of runs."""
     if not root.is_dir():
         raise UserError(f"there is no directory {root}", "give the --out of a run")
-    finished, running, abandoned = 0, list[Running](), list[AbandonedRun]()
+    finished = 0
+    running = list[Running]()
+    abandoned = list[AbandonedRun]()
     for run_dir in sorted(set(_run_dirs(root))):
         run = str(run_dir.relative_to(root))
         if (made_now := _running(run_dir, run)) is not None:
@@ -133,12 +135,14 @@ def _kept_work(run_dir: Path) -> Path:
 def _running(run_dir: Path, run: str) -> Running | None:
     """The process that makes a run; None if no living one does."""
     path = leases.lease_path(run_dir)
-    holder, silent = leases.holder(path), _age(path)
+    holder = leases.holder(path)
+    silent = _age(path)
     if holder is None or silent is None or silent > leases.PATIENCE or holder.has_ended():
         return None
     progress: dict[str, int] = {}
     if said := SESSION.fullmatch(holder.doing or ""):
-        done, number = int(said[1]), int(said[2])
+        done = int(said[1])
+        number = int(said[2])
         progress = {"session": min(done + 1, number), "sessions": number}
     if said := TRIALS.fullmatch(holder.doing or ""):
         progress = {"trials_done": int(said[1]), "trials": int(said[2])}

@@ -63,18 +63,22 @@ class StreamCache:
         Within a task they stay what they were when it began.
         """
         if self._renews and any(file.is_changed() for file in self._files.values()):
-            self._files, self._last, self._facts = {}, None, {}
+            self._files = {}
+            self._last = None
+            self._facts = {}
 
     def stream(self, spec: run_spec.RunSpec) -> Stream:
         """The stream of a run."""
-        key, last = _key(spec), self._last
+        key = _key(spec)
+        last = self._last
         if last is not None and last[0] == key:
             return last[1]
         del last
         self._last = None  # frees the old stream before the new one is built
         files = [self.file(f) for f in spec.files]
         protocol = spec.protocol.settings
-        order, recipe = protocol.order_record(), protocol.recipe()
+        order = protocol.order_record()
+        recipe = protocol.recipe()
         with limit_threads(1):  # a stream is the same for all runs
             with keep_inside(f"the protocol {spec.protocol}"):
                 stream = spec.protocol.settings.build(files, seed=spec.seeds.order)
@@ -82,7 +86,8 @@ class StreamCache:
                 stream = with_far_samples(stream, files[0], self.file(spec.unknown))
         if (order, recipe) != (protocol.order_record(), protocol.recipe()):
             raise UserError("the order file changed while it was read", "run the command again")
-        self._last, self._order = (key, stream), order
+        self._last = (key, stream)
+        self._order = order
         self._facts[key] = Facts(
             stream.digests,
             tuple(map(reference_key, stream.references)),
@@ -114,7 +119,8 @@ class StreamCache:
     def contents(self, spec: run_spec.RunSpec) -> list[str]:
         """The contents of the files of a run, which its place is named for."""
         contents = [self._contents(f) for f in spec.files]
-        contents += ["unknown", self._contents(spec.unknown)] if spec.unknown else []
+        if spec.unknown:
+            contents += ["unknown", self._contents(spec.unknown)]
         contents += spec.protocol.settings.later_readings([self.file(f) for f in spec.files])
         return contents
 
@@ -135,7 +141,8 @@ def number_groups(files: Sequence[embedding_file.EmbeddingFile]) -> Ints | None:
 
     No two files have a group in common.
     """
-    codes, first = list[Ints](), 0
+    codes = list[Ints]()
+    first = 0
     for file in files:
         if (column := file.columns.get("group")) is None:
             return None

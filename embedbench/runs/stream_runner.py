@@ -98,7 +98,8 @@ def _run_stream(
             watched = tuple(map(watch.watched, taught.sessions))
             taught = dataclasses.replace(taught, sessions=watched)
         for i, session in enumerate(taught.sessions):
-            seen, seen_in_training = seen.copy(), seen_in_training.copy()
+            seen = seen.copy()
+            seen_in_training = seen_in_training.copy()
             seen[stream.sessions[i].classes] = True
             seen_in_training[session.classes] = True
             if i >= kept:
@@ -146,7 +147,8 @@ class _TestWatch:
     def watched(self, session: Session) -> Session:
         """The session, whose validation data says when it is read."""
         x = session.val_x
-        rows, table = view.rows_of(x), view.table_of(x)
+        rows = view.rows_of(x)
+        table = view.table_of(x)
         return dataclasses.replace(
             session, val_x=view.WatchedView(table, rows, x.width, x.columns, read=self._read)
         )
@@ -274,7 +276,8 @@ def _has_rate(settings: Any) -> bool:
 
 def _check_samples(x: view.View, y: Labels, spec: StreamSpec, where: str) -> None:
     """Refuse shapes and labels that differ from the spec, so that learners need not check them."""
-    n, n_classes = len(x), spec.n_classes
+    n = len(x)
+    n_classes = spec.n_classes
     if x.shape != spec.input_shape:
         raise UserError(
             f"{where} has samples of shape {x.shape}, the stream's spec says {spec.input_shape}"
@@ -311,7 +314,8 @@ def _lessons(
     learner and returns its log. The last lesson ends with the session. Online learners also have a
     lesson after every `stream.evaluate_every` samples, counted over the whole stream from `before`.
     """
-    session, size = stream.sessions[number], stream.observe_batch
+    session = stream.sessions[number]
+    size = stream.observe_batch
     n = len(session.x)
     if not (learner.tags.online and size):
         yield n, partial(contract.learn_session, learner, session, context)
@@ -320,7 +324,8 @@ def _lessons(
     if not stream.ordered:
         order = np.random.default_rng([seeds.batches, number]).permutation(n)
     batches = _batches(session, order, size, device)
-    steps, effort = 0, _effort(learner)
+    steps = 0
+    effort = _effort(learner)
     for end in lesson_ends(stream, number, before, online=True):
         last = max(1, -(-end // size))
         yield end, partial(_observe, learner, islice(batches, last - steps), last, effort)
@@ -355,7 +360,8 @@ def _batches(
     """Batches of `size` samples in `order`, (n,); many are read at once, which is faster."""
     labels = torch.from_numpy(session.y).to(device)
     for block in torch.split(torch.from_numpy(order).to(device), size * max(1, GATHERED // size)):
-        x, y = session.x.batch(block, device), labels[block]
+        x = session.x.batch(block, device)
+        y = labels[block]
         yield from zip(torch.split(x, size), torch.split(y, size), strict=True)
 
 

@@ -35,7 +35,8 @@ def random_forgetting(seen: Sequence[int]) -> list[Fraction]:
     **Source**: the proof of Lemma B.1, before it assumes equal sessions; with equal sessions it is
     k (H_k - 1) / ((k - 1) C_k).
     """
-    values, total = [], Fraction(0)
+    values = []
+    total = Fraction(0)
     for k in range(1, len(seen)):
         total += Fraction(1, seen[k - 1])
         values.append(total / k - Fraction(1, seen[k]))

@@ -128,7 +128,8 @@ class ArrayFile:
     @classmethod
     def checked_version(cls, f: h5py.File) -> str | None:
         """The version of an open file, which is one that can be read."""
-        name, version = text_attribute(f, "format"), text_attribute(f, "format_version")
+        name = text_attribute(f, "format")
+        version = text_attribute(f, "format_version")
         if name is not None and name != cls.FORMAT and name.startswith("embedbench-"):
             raise UserError(
                 f"{f.filename} is of the format {short(name)}, and this embedbench reads "
@@ -144,7 +145,8 @@ class ArrayFile:
     @classmethod
     def read(cls, f: h5py.File) -> Self:
         """Read and check an open `predictions.h5`; only inside `readable`."""
-        version, optional = cls.checked_version(f), cls.optional()
+        version = cls.checked_version(f)
+        optional = cls.optional()
         found = {
             name: _table(f, name)
             for name in cls.tables()
@@ -170,7 +172,9 @@ class ArrayFile:
             values = getattr(self, name)
             if values is not None or name not in self.optional():
                 _check_array(values, name, kind, axes, sizes)
-        session, samples, seen = self.session, self.samples_seen, self.seen
+        session = self.session
+        samples = self.samples_seen
+        seen = self.seen
         demand(len(session) > 0, "it has no evaluation moment")
         steps = np.diff(session, prepend=-1)
         demand(

@@ -145,7 +145,8 @@ def hacc(accuracies: Floats, sizes: Sequence[int] | Ints | None = None) -> Float
     >>> hacc(accuracies).round(3)
     array([  nan, 0.686, 0.4  ])
     """
-    base, novel = accuracies[:, 0], novel_accuracy(accuracies, sizes)
+    base = accuracies[:, 0]
+    novel = novel_accuracy(accuracies, sizes)
     with np.errstate(invalid="ignore"):
         result: Floats = 2 * base * novel / (base + novel)
     return result

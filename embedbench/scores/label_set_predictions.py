@@ -50,7 +50,8 @@ def pw_js(true: Bools, answered: Bools) -> Floats:
     array([0.5 , 0.25, 1.  ])
     """
     both = (true & answered).sum(axis=-1)
-    either, given = (true | answered).sum(axis=-1), answered.sum(axis=-1)
+    either = (true | answered).sum(axis=-1)
+    given = answered.sum(axis=-1)
     value: Floats = both * both / np.maximum(either * given, 1)
     return value
 
@@ -74,9 +75,11 @@ def levels(parents: Ints) -> Ints:
     """
     n = len(parents)
     # `above` is 2^k levels up after k rounds; the added entry, also at -1, is above the top
-    above, level = np.append(parents, -1), np.append(parents >= 0, 0).astype(np.int64)
+    above = np.append(parents, -1)
+    level = np.append(parents >= 0, 0).astype(np.int64)
     for _ in range(n.bit_length()):
-        level, above = level + level[above], above[above]
+        level = level + level[above]
+        above = above[above]
     result: Ints = np.where(above[:n] < 0, level[:n], -1)
     return result
 
@@ -146,14 +149,16 @@ class LabelSets(RunAnswers):
         parents : sequence of int
             (C,) the class above each one, -1 at the top.
         """
-        y, given = _label_sets(true, "true"), _label_sets(answered, "answered")
+        y = _label_sets(true, "true")
+        given = _label_sets(answered, "answered")
         if y.shape != given.shape or len(parents) != y.shape[1]:
             raise UserError(
                 "true, answered and parents",
                 expected="(n, C), (n, C) and (C,)",
                 got=(y.shape, given.shape, len(parents)),
             )
-        n, once = len(y), np.ones((1, y.shape[1]), dtype=np.bool_)
+        n = len(y)
+        once = np.ones((1, y.shape[1]), dtype=np.bool_)
         return cls(
             ids=np.arange(n),
             split=np.zeros(n, dtype=np.int64),
@@ -215,7 +220,8 @@ class LabelSets(RunAnswers):
         y = self.y[rows]
         members = [np.flatnonzero(_has(y, classes)) for classes in self.introduces]
         shape = (len(self.session), len(members))
-        values, pooled = np.full(shape, np.nan), np.full(shape[0], np.nan)
+        values = np.full(shape, np.nan)
+        pooled = np.full(shape[0], np.nan)
         for m, seen in enumerate(self.seen):
             hit, true, given = _counts(y, self.answer[m, rows], seen)
             score = _score(name, hit, true, given)
@@ -237,7 +243,8 @@ class LabelSets(RunAnswers):
 
     def confusion(self, score: str, moment: int, *, truth: bool = False) -> Floats:
         """(C, C) share of the test samples with each label that were given each, at a moment."""
-        rows, n_classes = _rows(self), self.seen.shape[1]
+        rows = _rows(self)
+        n_classes = self.seen.shape[1]
         sides = self.y[rows], (self.y if truth else self.answer[moment])[rows]
         true, given = (np.unpackbits(side, axis=1, count=n_classes) > 0 for side in sides)
         return confusion_of_sets(true, given, self.seen[moment])
@@ -409,7 +416,8 @@ def _has(packed: Bytes, classes: Bools) -> Bools:
 def _counts(y: Bytes, given: Bytes, among: Bools) -> Counts:
     """Sizes of Y ∩ Ŷ, Y and Ŷ, with both sets restricted to the classes `among`."""
     allowed = pack(among)
-    y, given = y & allowed, given & allowed
+    y = y & allowed
+    given = given & allowed
     return _size(y & given), _size(y), _size(given)
 
 
@@ -418,7 +426,8 @@ def _over_moments(p: LabelSets, among: Bools | bool = True) -> Iterator[Counts]:
 
     `among` are (C,) or (M, C).
     """
-    rows, counted = _rows(p), p.seen & among
+    rows = _rows(p)
+    counted = p.seen & among
     for m, seen in enumerate(p.seen):
         taught = rows[_has(p.y[rows], seen)]
         yield _counts(p.y[taught], p.answer[m, taught], counted[m])

@@ -43,7 +43,7 @@ CURVES: dict[str, Callable[[ScoreMatrix], Floats]] = {
 }
 
 
-class _Part(NamedTuple):
+class _LeftPart(NamedTuple):
     """An eval set or a class without one group."""
 
     number: int  # of the eval set or the class
@@ -51,7 +51,7 @@ class _Part(NamedTuple):
     size: int  # samples of the group that are in it
 
 
-_Parts = dict[int, list[_Part]]  # by group
+_LeftParts = dict[int, list[_LeftPart]]  # by group
 
 
 def quote_curve(name: str, curve: Sequence[float] | Floats) -> float:
@@ -171,9 +171,9 @@ class _Rest:
 
     def _parts(
         self, known: Floats, part_of: Ints, counts: Bools, classes: Ints, number: Ints
-    ) -> _Parts:
+    ) -> _LeftParts:
         """Group → eval sets or classes that it is in, their (M,) scores without it, its size."""
-        parts: _Parts = {}
+        parts: _LeftParts = {}
         for k in range(known.shape[1]):
             samples = np.flatnonzero(part_of == k)
             groups, local, sizes = np.unique(
@@ -188,7 +188,7 @@ class _Rest:
             )
             left[np.isnan(known[:, k])] = np.nan
             for g, column, size in zip(groups.tolist(), left.T, sizes.tolist(), strict=True):
-                parts.setdefault(g, []).append(_Part(k, column, size))
+                parts.setdefault(g, []).append(_LeftPart(k, column, size))
         return parts
 
     def matrix(self, group: int) -> ScoreMatrix:

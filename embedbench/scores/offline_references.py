@@ -86,8 +86,10 @@ def offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:
 
 def reference_values(reference: References, score: str) -> Reference:
     """Return the reference values for the metrics of one base score."""
-    ideal = np.array((reference.ideal or {}).get(score, np.nan), dtype=np.float64)
-    chance = (reference.chance or {}).get(score)
+    ideals = {} if reference.ideal is None else reference.ideal
+    chances = {} if reference.chance is None else reference.chance
+    ideal = np.array(ideals.get(score, np.nan), dtype=np.float64)
+    chance = chances.get(score)
     so_far = np.atleast_1d(ideal) if reference.so_far else None
     return Reference(
         ideal=ideal if so_far is None else float(so_far[-1]),

@@ -221,7 +221,8 @@ class Predictions(RunAnswers):
             values[unseen.any(axis=2)] = np.nan
         if self.lacks_within:
             values[self._left_out_before_learning()] = np.nan
-        pooled, recalls = np.full(len(right), np.nan), np.full((len(right), n_classes), np.nan)
+        pooled = np.full(len(right), np.nan)
+        recalls = np.full((len(right), n_classes), np.nan)
         for m, session in enumerate(self.session):
             known = slice(0, bounds[min(int(session) + 1, n_sets)])
             counts = np.bincount(self.y[known], minlength=n_classes)

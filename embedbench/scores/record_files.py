@@ -147,7 +147,8 @@ def check_lengths(made: UnscoredRun, p: RunAnswers, directory: Path) -> None:
 
 def _lists(made: UnscoredRun, p: RunAnswers) -> Iterator[tuple[str, Any, int]]:
     """Yield the lists of a record by key, and the lengths that they must have."""
-    kept, sessions = made.reference, int(p.session[-1]) + 1
+    kept = made.reference
+    sessions = int(p.session[-1]) + 1
     yield "n_train", made.n_train, sessions
     if not p.OWN_SETS:
         yield "n_candidates", made.n_candidates, p.n_sets
@@ -181,11 +182,16 @@ def score_answers(made: UnscoredRun, predictions: RunAnswers, root: Path, place:
     described["reference"] = reference
     measured = UnscoredRun(**described)
     by_score = {name: base_score(measured, predictions, m) for name, m in matrices.items()}
-    main_score, main = next(iter(by_score.items()))
-    pooled, seen = matrices[main_score].pooled, predictions.samples_seen
+    main_score = next(iter(by_score))
+    main = by_score[main_score]
+    pooled = matrices[main_score].pooled
+    seen = predictions.samples_seen
     return RunRecord(
         **described,
-        **vars(main),
+        R=main.R,
+        pooled=main.pooled,
+        metrics=main.metrics,
+        curves=main.curves,
         score=main_score,
         moments=Moments(tuple(seen.tolist()), _row(pooled)),
         by_score=by_score,

@@ -91,7 +91,8 @@ def _learned(scores: Floats, chance: Floats) -> bool:
     """
     sessions = min(scores.shape)
     for moment in (np.arange(1, sessions), -1):
-        score, level = (np.mean(a[moment, np.arange(1, sessions)]) for a in (scores, chance))
+        score = np.mean(scores[moment, np.arange(1, sessions)])
+        level = np.mean(chance[moment, np.arange(1, sessions)])
         # for two classes, twice chance is 1: take the middle between chance and 1
         if not score < min(2 * level, (1 + level) / 2):
             return True

@@ -130,7 +130,8 @@ class ScoreMatrix:
 
         Its classes also where the two are proportional, so that the last bits are the same.
         """
-        samples, classes = self.n_samples, self.n_classes
+        samples = self.n_samples
+        classes = self.n_classes
         if self.name.endswith("class_accuracy"):
             return classes
         if np.array_equal(samples * classes[0], classes * samples[0]):

@@ -1,8 +1,12 @@
 """What guessing scores on average: every score of the learner `chance`, without its draws."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from .predictions import Predictions
 from .record_files import base_score, read_predictions
 from .run_record import BaseScore, RunRecord
 
@@ -29,6 +33,23 @@ def guess_scores(made: RunRecord, directory: Path) -> dict[str, BaseScore]:
     return scores
 
 
+def largest_share(made: RunRecord, directory: Path) -> float:
+    """The share of the test samples that are of the largest class: what always it is right in.
+
+    NaN where a sample may have several classes.
+
+    Raises
+    ------
+    UserError
+        The answers cannot be read.
+    """
+    p = read_predictions(directory, made)
+    if not isinstance(p, Predictions):
+        return math.nan
+    _, sizes = np.unique(p.y, return_counts=True)
+    return float(sizes.max() / sizes.sum())
+
+
 def without_draws(made: RunRecord, directory: Path) -> RunRecord:
     """The record of `chance` with what guessing scores on average; any other as it is."""
     if made.learner != GUESSES:
@@ -39,8 +60,14 @@ def without_draws(made: RunRecord, directory: Path) -> RunRecord:
     scores = {name: _over(made.by_score.get(name), score) for name, score in scores.items()}
     main = scores[made.score]
     further = {k: v for k, v in made.metrics.items() if k not in main.metrics}
-    shown = replace(main, metrics=main.metrics | further)
-    return replace(made, **vars(shown), by_score=scores)
+    return replace(
+        made,
+        R=main.R,
+        pooled=main.pooled,
+        metrics=main.metrics | further,
+        curves=main.curves,
+        by_score=scores,
+    )
 
 
 def _over(drawn: BaseScore | None, average: BaseScore) -> BaseScore:

@@ -90,7 +90,8 @@ def calibration_error(p: Predictions) -> Floats | None:
     """
     if p.logp is None:
         return None
-    inner, errors = np.linspace(0, 1, BINS + 1)[1:-1], []
+    inner = np.linspace(0, 1, BINS + 1)[1:-1]
+    errors = []
     for m in p.ends:
         rows = seen_samples(p, m)
         confidence = np.exp(p.logp[m, rows].astype(np.float64))

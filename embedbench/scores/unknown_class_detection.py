@@ -106,7 +106,8 @@ def signal_values(signal: str, score: Singles | None, logp: Singles | None) -> F
 def _auroc(seen: Floats, right: Bools, unknown: Floats) -> float:
     """The share of pairs in which `seen` is higher; equal values count half."""
     order = np.sort(unknown)
-    below, upto = (np.searchsorted(order, seen, side) for side in ("left", "right"))
+    below = np.searchsorted(order, seen, "left")
+    upto = np.searchsorted(order, seen, "right")
     return float((below + upto).sum(dtype=np.float64) / 2 / len(seen) / len(unknown))
 
 

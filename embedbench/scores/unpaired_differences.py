@@ -49,7 +49,8 @@ class MixedDifferences(Differences):
     def half_widths(self, level: Floats) -> Floats:
         """(…, k, k) half-widths at one-sided levels that broadcast to (…, k, k)."""
         pairs = quantile(self.seed_freedom, level) ** 2 * self.seed_variance
-        variance, n = self.row_variance, self.row_n
+        variance = self.row_variance
+        n = self.row_n
         first = quantile(n[..., :, None] - 1, level) ** 2 * variance[..., :, None]
         second = quantile(n[..., None, :] - 1, level) ** 2 * variance[..., None, :]
         half = np.sqrt(np.where(self.paired, pairs, first + second))
@@ -116,7 +117,8 @@ class ComparedMeans:
         if apart.paired[row, best]:
             sd = math.sqrt(apart.seed_variance[row, best] * apart.n[row, best])
             return count_runs(difference, sd, 0.0, level, rounding)
-        first, second = float(self.sds[row]), float(self.sds[best])
+        first = float(self.sds[row])
+        second = float(self.sds[best])
         return count_runs(difference, first, second, level, rounding)
 
 
@@ -194,7 +196,8 @@ def count_runs(
 
     low, high = 1, 2
     while not is_enough(high):
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
         if high > MOST:
             return None
     while high - low > 1:

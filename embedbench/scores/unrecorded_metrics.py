@@ -234,7 +234,8 @@ def with_outside(
 
     if not metrics:
         return made
-    by_score, main = dict(made.by_score), dict(made.metrics)
+    by_score = dict(made.by_score)
+    main = dict(made.metrics)
     predictions = read_predictions(place, made)
     of_matrices = {k: m for k, m in metrics.items() if isinstance(m, OutsideMetric)}
     for name, drawn in predictions.score_matrices(made.n_train_by_class).items():

@@ -69,7 +69,8 @@ class Checker:
     def _reference(self, root: Path, run: str) -> str:
         """The SHA-256 of a reference run's predictions; empty if it cannot be used."""
         if (root, run) not in self._references:
-            place, value = root / run, ""
+            place = root / run
+            value = ""
             if record_files.is_finished(place):
                 try:
                     value = record_files.predictions_sha256(place, record_files.load(place))
@@ -279,7 +280,8 @@ def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
 
 def _difference(name: str, kept: Any, again: Any) -> Difference | None:
     """How two values differ, if they do; of arrays of one shape only the first value that does."""
-    a, b = np.array(kept), np.array(again)
+    a = np.array(kept)
+    b = np.array(again)
     if "f" not in (a.dtype.kind, b.dtype.kind):
         same = kept == again
     else:

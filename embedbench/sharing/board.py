@@ -449,7 +449,8 @@ def _cell(entry: Entry, name: str, notes: Sequence[str] = ()) -> dict[str, str]:
 
     Ω compares by one reference alone, and is not shown where they differ.
     """
-    stat, named = entry.metrics[name], COSTS.get(name, name)
+    stat = entry.metrics[name]
+    named = COSTS.get(name, name)
     if math.isnan(stat.mean) or (name == "omega_all" and result_rows.OTHER_REFERENCES in notes):
         return {"text": "–", "half": "", "sort": ""}
     return {

@@ -150,7 +150,8 @@ def _metadata(card: inspect.Card, title: str, licence: str, parquet: Mapping[str
     import yaml
     from markupsafe import Markup
 
-    n, pixels = card.shape[0], card.kind == hdf5_layout.PIXELS
+    n = card.shape[0]
+    pixels = card.kind == hdf5_layout.PIXELS
     data: dict[str, Any] = {
         **hub_licence(licence),
         "pretty_name": title,

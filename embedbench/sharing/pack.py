@@ -74,6 +74,8 @@ class PackResult(JsonRecord):
         Of the archive.
     files : dict
         The embedding files of the runs: name → URL, None where no record has one.
+    unknown_left_out : tuple of str
+        Files of unknown samples whose answers a pack of answers alone does not have.
     paths : tuple of str
         Those for which a path of this machine was given, which packs do not keep.
     """
@@ -82,6 +84,7 @@ class PackResult(JsonRecord):
     references: int
     sha256: str
     files: dict[str, str | None]
+    unknown_left_out: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
 
     @property
@@ -95,7 +98,12 @@ class PackResult(JsonRecord):
             if name in self.paths:
                 missing.append(f"\n--url {name} names a path of this machine, which is not kept")
             missing.append(f"\nnothing says where {name} can be had; --url {name}=URL does")
-        return numbers + "".join(missing)
+        unseen = [
+            f"\nthe answers to the unknown samples of {name} are left out (--answers-only), and "
+            "the metrics that need them"
+            for name in self.unknown_left_out
+        ]
+        return numbers + "".join(missing + unseen)
 
 
 def pack(
@@ -137,6 +145,7 @@ def pack(
         raise UserError(f"{root} {what}", "give the --out of an earlier run")
     files: dict[str, str | None] = {}
     contents: dict[str, str] = {}
+    left_out: dict[str, None] = {}
     with (
         leases.alone(out),
         atomic_write.writing(out) as temporary,
@@ -151,6 +160,8 @@ def pack(
                 )
             predictions, made = _read_run(run)
             if answers_only:
+                if made.unknown is not None:
+                    left_out[made.unknown.name] = None
                 predictions, made = without_confidence(run, made)
             made = replace(made, files=tuple(_with_url(file, urls) for file in made.files))
             made = replace(made, files=tuple(map(_without_path, made.files)))
@@ -164,8 +175,9 @@ def pack(
             if name not in files:
                 raise unknown("file of these runs", name, files)
     references = sum("references" in run.relative_to(root).parts for run in packed)
+    sha256 = user_cache.sha256(out)
     paths = tuple(name for name, url in urls.items() if _is_path(url))
-    return PackResult(len(packed) - references, references, user_cache.sha256(out), files, paths)
+    return PackResult(len(packed) - references, references, sha256, files, tuple(left_out), paths)
 
 
 def is_place(parts: Sequence[str]) -> bool:
@@ -177,7 +189,8 @@ def is_place(parts: Sequence[str]) -> bool:
 
 def _read_run(run: Path) -> tuple[bytes, RunRecord]:
     """Read the predictions of a run and its record, which belong together."""
-    sha256, predictions = verify_predictions(run), (run / PREDICTIONS).read_bytes()
+    sha256 = verify_predictions(run)
+    predictions = (run / PREDICTIONS).read_bytes()
     made = record_files.load(run)
     pinned = made.predictions_sha256 in (sha256, None)  # it may have been written anew meanwhile
     if hashlib.sha256(predictions).hexdigest() != sha256 or not pinned:

@@ -135,7 +135,8 @@ def push(
             _check_sent(file, place)
         else:
             check = partial(_check_sent, file, place)
-            commit, sent = "", send_to_store(files, place, overwrite=overwrite, check=check)
+            commit = ""
+            sent = send_to_store(files, place, overwrite=overwrite, check=check)
     at = f"@{commit}" if commit else ""
     return PushResult(
         url=f"{place.url}{at}/{file.path.name}",
@@ -158,7 +159,8 @@ def _check_sent(file: EmbeddingFile, place: Place) -> None:
 
 def _parcel(file: EmbeddingFile, place: Place, licence: str, folder: Path) -> dict[str, Path]:
     """All files of a push; the page comes last, so that it never speaks of what is not there."""
-    files, tables = {file.path.name: file.path}, {}
+    files = {file.path.name: file.path}
+    tables = {}
     has_rows = file.kind == hdf5_layout.EMBEDDING
     if place.repository and has_rows:
         for number, split in enumerate(sample_metadata.SPLITS):
@@ -217,7 +219,9 @@ def send_to_hub(
 
     if quiet or not sys.stderr.isatty():
         disable_progress_bars()
-    api, name, kind = HfApi(), place.repository, "dataset"
+    api = HfApi()
+    name = place.repository
+    kind = "dataset"
     try:
         api.create_repo(name, repo_type=kind, private=private or None, exist_ok=True)
         info = api.repo_info(name, repo_type=kind)

@@ -160,7 +160,8 @@ class _Checks:
         result: dict[str, metric_jackknife.LeftOut] = {}
         for score in {USUAL, made.metric or USUAL} & made.by_score.keys():
             left = leave_out_groups(predictions, made, score, groups)
-            result |= {} if left is None else {score: left}
+            if left is not None:
+                result[score] = left
         return result
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:

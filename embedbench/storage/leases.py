@@ -90,7 +90,8 @@ class Lease:
     """A lease of this process, which `take` gives. As a context manager it releases itself."""
 
     def __init__(self, path: Path) -> None:
-        pid, self.token = os.getpid(), secrets.token_hex(8)
+        pid = os.getpid()
+        self.token = secrets.token_hex(8)
         start = {"started": process_start(pid), "token": self.token, "counter": "0" * 10}
         start["doing"] = " " * DOING
         self._holder = Holder(host=platform.node(), machine=machine_identity(), pid=pid, **start)

@@ -80,7 +80,8 @@ def attribute(item: h5py.Group | h5py.Dataset, key: str) -> str:
 def _identified(path: Path, what: str, *, foreign: bool) -> str:
     """The identity of a regular HDF5 file; nothing else is opened."""
     with explain_errors(f"{path} cannot be read", f"give {what}"), open_regular(path) as file:
-        before, begins = user_cache.identity(file.fileno()), file.read(len(SIGNATURE))
+        before = user_cache.identity(file.fileno())
+        begins = file.read(len(SIGNATURE))
         if foreign and untrusted_files.MATLAB.startswith(begins):
             file.seek(untrusted_files.MATLAB_BLOCK)
             begins = file.read(len(SIGNATURE))
@@ -172,14 +173,16 @@ class _Target(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer; what was never written is zeros."""
-        view, filled = memoryview(buffer).cast("B"), 0
+        view = memoryview(buffer).cast("B")
+        filled = 0
         while filled < len(view) and (n := self._file.readinto(view[filled:])):
             filled += n
         view[filled:] = bytes(len(view) - filled)
         return len(view)
 
     def write(self, data: Any) -> int:
-        view, done = memoryview(data).cast("B"), 0
+        view = memoryview(data).cast("B")
+        done = 0
         try:
             while done < len(view) and self.error is None:
                 done += self._file.write(view[done:]) or 0

@@ -140,11 +140,15 @@ class _TableHeader:
     def __init__(
         self, path: str, table: h5d.DatasetID, size: int, *, foreign: bool = False
     ) -> None:
-        self.name, self.table, self.size = _quoted(path), table, size
-        self.plan, self.kind = table.get_create_plist(), table.get_type()
+        self.name = _quoted(path)
+        self.table = table
+        self.size = size
+        self.plan = table.get_create_plist()
+        self.kind = table.get_type()
         if not foreign:
             self._check_type()
-        space, layout = table.get_space(), self.plan.get_layout()
+        space = table.get_space()
+        layout = self.plan.get_layout()
         self.chunks: tuple[int, ...] | None = None
         self.shape: tuple[int, ...] = ()
         if foreign and space.get_simple_extent_type() == h5s.NULL:
@@ -196,7 +200,8 @@ class _TableHeader:
             return texts
         if self.chunks is None and not is_variable_text(self.kind):
             return texts  # plain values, which are all there
-        table, count = h5py.Dataset(self.table), self.shape[0] if self.shape else 1
+        table = h5py.Dataset(self.table)
+        count = self.shape[0] if self.shape else 1
         step = max(1, ROWS_BYTES * count // max(self.declared, 1))
         for first in range(0, count, step):
             rows = table[first : first + step].ravel() if self.shape else [table[()]]
@@ -217,7 +222,8 @@ class _TableHeader:
         for part in self.parts:
             pairs = zip(part.chunk_offset, self.chunks, self.shape, strict=True)
             fits = all(at % step == 0 and at < whole for at, step, whole in pairs)
-            length, end = part.size, part.byte_offset + part.size
+            length = part.size
+            end = part.byte_offset + part.size
             # the file's own head lies at 0; HDF5 reads a chunk that is said to be there as zeros
             fits = fits and part.byte_offset > 0 and end <= self.size and not part.filter_mask
             if fits and _GZIP in filters and length <= each + each // 64 + 64:
@@ -250,7 +256,8 @@ def _inflated(source: BinaryIO, length: int, whole: int) -> int:
     Damaged data count as `whole`: HDF5 does not inflate them either, and whoever reads them gets
     its error.
     """
-    inflate, count = zlib.decompressobj(), 0
+    inflate = zlib.decompressobj()
+    count = 0
     while length > 0 and not inflate.eof and count <= whole + BEYOND:
         data = source.read(min(length, PIECE))
         length -= len(data) or length

@@ -146,7 +146,8 @@ def by_number(file: EmbeddingFile, order: str) -> Ints:
 def order_notes(order: str, file: EmbeddingFile) -> tuple[str, ...]:
     """Sentences on what the numbers of an order are taken for, where a reader may doubt it."""
     names = _leaves(file)
-    numbers, name = numbers_of(names), file.path.name
+    numbers = numbers_of(names)
+    name = file.path.name
     if order == "natural":
         if numbers is None or list(numbers) == sorted(numbers):
             return ()
@@ -279,7 +280,8 @@ def order_text(order: str) -> str:
 
 def _order_file(order: str) -> _OrderFile:
     """The content of an order file."""
-    path, text = Path(order), order_text(order)
+    path = Path(order)
+    text = order_text(order)
     try:
         loaded = parse_json(text, order)
     except UserError:

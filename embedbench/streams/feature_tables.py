@@ -233,7 +233,8 @@ def standardise_images(values: Bytes, base_rows: Ints) -> PixelTable:
     mean = share @ levels
     deviation = np.sqrt((share * (levels - mean[:, None]) ** 2).sum(axis=1))
     deviation = np.maximum(deviation, 1 / 255)
-    factor, offset = 1 / (255 * deviation), -mean / deviation
+    factor = 1 / (255 * deviation)
+    offset = -mean / deviation
     return PixelTable(values, tuple(factor.tolist()), tuple(offset.tolist()))
 
 
@@ -284,14 +285,15 @@ class MappedTable(Table):
         """Copy rows out as a `View` defines them."""
         wanted = width if columns is None else self.width
         ends = np.cumsum([part.values.shape[1] for part in self.parts]).tolist()
-        used = [
-            part.scaled(rows)
-            for part, end in zip(self.parts, [0, *ends], strict=False)
-            if end < wanted
-        ]
+        used = []
+        for part, begin in zip(self.parts, [0, *ends], strict=False):
+            if begin < wanted:
+                used.append(part.scaled(rows))
         x = used[0] if len(used) == 1 else np.concatenate(used, axis=1)
         x = x[:, :wanted] if columns is None else x[:, columns]
-        return np.pad(x, ((0, 0), (0, width - x.shape[1]))) if x.shape[1] < width else x
+        if x.shape[1] >= width:
+            return x
+        return np.pad(x, ((0, 0), (0, width - x.shape[1])))
 
     def take(
         self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str

@@ -188,7 +188,8 @@ def confusion_matrix(file: EmbeddingFile, seed: int) -> Ints:
     fifth of the samples is classified by a probe fitted to the other four.
     """
     rows = np.flatnonzero(file.split == TRAIN)
-    n, y = file.samples.n_leaves, file.labels[rows]
+    n = file.samples.n_leaves
+    y = file.labels[rows]
     if len(np.unique(y)) < 2:
         raise UserError(f"{file.path.name} has training samples of fewer than two classes")
     x = file.read()[rows]
@@ -212,7 +213,8 @@ def _probe(alpha: float, x: Float32s, y: Ints, asked: Float32s) -> Ints:
     """Classes that a linear probe, fitted to x and y, predicts for `asked`."""
     from sklearn.linear_model import RidgeClassifier
 
-    mean, deviation = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-6)
+    mean = x.mean(axis=0)
+    deviation = np.maximum(x.std(axis=0), 1e-6)
 
     def scaled(values: Float32s) -> Float32s:
         clipped: Float32s = np.clip((values - mean) / deviation, -5, 5)

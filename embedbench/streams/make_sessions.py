@@ -60,7 +60,9 @@ def split_rows(
     training images, those of validation samples are left out.
     """
     require(SimpleNamespace(val_fraction=val_fraction), "", val_fraction=within("[0, 1)"))
-    train, val, test = (np.flatnonzero(file.split == s) for s in (TRAIN, VAL, TEST))
+    train = np.flatnonzero(file.split == TRAIN)
+    val = np.flatnonzero(file.split == VAL)
+    test = np.flatnonzero(file.split == TEST)
     for rows, role in ((train, "training"), (test, "test")):
         if len(rows) == 0:
             raise UserError(
@@ -145,7 +147,8 @@ def view_session(
         if values is not None:
             check_numbers(values, n, name, least)
     mask = class_mask(file, classes)
-    mine, new = split.where(mask[file.labels]), classes if introduces is None else introduces
+    mine = split.where(mask[file.labels])
+    new = classes if introduces is None else introduces
     return make_session(table, file, mine, classes=classes, introduces=new, columns=columns)
 
 
@@ -193,7 +196,8 @@ def deal_validation_rows(labels: Ints, parts: Sequence[Ints], held: Ints) -> lis
     taught = labels[np.concatenate(parts)]
     out: list[list[Ints]] = [[] for _ in parts]
     for c in np.unique(labels[held]):
-        rows, where = held[labels[held] == c], session[taught == c]
+        rows = held[labels[held] == c]
+        where = session[taught == c]
         if len(where):
             even = (2 * np.arange(len(rows)) + 1) * len(where) // (2 * len(rows))
             for k in np.unique(where[even]):
@@ -215,13 +219,16 @@ def teach_parts(
     Each introduces, and tests, the classes that no earlier one taught; with `all_known` the first
     does so for all classes. `held` (n,) are the validation rows, which are dealt out.
     """
-    labels, pairs = file.labels, []
+    labels = file.labels
+    pairs = []
     seen = np.zeros(file.samples.n_leaves, dtype=np.bool_)
     for train, val in zip(parts, deal_validation_rows(labels, parts, held), strict=True):
         here = np.ones_like(seen) if all_known else class_mask(file, labels[train])
-        new, seen = np.flatnonzero(here & ~seen), seen | here
+        new = np.flatnonzero(here & ~seen)
+        seen = seen | here
         test = split.test[np.isin(labels[split.test], new)]
-        rows, tested = Split(train, val, test), new if len(test) else new[:0]
+        rows = Split(train, val, test)
+        tested = new if len(test) else new[:0]
         pairs.append(make_session(table, file, rows, classes=tested, introduces=new))
     return pairs
 

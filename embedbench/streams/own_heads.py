@@ -32,7 +32,8 @@ def give_heads(stream: Stream) -> Stream:
 
     `pick_head` takes scores of these classes back to those of the stream.
     """
-    n_classes, n_heads = stream.spec.n_classes, len(stream.sessions)
+    n_classes = stream.spec.n_classes
+    n_heads = len(stream.sessions)
 
     def in_head(classes: Bools, number: int) -> Bools:
         units = np.zeros((n_heads, n_classes), dtype=np.bool_)

@@ -24,14 +24,18 @@ def anneal(W: Array, B: Array, start: float, cooling: float, draws: Array) -> tu
     T)), T = start · cooling^step.
     """
     n = len(W)
-    order, best, held = np.arange(n), np.arange(n), np.empty(n)
+    order = np.arange(n)
+    best = np.arange(n)
+    held = np.empty(n)
     score, lowest, temperature = 0.0, 0.0, start
     window = min(n, WINDOW)
     for u in draws:
         if u[0] < 0.5:
-            p, q = int(u[1] * n), int(u[2] * (n - 1))
+            p = int(u[1] * n)
+            q = int(u[2] * (n - 1))
             q += q >= p
-            places, moved = np.array([p, q]), np.array([q, p])
+            places = np.array([p, q])
+            moved = np.array([q, p])
             change = _swap_change(W, B, p, q)
         else:
             first = int(u[4] * (n - window + 1))
@@ -80,7 +84,9 @@ def _block_change(W: Array, B: Array, p: int, moved: Array) -> float:
     q = p + len(moved)
     total = 0.0
     for i in range(len(moved)):
-        new, old, weights = B[moved[i]], B[p + i], W[p + i]
+        new = B[moved[i]]
+        old = B[p + i]
+        weights = W[p + i]
         for k in range(p):
             total += weights[k] * (new[k] - old[k])
         for k in range(q, len(W)):

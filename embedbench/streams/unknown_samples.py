@@ -57,10 +57,12 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
     shared = [c for c in present if _key(other.classes[c]) in taught]
     by_number = any(number_of(other.classes[c]) is not None for c in shared)
     if len(shared) == len(present):
+        remedy = "give --unknown a file of other classes"
+        if by_number:
+            remedy += ", or one with names in the place of numbers"
         raise UserError(
             f"every class of {name} has the name of one that the stream teaches: none is unknown",
-            "give --unknown a file of other classes"
-            + ", or one with names in the place of numbers" * by_number,
+            remedy,
         )
     rows = rows[~np.isin(other.labels[rows], shared)]
     equal = _rows_in_stream(stream, file, other, rows)
@@ -73,7 +75,8 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
     note = f"{len(rows):,} samples of {len(present) - len(shared)} classes of {name} are unknown"
     if shared:
         note += f"; the other {len(shared)} are left out, because the stream teaches them"
-        note += ": equal numbers are taken for one class" * by_number
+        if by_number:
+            note += ": equal numbers are taken for one class"
     if not is_stated:
         note += "; which backbone made their features, or the stream's, is not stated"
     if equal.any():

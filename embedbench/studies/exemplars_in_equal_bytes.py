@@ -43,7 +43,8 @@ def fit_settings(
         )
     stream = few((streams or StreamCache()).stream(spec))
     n = stream.spec.n_classes
-    one, two = (_held(spec, stream, k * n) for k in (1, 2))
+    one = _held(spec, stream, n)
+    two = _held(spec, stream, 2 * n)
     each = (two["samples"] - one["samples"]) / n
     fixed = sum(one.values()) - one["samples"]
     room = megabytes * 1e6 - fixed
@@ -59,7 +60,8 @@ def fit_settings(
     if base is not None:
         whole = 4 * math.prod(stream.spec.input_shape) + 8  # float32 values, and a label
         most = max(1, int(room // whole) + 1)  # the last one is not kept whole
-        settings |= {BASE: most} if most < base else {}
+        if most < base:
+            settings[BASE] = most
     return settings
 
 

@@ -1,7 +1,7 @@
 """From a study to its runs: each stream is planned once, and in it every learner, point and seed.
 
 What goes over what: a preset, what belongs to a learner's name, settings without a learner's name,
-settings with it, a point of the learner's grid.
+settings with it, a point of the learner's grid. Those of one file go over those of all.
 """
 
 import functools
@@ -146,8 +146,11 @@ def resolve(
         protocol, named = find_protocol(name)
         of_name = {Key("protocol", key): value for key, value in named.items()}
         shown = study.metric or metric(study.preset) or find_metric(name)
+        given = dict(study.set)
+        for file in files:
+            given |= study.set_of.get(file, {})
         for point in _points(_protocol_grid(study)):
-            settings = of_name | study.set | point | _trunk_settings(study)
+            settings = of_name | given | point | _trunk_settings(study)
             stream = _StreamStudy(study, files, protocol, settings, shown)
             runs |= dict.fromkeys(stream.runs(str(out), device, checkpoint))
     return list(runs)
@@ -162,7 +165,10 @@ def pin_files(
         return fetch.pin_name(name, progress=progress, notify=notify)
 
     files = tuple(tuple(pinned(name) for name in names) for names in study.files)
-    return replace(study, files=files, unknown=pinned(study.unknown) if study.unknown else None)
+    set_of = {pinned(name): settings for name, settings in study.set_of.items()}
+    return replace(
+        study, files=files, set_of=set_of, unknown=pinned(study.unknown) if study.unknown else None
+    )
 
 
 def references_without_validation(runs: Sequence[RunSpec]) -> list[str]:
@@ -181,6 +187,10 @@ def check_study(study: Study) -> None:
     for what in ("file", "protocol", "learner"):
         if not getattr(study, f"{what}s"):
             raise UserError(f"name a {what}: on the command line or in a study file (--config)")
+    files = [name for names in study.files for name in names]
+    for name in study.set_of:
+        if name not in files:
+            raise unknown("file of set-of", name, files)
     by_learner = grids(study, study.grid)
     both = [name for name in grids(study, study.tune) if name in by_learner]
     if both:  # each point would need its own search
@@ -220,8 +230,8 @@ def grids(study: Study, lists: Lists) -> Mapping[str, Grid]:
 def override(study: Study, flags: Study) -> Study:
     """The study of a file with what flags say instead; their tables are added to its own.
 
-    What the file says of learners that flags leave out goes, and no grid or search of it is over a
-    setting that flags give.
+    What the file says of learners and files that flags leave out goes, and no grid or search of it,
+    and no setting of one file, is over a setting that flags give.
     """
     given = {f.name: getattr(flags, f.name) for f in fields(flags)}
     changed = {k: v for k, v in given.items() if v is not None and v not in ((), {})}
@@ -235,10 +245,17 @@ def override(study: Study, flags: Study) -> Study:
         names = {k: {str(k)} if _is_of_protocol(k) else {str(k), k.name} for k in lists}
         return {k: v for k, v in lists.items() if not names[k] & fixed}
 
+    left = {name for names in new.files for name in names}
+    set_of = dict[str, Settings]()
+    for name, settings in mine.set_of.items():
+        kept = {key: value for key, value in settings.items() if key not in flags.set}
+        if kept and name in left:
+            set_of[name] = kept
     return replace(
         new,
         names=names_of(study.names, (*new.learners, *REFERENCES)) | flags.names,
         set=mine.set | flags.set,
+        set_of=set_of,
         tune=free(mine.tune) | flags.tune,
         grid=free(mine.grid) | flags.grid,
     )
@@ -260,6 +277,7 @@ def without_others(study: Study, learners: Sequence[str]) -> Study:
         study,
         learners=tuple(learners),
         set=kept(study.set),
+        set_of={name: kept(settings) for name, settings in study.set_of.items()},
         tune=kept(study.tune),
         grid=kept(study.grid),
     )
@@ -362,11 +380,14 @@ class _StreamStudy:
         """
         study = self.study
         words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
-        words += ["--preset", study.preset] if study.preset else []
+        if study.preset:
+            words += ["--preset", study.preset]
         if self.metric and (study.metric or not metric(study.preset)):
             words += ["--metric", self.metric]
-        words += ["--unknown", study.unknown] if study.unknown else []
-        words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
+        if study.unknown:
+            words += ["--unknown", study.unknown]
+        if (study.threads or 1) > 1:
+            words += ["--threads", str(study.threads)]
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}
         shared = {k: v for k, v in every.items() if k.target in SHARED}
         mine = {k: v for k, v in every.items() if k.target == name or has_setting(name, k)}

@@ -74,6 +74,8 @@ class Study:
         Names for the rows of tables, see `RowNames`.
     set : dict of Key to str
         What `--set` gives.
+    set_of : dict of str to dict of Key to str
+        Settings of the streams of one file, by its name in `files`; they go over `set`.
     tune, grid : dict of Key to tuple of str
         Values to choose from, and values that are all run.
     """
@@ -95,6 +97,7 @@ class Study:
     device: str | None = None
     names: dict[str, str] = field(default_factory=dict)
     set: Settings = field(default_factory=dict)
+    set_of: dict[str, Settings] = field(default_factory=dict)
     tune: Lists = field(default_factory=dict)
     grid: Lists = field(default_factory=dict)
 

@@ -65,9 +65,14 @@ def study_of(table: Mapping[str, Any], where: object) -> Study:
 
 def study_text(study: Study) -> str:
     """A study as the text of a study file; JSON's texts, lists and numbers are TOML's."""
-    lines, tables = list[str](), list[str]()
+    lines = list[str]()
+    tables = list[str]()
     for name, value in vars(study).items():
-        if isinstance(value, dict) and value:
+        if name == "set_of":
+            for file, settings in value.items():
+                tables += ["", f"[set-of.{_quoted(file)}]"]
+                tables += [f"{_quoted(str(key))} = {_quoted(one)}" for key, one in settings.items()]
+        elif isinstance(value, dict) and value:
             tables += ["", f"[{name}]"]
             tables += [f"{_quoted(str(key))} = {_quoted(one)}" for key, one in value.items()]
         elif value not in (None, (), {}):
@@ -189,6 +194,13 @@ def toml_settings(table: Any, where: str) -> Settings:
     return {key: _setting(key, value, f"{where}.{key}") for key, value in flat_table(table, where)}
 
 
+def _settings_of(table: Any, where: str) -> dict[str, Settings]:
+    """Settings by the name of a file."""
+    if not isinstance(table, dict):
+        raise UserError(where, expected="a table", got=table)
+    return {name: toml_settings(given, f"{where}.{name}") for name, given in table.items()}
+
+
 def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, part in value.items():
@@ -208,6 +220,7 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "budget_mb": _number,
     "names": read_names,
     "set": toml_settings,
+    "set_of": _settings_of,
     "tune": _lists,
     "grid": _lists,
 }

@@ -87,7 +87,8 @@ class StudyRuns:
 
         Those whose learner fails at that get into `failed`.
         """
-        study, out = self.study, self.out
+        study = self.study
+        out = self.out
         specs = resolve.resolve(
             study, out=self.written_as or out, device=self.device, checkpoint=self.checkpoint
         )

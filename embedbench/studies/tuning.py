@@ -273,8 +273,13 @@ def _log(
     if default is not None:
         for each, row in zip(tried, scores.tolist(), strict=True):
             each["by_seed"] = row
-        means, names = tuning_rule.means(scores), grid if choice.index != default else ()
-        edge = tuple(k for k in names if tuning_rule.rises(candidates, means, chosen, k))
+        means = tuning_rule.means(scores)
+        best = candidates[choice.index]
+        if choice.index == default:  # a value of the grid may be as good
+            best = tuning_rule.best_of_grid(candidates, means, grid)
+        edge: tuple[str, ...] = ()
+        if means[candidates.index(best)] >= means[default] - tuning_rule.ROUNDING:
+            edge = tuple(k for k in grid if tuning_rule.rises(candidates, means, best, k))
         several = {"seeds": seeds, "default": candidates[default], "edge": edge}
         several |= {"gain": choice.gain, "standard_error": choice.error}
     return _Log(
@@ -449,7 +454,8 @@ def outcome(log: Mapping[str, Any]) -> str:
 def _choice(log: Mapping[str, Any]) -> str:
     """What was chosen, and by how much the best one differs from the default."""
     text = ", ".join(f"{name}={value}" for name, value in log["chosen"].items())
-    gain, error = log.get("gain"), log.get("standard_error")
+    gain = log.get("gain")
+    error = log.get("standard_error")
     by = None if gain is None else f"{100 * gain:.1f} ± {100 * (error or 0.0):.1f} points"
     if log["chosen"] != log.get("default"):
         return f"{text} (+{by})" if by else text
@@ -468,7 +474,8 @@ def _percent(score: float) -> str:
 
 def _doubt(log: Mapping[str, Any], scores: Sequence[float]) -> str:
     """A sentence on what the scores leave open; "" if nothing."""
-    tried, chosen = [t["settings"] for t in log["tried"]], log["chosen"]
+    tried = [t["settings"] for t in log["tried"]]
+    chosen = log["chosen"]
     best = scores[tried.index(chosen)]
     if len(tried) > 1 and all(tuning_rule.is_equal(score, best) for score in scores):
         return (
@@ -478,5 +485,11 @@ def _doubt(log: Mapping[str, Any], scores: Sequence[float]) -> str:
     edge = log.get("edge")
     if edge is None:
         edge = [name for name in chosen if tuning_rule.rises(tried, scores, chosen, name)]
-    values = ", ".join(f"{name}={chosen[name]}" for name in edge)
-    return f"{values}: at the edge of the grid, a value beyond may be better" if edge else ""
+    if not edge:
+        return ""
+    shown = chosen
+    if chosen == log.get("default"):
+        shown = tuning_rule.best_of_grid(tried, scores, log["grid"])
+    values = ", ".join(f"{name}={shown[name]}" for name in edge)
+    best_tried = ", the best of those tried" if shown != chosen else ""
+    return f"{values}{best_tried}: at the edge of the grid, a value beyond may be better"

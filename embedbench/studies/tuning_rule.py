@@ -1,7 +1,7 @@
 """The rule of a search: which settings it tries, and which of them is used."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,19 +84,29 @@ def rises(tried: Sequence[Candidate], means: Sequence[float], best: Candidate, n
     The next is the neighbour among the numbers tried with the other settings of `best`; there must
     be three of them.
     """
-    rest = {k: v for k, v in best.items() if k != name}
-    line = sorted(
-        (_number(t[name]), mean)
-        for t, mean in zip(tried, means, strict=True)
-        if not math.isnan(_number(t[name])) and {k: v for k, v in t.items() if k != name} == rest
-    )
+    line = []  # the numbers tried and their means, by size
+    for candidate, mean in zip(tried, means, strict=True):
+        number = _number(candidate[name])
+        if {**candidate, name: best[name]} == best and not math.isnan(number):
+            line.append((number, mean))
+    line.sort()
     value = _number(best[name])
     if len(line) < 3 or value not in (line[0][0], line[-1][0]):
         return False
     if value == line[-1][0]:
         line.reverse()
-    (_, mine), (_, beside) = line[:2]
+    _, mine = line[0]
+    _, beside = line[1]
     return mine > beside and not is_equal(mine, beside)
+
+
+def best_of_grid(
+    tried: Sequence[Candidate], means: Sequence[float], grid: Mapping[str, Sequence[str]]
+) -> Candidate:
+    """The settings with the highest mean among those of the grid, without the default."""
+    scored = zip(tried, means, strict=True)
+    of_grid = [pair for pair in scored if all(pair[0][name] in grid[name] for name in grid)]
+    return max(of_grid, key=lambda pair: pair[1])[0]
 
 
 def is_equal(score: float, other: float) -> bool:

@@ -30,7 +30,8 @@ def limit_threads(number: int) -> Iterator[None]:
     import torch
     from threadpoolctl import threadpool_limits
 
-    before, given = torch.get_num_threads(), {name: os.environ.get(name) for name in LIMITS}
+    before = torch.get_num_threads()
+    given = {name: os.environ.get(name) for name in LIMITS}
     os.environ.update(dict.fromkeys(LIMITS, str(number)))
     try:
         with threadpool_limits(number):

@@ -31,7 +31,9 @@ def export_tables(parts: "Sequence[Text | Table]", form: str) -> tuple[str, list
     from rich.table import Table
 
     several = sum(isinstance(part, Table) for part in parts) > 1
-    blocks, notes, title = [], [], ""
+    blocks = []
+    notes = []
+    title = ""
     for part in parts:
         if isinstance(part, Table):
             blocks.append((_markdown if form == "markdown" else tabular)(*table_cells(part), title))

@@ -58,7 +58,8 @@ def split_words(command: str) -> list[str]:
     >>> split_words(r"embedbench run $'donn\xe9es.h5'") == ["embedbench", "run", "donn\udce9es.h5"]
     True
     """
-    words, end = [], 0
+    words = []
+    end = 0
     command = command.rstrip()
     while end < len(command):
         match = _WORD.match(command, end)

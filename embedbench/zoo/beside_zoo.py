@@ -36,19 +36,17 @@ LEAST_RUNS = 3  # of a row, for a prediction interval
 def beside_parts(rows: Sequence[dict[str, str]]) -> "list[Text | Table]":
     """Published rows as a table below each table of runs, and where each is printed."""
     parts: list[Text | Table] = []
-    places = {w: n for n, w in enumerate(dict.fromkeys(r["where"] for r in rows), 1)}
-    for title in dict.fromkeys(row["table"] for row in rows):
-        keys = ("published", "stream", "last", "avg", "ours", "verdict")
-        table = make_table(
-            [
-                {k: r[k] for k in keys} | {"read in": f"[{places[r['where']]}]"}
-                for r in rows
-                if r["table"] == title
-            ]
-        )
-        parts += [line(f"Published rows beside {title}", TITLE), table]
+    places = list(dict.fromkeys(row["where"] for row in rows))
+    tables: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        cells = {key: row[key] for key in ("published", "stream", "last", "avg", "ours", "verdict")}
+        cells["read in"] = f"[{places.index(row['where']) + 1}]"
+        tables.setdefault(row["table"], []).append(cells)
+    for title, listed in tables.items():
+        parts += [line(f"Published rows beside {title}", TITLE), make_table(listed)]
     parts += map(line, _describe_spreads(rows))
-    return [*parts, *(line(f"[{n}] {where}") for where, n in places.items())]
+    parts += [line(f"[{number}] {where}") for number, where in enumerate(places, 1)]
+    return parts
 
 
 def _describe_spreads(rows: Sequence[dict[str, str]]) -> list[str]:

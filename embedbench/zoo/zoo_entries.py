@@ -124,7 +124,8 @@ def class_list_digest(names: Iterable[str]) -> str:
 
 def zoo_rows() -> list[dict[str, str]]:
     """The entries for `embedbench list zoo`."""
-    zoo, summaries = read_zoo(), {}
+    zoo = read_zoo()
+    summaries = {}
     for name, data in zoo.data.items():
         n = sum(row.data == name for row in zoo.published)
         summaries[ZOO + name] = data.what + (f"; published rows: {n}" if n else "")

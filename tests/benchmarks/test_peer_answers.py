@@ -9,6 +9,7 @@ from protocol_files import make_file
 
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.interop.exported_stream import export
+from embedbench.learning.exemplars import Exemplars, Memory
 from embedbench.learning.network import mlp_net
 from embedbench.models.ranpac import RanPAC
 from embedbench.runs.run_task import Task, make_task
@@ -49,6 +50,13 @@ def test_classes_are_numbered_as_learned(task: Task, stream: peer_answers.Export
     )
 
 
+def test_classes_may_be_numbered_by_label(task: Task, stream: peer_answers.Exported) -> None:
+    by_label = peer_answers.read_stream(task.root.parent / "exported", by_label=True)
+    labels = [torch.from_numpy(stream.order)[y] for _, y in stream.train]
+    assert [y.tolist() for _, y in by_label.train] == [y.tolist() for y in labels]
+    assert by_label.order.tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_projection_and_order_are_those_of_our_ranpac(seed: int) -> None:
     seeds = Seeds.of(seed)
@@ -67,3 +75,58 @@ def test_the_network_is_that_of_our_er(stream: peer_answers.Exported) -> None:
     theirs = peer_answers.mlp_like_ours(stream, 6)
     for i, (a, b) in enumerate(zip(theirs.parameters(), ours.parameters(), strict=True)):
         assert torch.equal(a, b if i < 4 else b[stream.order])  # 4 and 5 are the head's
+
+
+def test_the_network_has_the_same_weights_in_float64(
+    stream: peer_answers.Exported,
+) -> None:
+    single = peer_answers.mlp_like_ours(stream, 6)
+    torch.set_default_dtype(torch.float64)
+    try:
+        double = peer_answers.mlp_like_ours(stream, 6)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(double[0].weight, single[0].weight.double())
+
+
+def test_reservoir_is_filled_as_ours() -> None:
+    seeds, memory = Seeds.of(4), Memory(total=6, select="reservoir")
+    ours = Exemplars(memory, StreamSpec((1,), 2), seeds.memory, "cpu")
+    draws = peer_answers.DrawsOfMemory(vars(seeds))
+    theirs: list[int] = [-1] * 6
+    for first in (0, 4, 8, 12):
+        x = torch.arange(first, first + 4.0)[:, None]
+        ours.add(x, torch.zeros(4, dtype=torch.int64))
+        draws.begin(4)
+        for number in range(first, first + 4):  # as in Mammoth's buffer
+            place = number if number < 6 else draws.randint(0, number + 1)
+            if place < 6:
+                theirs[place] = number
+    assert ours.x.flatten().tolist() == theirs
+
+
+def test_steps_replay_what_ours_do() -> None:
+    seeds = Seeds.of(4)
+    draws = peer_answers.DrawsOfMemory(vars(seeds))
+    for step in range(2):
+        draws.begin(3)
+        ours = np.random.default_rng([seeds.batches, step])
+        for _ in range(2):  # `derpp` draws twice in a step
+            drawn = ours.choice(9, 4, replace=False, shuffle=False)
+            np.testing.assert_array_equal(draws.choice(9, 4, replace=False), drawn)
+
+
+def test_sets_of_classes_replay_what_ours_do(task: Task, stream: peer_answers.Exported) -> None:
+    spec = StreamSpec((stream.width,), len(stream.order))
+    ours = Exemplars(Memory(per_class=2, select="random"), spec, stream.seeds["memory"], "cpu")
+    memory = peer_answers.MemoryOfOurs(stream, 2)
+    kept: list[torch.Tensor] = []  # of each class, in the order in which they are learned
+    for i, session in enumerate(task.stream.sessions):
+        ours.choose(session, lambda x: x)
+        x, y = stream.train[i]
+        for number in sorted(set(y.tolist())):
+            of_class = x[y == number]
+            kept.append(of_class[memory.choice(len(of_class), 2, replace=False)])
+        (chosen,) = memory.steps(i, 1, 3)
+        draw = np.random.default_rng([stream.seeds["batches"], i])
+        assert torch.equal(torch.cat(kept)[chosen], ours.sample(3, draw)[0])

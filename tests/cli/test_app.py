@@ -159,7 +159,7 @@ OPTIONS = {
     "run": "--protocol --learner --seed --seeds --set --order --trunk --weights --augment "
     "--shard --jobs --device --checkpoint --out --json",
     "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",
-    "rank": "--out --set --seeds --jobs --json",
+    "rank": "--out --set --seeds --regime --data --jobs --json",
     "score": "--audit --update --json",
     "report": "--html --compare --by --bridge --metric --figure --out --width --json",
     "reproduce": "--table --data --out --seeds --set --jobs --json",
@@ -179,7 +179,7 @@ DEFAULTS = {
     | {"augment": "timm", "head": "linear", "device": "auto"},
     "run": {"checkpoint": 60.0},
     "reproduce": {"seeds": "0-2", "threads": 1, "device": "auto"},
-    "rank": {"out": Path("floor-runs")},
+    "rank": {"out": Path("floor-runs"), "regime": "pilot"},
     "report": {"width": "column"},
     "check": {"device": "cpu"},
     "demo": {"out": Path("runs/demo")},
@@ -342,7 +342,7 @@ def test_json_is_all_there_is_on_stdout(call: Call) -> None:
     assert found[0]["shape"] == [60, 4]
     assert ends[1].out == '{\n "file": "toy.h5",\n "damage": []\n}\n'
     assert found[3] == found[4]
-    assert [r["learner"] for r in found[3]["tables"][0]["rows"]] == ["ncm"]
+    assert [r["learner"] for r in found[3]["tables"][0]["rows"]] == ["ncm", "chance"]
     assert all(run["agrees"] for run in found[5])
     assert "kept" not in ends[3].err
     assert "kept" in ends[4].err
@@ -368,7 +368,7 @@ def test_a_failed_cell_ends_with_1_and_keeps_the_others(call: Call, place: Path)
     assert done.err == "failed: moody:Moody seed 0: ZeroDivisionError: not today\n"
     found = json.loads(done.out)
     assert [f["learner"] for f in found["failed"]] == ["moody:Moody"]
-    assert [r["learner"] for r in found["tables"][0]["rows"]] == ["ncm"]
+    assert [r["learner"] for r in found["tables"][0]["rows"]] == ["ncm", "chance"]
 
 
 def test_interruption_is_exit_code_130(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,14 +174,15 @@ def test_demo_is_the_shipped_emoji() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "sentence"),
+    ("paths", "sentence"),
     [
-        ("notes.txt", "no image and"),
-        ("a/b/2.png", ""),
-        ("a/1.png", "^a in .* class folders;"),
-        ("a.png", "^a.png in .* class folder;"),
+        (["notes.txt"], "no image and"),
+        (["notes.txt", "a/b/2.png"], ""),
+        (["a/b/2.png", "a/1.png"], "^a in .* class folders;"),
+        (["a/b/2.png", "a.png"], "^a.png in .* class folder;"),
     ],
 )
-def test_folders_that_are_no_data_set(tmp_path: Path, path: str, sentence: str) -> None:
+def test_folders_that_are_no_data_set(tmp_path: Path, paths: list[str], sentence: str) -> None:
+    put(tmp_path, *paths)
     with pytest.raises(UserError, match=sentence) if sentence else nullcontext():
-        open_source(str(put(tmp_path, path)))
+        open_source(str(tmp_path))

@@ -34,8 +34,11 @@ def failures(checks: Sequence[Callable[[Any], None]], subject: Any) -> dict[str,
 
 def must_fail(
     checks: Sequence[Callable[[Any], None]], subject: Any, names: set[str], turn: int
-) -> None:
-    """Exactly the checks of these names fail; `turn` says which third of the others is run."""
+) -> dict[str, str]:
+    """Exactly the checks of these names fail; `turn` says which third of the others is run.
+
+    Returns what they say, by name.
+    """
     every = os.environ.get("THOROUGH") == "1"
     some = [
         check
@@ -44,3 +47,4 @@ def must_fail(
     ]
     said = failures(some, subject)
     assert set(said) == names, said
+    return said

@@ -99,13 +99,13 @@ def test_of_equal_outputs_the_first_is_the_answer() -> None:
     assert read == [(0, False), (0, True), (0, False)]
 
 
-def test_a_step_of_the_readout_never_goes_beyond_the_label() -> None:
+@pytest.mark.parametrize(("rate", "part"), [(10.0, 1.0), (0.1, 1.0), (0.01, 6 * 0.02)])
+def test_a_step_of_the_readout_never_goes_beyond_the_label(rate: float, part: float) -> None:
     """Two units at activities 2 and 1: an energy of 1 + 4 + 1, so steps over 1/6 are cut to it."""
     z, active = np.float32([2, 1]), np.arange(2)
-    for rate, part in ((10.0, 1.0), (0.1, 1.0), (0.01, 6 * 0.02)):
-        V, b, o = np.zeros((2, 3), np.float32), np.zeros(3, np.float32), np.zeros(3, np.float32)
-        _som_kernel._teach(z, active, V, b, 1, o, rate)
-        np.testing.assert_allclose(b + z @ V, [0, part, 0], rtol=1e-6)
+    V, b, o = np.zeros((2, 3), np.float32), np.zeros(3, np.float32), np.zeros(3, np.float32)
+    _som_kernel._teach(z, active, V, b, 1, o, rate)
+    np.testing.assert_allclose(b + z @ V, [0, part, 0], rtol=1e-6)
 
 
 def test_samples_that_are_all_alike() -> None:

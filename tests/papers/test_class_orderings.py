@@ -10,6 +10,7 @@ import pytest
 from report_records import typed
 from reproduce_files import blob_file, by_labels
 
+from embedbench.errors import UserError
 from embedbench.papers.class_orderings import paper
 from embedbench.papers.class_orderings.paper import LEARNERS, ORDERS, PAPER, OrderingRuns
 from embedbench.papers.paper import PaperData
@@ -99,3 +100,17 @@ def test_a_run_too_short_for_a_column_leaves_it_empty() -> None:
     record = typed(pooled=[0.9, 0.5, 0.25])
     found = [paper.accuracy(record, h) for h in paper.AFTER]
     assert found == pytest.approx([90, 50, np.nan, 25], nan_ok=True)
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_some_of_the_orders_may_be_asked_for(tmp_path: Path) -> None:
+    runs = _runs(tmp_path, ["protocol.sessions=3", "protocol.order=random,min-confusion"])
+    assert [*runs.orders] == [("toy", "random"), ("toy", "min-confusion")]
+    assert runs.specs("toy", "max-confusion", "icarl") == []
+    (cell, _) = runs.specs("toy", "random", "icarl")
+    assert cell.protocol.settings.order == "random"
+
+
+def test_an_order_that_is_none_of_the_papers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="unknown order of the paper 'natural'"):
+        _ = _runs(tmp_path, ["protocol.order=natural"]).orders

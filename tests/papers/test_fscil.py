@@ -96,13 +96,20 @@ def test_tables_show_what_follows_and_mark_misprints() -> None:
 
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 40, 4).path)
+    all_classes = str(blob_file(tmp_path / "hundred.h5", 100, 4).path)
     runs = FSCILRuns(tmp_path, [0])
-    runs.data = result = runs.find_data([f"cifar100={toy}", toy])
-    assert [runs.label(name) for name in result] == ["CIFAR-100", "toy, a stand-in"]
+    given = [f"mini-imagenet={all_classes}", f"cifar100={toy}", toy]
+    runs.data = result = runs.find_data(given)
+    assert [runs.label(name) for name in result] == [
+        "a part of miniImageNet, another backbone (hundred)",
+        "a part of CIFAR-100, another backbone (toy)",
+        "toy, a stand-in",
+    ]
     settings = [runs.specs(name, "ncm")[0].protocol.settings for name in result]
     assert runs.specs("toy", "ncm")[0].references == 0  # no table shows Ω
-    assert settings[0].lists == "cifar100"
-    assert [getattr(settings[1], key) for key in ("base", "way", "order")] == [24, 2, "size"]
+    assert [of.lists for of in settings[:2]] == ["mini-imagenet", ""]
+    for of in settings[1:]:  # the lists name all classes
+        assert [getattr(of, key) for key in ("base", "way", "order")] == [24, 2, "size"]
     birds = str(blob_file(tmp_path / "cub200.h5", 4, 4).path)
     with pytest.raises(UserError, check=says(what="--data", got=birds)):
         runs.find_data([birds])

@@ -43,7 +43,8 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
     runs = iirc.IIRCRuns(tmp_path, [0])
     runs.data = result = runs.find_data([f"cifar={toy}", toy])
     labels = [(runs.label(name), d.stands_in) for name, d in result.items()]
-    assert labels == [("IIRC-CIFAR", False), ("toy for IIRC-CIFAR", True)]
+    part = "a part of IIRC-CIFAR, another backbone (toy)"
+    assert labels == [(part, False), ("toy for IIRC-CIFAR", True)]
     with pytest.raises(UserError, check=says(what="--data", got=f"imagenet={toy}")):
         runs.find_data([f"imagenet={toy}"])
 

@@ -62,8 +62,11 @@ def test_a_file_is_held_to_its_data_set(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     blob_file(Path("birds.h5"), 4, 4)
     runs = kemker.KemkerRuns(tmp_path, [0])
-    with pytest.raises(UserError, match=r"birds\.h5 .* 6 .* 4 .* 2048 .* 200"):
-        runs.find_data(["cub=birds.h5"])
+    runs.data = runs.find_data(["cub=birds.h5"])
+    assert runs.label("cub") == "a part of CUB-200, another backbone (birds)"
+    blob_file(Path("more.h5"), 201, 2)
+    with pytest.raises(UserError, match=r"more\.h5 .* 201 .* 200 .* cub-stand-in=more\.h5"):
+        runs.find_data(["cub=more.h5"])
     for given in ("birds.h5", "audiosett=birds.h5"):
         with pytest.raises(UserError, match="mnist", check=says(what="--data", got=given)):
             runs.find_data([given])

@@ -98,7 +98,7 @@ def test_hours_and_bytes_follow_the_formulas() -> None:
 
 
 def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> None:
-    """Published orders, in the file's own numbering, and its superclasses; no other file passes."""
+    """Published orders, in the file's own numbering, and superclasses; no other classes pass."""
     runs = OrderingRuns(tmp_path / "m", [0])
     runs.data = runs.find_data([f"cifar100={images}"])
     assert runs.data == {"cifar100": PaperData(images, "cifar100")}
@@ -184,8 +184,12 @@ def test_runs_of_all_but_kemker(tmp_path: Path, images: Path) -> None:
     made = {"masana2020": plans("masana2020", f"cifar100={images}")}
     each = [[f"protocol.sessions={k}"] for k in ("10", "100")]
     made["michel2023"] = sum(plans("michel2023", str(images), items=items) for items in each)
-    layers = str(blob_file(tmp_path / "layers.h5", 20, 4, layers=("block-7",)).path)
-    made["tang2024"] = plans("tang2024", *(f"{name}={layers}" for name in LISTS))
+    for classes in (100, 200):
+        blob_file(tmp_path / f"{classes}.h5", classes, 2, layers=("block-7",))
+    of = {name: tmp_path / f"{200 if name == 'cub200' else 100}.h5" for name in LISTS}
+    cifar, x = EmbeddingFile.open(images).samples, np.ones((200, 4), np.float32)
+    of["cifar100"] = write_file(tmp_path / "c.h5", cifar, x, {}, layers={"block-7": x}).path
+    made["tang2024"] = plans("tang2024", *(f"{name}={file}" for name, file in of.items()))
     assert made == {name: plan_of(name, 2)["runs"] for name in made}
     lite = cells_of("abdelsalam2021", [f"imagenet-lite={images}"], tmp_path / "l", [0])
     assert plans("abdelsalam2021", f"cifar={images}") + lite == plan_of("abdelsalam2021", 2)["runs"]

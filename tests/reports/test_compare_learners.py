@@ -368,7 +368,8 @@ def test_text_of_a_comparison() -> None:
     assert lines[3].split() == ["best", "3", "90.3", "1", "1", "0.0"]
     # differences .4 .41 .38: mean .39667, s .015275; t(2) at .05/2 is 4.30265
     assert lines[4].split() == ["rest", "3", "50.7", "2", "2", "39.7", "(35.9", "to", "43.5)"]
-    assert "its 95 % interval over 3 seeds alone: above 0 a row is behind" in text
+    assert "of the distance to whichever row is the best" in text
+    assert "over 3 seeds alone: above 0 a row is behind" in text
     assert "in half of the rows no difference under 3.8 points can be seen" in text
     assert "one class order" in lines[-1]
 

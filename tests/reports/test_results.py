@@ -70,32 +70,32 @@ def test_means_are_those_of_a_loop() -> None:
             assert got == pytest.approx({k: sum(v) / len(v) for k, v in expected.items()})
 
 
-def test_verdicts_are_those_of_values_paired_by_a_loop() -> None:
+@pytest.mark.parametrize("lower", ["x", "average_forgetting"])
+def test_verdicts_are_those_of_values_paired_by_a_loop(lower: str) -> None:
     """Over random runs, some of which are missing."""
     rng = np.random.default_rng(1)
-    for lower in ("x", "average_forgetting"):
-        rows = [
-            Result(learner=name, seed=s, values={lower: float(rng.random())})
-            for name, s in itertools.product("abcd", range(6))
-            if rng.random() < 0.8
-        ]
-        values = np.full((4, 6), np.nan)
-        for row in rows:
-            values["abcd".index(row.learner), row.seed or 0] = row.values[lower]
-        expected = compare_with_best(values, lower=lower != "x")
-        found = dict(
-            zip(
-                dict.fromkeys(r.learner for r in rows),
-                Results(tuple(rows)).verdicts(lower).rows,
-                strict=True,
-            )
+    rows = [
+        Result(learner=name, seed=s, values={lower: float(rng.random())})
+        for name, s in itertools.product("abcd", range(6))
+        if rng.random() < 0.8
+    ]
+    values = np.full((4, 6), np.nan)
+    for row in rows:
+        values["abcd".index(row.learner), row.seed or 0] = row.values[lower]
+    expected = compare_with_best(values, lower=lower != "x")
+    found = dict(
+        zip(
+            dict.fromkeys(r.learner for r in rows),
+            Results(tuple(rows)).verdicts(lower).rows,
+            strict=True,
         )
-        for name, verdict in zip("abcd", expected, strict=True):
-            mine = found[name]
-            assert mine is not None
-            assert mine.behind_by == pytest.approx(verdict.behind_by)
-            assert mine.behind_by_least == pytest.approx(verdict.behind_by_least, nan_ok=True)
-            assert mine.n == verdict.n
+    )
+    for name, verdict in zip("abcd", expected, strict=True):
+        mine = found[name]
+        assert mine is not None
+        assert mine.behind_by == pytest.approx(verdict.behind_by)
+        assert mine.behind_by_least == pytest.approx(verdict.behind_by_least, nan_ok=True)
+        assert mine.n == verdict.n
 
 
 def test_pairs_are_those_of_a_loop() -> None:

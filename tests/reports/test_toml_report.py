@@ -240,7 +240,7 @@ def test_the_study_of_a_page_is_one(tmp_path: Path) -> None:
     assert (len({(run.files, run.protocol) for run in made}), len(made)) == (1, 5 * 5)
     assert len(read_selections(tmp_path / "study.toml")) == 2
     assert read_published(tmp_path / "study.toml") is not None
-    assert len(resolve(read_study(STUDIES / "which-learner.toml"))) == 11 * 2 * 5
+    assert len(resolve(read_study(STUDIES / "backbone.toml"))) == 11 * 5
 
 
 def test_a_cell_of_two_lines_in_quotes_is_one_cell(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[
     """A file is opened and a stream built for all its cells; each may take another card."""
     opens, opened, cards = EmbeddingFile.open, [], list[str]()
     monkeypatch.setattr(run_one, "use_card", cards.append)
-    planned = cells(tmp_path, "ncm,slda", "references=2")
+    planned = cells(tmp_path, "ncm,slda", "references=2", "offline.mlp.stop.epochs=1")
     monkeypatch.setattr(EmbeddingFile, "open", lambda p: opened.append(p) or opens(p))
     outcome = run_grid(planned, tmp_path / "runs")
     assert not outcome.failed

@@ -138,20 +138,23 @@ def test_rounding_is_no_difference(runs: Path) -> None:
             assert bool(rescore(place, runs).differs) == (share > 1)
 
 
-def test_a_list_has_the_length_that_the_predictions_say(runs: Path) -> None:
-    place = runs / MLP
-    whole = (place / "record.json").read_bytes()
-    for keys, value, n in (
+@pytest.mark.parametrize(
+    ("keys", "value", "n"),
+    [
         (("n_candidates",), [None] * 2, 3),
         (("n_train_by_class",), [1, 2], 8),
         (("reference", "offline_runs"), [["a"], ["b"]], 3),
         (("reference", "ideal", "accuracy"), [0.5] * 2, 3),
         (("reference", "chance", "accuracy"), [None] * 2, 3),
-    ):
-        edit(place, *keys, value=value)
-        said = f"{place}: {'.'.join(keys)} has 2 values, predictions.h5 has {n}"
-        assert str(rescore(place, runs).fault).startswith(said)
-        (place / "record.json").write_bytes(whole)
+    ],
+)
+def test_a_list_has_the_length_that_the_predictions_say(
+    runs: Path, keys: Any, value: Any, n: int
+) -> None:
+    place = runs / MLP
+    edit(place, *keys, value=value)
+    said = f"{place}: {'.'.join(keys)} has 2 values, predictions.h5 has {n}"
+    assert str(rescore(place, runs).fault).startswith(said)
 
 
 def test_a_new_metric_is_listed_and_what_is_not_computed_here_is_left_out(runs: Path) -> None:

@@ -12,6 +12,7 @@ import torch
 from commands import Call
 from file_helpers import says
 from honest_learners import Good
+from protocol_files import make_file
 from torch import Tensor
 
 from embedbench import run_all
@@ -23,7 +24,8 @@ from embedbench.scores import record_files
 from embedbench.sharing import floor
 from embedbench.sharing.pack import pack
 from embedbench.streams.stream import StreamSpec
-from embedbench.studies.study_file import read_study
+from embedbench.studies.resolve import resolve
+from embedbench.studies.study import Key
 
 STUDY = """
 files = ["known:digits"]
@@ -62,8 +64,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small_floor(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same as the floor that commands know."""
-    monkeypatch.setattr(floor, "STUDY", made / "floor.toml")
-    monkeypatch.setattr(floor, "ANSWERS", made / "floor.zip.gz")
+    monkeypatch.setattr(floor, "FOLDER", made)
+    monkeypatch.setattr(floor, "REGIMES", {"pilot": ("floor",)})
     return made
 
 
@@ -167,6 +169,16 @@ def test_one_made_again_has_the_others_beside_it(
     assert [*json.loads(out)["learners"][0]["against"]] == ["knn", "slda"]
 
 
+def test_pairs_are_counted_by_what_verdicts_say(small_floor: Path) -> None:
+    """On digits `ncm` (85 %) is behind `slda` (94 %) and `knn` (96 %)."""
+    above = {row["learner"]: row["above"] for row in floor.list_floor(floor.read_floor(print))}
+    assert (above["ncm"], above["knn"]["ncm"], above["slda"]["ncm"]) == (
+        {"slda": 0, "knn": 0},
+        1,
+        1,
+    )
+
+
 def test_runs_on_another_stream_are_named(small_floor: Path, call: Call, tmp_path: Path) -> None:
     run_all("known:digits", "incremental-class", "ncm", 0, tmp_path / "other")
     code, _, err = call("rank", str(tmp_path / "other"))
@@ -221,22 +233,165 @@ def test_a_run_that_fails_ends_the_command_with_one_after_the_table(
     assert json.loads(out)["learners"][0]["sets"][0]["runs"] == 2
 
 
+# --- sets that do not ship, and other regimes ---
+
+
+@pytest.fixture(scope="module")
+def with_data(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same floor with a part of one set that does not ship, `few`; its file lies there, too."""
+    folder = tmp_path_factory.mktemp("data")
+    for name in ("floor.toml", "floor.zip.gz"):
+        floor.shutil.copy(made / name, folder)
+    make_file(folder, [30] * 4, test=[20] * 4, name="few.h5", apart=5.0)
+    text = STUDY.replace("known:digits", "few.h5").replace("sessions = 5", "sessions = 2")
+    (folder / "floor-images.toml").write_text(text + '[set-of."few.h5"]\nknn.k = 5\n')
+    run_all(
+        folder / "few.h5",
+        "incremental-class",
+        ["ncm", "slda", "knn"],
+        range(3),
+        folder / "runs",
+        settings={
+            "references": 0,
+            "protocol.sessions": 2,
+            "protocol.order": "random",
+            "knn.k": 5,
+        },
+    )
+    pack(folder / "runs", folder / "images.zip", answers_only=True)
+    packed = gzip.compress((folder / "images.zip").read_bytes())
+    (folder / "floor-images.zip.gz").write_bytes(packed)
+    return folder
+
+
+@pytest.fixture
+def floor_with_data(with_data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same as the floor that commands know."""
+    monkeypatch.setattr(floor, "FOLDER", with_data)
+    monkeypatch.setattr(floor, "REGIMES", {"pilot": ("floor", "floor-images"), "online": ("o",)})
+    return with_data
+
+
+def test_a_set_of_the_readers_is_run_as_its_study_says(floor_with_data: Path) -> None:
+    study = floor.floor_study("knn", data={"few": "mine/few.h5"})
+    assert study.files == (("known:digits",), ("mine/few.h5",))
+    assert study.set_of == {"mine/few.h5": {Key.parse("knn.k"): "5"}}
+
+
+def test_a_set_that_no_part_has_is_refused(floor_with_data: Path) -> None:
+    with pytest.raises(UserError, check=says(what="unknown set", got="many")):
+        floor.floor_study("knn", data={"many": "many.h5"})
+
+
+def test_data_and_another_regime_are_refused(floor_with_data: Path) -> None:
+    with pytest.raises(UserError, match="of the regime pilot, and not of online"):
+        floor.floor_study("knn", regime="online", data={"few": "few.h5"})
+
+
+def test_a_regime_that_is_none_is_refused(floor_with_data: Path) -> None:
+    with pytest.raises(UserError, check=says(what="unknown regime", got="offline")):
+        floor.floor_study("knn", regime="offline")
+
+
+def test_data_that_names_no_file_is_refused(floor_with_data: Path, call: Call) -> None:
+    code, _, err = call("rank", "ncm", "--data", "few.h5")
+    assert (code, "such as cub50=cub50.h5" in err) == (2, True)
+
+
+def test_the_floor_has_the_sets_of_all_its_parts(floor_with_data: Path) -> None:
+    assert {*floor.read_floor(lambda _: None)} == {"digits.h5", "few.h5"}
+
+
+@pytest.fixture(scope="module")
+def on_other_bits(with_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of `fecam` on the same samples, whose features were made again a little otherwise."""
+    folder = tmp_path_factory.mktemp("other")
+    make_file(folder, [30] * 4, test=[20] * 4, name="again.h5", apart=5.0001)
+    settings = {"references": 0, "protocol.sessions": 2, "protocol.order": "random"}
+    run_all(
+        folder / "again.h5",
+        "incremental-class",
+        "fecam",
+        range(3),
+        folder / "runs",
+        settings=settings,
+    )
+    return folder / "runs"
+
+
+def test_features_of_other_bits_are_placed(floor_with_data: Path, on_other_bits: Path) -> None:
+    (standing,) = floor.stand(on_other_bits, lambda _: None)["fecam"]
+    assert (standing.name, {*standing.floor}) == ("few.h5", {"ncm", "slda", "knn"})
+
+
+def test_features_of_other_bits_are_named(floor_with_data: Path, on_other_bits: Path) -> None:
+    said: list[str] = []
+    floor.stand(on_other_bits, said.append)
+    assert any(one.startswith("few.h5: ") and "have other bits" in one for one in said)
+
+
+def test_features_of_other_bits_have_a_mark(
+    floor_with_data: Path, on_other_bits: Path, call: Call
+) -> None:
+    _, out, _ = call("rank", str(on_other_bits), "--json")
+    assert json.loads(out)["learners"][0]["sets"][0]["other_bits"] is True
+    _, out, _ = call("rank", str(on_other_bits))
+    assert "few.h5*" in out
+
+
+def test_features_of_the_same_bits_have_none(floor_with_data: Path, fecam: object) -> None:
+    assert isinstance(fecam, dict)
+    assert [one["other_bits"] for one in fecam["sets"]] == [False]
+
+
+def test_other_samples_of_the_same_number_are_no_set_of_the_floor(
+    floor_with_data: Path, tmp_path: Path
+) -> None:
+    make_file(tmp_path, [30] * 4, test=[20] * 4, name="few.h5", apart=5.0, backbone="another")
+    settings = {"references": 0, "protocol.sessions": 2, "protocol.order": "random"}
+    file = tmp_path / "few.h5"
+    run_all(file, "incremental-class", "ncm", range(3), tmp_path / "runs", settings=settings)
+    with pytest.raises(UserError, match="on a stream of the floor"):
+        floor.stand(tmp_path / "runs", lambda _: None)
+
+
 # --- what ships ---
 
 
-def test_the_pack_that_ships_has_every_run_of_its_study() -> None:
-    study = read_study(floor.STUDY)
-    with floor._floor_runs() as runs:
+@pytest.mark.parametrize("part", [part for parts in floor.REGIMES.values() for part in parts])
+def test_the_pack_that_ships_has_every_run_of_its_study(part: str) -> None:
+    study = floor.part_study(part)
+    with floor._floor_runs([part]) as runs:
         made = [record_files.load(place) for place in record_files.find(runs)]
     found = {(one.files[0].name, one.learner, one.seed) for one in made if one.learns}
-    names = [files[0].removeprefix("known:") + ".h5" for files in study.files]
+    names = [Path(files[0].removeprefix("known:")).stem + ".h5" for files in study.files]
     every = {(f, learner, s) for f in names for learner in study.learners for s in study.seeds}
     assert found == every
 
 
+@pytest.mark.parametrize("part", [part for parts in floor.REGIMES.values() for part in parts])
+def test_the_pack_that_ships_has_the_settings_of_its_study(part: str) -> None:
+    study = floor.part_study(part)
+    asked = {
+        (Path(run.files[0].removeprefix("known:")).stem + ".h5", run.learner.name): run.learner
+        for run in resolve(study)
+    }
+    with floor._floor_runs([part]) as runs:
+        for place in record_files.find(runs):
+            made = record_files.load(place)
+            if made.learns:
+                spec = asked[made.files[0].name, made.learner]
+                assert made.learner_params == json.loads(spec.text), place
+
+
+def test_sets_that_do_not_ship_have_the_settings_of_those_that_do() -> None:
+    """`rank` runs a learner on both as one study."""
+    assert floor.part_study(floor.BY_COMMAND).set == floor.part_study("floor").set
+
+
 @pytest.mark.parametrize("learner", ["ncm", "slda"])
 def test_a_cell_made_again_has_the_answers_that_ship(learner: str, tmp_path: Path) -> None:
-    study = read_study(floor.STUDY)
+    study = floor.part_study("floor")
     settings = {str(key): value for key, value in study.set.items() if key.head == "protocol"}
     again = run_all(
         "known:digits",
@@ -248,6 +403,6 @@ def test_a_cell_made_again_has_the_answers_that_ship(learner: str, tmp_path: Pat
     )
     (place,) = (p for p in again.places if learner in str(p))
     mine = record_files.read_predictions(place)
-    with floor._floor_runs() as runs:
+    with floor._floor_runs(["floor"]) as runs:
         shipped = record_files.read_predictions(runs / place.relative_to(tmp_path / "again"))
     assert (mine.answer == shipped.answer).mean() > 0.999  # other processors round otherwise

@@ -343,3 +343,13 @@ def test_equal_numbers_are_one_class(tmp_path: Path) -> None:
     assert len(made.far) == 5
     assert made.notes[-1].startswith("5 samples of 1 classes of other.h5 are unknown; the other 2")
     assert "equal numbers are taken for one class" in made.notes[-1]
+
+
+@pytest.mark.parametrize(("answers_only", "expected"), [(True, ("other.h5",)), (False, ())])
+def test_a_pack_of_answers_alone_says_that_those_to_unknown_samples_are_not_in_it(
+    tmp_path: Path, answers_only: bool, expected: tuple[str, ...]
+) -> None:
+    run_grid(specs(tmp_path, other(tmp_path)), tmp_path / "runs")
+    packed = pack(tmp_path / "runs", tmp_path / "p.zip", answers_only=answers_only)
+    assert packed.unknown_left_out == expected
+    assert ("answers to the unknown samples of other.h5" in packed.sentence) == answers_only

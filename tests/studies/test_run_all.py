@@ -158,10 +158,29 @@ def test_a_data_frame_has_a_row_for_each_run(results: StudyResults) -> None:
 
 def test_a_data_frame_of_means_has_the_mean_of_the_runs(results: StudyResults) -> None:
     runs, means = results.to_pandas(), results.to_pandas(means=True)
-    mean = runs[runs["learner"] == "mlp"]["accuracy"].mean()
+    mean = runs[runs["learner"] == "mlp"]["final_accuracy"].mean()
     shown = means[means["learner"] == "mlp"]["final_accuracy"].item()
     assert isinstance(means, pd.DataFrame)
     assert shown == pytest.approx(mean)
+
+
+def test_the_results_of_runs_have_the_score_of_the_table(results: StudyResults) -> None:
+    (shown,) = results.to_pandas(means=True).query("learner == 'mlp'")["final_accuracy"]
+    of_mlp = results.results().where(learner="mlp")
+    (row,) = of_mlp.mean("final_accuracy").to_rows("final_accuracy")
+    assert row["value"] == pytest.approx(shown)
+
+
+def test_the_matrix_of_a_run_has_the_score_of_the_table(results: StudyResults) -> None:
+    run = results.runs.where(learner="mlp")[0]
+    answers = run.predictions()
+    assert isinstance(answers, Predictions)
+    right = answers.answer[-1] == answers.y
+    assert run.matrix().pooled[-1] == pytest.approx(right.mean())
+
+
+def test_the_verdict_names_what_the_largest_class_alone_has(results: StudyResults) -> None:
+    assert "chance: 25.0 %, the largest class always: 37.5 %)" in results.verdict  # 9 of 24
 
 
 def test_an_opened_known_file_keeps_its_name(tmp_path: Path) -> None:

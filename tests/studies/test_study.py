@@ -23,7 +23,7 @@ from embedbench.scores import record_files
 from embedbench.studies.presets import FOLDER, about, preset, preset_names
 from embedbench.studies.resolve import check_study, grids, resolve
 from embedbench.studies.study import Key, Study
-from embedbench.studies.study_file import read_study, read_toml
+from embedbench.studies.study_file import read_study, read_toml, study_text
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAGUE = ROOT / "docs" / "studies" / "league.toml"
@@ -101,6 +101,73 @@ def test_a_study_is_a_product() -> None:
         "--set protocol.order=natural --learner ewc --seed 0 --set lam=3 --set ewc.lam=1e2 "
         "--set ewc.units=7"
     )
+
+
+OF_FILES = """
+files = ["a.h5", "b.h5"]
+protocols = ["incremental-class"]
+learners = ["ewc", "slda"]
+
+[set]
+ewc.lam = 3
+
+[set-of."b.h5"]
+ewc.lam = 7
+slda.shrinkage = 0.5
+protocol.sessions = 4
+"""
+
+
+def of_files(*words: str) -> dict[str, dict[str, Any]]:
+    """The settings of the learner of the runs, by file."""
+    return {c.files[0]: made(c) for c in cells("--config", write(OF_FILES), *words)}
+
+
+def test_settings_of_a_file_go_over_those_of_all() -> None:
+    each = of_files("--learner", "ewc")
+    assert {name: settings["lam"] for name, settings in each.items()} == {"a.h5": 3, "b.h5": 7}
+
+
+def test_settings_of_a_file_may_be_the_protocols() -> None:
+    each = {c.files[0]: c.protocol.settings for c in cells("--config", write(OF_FILES))}
+    assert asdict(each["b.h5"])["sessions"] == 4
+
+
+def test_set_goes_over_the_settings_of_a_file() -> None:
+    each = of_files("--learner", "ewc", "--set", "ewc.lam=1")
+    assert {name: settings["lam"] for name, settings in each.items()} == {"a.h5": 1, "b.h5": 1}
+
+
+def test_settings_of_a_file_that_is_left_out_go() -> None:
+    assert asked("c.h5", "--config", write(OF_FILES)).set_of == {}
+
+
+def test_settings_of_learners_that_are_left_out_go_from_files() -> None:
+    study = asked("--config", write(OF_FILES), "--learner", "slda")
+    assert {*study.set_of["b.h5"]} == {Key.parse("slda.shrinkage"), Key.parse("protocol.sessions")}
+
+
+def test_the_command_in_a_record_has_the_settings_of_its_file() -> None:
+    written = write(OF_FILES)
+    for cell in cells("--config", written):
+        assert cells(*shlex.split(cell.command)[2:]) == [cell]
+
+
+def test_settings_of_a_file_are_written_with_the_study() -> None:
+    study = read_study(Path(write(OF_FILES)))
+    assert read_study(Path(write(study_text(study), "again.toml"))) == study
+
+
+def test_settings_of_no_file_of_the_study_are_refused() -> None:
+    study = replace(read_study(Path(write(OF_FILES))), files=(("a.h5",),))
+    with pytest.raises(UserError, check=says(what="unknown file of set-of", got="b.h5")):
+        check_study(study)
+
+
+@pytest.mark.parametrize("text", ["set-of = 3", "[set-of]\n'a.h5' = 3"])
+def test_settings_of_files_that_are_no_tables_are_refused(text: str) -> None:
+    with pytest.raises(UserError, check=says(expected="a table")):
+        read_study(Path(write(text)))
 
 
 def test_the_command_in_a_record_makes_the_same_cell() -> None:

@@ -296,6 +296,23 @@ def test_the_mean_over_seeds_decides(tmp_path: Path, spec: RunSpec, trials: Scri
     }
 
 
+def test_a_kept_default_hides_no_edge_that_is_as_good(
+    tmp_path: Path, spec: RunSpec, trials: Scripted
+) -> None:
+    level = {None: 0.6, 0.01: 0.3, 0.1: 0.5, 1.0: 0.6}
+    trials.scores = lambda v, s: level[v] + (s - 100) / 100
+    log = tune(spec, {"shrinkage": GRID}, tmp_path, seeds=SEEDS)
+    assert log["chosen"] == {"shrinkage": "none"}
+    assert log["edge"] == ["shrinkage"]
+    assert "shrinkage=1, the best of those tried: at the edge of the grid" in outcome(log)
+
+
+def test_an_edge_below_the_default_is_none(tmp_path: Path, spec: RunSpec, trials: Scripted) -> None:
+    below = {None: 0.7, 0.01: 0.3, 0.1: 0.5, 1.0: 0.6}
+    trials.scores = lambda v, s: below[v] + (s - 100) / 100
+    assert tune(spec, {"shrinkage": GRID}, tmp_path, seeds=SEEDS)["edge"] == []
+
+
 def test_one_seed_alone_decides_as_before(tmp_path: Path, spec: RunSpec, trials: Scripted) -> None:
     trials.scores = lambda v, s: v or 0.0
     log = tune(spec, {"shrinkage": GRID}, tmp_path, seeds=[0])
@@ -415,7 +432,7 @@ def within_an_error(value: float | None, seed: int) -> float:
         (
             within_an_error,
             "default kept (shrinkage=none; the best is only 1.0 ± 2.6 points above it)",
-            "default kept of 4",
+            "default kept of 4, the best other at the grid's edge",
         ),
         ({None: 0.5, 0.01: 0.3, 0.1: 0.6}, "shrinkage=0.1 (+10.0 ± 0.0 points)", "best of 4"),
         ({None: 0.6, 0.1: 0.5}, "default kept (shrinkage=none)", "default kept of 4"),

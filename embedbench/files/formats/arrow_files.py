@@ -57,9 +57,11 @@ class Columns(Mapping[str, Any]):
 
     def __init__(self, splits: Mapping[Path, int | None], not_read: Sequence[str] = ()) -> None:
         self.not_read = not_read
-        self.splits, self.first = splits, next(iter(splits))
+        self.splits = splits
+        self.first = next(iter(splits))
         heads = {path: _read_head(path) for path in splits}
-        self.schema, self.rows = heads[self.first][0], [rows for _, rows in heads.values()]
+        self.schema = heads[self.first][0]
+        self.rows = [rows for _, rows in heads.values()]
         self.names = list(self.schema.names)
         if len(set(self.names)) < len(self.names):
             raise UserError(f"{self.first} has two columns of one name", "rename one")
@@ -87,7 +89,8 @@ class Columns(Mapping[str, Any]):
             raise KeyError(name)
         from pyarrow import types
 
-        column, where = self._read(name), f"{self.first}: {name}"
+        column = self._read(name)
+        where = f"{self.first}: {name}"
         kind = column.type
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
             return _from_lists(column, where)
@@ -117,7 +120,8 @@ class Columns(Mapping[str, Any]):
         kind = self.schema.field(name).type
         chunks = []
         for path in self.splits:
-            there, size = 0, path.stat().st_size
+            there = 0
+            size = path.stat().st_size
             with explain_errors(f"{path} cannot be read", REMEDY):
                 for batch in _batches(path, name):
                     chunk = batch.column(name)
@@ -137,7 +141,8 @@ def _read_head(path: Path) -> tuple[Any, int]:
         import pyarrow.parquet as pq
 
         file = pq.ParquetFile(open_regular(path))
-        meta, size = file.metadata, path.stat().st_size
+        meta = file.metadata
+        size = path.stat().st_size
         declared = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
         if too_large(declared, size):
             raise UserError(f"{path} declares {declared:,} bytes, more than its {size:,} can hold.")
@@ -190,10 +195,12 @@ def _one_a_row(column: Any, names: Sequence[str] | None, where: str) -> Any:
     """Texts, numbers, or numbers of names, (N,)."""
     from pyarrow import types
 
-    kind, missing = column.type, column.null_count
+    kind = column.type
+    missing = column.null_count
     if types.is_dictionary(kind):
         one = column.unify_dictionaries().combine_chunks()
-        column, missing = one.indices, missing + one.dictionary.null_count
+        column = one.indices
+        missing = missing + one.dictionary.null_count
         names = [str(value) for value in one.dictionary.to_pylist()]
     if missing:
         first = column.is_null().to_numpy(zero_copy_only=False).argmax()

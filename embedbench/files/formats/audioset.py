@@ -132,7 +132,8 @@ def _clips(path: Path, part: str, ontology: Ontology) -> Iterator[_Clip]:
     for record in records(path):
         with explain_errors(f"{path}: a record is none of AudioSet's frame embeddings", FETCH):
             context, lists = sequence_example(record)
-            video, labels = context["video_id"][0].decode(), tuple(sorted({*context["labels"]}))
+            video = context["video_id"][0].decode()
+            labels = tuple(sorted({*context["labels"]}))
             frames = [frame[0] for frame in lists["audio_embedding"]]
             if any(len(frame) != WIDTH for frame in frames):
                 raise ValueError(f"frames that are not of {WIDTH} bytes")

@@ -40,7 +40,8 @@ def join_feature_columns(
         Which columns the `features` were, and in a table without names the `labels` and `ids`;
         empty where nothing was joined.
     """
-    named, origin = asked["features"], name_rows(table)
+    named = asked["features"]
+    origin = name_rows(table)
     if named is not None:
         names = _named_columns(table, named)
     elif _holds_features(table):

@@ -155,7 +155,8 @@ def _sparse(group: h5py.Group) -> Any:
         if not _holds(part.id.get_type(), kinds):
             return None
     begins = group["jc"][()]
-    rows, columns = int(np.ravel(group.attrs["MATLAB_sparse"])[0]), len(begins) - 1
+    rows = int(np.ravel(group.attrs["MATLAB_sparse"])[0])
+    columns = len(begins) - 1
     if untrusted_files.too_large(8 * rows * columns, 8 * len(group["data"])):
         raise UserError(f"{group.name} is too large to be made dense", "save it as a full matrix")
     return scipy.sparse.csc_array((group["data"][()], group["ir"][()], begins), (rows, columns))

@@ -132,7 +132,9 @@ def _from_split(
     whole: Mapping[str, Any], path: Path
 ) -> tuple[Any, dict[str, list[tuple[str, Any]]]]:
     """Records of names of columns, names of rows, and rows of values, as pandas writes them."""
-    names, index, rows = whole["columns"], whole["index"], whole["data"]
+    names = whole["columns"]
+    index = whole["index"]
+    rows = whole["data"]
     if not all(isinstance(part, list) for part in (names, index, rows)):
         raise UserError(f"{path}: columns, index and data are no lists", "write records")
     if len({*map(str, names)}) < len(names):

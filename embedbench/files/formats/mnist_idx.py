@@ -36,7 +36,10 @@ def read_idx(directory: Path) -> tuple[Samples, Bytes]:
         The samples, with the digits as classes and ids `train/00000`, … and `test/00000`, … in the
         order of the files; and the (N, H, W) images.
     """
-    images, labels, ids, split = [], [], [], []
+    images = []
+    labels = []
+    ids = []
+    split = []
     for part, prefix in _PREFIXES.items():
         images.append(_read_file(directory, f"{prefix}-images-idx3", 3))
         labels.append(_read_file(directory, f"{prefix}-labels-idx1", 1))

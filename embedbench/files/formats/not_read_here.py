@@ -13,7 +13,9 @@ _SAVE = "`np.savez({new!r}, features=d['features'], labels=d['labels'])`"
 
 def refuse_by_suffix(path: Path) -> None:
     """Raise the error for a file that would run code, or that no library here reads."""
-    suffix, name, new = path.suffix.lower(), path.name, f"{path.stem}.npz"
+    suffix = path.suffix.lower()
+    name = path.name
+    new = f"{path.stem}.npz"
     if suffix in _PICKLES:
         load = f"import pickle, numpy as np; d = pickle.load(open({name!r}, 'rb'))"
         if suffix == ".joblib":

@@ -205,7 +205,8 @@ def names_columns(start: Sequence[Sequence[str]]) -> tuple[bool, str]:
     It does where it has a text above a number or a list, where its numbers are 0, 1, 2, … (as
     pandas writes the names of columns that have none), or where there are texts alone.
     """
-    first, below = start[0], start[-1]
+    first = start[0]
+    below = start[-1]
     numbers = [cell for cell in first if is_number(cell)]
     texts = [cell for cell in first if cell.strip() and not is_number(cell)]
     counted = numbers == [str(at) for at in range(len(numbers))]
@@ -277,7 +278,8 @@ class _Growing:
             return
         numbers = _real_numbers(cells) if self.kind == REAL else None
         if numbers is None:
-            self.kind, self.parts = TEXTS, []
+            self.kind = TEXTS
+            self.parts = []
         else:
             self.parts.append(numbers)
 

@@ -37,7 +37,8 @@ def load_folder(path: Path) -> NamedArrays:
     Words that begin or end all names are left out where that gives names that are read:
     `clip_train_features`.
     """
-    arrays, files = NamedArrays(), npy_files(path)
+    arrays = NamedArrays()
+    files = npy_files(path)
     names = without_common_words([file.stem for file in files])
     for file, name in zip(files, names, strict=True):
         if file.is_file():
@@ -48,7 +49,8 @@ def load_folder(path: Path) -> NamedArrays:
 
 def load_npy(path: Path) -> NamedArrays:
     """Return the array of one npy file: `features`, or `labels` if it has one value a row."""
-    arrays, array = NamedArrays(), load_array(path)
+    arrays = NamedArrays()
+    array = load_array(path)
     arrays["features" if array.ndim > 1 else "labels"] = array
     return arrays
 

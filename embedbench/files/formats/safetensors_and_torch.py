@@ -113,7 +113,8 @@ def _tables(values: Mapping[Any, Any], path: Path) -> NamedArrays:
     """
     import torch
 
-    tables, size = NamedArrays(), path.stat().st_size
+    tables = NamedArrays()
+    size = path.stat().st_size
     for key, value in values.items():
         if isinstance(key, str) and _as_pair(value):
             tables.remarks.append(_said_of_pair(short(key)[1:-1]))

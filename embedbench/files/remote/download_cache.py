@@ -60,7 +60,8 @@ def find(name: Name, remote: Remote | None = None) -> FetchedFile | None:
 
     None if it was not fetched, has changed since, or the name may mean another one.
     """
-    now, version = remote or name, remote.version if remote else name.commit
+    now = remote or name
+    version = remote.version if remote else name.commit
     sha256 = name.sha256 or (remote.sha256 if remote else None)
     if not sha256 and version:
         sha256 = user_cache.load("names", key(now.url, version))

@@ -35,7 +35,8 @@ def known_files() -> dict[str, CatalogEntry]:
 
 def find_known(text: str) -> Path:
     """The path of the known file that `known:NAME` names; a UserError if there is none."""
-    files, name = known_files(), text.removeprefix(KNOWN)
+    files = known_files()
+    name = text.removeprefix(KNOWN)
     if name not in files:
         raise unknown("file", name, files)
     return ASSETS / f"{name}.h5"

@@ -109,7 +109,8 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
     """
     with _answer(url, name, {**login, "Range": "bytes=0-0"}) as answer:
         _, size = _place(answer)
-        tag, when = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
+        tag = answer.headers.get("ETag", "")
+        when = answer.headers.get("Last-Modified", "")
     if size is None:
         raise UserError(
             f"the server of {name} does not say how long the file is", "download it by hand"
@@ -148,7 +149,8 @@ def _piece(answer: Any, size: int) -> bytes:
     """
     if answer.chunked:
         return bytes(answer.read(size))
-    parts, left = list[bytes](), size
+    parts = list[bytes]()
+    left = size
     try:
         while left and (part := answer.read1(left)):
             parts.append(part)
@@ -206,7 +208,8 @@ class _Redirects(HTTPRedirectHandler):
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
         """The next request."""
-        old, new = urlsplit(req.full_url), urlsplit(newurl)
+        old = urlsplit(req.full_url)
+        new = urlsplit(newurl)
         if new.scheme not in ("https", old.scheme):
             return None
         fp.close()  # or else all of it is read, however long it says that it is
@@ -223,7 +226,8 @@ def ask_hub(name: Name) -> Remote:
     """Ask the hub for the facts of a file; of a branch or a tag, for its commit now."""
     from huggingface_hub import get_hf_file_metadata, get_token, hf_hub_url
 
-    part, endpoint = name.hub, os.environ.get("HF_ENDPOINT") or None
+    part = name.hub
+    endpoint = os.environ.get("HF_ENDPOINT") or None
     try:
         url = hf_hub_url(
             part.repo, part.path, repo_type="dataset", revision=part.revision, endpoint=endpoint

@@ -1,73 +1,70 @@
 """`embedbench reproduce masana2020`: Masana et al. (2020) on any embedding file.
 
 **Departs**: the paper trains a network on CIFAR-100's images. So do we with a pixel file of them
-(the preset `class-orderings-images`, the published orders). Otherwise we use embeddings of other
-data, with settings chosen for them. Random is drawn anew for each run here, as the spread of the
-paper's runs suggests. Accuracy is the mean over the classes seen; it equals the accuracy per sample
-if classes are equally large, as in CIFAR-100.
+(the preset `class-orderings-images`). Embeddings, of CIFAR-100 or of other data, have settings
+chosen for them. The published orders are for all of CIFAR-100. Random is drawn anew for each run
+here, as the spread of the paper's runs suggests. Accuracy is the mean over the classes seen; it
+equals the accuracy per sample if classes are equally large, as in CIFAR-100.
 """
 
 import itertools
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from embedbench.errors import UserError
 from embedbench.papers import paper
+from embedbench.papers.data_kinds import paper_sets
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import PaperTable, Value
 from embedbench.reports.results import column_stats
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams import make_class_order
-from embedbench.streams.class_order import cifar100_labels
+from embedbench.studies.study import Key, split_names
 
 FACTS = facts("masana2020")
 LEARNERS = paper.read_variants(FACTS["learners"])
 ORDERS: dict[str, str] = FACTS["orders"]
-OFFICIAL = "cifar100"  # our name of the paper's own data: images
+OFFICIAL = "cifar100"  # our name of the paper's data
 PROTOCOL = "incremental-class"
+ORDER = Key("protocol", "order")  # the setting that selects kinds of order
 SESSIONS = 10
 AFTER = {"after 1": 1, "after 2": 2, "after 5": 5, "after the last": SESSIONS}  # tasks learned
 
 
 class OrderingRuns(paper.PaperRuns):
-    """The runs on CIFAR-100's images, or on files that replace them."""
+    """The runs on CIFAR-100, or on files that replace it."""
 
     every, official, replaces = LEARNERS, {OFFICIAL: "CIFAR-100"}, OFFICIAL
-
-    def find_data(self, given: Sequence[str]) -> dict[str, paper.PaperData]:
-        """The requested files: "cifar100=FILE" for the paper's images, or FILE for a stand-in."""
-        files = super().find_data(given)
-        for data in files.values():
-            if data.official and (not data.holds_images or cifar100_labels(data.opened) is None):
-                raise UserError(
-                    f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {data.file} "
-                    "is none: see --plan, or give it without a name, as a stand-in"
-                )
-        return files
+    sets = paper_sets(FACTS)
 
     @cached_property
     def sessions(self) -> int:
         """Number of sessions."""
         return self.sessions_asked(PROTOCOL) or SESSIONS
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of order to run: the user's, by `protocol.order`, or all."""
+        asked = split_names(self.given.get(ORDER, ""))
+        return paper.select_names(asked, ORDERS, "order of the paper")
+
     @cached_property
     def orders(self) -> dict[tuple[str, str], str]:
         """(file, kind) → "random", which the runs draw, or the path of the order file.
 
         An order is made once: its file is named for the content of the data and the number of
-        sessions. A file without a class hierarchy has no coarse order. CIFAR-100's orders are the
-        published ones.
+        sessions. A file without a class hierarchy has no coarse order. The orders of all of
+        CIFAR-100 are the published ones.
         """
         self.notify("ordering the classes; orders that are there are kept")
         directory, result = self.out / "orders", {}
         directory.mkdir(parents=True, exist_ok=True)
-        for (name, data), kind in itertools.product(self.data.items(), ORDERS):
+        for (name, data), kind in itertools.product(self.data.items(), self.kinds):
             content = data.opened.digests["content"][:8]
             made = directory / f"{name}-{content}-{self.sessions}-{kind}.json"
-            published = data.official and kind in make_class_order.CONFUSION
+            published = data.all_classes and kind in make_class_order.CONFUSION
             if kind != "random" and not made.is_file():
                 try:
                     order = make_class_order.make_order(
@@ -85,7 +82,7 @@ class OrderingRuns(paper.PaperRuns):
         return result
 
     def specs(self, name: str, kind: str, learner: str) -> list[RunSpec]:
-        """One spec per seed; none if the file has no such order."""
+        """One spec per seed; none if the file has no such order, or it was not asked for."""
         if (name, kind) not in self.orders:
             return []
         data, fixed = self.data[name], {"protocol": {"order": self.orders[name, kind]}}
@@ -106,8 +103,9 @@ def accuracy(record: RunRecord, head: str) -> float:
 def table1(runs: OrderingRuns, name: str) -> PaperTable:
     """Table 1: accuracy after sessions 1, 2, 5 and the last, for every learner and order."""
     rows = {(r["learner"], r["task"]): r for r in FACTS["printed"]["tables"]["1"]}
-    other = runs.data[name].stands_in
-    table = PaperTable.of_facts(FACTS, "1", file=name if other else "", label=runs.label(name))
+    other = not runs.is_own(name)
+    file = runs.tag(name) if other else ""
+    table = PaperTable.of_facts(FACTS, "1", file=file, label=runs.label(name))
     for (learner, variant), (kind, order) in itertools.product(LEARNERS.items(), ORDERS.items()):
         values, found = {}, runs.of(name, kind, learner)
         for head, task in AFTER.items():

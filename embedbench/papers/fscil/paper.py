@@ -244,7 +244,7 @@ def _stats(records: Sequence[RunRecord], columns: Sequence[str]) -> list[Stat]:
 
 def _fill(key: str, runs: FSCILRuns, name: str, labels: Mapping[str, Sequence[str]]) -> PaperTable:
     """Our table of a file with a row for each variant that has runs."""
-    result = PaperTable.of_facts(FACTS, key, file=name, label=runs.label(name))
+    result = PaperTable.of_facts(FACTS, key, file=runs.tag(name), label=runs.label(name))
     for variant, row in labels.items():
         if stats := _stats(runs.of(name, variant), result.columns):
             result.add_numbers(row, stats, decimals=2)
@@ -292,9 +292,9 @@ def _beside(number: str, runs: FSCILRuns, name: str) -> PaperTable:
     title = f"{TITLES[number]['title'].removesuffix(', percent')}: runs, percent"
     result = PaperTable(f"{number}, runs", title, (head,), columns, (), BESIDE)
     result.misprints = read_misprints(FACTS, number)
-    other = runs.data[name].stands_in
+    other = not runs.is_own(name)
     if other:
-        result.name += f" · {name}"
+        result.name += f" · {runs.tag(name)}"
     for row in rows:
         method = row_name(row)
         if method not in OURS:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from embedbench.papers import paper
+from embedbench.papers.data_kinds import paper_sets
 from embedbench.papers.paper import Variant
 from embedbench.papers.paper_folders import facts
 from embedbench.runs.learner_and_protocol_names import learner_class
@@ -57,8 +58,10 @@ def of_losses(official: str | None = None) -> dict[str, Variant]:
     result = {}
     for whose in WHOSE:
         for name, row in FACTS["losses"].items():
-            left_out = {w: 0.0 for beta in row.get("without", ()) for w in BETAS[beta]}
-            ensemble = {key: row[key] for key in ("ensemble",) if key in row}
+            left_out: dict[str, float] = {}
+            for beta in row.get("without", ()):
+                left_out |= dict.fromkeys(BETAS[beta], 0.0)
+            ensemble = {"ensemble": row["ensemble"]} if "ensemble" in row else {}
             label = f"FR, {row['label']}; the {whose}'s weights"
             of_row = weights(whose, official) | left_out
             result[f"fr-{whose}-{name}"] = make_variant(label, of_row, **ensemble)
@@ -91,9 +94,12 @@ def shape(n_classes: int) -> tuple[int, int]:
 
 
 class FSCILRuns(paper.PaperRuns):
-    """The runs of every learner on each file; a stand-in's own classes make the sessions."""
+    """The runs of every learner on each file; the published lists name all classes.
 
-    every, official = LEARNERS, OFFICIAL
+    The classes of a stand-in, or of a part that lacks some, make their own sessions.
+    """
+
+    every, official, sets = LEARNERS, OFFICIAL, paper_sets(FACTS)
 
     def layers(self, name: str) -> tuple[str, ...]:
         """The layers for which FR has modules; none if the file has no layers."""
@@ -117,8 +123,9 @@ class FSCILRuns(paper.PaperRuns):
         """One spec per seed; none if the run is not possible."""
         if not self.possible(name, variant):
             return []
-        data, base_and_way = self.data[name], shape(self.data[name].opened.samples.n_leaves)
+        data = self.data[name]
+        base_and_way = shape(self.data[name].opened.samples.n_leaves)
         protocol = dict(zip(("base", "way"), base_and_way, strict=True)) | {"order": "size"}
-        protocol = {"lists": data.official} if data.official else protocol
+        protocol = {"lists": data.all_classes} if data.all_classes else protocol
         settings = {"protocol": protocol, "references": 0}  # no table shows Ω
         return self.plan(self.variants(name)[variant], PROTOCOL, [data], settings)

@@ -34,7 +34,7 @@ Features = Float32s
 def tsne(runs: FSCILRuns, name: str) -> PaperTable:
     """Our version of Figures 3 (left) and A2; one FR is trained once more."""
     layers = runs.layers(name)
-    table = PaperTable.of_facts(FACTS, "tsne", file=name, label=runs.label(name))
+    table = PaperTable.of_facts(FACTS, "tsne", file=runs.tag(name), label=runs.label(name))
     if not layers:
         table.notes += (NO_LAYERS,)
         return table

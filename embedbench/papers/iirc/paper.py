@@ -19,6 +19,7 @@ from embedbench.array_types import Floats, Ints
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.files.sample_metadata import TRAIN
 from embedbench.papers import paper
+from embedbench.papers.data_kinds import paper_sets
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.protocols._hierarchy import Hierarchy, hierarchy_text
@@ -51,6 +52,7 @@ class IIRCRuns(paper.PaperRuns):
 
     every, replaces = LEARNERS, "cifar"
     official: ClassVar = {name: str(about["label"]) for name, about in OFFICIAL.items()}
+    sets = paper_sets(FACTS)
     known = tuple(dict.fromkeys(v.learner for v in VARIANTS.values()))
 
     def published(self, name: str) -> dict[str, Any]:
@@ -67,14 +69,17 @@ class IIRCRuns(paper.PaperRuns):
         if chosen := super().given.get(CONFIGURATION):
             return parse_seeds(chosen)
         every = STAND_IN_CONFIGURATIONS
-        if not self.data[name].stands_in:
+        if self.data[name].all_classes:
             every = int(self.published(name)["configurations"])
         return list(range(every))
 
     def specs(self, name: str, configuration: int, variant: str) -> list[RunSpec]:
-        """One spec per seed, on an official configuration or one of the file's hierarchy."""
+        """One spec per seed, on an official configuration or one of the file's hierarchy.
+
+        The official ones name all classes; without some of them a file is arranged as other data.
+        """
         data = self.data[name]
-        hierarchy = "file" if data.official is None else f"iirc-{data.official}"
+        hierarchy = f"iirc-{data.all_classes}" if data.all_classes else "file"
         fixed = {"protocol": {"hierarchy": hierarchy, "configuration": configuration}}
         preset = str(self.published(name)["preset"]) if data.holds_images else PRESET
         given: dict[str, Any] = {"references": 0}  # no table shows Ω
@@ -140,7 +145,7 @@ def _scores(runs: IIRCRuns, name: str) -> PaperTable:
     table = PaperTable.of_facts(
         FACTS,
         "scores",
-        file=data.file.stem if data.stands_in else "",
+        file="" if data.is_own else runs.tag(name),
         label=runs.label(name),
         name=published["table"],
         columns=[VARIANTS[n].label for n in columns],
@@ -158,7 +163,7 @@ def _scores(runs: IIRCRuns, name: str) -> PaperTable:
                 stat = column_stats(mine[:, [column]])[0]
             theirs = printed["pw_js"].get(n)
             sd = printed["sd"].get(n)
-            values[VARIANTS[n].label] = Value(theirs, stat, 2, data.stands_in, sd=sd)
+            values[VARIANTS[n].label] = Value(theirs, stat, 2, not data.is_own, sd=sd)
         table.add([str(t)], values)
     table.notes += (
         f"in brackets the paper's standard deviation over {published['configurations']} task "
@@ -174,7 +179,8 @@ def _read_measures(record: RunRecord) -> list[float]:
     The last two are how many and how new at the moment of Figure 6; NaN in a shorter stream.
     """
     late = np.diagonal(np.array(record.by_score["pw_js"].R))[len(record.pooled) // 2 :]
-    last, then = _labels_at(record, -1), _labels_at(record, MOMENT)
+    last = _labels_at(record, -1)
+    then = _labels_at(record, MOMENT)
     others = ("labels_newest", "subclass_precision", "lone_subclass_precision")
     of_last = [last["of_true"], *(last[name] for name in others)]
     return [float(late.mean()), *of_last, then["of_true"], then["labels_newest"]]
@@ -194,7 +200,7 @@ def _labels_at(record: RunRecord, session: int) -> dict[str, float]:
 @paper.per_file
 def measures(runs: IIRCRuns, name: str) -> PaperTable:
     """Numbers that the paper's claims are about and that it shows in figures only."""
-    table = PaperTable.of_facts(FACTS, "measures", file=name, label=runs.label(name))
+    table = PaperTable.of_facts(FACTS, "measures", file=runs.tag(name), label=runs.label(name))
     for learner, variant in LEARNERS.items():
         if each := runs.each(name, learner):
             by_seed = (zip(*map(_read_measures, records), strict=True) for records in each)
@@ -206,7 +212,7 @@ def measures(runs: IIRCRuns, name: str) -> PaperTable:
 @paper.per_file
 def buffers(runs: IIRCRuns, name: str) -> PaperTable:
     """Figures A.27 and A.28: ER with more and fewer exemplars per class."""
-    table = PaperTable.of_facts(FACTS, "buffer", file=name, label=runs.label(name))
+    table = PaperTable.of_facts(FACTS, "buffer", file=runs.tag(name), label=runs.label(name))
     for variant, of in BUFFERS.items() if "er" in runs.learners else ():
         curves = runs.curve(name, variant)
         if len(curves) and variant in runs.buffers(name):
@@ -249,7 +255,8 @@ def _taught(images: int) -> list[Ints]:
 
 def _samples() -> Counts:
     """Table 1's row of IIRC-CIFAR."""
-    taught, held = _taught(TRAINED), _taught(HELD)
+    taught = _taught(TRAINED)
+    held = _taught(HELD)
     duplicates = [sum(map(len, of_class)) for of_class in (taught, held)]
     numbers = [*duplicates, len(union(taught)), len(union(held)), 100 * HELD, 100 * TESTED]
     return {("IIRC-CIFAR",): numbers}
@@ -260,7 +267,8 @@ def _classes() -> Counts:
     rows: Counts = {}
     for label, name in (("IIRC-CIFAR", "iirc-cifar"), ("IIRC-ImageNet-full", "iirc-imagenet-full")):
         hierarchy = _published(name)
-        n, leaves = len(hierarchy.parents), len(hierarchy.leaf)
+        n = len(hierarchy.parents)
+        leaves = len(hierarchy.leaf)
         alone = int((hierarchy.parents[:leaves] == -1).sum())
         rows[label,] = (n - leaves, leaves - alone, alone, n)
     return rows
@@ -268,7 +276,8 @@ def _classes() -> Counts:
 
 def _sizes() -> Counts:
     """Table 3's rows of IIRC-CIFAR: training samples that a class is taught with."""
-    hierarchy, sizes = _published("iirc-cifar"), [*map(len, _taught(TRAINED))]
+    hierarchy = _published("iirc-cifar")
+    sizes = [*map(len, _taught(TRAINED))]
     rows: Counts = {}
     for k, top in zip(hierarchy.leaf, hierarchy.parents, strict=False):
         above = hierarchy.classes[top] if top != -1 else "–"

@@ -1,6 +1,6 @@
 """`embedbench reproduce kemker2018`: the tables of Kemker et al. (2018) with ours beside them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.papers import paper
+from embedbench.papers.data_kinds import paper_sets
 from embedbench.papers.paper import make_stats
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
@@ -59,6 +60,7 @@ class KemkerRuns(paper.PaperRuns):
     """The runs of a reproduction; `data` are the available data sets, by the paper's names."""
 
     every, official, default = LEARNERS, NAMES, f"cub{paper.STAND_IN}="
+    sets = paper_sets(FACTS)
 
     def find_data(self, given: Sequence[str]) -> dict[str, paper.PaperData]:
         """The given data sets ("mnist=mnist.h5", "cub-stand-in=birds.h5", …)."""
@@ -69,13 +71,6 @@ class KemkerRuns(paper.PaperRuns):
                     "--data",
                     expected=f"NAME=FILE or NAME{paper.STAND_IN}=FILE, NAME {' or '.join(NAMES)}",
                     got=str(data.file),
-                )
-            want, got = Size.of_paper(name), data.opened
-            if not data.stands_in and want[:2] != (got.shape[1], got.samples.n_leaves):
-                raise UserError(
-                    f"{data.file} has {got.shape[1]} features and {got.samples.n_leaves} classes, "
-                    f"the paper's has {want.features} and {want.classes}",
-                    f"let it stand in with --data {name}{paper.STAND_IN}={data.file}",
                 )
         return {name: result[name] for name in NAMES if name in result}
 
@@ -127,15 +122,17 @@ class KemkerRuns(paper.PaperRuns):
         classes, features, train, *_ = self.counts(name)
         return Size(features, classes, train)
 
-    def stands_in(self, names: Iterable[str]) -> bool:
-        return any(self.data[n].stands_in for n in names if n in self.data)
+    def about_mnist(self, key: str) -> PaperTable:
+        """A table without rows that is about MNIST alone; its name says what stands in for it."""
+        own = self.is_own("mnist")
+        return _table(key, file="" if own else self.tag("mnist"))
 
     def add(
         self, table: PaperTable, labels: Sequence[str], of: Sequence[str], *numbers: Any, **how: Any
     ) -> None:
         """Append a row of one or two data sets, whose names end its labels; see `add_numbers`."""
         row = ", ".join((*labels, " / ".join(NAMES[name] for name in of)))
-        both, other = (*labels, self.label(*of)), self.stands_in(of)
+        both, other = (*labels, self.label(*of)), not self.is_own(*of)
         table.add_numbers(both, *numbers, row=row, stands_in=other, **how)
 
     def capacity(self, learner: str, name: str) -> dict[str, str]:
@@ -189,7 +186,7 @@ def table2_sizes(runs: KemkerRuns) -> PaperTable:
         label, units = LEARNERS[learner].label, FEL_UNITS[name]
         size = megabytes(learner, Size.of_paper(name), fel_units=units)
         table.add_numbers((label, NAMES[name]), [size], [row["mb"]], 2, made=EXACT)
-        if runs.stands_in([name]):
+        if not runs.is_own(name):
             size = megabytes(learner, runs.size(name), fel_units=units)
             table.add_numbers((label, runs.label(name)), [size], decimals=2)
         records = runs.of("permutation", (name,), learner)
@@ -202,7 +199,7 @@ def table3(runs: KemkerRuns) -> PaperTable:
     """Table 3: mean Ω_all over the data sets; only if all are available."""
     table = _table("3")
     printed = {(r["learner"], r["protocol"]): r["omega_all"] for r in PRINTED["3"]}
-    where, other = ", ".join(map(runs.label, NAMES)), runs.stands_in(NAMES)
+    where, other = ", ".join(map(runs.label, NAMES)), not runs.is_own(*NAMES)
     for learner, variant in LEARNERS.items():
         keys = [(learner, protocol) for protocol in PROTOCOLS]
         ours = (_mean_omega(runs, *key) if key in printed else None for key in keys)
@@ -245,7 +242,7 @@ def _read_minutes(record: RunRecord) -> list[float]:
 
 def figure_s1(runs: KemkerRuns) -> PaperTable:
     """Figure S1: mean test accuracy over all permutations, after 2, 5 and 10; λ in the end."""
-    table = _table("S1")
+    table = runs.about_mnist("S1")
     for choice in CHOICES:
         records = runs.ask("ewc", runs.s1_specs(choice)) if "mnist" in runs.data else []
         table.add_numbers([choice], make_stats(records, _read_s1), decimals=(1, 1, 1, 0))
@@ -259,13 +256,13 @@ def _read_s1(record: RunRecord) -> list[float]:
 
 def table_s6(runs: KemkerRuns) -> PaperTable:
     """Table S6: the GeppNets' verification on MNIST, accuracy per sample in percent."""
-    table = _table("S6")
+    table, other = runs.about_mnist("S6"), not runs.is_own("mnist")
     for row in PRINTED["S6"]:
         learner, x = row["learner"], row["class"]
         records = runs.ask(learner, runs.inc_specs(learner, x)) if "mnist" in runs.data else []
         printed = [row[column] for column in table.columns]
         labels = (f"Inc-{x}", LEARNERS[learner].label)
-        table.add_numbers(labels, make_stats(records, _read_s6), printed, 1)
+        table.add_numbers(labels, make_stats(records, _read_s6), printed, 1, stands_in=other)
     return table
 
 
@@ -277,10 +274,11 @@ def _read_s6(record: RunRecord) -> list[float]:
 
 def table_s7(runs: KemkerRuns) -> PaperTable:
     """Table S7: accuracy on all ten digits after a share of training showed only five of them."""
-    table, data = _table("S7"), runs.data.get("mnist")
+    table, data = runs.about_mnist("S7"), runs.data.get("mnist")
+    other = not runs.is_own("mnist")
     for row in PRINTED["S7"]:
         ours = [_drifting_accuracy(data.file, row["share"], runs)] if data else ()
-        table.add_numbers([f"{row['share']:.2f}"], ours, [row["accuracy"]], 1)
+        table.add_numbers([f"{row['share']:.2f}"], ours, [row["accuracy"]], 1, stands_in=other)
     return table
 
 
@@ -374,7 +372,7 @@ def table_s10(runs: KemkerRuns) -> PaperTable:
             (size,) = column_stats([[megabytes(learner, runs.size(name), **held)]])
             chosen = ", ".join(f"{setting} {value}" for setting, value in capacity.items())
         labels = (protocol, LEARNERS[learner].label, runs.label(name), chosen)
-        other = runs.stands_in([name])
+        other = not runs.is_own(name)
         table.add_numbers(labels, stats, [row[omega] for omega in OMEGAS], stands_in=other)
         in_mb = Value(printed[learner, name], size, 2, other, made=EXACT)
         table.rows[-1].values[table.columns[-1]] = in_mb

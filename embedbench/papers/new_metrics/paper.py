@@ -4,19 +4,22 @@ The tables of the random classifier, the coefficients, the curves.
 
 **Departs**: the curves are from embeddings, not from the images of CIFAR-100 and Tiny ImageNet. The
 paper's memory of 2,000 is 4 % and 2 % of these data; in a small file that would be less than one
-sample per class. Ours is a tenth of the training samples. For a file of images (a pixel file) the
-settings are the preset `online-images`, with the paper's memory.
+sample per class. Ours is a tenth of the training samples, but of the paper's data its 2,000, on its
+number of sessions. For a file of images (a pixel file) the settings are the preset `online-images`,
+with the paper's memory.
 """
 
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from embedbench.files.sample_metadata import TRAIN
 from embedbench.papers import paper
+from embedbench.papers.data_kinds import paper_sets
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable
 from embedbench.reports.results import column_stats
@@ -25,37 +28,42 @@ from embedbench.scores.mean_intervals import Stat
 
 FACTS = facts("michel2023")
 LEARNERS = paper.read_variants(FACTS["learners"])
+OFFICIAL: dict[str, dict[str, Any]] = FACTS["official"]
 PROTOCOL = "incremental-class"
 SEEN = (2, 4, 6, 8, 10)  # classes after each of the five tasks of Tables 1 and 2
 SHORT, LONG = 10, 50  # sessions; the paper: 10 for CIFAR-100, 100 for Tiny ImageNet
 COEFFICIENTS = (20, 100)  # sessions of Figure 2
 MEMORY = 0.1  # share of the training samples
-PAPERS_MEMORY = 2000  # samples, for images
+PAPERS_MEMORY = 2000  # samples, for the paper's data and for images
 QUARTERS = (0.25, 0.5, 0.75, 1.0)  # of a stream
 
 
 class MetricRuns(paper.PaperRuns):
-    """Online runs on a short and a long stream of each file."""
+    """Online runs on a short and a long stream of each file, or on the paper's of its data."""
 
-    every = LEARNERS
+    every, sets = LEARNERS, paper_sets(FACTS)
+    official: ClassVar = {name: str(about["label"]) for name, about in OFFICIAL.items()}
 
     def sessions(self, name: str) -> list[int]:
         """Numbers of sessions: the user's, or one for a short and one for a long stream."""
         if asked := self.sessions_asked(PROTOCOL):
             return [asked]
+        if official := self.data[name].all_classes:
+            return [int(OFFICIAL[official]["sessions"])]
         n = self.data[name].opened.samples.n_leaves
         return list(dict.fromkeys(equal_sessions(n, asked) for asked in (SHORT, LONG)))
 
     def memory(self, name: str) -> int:
         """Number of samples that ER and GDumb keep, unless the user sets it."""
         data = self.data[name]
-        if data.holds_images:
+        if data.holds_images or data.all_classes:
             return PAPERS_MEMORY
         return max(1, round(MEMORY * int((data.opened.split == TRAIN).sum())))
 
     def specs(self, name: str, sessions: int, learner: str) -> list[RunSpec]:
         """Return one spec per seed. Each seed draws another class order."""
-        variant, data = LEARNERS[learner], self.data[name]
+        variant = LEARNERS[learner]
+        data = self.data[name]
         memory = {"memory": {"total": self.memory(name)}}
         settings = {"protocol": {"sessions": sessions}, variant.learner: memory}
         preset = "online-images" if data.holds_images else None
@@ -143,7 +151,8 @@ def curves(key: str, names: tuple[str, str], runs: MetricRuns) -> PaperTable:
                 of_runs = np.array([r.curve(metric) for r in records], dtype=np.float64)  # (n, K)
                 places = [max(1, round(share * of_runs.shape[1])) - 1 for share in QUARTERS]
                 ours = column_stats(100 * of_runs[:, places])
-            labels = (name, str(sessions), variant.label, metric.upper())
+            data = name if runs.data[name].stands_in else runs.label(name)
+            labels = (data, str(sessions), variant.label, metric.upper())
             table.add_numbers(labels, ours, decimals=1)
     return table
 

@@ -85,7 +85,8 @@ def test_secrets(hub: Served, call: Any, tmp_path: Path, monkeypatch: pytest.Mon
 
 OPEN = NAME.format("open")
 HERE = ("--device", "cpu", "--jobs", "1", "-q", "--out")
-RUN = ("--protocol", "incremental-class", "--set", "protocol.base=2", "--learner", "ncm", *HERE)
+RUN = ("--protocol", "incremental-class", "--set", "protocol.base=2", "--learner", "ncm")
+RUN = (*RUN, "--set", "offline.mlp.stop.epochs=1", *HERE)
 
 
 @pytest.fixture

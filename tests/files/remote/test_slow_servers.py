@@ -14,7 +14,7 @@ from embedbench.files.remote import slow_servers
 from embedbench.files.remote.fetch import local
 from embedbench.files.remote.remote_servers import ask_server
 
-SIZE = 100_000
+SIZE = 20_000
 HEAD = b"HTTP/1.1 206 x\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\nETag: a\r\n\r\n"
 
 
