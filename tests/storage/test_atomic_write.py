@@ -106,6 +106,8 @@ ALLOWED = {
     ("figure_style.py", "savefig"),
     ("not_read_here.py", "`np.save"),
     ("numpy_files.py", "`np.savez({new!r}"),
+    ("numpy_files.py", "`np.savez({path.stem"),
+    ("safetensors_and_torch.py", "save them by name: torch.save("),
     ("export_features.py", "np.savez(target"),
     ("push_file.py", "store.open"),
     ("safe_hdf5.py", "h5py.File(target"),
